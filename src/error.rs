@@ -1,0 +1,188 @@
+//! What went wrong, in which file, at which sample, key or byte.
+//!
+//! One boxed [`Error`] serves the whole crate, so a `Result` stays small. [`ErrorKind`] says who
+//! is to blame; the rest of the error says where. The decoders below `format` have an error of
+//! their own, [`FormatError`](crate::format::FormatError), which knows positions but no files:
+//! the layer that read the bytes adds the file.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::format::FormatError;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who is to blame, and so what a caller can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A file holds something that it must not: it is truncated, changed, or was never of this
+    /// format. `kiste verify` lists all such places, `kiste repair -o` saves what is whole.
+    Damaged,
+    /// A write to this dataset was cut short. The earlier dataset, if there was one, is intact;
+    /// `kiste repair` finishes or undoes the write.
+    Interrupted,
+    /// The dataset was replaced by another one while it was open. Open it again.
+    Replaced,
+    /// The caller asked for something that makes no sense: an index beyond the end, a sample
+    /// without a key, a data file named like a side file.
+    Invalid,
+    /// A key that the dataset already has was written again. The writer is still usable.
+    DuplicateKey,
+    /// There is no such file or key.
+    NotFound,
+    /// The output exists and overwriting was not asked for.
+    AlreadyExists,
+    /// Another writer is at work on this dataset.
+    Locked,
+    /// More than the format can hold, or more than an untrusted length is believed.
+    Limit,
+    /// Valid, but nothing that this version can read.
+    Unsupported,
+    /// The operating system said no.
+    Io,
+}
+
+/// Any error of this crate.
+///
+/// Prints as one line without a full stop: the file, then the sample, key or bytes where these
+/// are known, then what is wrong.
+///
+/// ```
+/// let err = kiste::DatasetReader::open("no/such.msgpack").unwrap_err();
+/// assert_eq!(err.kind(), kiste::ErrorKind::NotFound);
+/// assert!(err.to_string().starts_with("no/such.msgpack: "));
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    index: Option<u64>,
+    key: Option<String>,
+    range: Option<Range<u64>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind. The message is lower case, has no full stop and says what was found
+    /// and what was expected.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            path: None,
+            index: None,
+            key: None,
+            range: None,
+            source: None,
+        }))
+    }
+
+    /// An error of the operating system at a file.
+    pub fn io(path: impl AsRef<Path>, source: io::Error) -> Error {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            _ => ErrorKind::Io,
+        };
+        let mut error = Error::new(kind, source.to_string()).at(path);
+        error.0.source = Some(Box::new(source));
+        error
+    }
+
+    /// Adds the file, unless one is known already.
+    pub fn at(mut self, path: impl AsRef<Path>) -> Error {
+        self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Adds the index of the sample.
+    pub fn with_index(mut self, index: u64) -> Error {
+        self.0.index = Some(index);
+        self
+    }
+
+    /// Adds the key of the sample.
+    pub fn with_key(mut self, key: impl Into<String>) -> Error {
+        self.0.key = Some(key.into());
+        self
+    }
+
+    /// Adds the bytes of the file that are concerned.
+    pub fn with_range(mut self, range: Range<u64>) -> Error {
+        self.0.range = Some(range);
+        self
+    }
+
+    /// Who is to blame.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The file, where one is concerned.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The index of the sample, where one is concerned.
+    pub fn index(&self) -> Option<u64> {
+        self.0.index
+    }
+
+    /// The key, where one is concerned.
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// The bytes of the file, where they are known.
+    pub fn range(&self) -> Option<Range<u64>> {
+        self.0.range.clone()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { path, index, key, range, message, .. } = &*self.0;
+        if let Some(path) = path {
+            write!(f, "{}: ", path.display())?;
+        }
+        if let Some(index) = index {
+            write!(f, "sample {index}: ")?;
+        }
+        if let Some(key) = key {
+            write!(f, "key {key:?}: ")?;
+        }
+        if let Some(range) = range {
+            write!(f, "bytes {}..{}: ", range.start, range.end)?;
+        }
+        f.write_str(message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|s| s as _)
+    }
+}
+
+impl From<FormatError> for Error {
+    fn from(error: FormatError) -> Error {
+        Error::new(ErrorKind::Damaged, error.to_string())
+    }
+}

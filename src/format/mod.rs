@@ -1,0 +1,34 @@
+//! Formats: bytes to values and back. No paths, files, threads or clocks in here.
+
+use std::fmt;
+
+pub mod dataset;
+pub mod jsonl;
+pub mod msgpack;
+
+/// Bytes that are not what a format demands: where, what was expected and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormatError {
+    /// Byte position in the input of the decoder.
+    pub position: u64,
+    /// What the format demands there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl FormatError {
+    /// An error at this byte position.
+    pub fn new(position: u64, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        FormatError { position, expected: expected.into(), found: found.into() }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FormatError { position, expected, found } = self;
+        write!(f, "byte {position}: expected {expected}, found {found}")
+    }
+}
+
+impl std::error::Error for FormatError {}

@@ -1,0 +1,1 @@
+//! One msgpack message.

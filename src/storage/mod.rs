@@ -1,0 +1,1 @@
+//! Bytes: where they live; knows nothing of formats.

@@ -1,1 +1,21 @@
-//! One msgpack message.
+//! One msgpack message: look into it, check it, decode it, encode it.
+//!
+//! * [`Cursor`] walks over packed bytes and copies nothing; [`check`] says whether they are one
+//!   well-formed message.
+//! * [`sample`] finds the key and single fields of a packed sample.
+//!
+//! What is encoded is byte for byte what Python datadings would write. What is decoded may be any
+//! well-formed msgpack, from hostile hands as well: nothing here panics on it, recurses along it,
+//! or allocates on the word of a length in it.
+//!
+//! On the wire, more is accepted than Python makes sense of: maps under keys that Python cannot
+//! hash, extension codes below -1, timestamps that are none. They are kept as they are.
+
+mod cursor;
+pub mod sample;
+
+pub use cursor::{Cursor, Kind, check, widen};
+
+/// How many containers may be in one another, counting the outermost and empty ones: what Python's
+/// packer and unpacker can take.
+pub const MAX_DEPTH: usize = 1024;

@@ -3,6 +3,7 @@
 //! * [`Cursor`] walks over packed bytes and copies nothing; [`check`] says whether they are one
 //!   well-formed message.
 //! * [`sample`] finds the key and single fields of a packed sample.
+//! * [`decode`] and [`encode`] convert to and from [`Value`](crate::Value), whole.
 //!
 //! What is encoded is byte for byte what Python datadings would write. What is decoded may be any
 //! well-formed msgpack, from hostile hands as well: nothing here panics on it, recurses along it,
@@ -12,9 +13,13 @@
 //! hash, extension codes below -1, timestamps that are none. They are kept as they are.
 
 mod cursor;
+mod decode;
+mod encode;
 pub mod sample;
 
 pub use cursor::{Cursor, Kind, check, widen};
+pub use decode::decode;
+pub use encode::{EncodeError, encode, to_vec};
 
 /// How many containers may be in one another, counting the outermost and empty ones: what Python's
 /// packer and unpacker can take.

@@ -4,6 +4,8 @@
 //!   well-formed message.
 //! * [`sample`] finds the key and single fields of a packed sample.
 //! * [`decode`] and [`encode`] convert to and from [`Value`](crate::Value), whole.
+//! * [`numpy`] knows the maps in which Python's msgpack-numpy hides arrays, [`timestamp`] the
+//!   extension that holds points in time.
 //!
 //! What is encoded is byte for byte what Python datadings would write. What is decoded may be any
 //! well-formed msgpack, from hostile hands as well: nothing here panics on it, recurses along it,
@@ -15,7 +17,9 @@
 mod cursor;
 mod decode;
 mod encode;
+pub mod numpy;
 pub mod sample;
+pub mod timestamp;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;

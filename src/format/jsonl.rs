@@ -1,1 +1,33 @@
-//! Samples as JSON lines.
+//! Samples as JSON lines: one value on one line, for people and for `jq`, and back without loss.
+//!
+//! | JSON | value |
+//! | --- | --- |
+//! | `null`, `true`, `false`, `"text"`, `[..]` | nil, boolean, string, array |
+//! | a number with neither `.` nor exponent | integer |
+//! | a number with `.` or exponent | float of 64 bits; those of 32 bits are widened |
+//! | `{"$f": "7ff8000000000000"}` | float given by its bits: NaN and infinities |
+//! | `{"name": .., ..}` | map whose keys are distinct strings, none beginning with `$` |
+//! | `{"$map": [[key, value], ..]}` | any map |
+//! | `{"$bin": "base64"}` | binary data |
+//! | `{"$nd": {"dtype": .., "shape": [..], "data": "base64"}}` | NumPy array |
+//! | `{"$np": {"dtype": "<f4", "data": "base64"}}` | NumPy scalar |
+//! | `{"$c": ["hex of real", "hex of imaginary"]}` | Python's complex, by the bits of its parts |
+//! | `{"$ext": [code, "base64"]}` | extension |
+//! | `{"$ts": [seconds, nanoseconds]}` | timestamp |
+//!
+//! Maps keep their order. `$nd`, `$np`, `$c` and `$ts` are used only for what is packed in the
+//! canonical way (see [`numpy`](super::msgpack::numpy) and
+//! [`timestamp`](super::msgpack::timestamp)); everything else is written as the map or extension
+//! that it is. So [`parse`] gives back just what was given to [`write`], down to the bits of a NaN;
+//! only that a float was of 32 bits is lost. Any object with another name beginning with `$` is
+//! refused, which leaves room for more.
+//!
+//! [`write_short`] is for the eye alone and cannot be read back.
+
+mod read;
+mod short;
+mod write;
+
+pub use read::parse;
+pub use short::write_short;
+pub use write::write;

@@ -28,6 +28,9 @@ mod read;
 mod short;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use read::parse;
 pub use short::write_short;
 pub use write::write;

@@ -21,6 +21,9 @@ pub mod numpy;
 pub mod sample;
 pub mod timestamp;
 
+#[cfg(test)]
+pub(super) mod tests;
+
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
 pub use encode::{EncodeError, encode, to_vec};

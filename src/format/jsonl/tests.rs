@@ -1,0 +1,461 @@
+//! The notation against the golden files, and lines that must be refused.
+
+use super::{parse, write, write_short};
+use crate::Value;
+use crate::format::msgpack::sample::field;
+use crate::format::msgpack::tests::{Random, golden, widened};
+use crate::format::msgpack::{MAX_DEPTH, decode, to_vec};
+
+fn line(value: &Value) -> String {
+    let mut out = Vec::new();
+    write(value, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn short(value: &Value, max: usize) -> String {
+    let mut out = Vec::new();
+    write_short(value, max, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn nested_lists(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+fn nested_maps(depth: usize) -> String {
+    r#"{"$map":[[0,"#.repeat(depth - 1) + r#"{"$map":[]}"# + &"]]}".repeat(depth - 1)
+}
+
+#[test]
+fn golden_samples_survive() {
+    let survive = |packed: &[u8]| {
+        let value = decode(packed).unwrap();
+        let line = line(&value);
+        assert!(!line.contains(|c: char| c.is_control()));
+        let parsed = to_vec(&parse(line.as_bytes()).unwrap()).unwrap();
+        assert_eq!(parsed, to_vec(&widened(value)).unwrap(), "{line}");
+        parsed == packed
+    };
+    let mut differ = Vec::new();
+    for sample in golden() {
+        let same = survive(&sample.raw);
+        if sample.dataset != "rawwire" {
+            assert!(same, "{}", sample.key);
+        } else if !survive(field(&sample.raw, "v").unwrap().unwrap()) {
+            differ.push(sample.key);
+        }
+    }
+    // Floats of 32 bits come back with 64; headers that were longer than need be come back short.
+    let expected = [
+        "f32 1.5",
+        "f32 0.1",
+        "f32 nan",
+        "u8 5",
+        "u16 5",
+        "u32 5",
+        "u64 5",
+        "i8 5",
+        "i16 5",
+        "i32 5",
+        "i64 5",
+        "i8 -1",
+        "i64 -1",
+        "str8 a",
+        "str16 a",
+        "str32 a",
+        "bin16",
+        "bin32",
+        "arr16",
+        "arr32",
+        "arr16 empty",
+        "map16",
+        "map32",
+        "map32 empty",
+        "ext8 len 1",
+        "ext16 len 1",
+        "ext32 len 1",
+        "ts32 as ext8",
+    ];
+    assert_eq!(differ, expected);
+}
+
+#[test]
+fn golden_arrays_scalars_and_complex_read_as_in_the_manifest() {
+    let count =
+        |text: &str| ["\"$nd\"", "\"$np\"", "\"$c\"", "\"$ts\""].map(|s| text.matches(s).count());
+    let mut total = [0; 4];
+    let mut differ = Vec::new();
+    for sample in golden() {
+        let Some(expected) = &sample.value else {
+            continue;
+        };
+        if sample.dataset == "objects" && expected.contains("$object_array") {
+            // A pickle on the wire: it stays the map it is, and the notation cannot make one.
+            let rendered = line(&decode(&sample.raw).unwrap());
+            assert!(rendered.contains(r#"{"$map":[[{"$bin":"bmQ="},true]"#));
+            assert!(parse(expected.as_bytes()).is_err());
+            continue;
+        }
+        let rendered = line(&decode(&sample.raw).unwrap());
+        if rendered == line(&parse(expected.as_bytes()).unwrap()) {
+            assert_eq!(count(&rendered), count(expected), "{}", sample.key);
+            for (total, count) in total.iter_mut().zip(count(&rendered)) {
+                *total += count;
+            }
+        } else {
+            differ.push(sample.key);
+        }
+    }
+    assert!(total.iter().all(|&count| count > 5), "{total:?}");
+    let expected = [
+        // NumPy gives names to fields that have none when it reads them.
+        "struct aligned (padding fields)",
+        "void V3 (unstructured)",
+        // A map around the map of an array: msgpack-numpy resolves it from the inside out.
+        "masked (mask is dropped, data is a nested nd map)",
+        // Not what msgpack-numpy writes, so we leave it a map.
+        "nd other order",
+        "nd no kind",
+        "nd extra key",
+        "nd type as bin",
+        "nd type =i4 native",
+        "nd type name float32",
+        "nd data longer than shape",
+        "np scalar nd=0",
+        "complex data as bin",
+        "complex any value",
+        // Python keeps the last.
+        "duplicate map keys: last wins",
+    ];
+    assert_eq!(differ, expected);
+}
+
+#[test]
+fn random_values_survive() {
+    let mut random = Random(2);
+    for _ in 0..2000 {
+        let value = random.value(4);
+        let line = line(&value);
+        let parsed = parse(line.as_bytes()).unwrap();
+        assert_eq!(to_vec(&parsed).unwrap(), to_vec(&value).unwrap(), "{line}");
+        // Any JSON reader can read it.
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&line).is_ok(),
+            "{line}"
+        );
+        short(&value, random.below(40) as usize);
+    }
+}
+
+#[test]
+fn values_are_written_like_this() {
+    let table: [(&[u8], &str); 21] = [
+        (b"\xc0", "null"),
+        (b"\x82\xa1b\x01\xa1a\x02", r#"{"b":1,"a":2}"#),
+        (b"\x80", "{}"),
+        (b"\x81\x01\x02", r#"{"$map":[[1,2]]}"#),
+        (b"\x82\xa1a\x01\xa1a\x02", r#"{"$map":[["a",1],["a",2]]}"#),
+        (b"\x81\xa2$a\x01", r#"{"$map":[["$a",1]]}"#),
+        (
+            b"\x82\xa1a\x80\x81\xc4\0\x90\x90",
+            r#"{"$map":[["a",{}],[{"$map":[[{"$bin":""},[]]]},[]]]}"#,
+        ),
+        (b"\xa1$", r#""$""#),
+        (b"\xcb\x3f\xf0\0\0\0\0\0\0", "1.0"),
+        (b"\xcb\x80\0\0\0\0\0\0\0", "-0.0"),
+        (b"\xca\x3d\xcc\xcc\xcd", "0.10000000149011612"),
+        (b"\xcb\x43\x41\xc3\x79\x37\xe0\x80\0", "1e16"),
+        (b"\xcb\0\0\0\0\0\0\0\x01", "5e-324"),
+        (b"\xca\x7f\xc0\0\x01", r#"{"$f":"7ff8000020000000"}"#),
+        (
+            b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff",
+            "18446744073709551615",
+        ),
+        (b"\xd3\x80\0\0\0\0\0\0\0", "-9223372036854775808"),
+        (b"\xd4\x05a", r#"{"$ext":[5,"YQ=="]}"#),
+        (b"\xd6\xff\0\0\0\x01", r#"{"$ts":[1,0]}"#),
+        // Eight bytes where four would do, and too many nanoseconds: no canonical timestamp.
+        (
+            b"\xd7\xff\0\0\0\0\0\0\0\x01",
+            r#"{"$ext":[-1,"AAAAAAAAAAE="]}"#,
+        ),
+        (
+            b"\xd7\xff\xee\x6b\x28\0\0\0\0\0",
+            r#"{"$ext":[-1,"7msoAAAAAAA="]}"#,
+        ),
+        (
+            b"\xadq\"b\\n\nz\0\xc2\x9b\xe2\x80\xa8",
+            r#""q\"b\\n\nz\u0000\u009b\u2028""#,
+        ),
+    ];
+    for (packed, json) in table {
+        let value = decode(packed).unwrap();
+        assert_eq!(line(&value), json);
+        let back = to_vec(&parse(json.as_bytes()).unwrap()).unwrap();
+        assert_eq!(back, to_vec(&widened(value)).unwrap(), "{json}");
+    }
+}
+
+#[test]
+fn both_notations_are_read() {
+    let packed = |json: &str| to_vec(&parse(json.as_bytes()).unwrap()).unwrap();
+    assert_eq!(
+        packed(r#"{"$map":[["key","k0"],["v",0]]}"#),
+        packed(r#"{"key":"k0","v":0}"#)
+    );
+    assert_eq!(packed(r#"{"$f":"3ff0000000000000"}"#), packed("1.0"));
+    assert_eq!(
+        packed(" [1e0 ,\t1E+0,10.0e-1]\r\n"),
+        packed("[1.0,1.0,1.0]")
+    );
+    assert_eq!(
+        packed(r#""\u00e9\ud83d\ude00\/\b\f""#),
+        packed("\"é😀/\\u0008\\u000C\"")
+    );
+    assert_eq!(
+        packed(r#"{"$nd":{"data":"AQI=","shape":[2],"dtype":"|u1"}}"#),
+        b"\x85\xc4\x02nd\xc3\xc4\x04type\xa3|u1\xc4\x04kind\xc4\0\xc4\x05shape\x91\x02\xc4\x04data\xc4\x02\x01\x02"
+    );
+    assert_eq!(
+        packed(r#"{"$c":["3ff0000000000000","4000000000000000"]}"#)[17..],
+        *b"\xa6(1+2j)"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_line() {
+    let table = [
+        ("", "byte 0: expected a JSON value, found end of line"),
+        ("  \n", "byte 3: expected a JSON value, found end of line"),
+        ("[1,]", "byte 3: expected a JSON value, found \"]\""),
+        ("[1 2]", "byte 3: expected \",\" or \"]\", found \"2\""),
+        ("[1}", "byte 2: expected \",\" or \"]\", found \"}\""),
+        ("[", "byte 1: expected a JSON value, found end of line"),
+        (
+            "{\"a\":1",
+            "byte 6: expected \",\" or \"}\", found end of line",
+        ),
+        ("{\"a\" 1}", "byte 5: expected \":\", found \"1\""),
+        ("{a:1}", "byte 1: expected a name in quotes, found \"a\""),
+        (
+            "{\"a\":1,}",
+            "byte 7: expected a name in quotes, found \"}\"",
+        ),
+        ("{} {}", "byte 3: expected end of line, found \"{\""),
+        ("nul", "byte 0: expected a JSON value, found \"n\""),
+        ("NaN", "byte 0: expected a JSON value, found \"N\""),
+        ("é", "byte 0: expected a JSON value, found \"é\""),
+        ("01", "byte 1: expected end of line, found \"1\""),
+        ("1.", "byte 2: expected a digit, found end of line"),
+        (".5", "byte 0: expected a JSON value, found \".\""),
+        ("-", "byte 1: expected a digit, found end of line"),
+        ("1e", "byte 2: expected a digit, found end of line"),
+        ("+1", "byte 0: expected a JSON value, found \"+\""),
+        (
+            "18446744073709551616",
+            "byte 0: expected an integer from -2^63 to 2^64-1, found 18446744073709551616",
+        ),
+        (
+            "-9223372036854775809",
+            "byte 0: expected an integer from -2^63 to 2^64-1, found -9223372036854775809",
+        ),
+        (
+            "[1e999]",
+            "byte 1: expected a float of 64 bits, found 1e999",
+        ),
+        ("\"a", "byte 2: expected a closing quote, found end of line"),
+        (
+            "\"a\nb\"",
+            "byte 2: expected an escape for a control character, found \"\\n\"",
+        ),
+        (
+            "\"\\x\"",
+            "byte 1: expected an escape of JSON, found another after the backslash",
+        ),
+        (
+            "\"\\é\"",
+            "byte 1: expected an escape of JSON, found another after the backslash",
+        ),
+        (
+            "\"\\",
+            "byte 1: expected an escape of JSON, found another after the backslash",
+        ),
+        (
+            "\"\\u12\"",
+            "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
+        ),
+        (
+            "\"\\u+123\"",
+            "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
+        ),
+        (
+            "\"\\u00é0\"",
+            "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
+        ),
+        (
+            "\"\\ud800\"",
+            "byte 1: expected a character, found half of a surrogate pair",
+        ),
+        (
+            "\"\\ud800\\u0041\"",
+            "byte 1: expected a character, found half of a surrogate pair",
+        ),
+        (
+            "\"\\udc00\"",
+            "byte 1: expected a character, found half of a surrogate pair",
+        ),
+        (
+            "[{\"a\":1,\"b\":2,\"a\":3}]",
+            "byte 1: expected distinct names, found \"a\" twice",
+        ),
+        (
+            "{\"$x\":1}",
+            "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$x\"",
+        ),
+        (
+            "{\"$object_array\":{\"shape\":[]}}",
+            "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$object_array\"",
+        ),
+        (
+            "{\"$bin\":\"\",\"a\":1}",
+            "byte 0: expected a name beginning with \"$\" to be the only one of its object, found others beside it",
+        ),
+        (
+            "{\"$bin\":\"YQ\"}",
+            "byte 0: expected base64 under \"$bin\", found something else",
+        ),
+        (
+            "{\"$bin\":5}",
+            "byte 0: expected base64 under \"$bin\", found something else",
+        ),
+        (
+            "{\"$f\":\"+ff0000000000000\"}",
+            "byte 0: expected 16 hexadecimal digits under \"$f\", found something else",
+        ),
+        (
+            "{\"$map\":[[1]]}",
+            "byte 0: expected pairs under \"$map\", found something else",
+        ),
+        (
+            "{\"$map\":{}}",
+            "byte 0: expected pairs under \"$map\", found something else",
+        ),
+        (
+            "{\"$ext\":[128,\"\"]}",
+            "byte 0: expected a code from -128 to 127 and base64 under \"$ext\", found something else",
+        ),
+        (
+            "{\"$ts\":[0,1000000000]}",
+            "byte 0: expected seconds and nanoseconds below 1000000000 under \"$ts\", found something else",
+        ),
+        (
+            "{\"$c\":[\"0\",\"0\"]}",
+            "byte 0: expected twice 16 hexadecimal digits under \"$c\", found something else",
+        ),
+        (
+            "{\"$np\":{\"dtype\":\"<f4\",\"data\":\"\"}}",
+            "byte 0: expected dtype and data, with as much data as the dtype calls for under \"$np\", found something else",
+        ),
+    ];
+    for (line, message) in table {
+        assert_eq!(
+            parse(line.as_bytes()).unwrap_err().to_string(),
+            message,
+            "{line}"
+        );
+    }
+    for line in [
+        r#"{"$nd":{"dtype":"|u1","shape":[2],"data":"AQ=="}}"#,
+        r#"{"$nd":{"dtype":"|u1","shape":[-1],"data":"AQ=="}}"#,
+        r#"{"$nd":{"dtype":"|O","shape":[],"data":""}}"#,
+        r#"{"$nd":{"dtype":"|u1","shape":[1]}}"#,
+        r#"{"$nd":{"dtype":"|u1","shape":[1],"data":"AQ==","kind":""}}"#,
+        r#"{"$nd":[]}"#,
+    ] {
+        let err = parse(line.as_bytes()).unwrap_err();
+        assert!(
+            err.expected.starts_with("dtype, shape and data"),
+            "{line}: {err}"
+        );
+    }
+    let err = parse(b"[\"\xff\"]").unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "byte 2: expected UTF-8, found a byte that is not"
+    );
+}
+
+#[test]
+fn as_deep_as_msgpack_and_no_deeper() {
+    for json in [nested_lists(MAX_DEPTH), nested_maps(MAX_DEPTH)] {
+        let value = parse(json.as_bytes()).unwrap();
+        assert_eq!(line(&value), json.replace(r#"{"$map":[]}"#, "{}"));
+        assert_eq!(decode(&to_vec(&value).unwrap()).unwrap(), value);
+        short(&value, 80);
+    }
+    // The deepest value in the deepest map is written with yet more brackets.
+    for inner in [r#"{"$ext":[5,""]}"#, r#"{"$bin":""}"#, "1"] {
+        let json = nested_maps(MAX_DEPTH)
+            .replace(r#"{"$map":[]}"#, &format!("{{\"$map\":[[0,{inner}]]}}"));
+        assert_eq!(line(&parse(json.as_bytes()).unwrap()), json);
+    }
+    for json in [
+        nested_lists(MAX_DEPTH + 1),
+        nested_maps(MAX_DEPTH + 1),
+        nested_lists(MAX_DEPTH).replace("[]", "[{}]"),
+        nested_lists(MAX_DEPTH)
+            .replace("[]", r#"{"$c":["3ff0000000000000","4000000000000000"]}"#)
+            .replacen('[', "[[", 1)
+            + "]",
+        "[".repeat(10_000_000),
+        r#"{"a":"#.repeat(1_000_000),
+        r#"{"$map":[["#.repeat(1_000_000),
+    ] {
+        let err = parse(json.as_bytes()).unwrap_err();
+        assert!(err.expected.contains("1024 containers"), "{err}");
+    }
+    let deep = Value::Array(vec![parse(nested_lists(MAX_DEPTH).as_bytes()).unwrap()]);
+    let mut out = b"before".to_vec();
+    assert!(write(&deep, &mut out).is_err());
+    assert_eq!(out, b"before");
+}
+
+#[test]
+fn a_cut_or_changed_line_never_panics() {
+    let json = r#"{"key":"é\ud83d\ude00\n","v":[1,-2.5e-3,null,true,{"$bin":"YQ=="},{"$ts":[1,0]},
+        {"$map":[[1,{}]]},{"$nd":{"dtype":"|u1","shape":[1],"data":"AQ=="}},{"$f":"7ff0000000000000"}]}"#;
+    parse(json.as_bytes()).unwrap();
+    for len in 0..json.len() {
+        assert!(parse(&json.as_bytes()[..len]).is_err(), "{len}");
+        let mut bytes = json.as_bytes().to_vec();
+        for mask in 1..=255 {
+            bytes[len] ^= mask;
+            if let Ok(value) = parse(&bytes) {
+                let again = parse(line(&value).as_bytes()).unwrap();
+                assert_eq!(to_vec(&again).unwrap(), to_vec(&value).unwrap());
+            }
+            bytes[len] ^= mask;
+        }
+    }
+}
+
+#[test]
+fn short_lines_leave_out_what_is_long() {
+    let json = r#"{"key":"a long text of some length","n":[1,2,3,4,5],"b":{"$bin":"YWI="},
+        "m":{"a":1,"b":2,"c":3},"deep":[[[[[1]],[]]]],"e":{"$ext":[5,"YQ=="]},
+        "nd":{"$nd":{"dtype":"<i2","shape":[1,2],"data":"AQIDBA=="}},
+        "np":{"$np":{"dtype":"|u1","data":"AQ=="}},"c":{"$c":["3ff0000000000000","4000000000000000"]},
+        "f":[1.5,{"$f":"7ff8000000000000"}],"i":[{"$f":"fff0000000000000"}],"k":{"$map":[[1,2]]}}"#;
+    let value = parse(json.as_bytes()).unwrap();
+    assert_eq!(
+        short(&value, 16),
+        r#"{"key":"a long text of s"<text 26>,"n":[1,2,<list 5>],"b":{"$bin":"YWI="},"#.to_owned()
+            + r#""m":{"a":1,"b":2,<map 3>},"deep":[[[<list 1>,[]]]],"e":{"$ext":[5,"YQ=="]},"#
+            + r#""nd":<array <i2 [1, 2]>,"np":<scalar |u1>,"c":(1+2j),"f":[1.5,nan],"i":[-inf],"#
+            + r#""k":{"$map":[[1,2]]}}"#
+    );
+    assert_eq!(short(&value, 1), r#"{"key":"a"<text 26>,<map 12>}"#);
+    assert_eq!(short(&value, 0), r#"{"key":""<text 26>,<map 12>}"#);
+    let long = Value::Array(vec![Value::Binary(vec![0; 99]), Value::Ext(3, vec![0; 99])]);
+    assert_eq!(short(&long, 32), "[<bytes 99>,<ext 3 99>]");
+}

@@ -266,7 +266,13 @@ impl<'a> Cursor<'a> {
     /// checked, the encoding of strings is not.
     #[inline]
     pub fn skip(&mut self) -> Result<(), FormatError> {
-        self.walk(false)
+        match head(self.rest) {
+            Ok(head) if !head.is_container() && head.fits(self.rest.len()) => {
+                self.rest = &self.rest[head.len()..];
+                Ok(())
+            }
+            _ => self.walk(false),
+        }
     }
 
     /// Passes over one value and returns its packed bytes.
@@ -277,38 +283,44 @@ impl<'a> Cursor<'a> {
         Ok(&before[..before.len() - self.rest.len()])
     }
 
-    /// Passes over one value; at the end of it, no byte of it can be at fault any more.
+    /// Passes over one value with all that is in it.
+    #[inline(never)]
     fn walk(&mut self, utf8: bool) -> Result<(), FormatError> {
         let mut at = self.clone();
-        // How many values are due in the innermost container, and in those around it. The vector
-        // allocates at the first container only.
+        // How many values are due in the innermost container, and in those around it. Nothing is
+        // due around the outermost, so a flat sample has nothing to remember and does not allocate.
         let mut due = 1;
         let mut outer: Vec<u64> = Vec::new();
+        let mut depth = 0;
         loop {
             let Some(head) = head(at.rest).ok().filter(|head| head.fits(at.rest.len())) else {
                 return Err(at.refuse("a value"));
             };
-            if matches!(head.kind, Kind::Array | Kind::Map) {
-                if outer.len() == MAX_DEPTH {
+            if head.is_container() {
+                if depth == MAX_DEPTH {
                     return Err(at.too_deep());
                 }
-                outer.push(due - 1);
+                if depth > 0 {
+                    outer.push(due - 1);
+                }
+                depth += 1;
                 due = head.items;
-                at.rest = &at.rest[head.size..];
             } else {
                 due -= 1;
                 if utf8 && head.kind == Kind::Str {
-                    at.read_str()?;
-                } else {
-                    // It fits, so it is no longer than what is left, which is a `usize`.
-                    at.rest = &at.rest[head.size + head.payload as usize..];
+                    let text = &at.rest[head.size..head.len()];
+                    if let Err(flaw) = std::str::from_utf8(text) {
+                        return Err(not_utf8(at.position() + head.size, text, flaw));
+                    }
                 }
             }
+            at.rest = &at.rest[head.len()..];
             while due == 0 {
                 let Some(rest) = outer.pop() else {
                     *self = at;
                     return Ok(());
                 };
+                depth -= 1;
                 due = rest;
             }
         }
@@ -443,6 +455,17 @@ impl Head {
         // One of the two is 0, and a value is at least a byte.
         self.payload + self.items <= (bytes - self.size) as u64
     }
+
+    #[inline]
+    fn is_container(&self) -> bool {
+        matches!(self.kind, Kind::Array | Kind::Map)
+    }
+
+    /// Bytes of header and payload. Only for one that fits, or else it may be no `usize`.
+    #[inline]
+    fn len(&self) -> usize {
+        self.size + self.payload as usize
+    }
 }
 
 enum Flaw {
@@ -453,37 +476,23 @@ enum Flaw {
 #[inline]
 fn head(bytes: &[u8]) -> Result<Head, Flaw> {
     let (&tag, rest) = bytes.split_first().ok_or(Flaw::End)?;
-    let kind = kind_of(tag).ok_or(Flaw::Reserved)?;
-    let plain = |payload: u8| (1, u64::from(payload), 0);
-    let long = |width: usize| Ok((1 + width, number(rest, width).ok_or(Flaw::End)?));
-    let (size, payload, items) = match tag {
-        0x80..=0x8f => (1, 0, 2 * u64::from(tag & 0x0f)),
-        0x90..=0x9f => (1, 0, u64::from(tag & 0x0f)),
-        0xa0..=0xbf => plain(tag & 0x1f),
-        0xc4 | 0xd9 => long(1).map(|(size, len)| (size, len, 0))?,
-        0xc5 | 0xda => long(2).map(|(size, len)| (size, len, 0))?,
-        0xc6 | 0xdb => long(4).map(|(size, len)| (size, len, 0))?,
-        // The payload of an extension includes its type code.
-        0xc7 => long(1).map(|(size, len)| (size, len + 1, 0))?,
-        0xc8 => long(2).map(|(size, len)| (size, len + 1, 0))?,
-        0xc9 => long(4).map(|(size, len)| (size, len + 1, 0))?,
-        0xcc | 0xd0 => plain(1),
-        0xcd | 0xd1 | 0xd4 => plain(2),
-        0xd5 => plain(3),
-        0xca | 0xce | 0xd2 => plain(4),
-        0xd6 => plain(5),
-        0xcb | 0xcf | 0xd3 => plain(8),
-        0xd7 => plain(9),
-        0xd8 => plain(17),
-        0xdc => long(2).map(|(size, count)| (size, 0, count))?,
-        0xdd => long(4).map(|(size, count)| (size, 0, count))?,
-        0xde => long(2).map(|(size, count)| (size, 0, 2 * count))?,
-        0xdf => long(4).map(|(size, count)| (size, 0, 2 * count))?,
-        _ => plain(0),
+    let form = FORMS[usize::from(tag)];
+    let kind = form.kind.ok_or(Flaw::Reserved)?;
+    let number = match form.width {
+        0 => Some(0),
+        1 => split(rest).map(|(n, _)| u64::from(u8::from_be_bytes(n))),
+        2 => split(rest).map(|(n, _)| u64::from(u16::from_be_bytes(n))),
+        _ => split(rest).map(|(n, _)| u64::from(u32::from_be_bytes(n))),
+    };
+    let count = number.ok_or(Flaw::End)? + u64::from(form.fixed);
+    let (payload, items) = match kind {
+        Kind::Array => (0, count),
+        Kind::Map => (0, 2 * count),
+        _ => (count, 0),
     };
     Ok(Head {
         kind,
-        size,
+        size: 1 + usize::from(form.width),
         payload,
         items,
     })
@@ -491,29 +500,77 @@ fn head(bytes: &[u8]) -> Result<Head, Flaw> {
 
 #[inline]
 fn kind_of(tag: u8) -> Option<Kind> {
-    Some(match tag {
-        0x00..=0x7f | 0xcc..=0xd3 | 0xe0..=0xff => Kind::Int,
-        0x80..=0x8f | 0xde | 0xdf => Kind::Map,
-        0x90..=0x9f | 0xdc | 0xdd => Kind::Array,
-        0xa0..=0xbf | 0xd9..=0xdb => Kind::Str,
-        0xc0 => Kind::Nil,
-        0xc1 => return None,
-        0xc2 | 0xc3 => Kind::Bool,
-        0xc4..=0xc6 => Kind::Bin,
-        0xc7..=0xc9 | 0xd4..=0xd8 => Kind::Ext,
-        0xca | 0xcb => Kind::Float,
-    })
+    FORMS[usize::from(tag)].kind
 }
 
-/// The big-endian number in the first so many bytes.
-#[inline]
-fn number(bytes: &[u8], width: usize) -> Option<u64> {
-    Some(
-        bytes
-            .get(..width)?
-            .iter()
-            .fold(0, |number, &byte| number << 8 | u64::from(byte)),
-    )
+/// What a first byte says.
+#[derive(Clone, Copy)]
+struct Form {
+    /// None for the reserved byte.
+    kind: Option<Kind>,
+    /// Bytes of the length that comes next.
+    width: u8,
+    /// What follows: values or pairs of a container, else bytes. A length is added to it.
+    fixed: u8,
+}
+
+static FORMS: [Form; 256] = {
+    let mut forms = [form(0); 256];
+    let mut tag = 255;
+    while tag > 0 {
+        forms[tag as usize] = form(tag);
+        tag -= 1;
+    }
+    forms
+};
+
+/// The table of the msgpack specification.
+const fn form(tag: u8) -> Form {
+    let (kind, width, fixed) = match tag {
+        0x00..=0x7f | 0xe0..=0xff => (Kind::Int, 0, 0),
+        0x80..=0x8f => (Kind::Map, 0, tag & 0x0f),
+        0x90..=0x9f => (Kind::Array, 0, tag & 0x0f),
+        0xa0..=0xbf => (Kind::Str, 0, tag & 0x1f),
+        0xc0 => (Kind::Nil, 0, 0),
+        0xc1 => {
+            return Form {
+                kind: None,
+                width: 0,
+                fixed: 0,
+            };
+        }
+        0xc2 | 0xc3 => (Kind::Bool, 0, 0),
+        0xc4 => (Kind::Bin, 1, 0),
+        0xc5 => (Kind::Bin, 2, 0),
+        0xc6 => (Kind::Bin, 4, 0),
+        // The type code of an extension counts as one of its bytes.
+        0xc7 => (Kind::Ext, 1, 1),
+        0xc8 => (Kind::Ext, 2, 1),
+        0xc9 => (Kind::Ext, 4, 1),
+        0xca => (Kind::Float, 0, 4),
+        0xcb => (Kind::Float, 0, 8),
+        0xcc | 0xd0 => (Kind::Int, 0, 1),
+        0xcd | 0xd1 => (Kind::Int, 0, 2),
+        0xce | 0xd2 => (Kind::Int, 0, 4),
+        0xcf | 0xd3 => (Kind::Int, 0, 8),
+        0xd4 => (Kind::Ext, 0, 2),
+        0xd5 => (Kind::Ext, 0, 3),
+        0xd6 => (Kind::Ext, 0, 5),
+        0xd7 => (Kind::Ext, 0, 9),
+        0xd8 => (Kind::Ext, 0, 17),
+        0xd9 => (Kind::Str, 1, 0),
+        0xda => (Kind::Str, 2, 0),
+        0xdb => (Kind::Str, 4, 0),
+        0xdc => (Kind::Array, 2, 0),
+        0xdd => (Kind::Array, 4, 0),
+        0xde => (Kind::Map, 2, 0),
+        0xdf => (Kind::Map, 4, 0),
+    };
+    Form {
+        kind: Some(kind),
+        width,
+        fixed,
+    }
 }
 
 #[inline]

@@ -1,5 +1,7 @@
 //! Packed bytes to [`Value`]s.
 
+use std::mem;
+
 use super::MAX_DEPTH;
 use super::cursor::{Cursor, Int, Kind};
 use crate::Value;
@@ -36,44 +38,59 @@ impl Cursor<'_> {
     /// Reads one value with all that is in it.
     pub fn read_value(&mut self) -> Result<Value, FormatError> {
         let mut at = self.clone();
-        let mut open: Vec<Open> = Vec::new();
+        // The container whose elements are being read, and those around it.
+        let mut inner: Option<Open> = None;
+        let mut outer: Vec<Open> = Vec::new();
         loop {
             let kind = at.peek()?;
-            if matches!(kind, Kind::Array | Kind::Map) && open.len() == MAX_DEPTH {
-                return Err(at.too_deep());
-            }
             let mut value = match kind {
-                Kind::Array => match at.read_array_len()? {
-                    0 => Value::Array(Vec::new()),
-                    count => {
-                        open.push(Open::array(count));
+                Kind::Array | Kind::Map => {
+                    if outer.len() + usize::from(inner.is_some()) == MAX_DEPTH {
+                        return Err(at.too_deep());
+                    }
+                    let mut container = at.read_header(kind)?;
+                    if container.left > 0 {
+                        outer.extend(inner.replace(container));
                         continue;
                     }
-                },
-                Kind::Map => match at.read_map_len()? {
-                    0 => Value::Map(Vec::new()),
-                    count => {
-                        open.push(Open::map(count));
-                        continue;
-                    }
-                },
+                    container.take()
+                }
                 kind => at.read_scalar(kind)?,
             };
             // A value may be the last of its container, and that the last of its own.
             loop {
-                let Some(container) = open.pop() else {
+                let Some(container) = &mut inner else {
                     *self = at;
                     return Ok(value);
                 };
-                match container.with(value) {
-                    Ok(whole) => value = whole,
-                    Err(container) => {
-                        open.push(container);
-                        break;
-                    }
+                container.add(value);
+                if container.left > 0 {
+                    break;
                 }
+                value = container.take();
+                inner = outer.pop();
             }
         }
+    }
+
+    fn read_header(&mut self, kind: Kind) -> Result<Open, FormatError> {
+        let (count, is_map) = match kind {
+            Kind::Map => (self.read_map_len()?, true),
+            _ => (self.read_array_len()?, false),
+        };
+        let reserve = count.min(MAX_RESERVE) as usize;
+        let (items, pairs) = if is_map {
+            (Vec::new(), Vec::with_capacity(reserve))
+        } else {
+            (Vec::with_capacity(reserve), Vec::new())
+        };
+        Ok(Open {
+            is_map,
+            items,
+            pairs,
+            key: None,
+            left: count,
+        })
     }
 
     fn read_scalar(&mut self, kind: Kind) -> Result<Value, FormatError> {
@@ -100,69 +117,37 @@ impl Cursor<'_> {
 }
 
 /// A container whose elements are being read.
-enum Open {
-    Array {
-        items: Vec<Value>,
-        left: u32,
-    },
-    Map {
-        pairs: Vec<(Value, Value)>,
-        key: Option<Value>,
-        left: u32,
-    },
+struct Open {
+    is_map: bool,
+    /// The elements of an array.
+    items: Vec<Value>,
+    /// The entries of a map, and the key of the next once it is read.
+    pairs: Vec<(Value, Value)>,
+    key: Option<Value>,
+    /// Elements or entries to come.
+    left: u32,
 }
 
 impl Open {
-    fn array(count: u32) -> Open {
-        Open::Array {
-            items: Vec::with_capacity(count.min(MAX_RESERVE) as usize),
-            left: count,
+    #[inline]
+    fn add(&mut self, value: Value) {
+        if !self.is_map {
+            self.items.push(value);
+        } else if let Some(key) = self.key.take() {
+            self.pairs.push((key, value));
+        } else {
+            self.key = Some(value);
+            return;
         }
+        self.left -= 1;
     }
 
-    fn map(count: u32) -> Open {
-        let pairs = Vec::with_capacity(count.min(MAX_RESERVE) as usize);
-        Open::Map {
-            pairs,
-            key: None,
-            left: count,
-        }
-    }
-
-    /// Adds an element: the whole container if it was the last one, else the open one.
-    fn with(self, value: Value) -> Result<Value, Open> {
-        match self {
-            Open::Array { mut items, left } => {
-                items.push(value);
-                match left - 1 {
-                    0 => Ok(Value::Array(items)),
-                    left => Err(Open::Array { items, left }),
-                }
-            }
-            Open::Map {
-                pairs,
-                key: None,
-                left,
-            } => Err(Open::Map {
-                pairs,
-                key: Some(value),
-                left,
-            }),
-            Open::Map {
-                mut pairs,
-                key: Some(key),
-                left,
-            } => {
-                pairs.push((key, value));
-                match left - 1 {
-                    0 => Ok(Value::Map(pairs)),
-                    left => Err(Open::Map {
-                        pairs,
-                        key: None,
-                        left,
-                    }),
-                }
-            }
+    /// The finished container, out of what is left empty.
+    fn take(&mut self) -> Value {
+        if self.is_map {
+            Value::Map(mem::take(&mut self.pairs))
+        } else {
+            Value::Array(mem::take(&mut self.items))
         }
     }
 }

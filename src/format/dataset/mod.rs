@@ -6,6 +6,8 @@ pub mod keys;
 mod blake2s;
 pub mod key_hashes;
 pub mod filter;
+pub mod digests;
+pub mod legacy_index;
 
 #[cfg(test)]
 mod golden;

@@ -1,15 +1,7 @@
 //! `.filter`: a Bloom filter of the keys, in the format of the Python package *simplebloom*.
 //!
-//! | bytes | content |
-//! | --- | --- |
-//! | 0 .. 8 | `SIMPBLOO` |
-//! | 8 .. 16 | u64: size of the file, this header included |
-//! | 16 .. 24 | u64: number of elements m that the filter is made for, at least 2 |
-//! | 24 .. 32 | f64: probability p of a false answer, above 0 and below 1 |
-//! | 32 .. | the bits; bit b is `1 << (b % 8)` of byte `b / 8` |
-//!
-//! All numbers are big-endian. How many bits there are and how many of them a key has follows from
-//! m and p; the size must agree. Keys are hashed *without* the salt of the dataset.
+//! The header has the number of elements and the probability of a false answer; how many bits there
+//! are and how many of them a key has follows from these. Keys are hashed *without* the salt.
 //!
 //! A filter says "no" or "perhaps". Where bytes are missing the answer here is "perhaps": a cut file
 //! must not hide keys that are there, as it does in Python.
@@ -263,7 +255,7 @@ impl Modulo {
 
     #[inline]
     fn of(self, x: u64) -> u64 {
-        let quotient = (u128::from(x) * u128::from(self.reciprocal) >> 64) as u64;
+        let quotient = ((u128::from(x) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = x.wrapping_sub(quotient.wrapping_mul(self.divisor));
         // The smaller one is below the divisor: where `rest` is already, this wraps to above it.
         rest.min(rest.wrapping_sub(self.divisor))

@@ -1,12 +1,4 @@
-//! `.key_hashes`: 64 bits of salted BLAKE2s for each key, in sample order.
-//!
-//! | bytes | content |
-//! | --- | --- |
-//! | 0 .. 8 | the salt |
-//! | 8 + 8 i .. 16 + 8 i | the hash of key i: the first 8 bytes of its digest, a big-endian u64 |
-//!
-//! The digest is BLAKE2s-256 with the salt as *salt parameter*, not BLAKE2s with 8 bytes of output,
-//! which is another function. Readers take the salt from the file.
+//! `.key_hashes`: a salt, then 64 bits of salted BLAKE2s for each key, in sample order.
 //!
 //! A writer tries salts in order until no two keys of the dataset have the same hash. So within a
 //! dataset a hash stands for one key; a key from elsewhere may still have a hash that is taken.

@@ -1,14 +1,8 @@
 //! `.keys`: the keys of all samples, in sample order, as one msgpack array of strings.
 //!
-//! Written in the smallest form that msgpack has; read in any valid form, however wasteful:
-//!
-//! | first byte | content |
-//! | --- | --- |
-//! | `90`..`9f`, `dc`, `dd` | array of n ≤ 15, u16, u32 strings |
-//! | `a0`..`bf`, `d9`, `da`, `db` | string of ≤ 31, u8, u16, u32 bytes |
-//!
-//! A key can only be found by walking over those before it, so there is a fast walk, [`skip`], that
-//! looks at lengths alone. Whether keys differ is not this module's business.
+//! Written in the smallest form that msgpack has, read in any form. A key can only be found by
+//! walking over those before it, so there is a fast walk, [`skip`], that looks at lengths alone.
+//! Whether keys differ is not this module's business.
 
 use std::ops::{Deref, Range};
 

@@ -1,15 +1,7 @@
-//! `.index`: keys and offsets in one file, as datadings before 3.1 wrote them. Read only.
+//! `.index`: keys and offsets in one msgpack map, as datadings before 3.1 wrote them. Read only.
 //!
-//! One msgpack map from key to the offset of the sample, in sample order:
-//!
-//! | first byte | content |
-//! | --- | --- |
-//! | `80`..`8f`, `de`, `df` | map of n ≤ 15, u16, u32 entries |
-//! | as in [`keys`](super::keys) | a key, a string |
-//! | `00`..`7f`, `cc`..`cf` | its offset: ≤ 127, u8, u16, u32, u64 |
-//!
-//! The first offset is 0, none is below the one before. There is no entry for the end: the last
-//! sample reaches to the end of the data file, so that a cut data file goes unnoticed.
+//! Strings are those of [`keys`]; offsets are accepted in every form that msgpack has
+//! for a number that is not negative.
 
 use super::keys;
 use crate::format::FormatError;
@@ -113,22 +105,23 @@ fn read_offset(bytes: &[u8], at: &mut usize) -> Result<u64, FormatError> {
         }
         Some(&first @ 0xcc..=0xcf) => (1 << (first - 0xcc), false),
         Some(&first @ 0xd0..=0xd3) => (1 << (first - 0xd0), true),
+        Some(0xe0..=0xff) => return Err(negative(*at)),
         _ => return Err(FormatError::new(*at as u64, "an offset", keys::found(rest))),
     };
     let Some(digits) = rest.get(1..1 + len) else {
         return Err(FormatError::new(*at as u64, "an offset", "half an integer"));
     };
     if signed && digits.first().is_some_and(|&first| first >= 0x80) {
-        return Err(FormatError::new(
-            *at as u64,
-            "an offset",
-            "a negative integer",
-        ));
+        return Err(negative(*at));
     }
     *at += 1 + len;
     Ok(digits
         .iter()
         .fold(0, |number, &digit| number << 8 | u64::from(digit)))
+}
+
+fn negative(at: usize) -> FormatError {
+    FormatError::new(at as u64, "an offset", "a negative integer")
 }
 
 #[cfg(test)]
@@ -196,7 +189,7 @@ mod tests {
             ),
             (
                 b"\x82\xa1a\0\xa1b\xff",
-                "byte 6: expected an offset, found an integer",
+                "byte 6: expected an offset, found a negative integer",
             ),
             (
                 b"\x82\xa1a\0\xa1b\xd0\xff",

@@ -1,4 +1,10 @@
-//! The files of a dataset.
+#![doc = include_str!("FORMAT.md")]
+//!
+//! # In this module
+//!
+//! One submodule for each file. They turn bytes into values and back and check what the text above
+//! demands of one file; what it demands of two is up to those who have both. Absent on purpose:
+//! opening, mapping, locking and publishing files, and the messages in the data file.
 
 pub mod side_file;
 pub mod offsets;
@@ -8,6 +14,51 @@ pub mod key_hashes;
 pub mod filter;
 pub mod digests;
 pub mod legacy_index;
+pub mod lookup;
 
 #[cfg(test)]
 mod golden;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use side_file::SideFile;
+
+    /// Numbers that are in files out there. Whoever has to change one of these has to stop and think.
+    #[test]
+    fn frozen() {
+        assert_eq!(
+            SideFile::ALL.map(SideFile::suffix),
+            [
+                ".offsets",
+                ".keys",
+                ".key_hashes",
+                ".filter",
+                ".md5",
+                ".index",
+                ".lookup"
+            ]
+        );
+        assert_eq!(
+            SideFile::WRITTEN.map(SideFile::suffix),
+            [".offsets", ".keys", ".key_hashes", ".filter", ".md5"]
+        );
+        assert_eq!(offsets::ENTRY, 8);
+        assert_eq!((keys::MAX_COUNT, keys::MAX_HEADER), (0xffff_ffff, 5));
+        assert_eq!(
+            (key_hashes::SALT, key_hashes::ENTRY, key_hashes::MAX_TRIES),
+            (8, 8, 1000)
+        );
+        assert_eq!(
+            key_hashes::Salt::of_try(0).0,
+            *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b"
+        );
+        assert_eq!((filter::MAGIC, filter::HEADER), (*b"SIMPBLOO", 32));
+        assert_eq!((lookup::MAGIC, lookup::VERSION), (*b"KISTELUP", 1));
+        assert_eq!((lookup::HEADER, lookup::SLOT), (128, 4));
+        assert_eq!(
+            (lookup::EMPTY, lookup::MAX_COUNT),
+            (0xffff_ffff, 0xffff_ffff)
+        );
+    }
+}

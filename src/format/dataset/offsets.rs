@@ -1,13 +1,7 @@
 //! `.offsets`: where each sample begins and ends in the data file.
 //!
-//! | bytes | content |
-//! | --- | --- |
-//! | 8 i .. 8 i + 8 | u64, big-endian: the first byte of sample i |
-//! | 8 n .. 8 n + 8 | u64, big-endian: the size of the data file |
-//!
-//! Sample i is the range from entry i to entry i + 1, so n samples have n + 1 entries. Entries never
-//! descend; a sample may be empty. Nothing here reads the file as a whole: a reader looks at two
-//! entries a sample, and [`pair`] checks just these.
+//! n + 1 numbers for n samples: sample i is the range from entry i to entry i + 1. Nothing here reads
+//! the file as a whole: a reader looks at two entries a sample, and [`pair`] checks just these.
 
 use std::ops::Range;
 

@@ -1,0 +1,813 @@
+//! `.lookup`: a hash table over `.key_hashes`, so that a key is found without a scan. Ours alone.
+//!
+//! The table is the samples sorted by hash, with gaps: each is at the place that its hash has among
+//! all possible ones, its home, or as near behind it as those before leave room. So a search starts at
+//! home and ends at an empty slot or at a greater hash.
+//!
+//! A table that is kept in memory has the same layout: [`Placer`] makes it, [`Shape::probe`] looks
+//! things up in it, and neither cares where the slots are. A file also has a [`Header`], which says
+//! of which `.key_hashes` it is.
+
+use blake2s_simd::{Params, State};
+
+use super::key_hashes::Salt;
+use crate::format::FormatError;
+
+/// What every `.lookup` begins with.
+pub const MAGIC: [u8; 8] = *b"KISTELUP";
+
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+/// Bytes before the slots.
+pub const HEADER: usize = 128;
+
+/// Bytes of a slot.
+pub const SLOT: u64 = 4;
+
+/// What stands in a slot without a sample.
+pub const EMPTY: u32 = u32::MAX;
+
+/// The most samples: each needs an index below [`EMPTY`].
+pub const MAX_COUNT: u64 = u32::MAX as u64;
+
+/// The measures of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    count: u64,
+    home: u64,
+    total: u64,
+}
+
+impl Shape {
+    /// The number of samples.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The number of slots that are home to a hash.
+    pub fn home_slots(&self) -> u64 {
+        self.home
+    }
+
+    /// The number of all slots, the tail included.
+    pub fn slots(&self) -> u64 {
+        self.total
+    }
+
+    /// The size of the file.
+    pub fn file_len(&self) -> u64 {
+        HEADER as u64 + self.total * SLOT // At most 2^33 slots of each kind.
+    }
+
+    /// Starts the search for the samples of this hash.
+    #[inline]
+    pub fn probe(&self, wanted: u64) -> Probe {
+        let slot = home_of(wanted, self.home);
+        Probe {
+            wanted,
+            slot,
+            end: self.total,
+            count: self.count,
+            left: self.count,
+        }
+    }
+}
+
+/// The home slot of a hash.
+#[inline]
+fn home_of(hash: u64, slots: u64) -> u64 {
+    ((u128::from(hash) * u128::from(slots)) >> 64) as u64
+}
+
+/// The number of home slots for `n` samples: 7 bytes a sample, and 57 % of them in use.
+fn home_slots(n: u64) -> u64 {
+    n + n / 2 + n / 4 + 1
+}
+
+/// A search for one hash: gives one candidate after the other.
+///
+/// Candidates have the hash, no more: whether one has the *key* is for the caller to see, who then
+/// asks for the next. In a dataset of ours there is one candidate at most.
+///
+/// The table may be hostile: no slot beyond it is asked for, no index beyond the samples is given,
+/// and there is an end after as many steps as there are samples.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    wanted: u64,
+    slot: u64,
+    end: u64,
+    count: u64,
+    left: u64,
+}
+
+impl Probe {
+    /// The next sample with the hash. `slot_at` gives what stands in a slot, `hash_at` the hash of
+    /// a sample.
+    ///
+    /// ```
+    /// use kiste::format::FormatError;
+    /// use kiste::format::dataset::lookup::Placer;
+    ///
+    /// let hashes = [70, 20, 1 << 63, 20];
+    /// let mut sorted: Vec<(u64, u32)> = hashes.into_iter().zip(0..).collect();
+    /// sorted.sort_unstable();
+    /// let mut placer = Placer::new(4)?;
+    /// for (hash, index) in sorted {
+    ///     placer.push(hash, index)?;
+    /// }
+    /// let (shape, slots) = placer.finish()?;
+    ///
+    /// let slot_at = |slot| Ok::<_, FormatError>(slots[slot as usize]);
+    /// let hash_at = |index| Ok(hashes[index as usize]);
+    /// let mut probe = shape.probe(20);
+    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(1));
+    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(3));
+    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, None);
+    /// # Ok::<(), FormatError>(())
+    /// ```
+    #[inline]
+    pub fn next_candidate<E: From<FormatError>>(
+        &mut self,
+        mut slot_at: impl FnMut(u64) -> Result<u32, E>,
+        mut hash_at: impl FnMut(u32) -> Result<u64, E>,
+    ) -> Result<Option<u32>, E> {
+        while self.slot < self.end && self.left > 0 {
+            let index = slot_at(self.slot)?;
+            if index == EMPTY {
+                break;
+            }
+            if u64::from(index) >= self.count {
+                return Err(self.no_such_sample(index).into());
+            }
+            let hash = hash_at(index)?;
+            if hash > self.wanted {
+                break;
+            }
+            self.slot += 1;
+            self.left -= 1;
+            if hash == self.wanted {
+                return Ok(Some(index));
+            }
+        }
+        self.left = 0;
+        Ok(None)
+    }
+
+    #[cold]
+    fn no_such_sample(&self, index: u32) -> FormatError {
+        let position = HEADER as u64 + self.slot.saturating_mul(SLOT);
+        let expected = format!("the index of one of {} samples", self.count);
+        FormatError::new(position, expected, index.to_string())
+    }
+}
+
+/// Makes a table from hashes in ascending order. The same hashes always make the same table.
+#[derive(Debug)]
+pub struct Placer {
+    count: u64,
+    home: u64,
+    placed: u64,
+    last: Option<(u64, u32)>,
+    slots: Vec<u32>,
+}
+
+impl Placer {
+    /// A table for this many samples. More than [`MAX_COUNT`] are an error.
+    pub fn new(count: u64) -> Result<Placer, FormatError> {
+        if count > MAX_COUNT {
+            let expected = format!("at most {MAX_COUNT} samples");
+            return Err(FormatError::new(16, expected, count.to_string()));
+        }
+        // What a table of this many samples can need must be possible to address.
+        if isize::try_from((home_slots(count) + count) * SLOT).is_err() {
+            let expected = "a table that fits into memory";
+            return Err(FormatError::new(16, expected, format!("{count} samples")));
+        }
+        Ok(Placer {
+            count,
+            home: home_slots(count),
+            placed: 0,
+            last: None,
+            slots: Vec::new(),
+        })
+    }
+
+    /// Places a sample. Hashes ascend; where they are equal, indices do.
+    #[inline]
+    pub fn push(&mut self, hash: u64, index: u32) -> Result<(), FormatError> {
+        let ascends = self.last.is_none_or(|last| last < (hash, index));
+        if !ascends || u64::from(index) >= self.count || self.placed == self.count {
+            return Err(self.misplaced(hash, index));
+        }
+        self.last = Some((hash, index));
+        self.placed += 1;
+        // Slots behind the last are not there yet, so the next free one is at the end.
+        let home = home_of(hash, self.home) as usize;
+        if home > self.slots.len() {
+            self.slots.resize(home, EMPTY);
+        }
+        self.slots.push(index);
+        Ok(())
+    }
+
+    /// The table, once all samples are placed.
+    pub fn finish(mut self) -> Result<(Shape, Vec<u32>), FormatError> {
+        if self.placed != self.count {
+            let expected = format!("{} samples", self.count);
+            return Err(FormatError::new(16, expected, self.placed.to_string()));
+        }
+        let total = self.home.max(self.slots.len() as u64);
+        self.slots.resize(total as usize, EMPTY);
+        Ok((
+            Shape {
+                count: self.count,
+                home: self.home,
+                total,
+            },
+            self.slots,
+        ))
+    }
+
+    #[cold]
+    fn misplaced(&self, hash: u64, index: u32) -> FormatError {
+        let expected = match self.last {
+            Some((last, i)) => format!("{} samples by hash, after {last:016x} of {i}", self.count),
+            None => format!("{} samples by hash", self.count),
+        };
+        let position = HEADER as u64 + self.slots.len() as u64 * SLOT;
+        FormatError::new(position, expected, format!("{hash:016x} of {index}"))
+    }
+}
+
+/// What binds a table to the `.key_hashes` that it was made from.
+///
+/// All but the digest can be compared when a dataset is opened, by looking at both ends of the
+/// file; the digest is for a full verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// The number of hashes.
+    pub count: u64,
+    /// The salt.
+    pub salt: Salt,
+    /// The first hash, 0 if there is none.
+    pub first: u64,
+    /// The last hash, 0 if there is none.
+    pub last: u64,
+}
+
+/// The header of a `.lookup` file.
+///
+/// ```
+/// use kiste::format::dataset::key_hashes::Salt;
+/// use kiste::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
+///
+/// let salt = Salt::of_try(0);
+/// let source = Source { count: 0, salt, first: 0, last: 0 };
+/// let (shape, _) = Placer::new(0)?.finish()?;
+/// let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
+/// let bytes = header.encode();
+/// assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
+/// assert!(header.check_source(&source).is_ok());
+/// # Ok::<(), kiste::format::FormatError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    shape: Shape,
+    source: Source,
+    digest: [u8; 32],
+}
+
+impl Header {
+    /// The header of a table that was made from this source, the digest of which is
+    /// [`SourceDigest`]'s.
+    pub fn new(shape: Shape, source: Source, digest: [u8; 32]) -> Result<Header, FormatError> {
+        if shape.count != source.count {
+            let expected = format!("{} samples", source.count);
+            return Err(FormatError::new(16, expected, shape.count.to_string()));
+        }
+        Ok(Header {
+            shape,
+            source,
+            digest,
+        })
+    }
+
+    /// The measures of the table.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// What the table was made from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The BLAKE2s-256 of the whole `.key_hashes` that the table was made from.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// The bytes of the header.
+    pub fn encode(&self) -> [u8; HEADER] {
+        let Header {
+            shape,
+            source,
+            digest,
+        } = self;
+        let words = [
+            u64::from_be_bytes(MAGIC),
+            u64::from(VERSION) << 32,
+            shape.count,
+            shape.home,
+            shape.total,
+            u64::from_be_bytes(source.salt.0),
+            source.first,
+            source.last,
+        ];
+        let mut header = [0; HEADER];
+        for (place, word) in header.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        header[64..96].copy_from_slice(digest);
+        let check = check_of(&header);
+        header[CHECK..].copy_from_slice(&check);
+        header
+    }
+
+    /// Parses the first [`HEADER`] bytes of a file of `file_len` bytes.
+    ///
+    /// The measures are checked against each other and against the size of the file; the slots are
+    /// not looked at.
+    pub fn parse(bytes: &[u8], file_len: u64) -> Result<Header, FormatError> {
+        let Some(bytes) = bytes.first_chunk::<HEADER>() else {
+            let found = format!("{} bytes", bytes.len());
+            return Err(FormatError::new(0, "a header of 128 bytes", found));
+        };
+        let mut words = bytes.chunks_exact(8).map(|word| {
+            word.iter()
+                .fold(0, |number, &byte| number << 8 | u64::from(byte))
+        });
+        let mut word = || words.next().unwrap_or_default();
+        if word().to_be_bytes() != MAGIC {
+            return Err(FormatError::new(0, "\"KISTELUP\"", "another file"));
+        }
+        let version = word();
+        if version >> 32 != u64::from(VERSION) {
+            let expected = format!("version {VERSION}");
+            return Err(FormatError::new(8, expected, (version >> 32).to_string()));
+        }
+        if check_of(bytes) != bytes[CHECK..] {
+            return Err(FormatError::new(
+                CHECK as u64,
+                "the check of the header",
+                "another",
+            ));
+        }
+        let (count, home, total) = (word(), word(), word());
+        let shape = Shape { count, home, total };
+        let salt = Salt(word().to_be_bytes());
+        let source = Source {
+            count,
+            salt,
+            first: word(),
+            last: word(),
+        };
+        let digest = std::array::from_fn(|i| bytes[64 + i]);
+        check_shape(&shape, file_len)?;
+        let header = Header {
+            shape,
+            source,
+            digest,
+        };
+        if header.encode() != *bytes {
+            return Err(FormatError::new(
+                12,
+                "zeros where nothing is defined",
+                "something else",
+            ));
+        }
+        Ok(header)
+    }
+
+    /// Checks that the table was made from this `.key_hashes`, as far as its ends tell.
+    pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
+        let then = &self.source;
+        let stale = |position, what: &str| {
+            Err(FormatError::new(
+                position,
+                format!("the {what} of .key_hashes"),
+                "another",
+            ))
+        };
+        if then.count != now.count {
+            return stale(16, "number of samples");
+        }
+        if then.salt != now.salt {
+            return stale(40, "salt");
+        }
+        if then.first != now.first {
+            return stale(48, "first hash");
+        }
+        if then.last != now.last {
+            return stale(56, "last hash");
+        }
+        Ok(())
+    }
+}
+
+/// Where the check of the header is.
+const CHECK: usize = 120;
+
+fn check_of(header: &[u8; HEADER]) -> [u8; 8] {
+    let digest = Params::new().hash(&header[..CHECK]);
+    std::array::from_fn(|i| digest.as_array()[i])
+}
+
+fn check_shape(shape: &Shape, file_len: u64) -> Result<(), FormatError> {
+    let &Shape { count, home, total } = shape;
+    if count > MAX_COUNT {
+        let expected = format!("at most {MAX_COUNT} samples");
+        return Err(FormatError::new(16, expected, count.to_string()));
+    }
+    if home == 0 {
+        return Err(FormatError::new(24, "at least one slot", "none"));
+    }
+    if total < home.max(count) || total - home > count {
+        let expected = format!("slots for {count} samples, {home} of them home");
+        return Err(FormatError::new(32, expected, total.to_string()));
+    }
+    let wanted = total
+        .checked_mul(SLOT)
+        .and_then(|slots| slots.checked_add(HEADER as u64));
+    if wanted != Some(file_len) {
+        let expected = format!("as many slots as a file of {file_len} bytes has");
+        return Err(FormatError::new(32, expected, total.to_string()));
+    }
+    Ok(())
+}
+
+/// The bytes of a slot.
+#[inline]
+pub const fn encode(slot: u32) -> [u8; 4] {
+    slot.to_be_bytes()
+}
+
+/// What stands in slot `i` of these bytes, which begin behind the header.
+#[inline]
+pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
+    let at = usize::try_from(i).ok()?.checked_mul(4)?;
+    slots
+        .get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u32::from_be_bytes)
+}
+
+/// Digests a `.key_hashes` file, piece by piece, for [`Header::new`] or to verify
+/// [`Header::digest`].
+#[derive(Debug, Clone)]
+pub struct SourceDigest(State);
+
+impl SourceDigest {
+    /// The digest of nothing yet.
+    pub fn new() -> SourceDigest {
+        SourceDigest(State::new())
+    }
+
+    /// Takes the next bytes of the file, the salt included.
+    pub fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
+        self.0.update(bytes);
+        self
+    }
+
+    /// The digest of all bytes so far.
+    pub fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_array()
+    }
+}
+
+impl Default for SourceDigest {
+    fn default() -> SourceDigest {
+        SourceDigest::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::dataset::{golden, key_hashes};
+
+    fn sorted(hashes: &[u64]) -> Vec<(u64, u32)> {
+        let mut sorted: Vec<_> = hashes.iter().copied().zip(0..).collect();
+        sorted.sort_unstable();
+        sorted
+    }
+
+    fn place(hashes: &[u64]) -> (Shape, Vec<u32>) {
+        let mut placer = Placer::new(hashes.len() as u64).unwrap();
+        for (hash, index) in sorted(hashes) {
+            placer.push(hash, index).unwrap();
+        }
+        placer.finish().unwrap()
+    }
+
+    /// All candidates, by indexing that would panic beyond either array.
+    fn find(
+        shape: Shape,
+        slots: &[u32],
+        hashes: &[u64],
+        wanted: u64,
+    ) -> Result<Vec<u32>, FormatError> {
+        let mut probe = shape.probe(wanted);
+        let mut candidates = vec![];
+        while let Some(index) = probe.next_candidate(
+            |slot| Ok::<_, FormatError>(slots[slot as usize]),
+            |index| Ok(hashes[index as usize]),
+        )? {
+            candidates.push(index);
+        }
+        // The end is the end.
+        assert_eq!(
+            probe
+                .next_candidate(
+                    |_| Err(FormatError::new(0, "", "")),
+                    |_| Ok::<_, FormatError>(0)
+                )
+                .ok(),
+            Some(None)
+        );
+        Ok(candidates)
+    }
+
+    fn linear(hashes: &[u64], wanted: u64) -> Vec<u32> {
+        (0..)
+            .zip(hashes)
+            .filter(|&(_, &hash)| hash == wanted)
+            .map(|(i, _)| i)
+            .collect()
+    }
+
+    /// Sets of hashes, the nasty ones included.
+    fn sets() -> Vec<Vec<u64>> {
+        let mut next = golden::random(3);
+        let mut sets = vec![
+            vec![],
+            vec![0],
+            vec![u64::MAX],
+            vec![0, u64::MAX],
+            vec![5; 300],
+        ];
+        for n in [1, 2, 3, 10, 100, 1000] {
+            sets.push((0..n).map(|_| next()).collect());
+            // All in the first slots, all in the last ones, all somewhere.
+            sets.push((0..n).rev().collect());
+            sets.push((0..n).map(|i| u64::MAX - i).collect());
+            sets.push((0..n).map(|_| 0xabcd_ef01 << 32 | next() >> 32).collect());
+            // A few values, often.
+            sets.push((0..n).map(|_| (next() % 7) << 61).collect());
+        }
+        sets
+    }
+
+    #[test]
+    fn finds_what_a_scan_finds() {
+        let mut next = golden::random(4);
+        for hashes in sets() {
+            let (shape, slots) = place(&hashes);
+            assert_eq!(slots.len() as u64, shape.slots());
+            let near = hashes
+                .iter()
+                .flat_map(|&h| [h, h.wrapping_add(1), h.wrapping_sub(1)]);
+            let others: Vec<u64> = (0..50).map(|_| next()).collect();
+            for wanted in near.chain(others).chain([0, u64::MAX, 1 << 63]) {
+                let found = find(shape, &slots, &hashes, wanted).unwrap();
+                assert_eq!(found, linear(&hashes, wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_takes_less_than_eight_bytes_a_key() {
+        let mut next = golden::random(5);
+        let hashes: Vec<u64> = (0..100_000).map(|_| next()).collect();
+        let (shape, _) = place(&hashes);
+        assert!(shape.file_len() < 8 * 100_000);
+        assert!(shape.slots() - shape.home_slots() < 100);
+        assert_eq!(home_slots(MAX_COUNT), 7_516_192_766);
+    }
+
+    #[test]
+    fn the_steps_are_few() {
+        let mut next = golden::random(6);
+        let hashes: Vec<u64> = (0..10_000).map(|_| next()).collect();
+        let (shape, slots) = place(&hashes);
+        let mut steps = 0;
+        for &hash in &hashes {
+            let slot_at = |slot| {
+                steps += 1;
+                Ok::<_, FormatError>(slots[slot as usize])
+            };
+            let found = shape
+                .probe(hash)
+                .next_candidate(slot_at, |i| Ok(hashes[i as usize]));
+            assert!(found.unwrap().is_some());
+        }
+        assert!(steps < 20_000, "{steps}");
+    }
+
+    #[test]
+    fn hostile_tables_end_and_stay_inside() {
+        let mut next = golden::random(7);
+        let hashes: Vec<u64> = (0..50).map(|_| next()).collect();
+        let (shape, good) = place(&hashes);
+        for round in 0..2000 {
+            let mut slots = good.clone();
+            for slot in &mut slots {
+                if next() % 4 == 0 {
+                    *slot = (next() % (50 + round % 2 * 2)) as u32;
+                }
+            }
+            for &hash in &hashes {
+                match find(shape, &slots, &hashes, hash) {
+                    // Whatever is found has the hash; it may be found twice or not at all.
+                    Ok(found) => assert!(found.iter().all(|&i| hashes[i as usize] == hash)),
+                    Err(error) => assert!(error.expected.contains("one of 50 samples")),
+                }
+            }
+        }
+        // The same sample everywhere: as many answers as there are samples, not as slots.
+        let full = vec![7; good.len()];
+        assert!(find(shape, &full, &hashes, hashes[7]).unwrap().len() <= 50);
+        let error = find(shape, &vec![50; good.len()], &hashes, 0).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "byte 128: expected the index of one of 50 samples, found 50"
+        );
+    }
+
+    #[test]
+    fn placer_wants_order_and_all_samples() {
+        let mut placer = Placer::new(3).unwrap();
+        placer.push(5, 1).unwrap();
+        assert!(placer.push(4, 0).is_err());
+        assert!(placer.push(5, 0).is_err());
+        assert!(placer.push(5, 1).is_err());
+        assert!(placer.push(6, 3).is_err());
+        placer.push(5, 2).unwrap();
+        placer.push(u64::MAX, 0).unwrap();
+        assert!(placer.push(u64::MAX, 2).is_err());
+        assert!(placer.finish().is_ok());
+        assert!(Placer::new(3).unwrap().finish().is_err());
+        assert!(Placer::new(MAX_COUNT + 1).is_err());
+        assert_eq!(Placer::new(MAX_COUNT).is_ok(), usize::BITS >= 64);
+    }
+
+    /// The whole file for these hashes.
+    fn file(salt: Salt, hashes: &[u64]) -> Vec<u8> {
+        let (shape, slots) = place(hashes);
+        let mut digest = SourceDigest::new();
+        digest.update(&salt.0);
+        for &hash in hashes {
+            digest.update(&key_hashes::encode(hash));
+        }
+        let ends = [hashes.first(), hashes.last()].map(|end| end.copied().unwrap_or_default());
+        let source = Source {
+            count: shape.count(),
+            salt,
+            first: ends[0],
+            last: ends[1],
+        };
+        let header = Header::new(shape, source, digest.finish()).unwrap();
+        let mut file = header.encode().to_vec();
+        file.extend(slots.into_iter().flat_map(encode));
+        assert_eq!(file.len() as u64, shape.file_len());
+        file
+    }
+
+    #[test]
+    fn golden_datasets_are_looked_up_in_a_file() {
+        for set in golden::datasets() {
+            let source = set.file(".key_hashes");
+            let salt = Salt::parse(&source).unwrap();
+            let hashes: Vec<u64> = set
+                .hashes
+                .iter()
+                .map(|hash| golden::hex_u64(hash))
+                .collect();
+            let file = file(salt, &hashes);
+            let header = Header::parse(&file, file.len() as u64).unwrap();
+            assert_eq!(
+                *header.digest(),
+                SourceDigest::new().update(&source).finish()
+            );
+            for (i, key) in set.keys.iter().enumerate() {
+                let mut probe = header
+                    .shape()
+                    .probe(key_hashes::hash(&salt, key.as_bytes()));
+                let slot_at =
+                    |at| slot(&file[HEADER..], at).ok_or(FormatError::new(at, "a slot", "none"));
+                let found = probe.next_candidate(slot_at, |i| Ok(hashes[i as usize]));
+                assert_eq!(found, Ok(Some(i as u32)));
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_frozen() {
+        let file = file(Salt::of_try(0), &[3 << 62, 1, 1 << 63]);
+        let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
+        let wanted = [
+            "4b495354454c5550",
+            "0000000100000000",
+            "0000000000000003",
+            "0000000000000005",
+            "0000000000000005",
+            "652e530edee5893b",
+            "c000000000000000",
+            "8000000000000000",
+            "cbacc9db4bb4ff09878b8083b9c074a22abe34baffcdad2b0abcfe650f019581",
+            "000000000000000000000000000000000000000000000000",
+            "f0ae784ec9548d19",
+            "00000001",
+            "ffffffff",
+            "00000002",
+            "00000000",
+            "ffffffff",
+        ];
+        assert_eq!(hex, wanted.concat());
+    }
+
+    #[test]
+    fn every_change_of_the_header_is_seen() {
+        let file = file(Salt::of_try(0), &[3, 1, 2]);
+        let len = file.len() as u64;
+        Header::parse(&file[..HEADER], len).unwrap();
+        for end in 0..HEADER {
+            assert!(Header::parse(&file[..end], len).is_err(), "{end}");
+        }
+        for at in 0..HEADER {
+            for bit in 0..8 {
+                let mut changed = file.clone();
+                changed[at] ^= 1 << bit;
+                assert!(Header::parse(&changed, len).is_err(), "{at}");
+            }
+        }
+        for len in [0, len - 4, len - 1, len + 1, len + 4, u64::MAX] {
+            assert!(Header::parse(&file, len).is_err(), "{len}");
+        }
+        golden::damage(&file, |bytes| {
+            let _ = Header::parse(bytes, bytes.len() as u64);
+        });
+    }
+
+    #[test]
+    fn measures_that_no_table_can_have() {
+        let parse = |count: u64, home: u64, total: u64| {
+            let source = Source {
+                count,
+                salt: Salt([0; 8]),
+                first: 0,
+                last: 0,
+            };
+            let shape = Shape { count, home, total };
+            let header = Header {
+                shape,
+                source,
+                digest: [0; 32],
+            };
+            let len = total.wrapping_mul(4).wrapping_add(128);
+            Header::parse(&header.encode(), len).is_ok()
+        };
+        assert!(parse(0, 1, 1) && parse(3, 6, 6) && parse(3, 6, 9) && parse(3, 1, 4));
+        assert!(!parse(0, 0, 0) && !parse(3, 6, 5) && !parse(3, 6, 10) && !parse(3, 1, 2));
+        assert!(!parse(MAX_COUNT + 1, 1 << 34, 1 << 34));
+        assert!(!parse(1, 1 << 62, 1 << 62) && !parse(1, u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn another_source_is_seen() {
+        let file = file(Salt::of_try(0), &[3, 1, 2]);
+        let header = Header::parse(&file, file.len() as u64).unwrap();
+        let same = Source {
+            count: 3,
+            salt: Salt::of_try(0),
+            first: 3,
+            last: 2,
+        };
+        assert_eq!(header.source(), &same);
+        header.check_source(&same).unwrap();
+        for other in [
+            Source { count: 4, ..same },
+            Source {
+                salt: Salt::of_try(1),
+                ..same
+            },
+            Source { first: 2, ..same },
+            Source { last: 3, ..same },
+        ] {
+            assert!(header.check_source(&other).is_err());
+        }
+        assert!(Header::new(header.shape(), Source { count: 4, ..same }, [0; 32]).is_err());
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! One boxed [`Error`] serves the whole crate, so a `Result` stays small. [`ErrorKind`] says who
 //! is to blame; the rest of the error says where. The decoders below `format` have an error of
-//! their own, [`FormatError`](crate::format::FormatError), which knows positions but no files:
+//! their own, [`FormatError`], which knows positions but no files:
 //! the layer that read the bytes adds the file.
 
 use std::fmt;

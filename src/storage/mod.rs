@@ -1,1 +1,186 @@
 //! Bytes: where they live; knows nothing of formats.
+//!
+//! Everything above reads and writes through [`Storage`], a directory tree with the few operations
+//! that a crash-safe writer needs, and [`ReadAt`], one open file that is read by range.
+//! [`LocalStorage`] is the file system; [`MemoryStorage`] keeps all in memory, logs what is read
+//! and can lose power, so that laziness and crash safety can be asserted by tests.
+//!
+//! Absent on purpose: buffering, formats, and any idea of which files belong together.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+mod local;
+mod memory;
+mod mmap;
+
+pub use local::LocalStorage;
+pub use memory::{MemoryStorage, Read};
+pub use mmap::Map;
+
+/// Files by name.
+///
+/// Paths are passed through as the caller has them; a name that does not exist gives an error of
+/// kind [`io::ErrorKind::NotFound`], except where `None` says so.
+pub trait Storage: fmt::Debug + Send + Sync {
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> io::Result<Source>;
+    /// Size and identity of a file or directory, `None` where there is nothing of this name.
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    /// Creates a file that must not exist yet.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    /// Opens an existing file for writing; the position is its end.
+    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    /// Gives a file another name, replacing what had that name in one step.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Creates one directory that must not exist yet.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents where they are missing.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// The files of a directory, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Makes names that were added to, removed from or changed in a directory survive a power
+    /// failure.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock that goes by this file (created where missing), `None` while
+    /// another holds it. It ends with the value or with the process.
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>>;
+}
+
+/// Size and identity of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Bytes.
+    pub len: u64,
+    /// Device and file number: differs between a file and the one that replaced it.
+    pub id: (u64, u64),
+}
+
+/// An exclusive lock, held until dropped.
+pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lock")
+    }
+}
+
+/// One open file that is read by range, from any number of threads.
+pub trait ReadAt: Send + Sync {
+    /// Bytes in the file when it was opened.
+    fn len(&self) -> u64;
+    /// Fills `buf` from byte `at` on. Short files give [`io::ErrorKind::UnexpectedEof`].
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()>;
+    /// Whether there is nothing in the file.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One open file that is written.
+pub trait Sink: Send {
+    /// Appends at the end.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Overwrites bytes that are there already.
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Cuts the file, or extends it with zeros.
+    fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// Makes the content survive a power failure.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// How an open file is read: from a memory map, or by positioned reads.
+pub enum Source {
+    /// The whole file is mapped; reading is a slice.
+    Mapped(Map),
+    /// Every read is a call.
+    Positioned(Box<dyn ReadAt>),
+}
+
+impl Source {
+    /// Bytes in the file when it was opened.
+    pub fn len(&self) -> u64 {
+        match self {
+            Source::Mapped(map) => map.bytes().len() as u64,
+            Source::Positioned(file) => file.len(),
+        }
+    }
+
+    /// Whether there is nothing in the file.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The whole content, if it is mapped.
+    #[inline]
+    pub fn mapped(&self) -> Option<&[u8]> {
+        match self {
+            Source::Mapped(map) => Some(map.bytes()),
+            Source::Positioned(_) => None,
+        }
+    }
+
+    /// These bytes: borrowed from the map, or read. A range beyond the end is
+    /// [`io::ErrorKind::UnexpectedEof`]; nothing is allocated for it.
+    #[inline]
+    pub fn read(&self, range: Range<u64>) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Source::Mapped(map) => {
+                let range = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+                let bytes = range.and_then(|(start, end)| map.bytes().get(start..end));
+                bytes.map(Cow::Borrowed).ok_or_else(beyond_end)
+            }
+            Source::Positioned(file) => {
+                if range.start > range.end || range.end > file.len() {
+                    return Err(beyond_end());
+                }
+                let size = usize::try_from(range.end - range.start).map_err(|_| beyond_end())?;
+                let mut bytes = vec![0; size];
+                file.read_exact_at(&mut bytes, range.start)?;
+                Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+
+    /// Calls `with` on consecutive parts of these bytes and their positions, at most `step` at a
+    /// time: the whole range at once where it is mapped. Stops at the first `Some`.
+    pub fn scan<T>(
+        &self,
+        range: Range<u64>,
+        step: u64,
+        mut with: impl FnMut(&[u8], u64) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        if self.mapped().is_some() {
+            let bytes = self.read(range.clone())?;
+            return Ok(with(&bytes, range.start));
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at.saturating_add(step));
+            let bytes = self.read(at..end)?;
+            if let Some(found) = with(&bytes, at) {
+                return Ok(Some(found));
+            }
+            at = end;
+        }
+        Ok(None)
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.mapped().is_some() { "mapped" } else { "positioned" };
+        write!(f, "Source({how}, {} bytes)", self.len())
+    }
+}
+
+fn beyond_end() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the range lies beyond the end of the file")
+}

@@ -45,8 +45,5 @@ pub(super) fn each<K: AsRef<[u8]>>(
 #[inline]
 fn halves(digest: &[u8; 32]) -> (u64, u64) {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = *digest;
-    (
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        u64::from_be_bytes([i, j, k, l, m, n, o, p]),
-    )
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes([i, j, k, l, m, n, o, p]))
 }

@@ -44,11 +44,7 @@ impl Digests {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let (name, digest) = parse_line(line, at)?;
             if !names.insert(name) {
-                return Err(FormatError::new(
-                    at,
-                    "each file once",
-                    format!("{name:?} again"),
-                ));
+                return Err(FormatError::new(at, "each file once", format!("{name:?} again")));
             }
             digests.push((name.to_owned(), digest));
             at += whole.len() as u64;
@@ -70,9 +66,7 @@ impl Digests {
 
     /// The digest of the file of this name.
     pub fn get(&self, name: &str) -> Option<&Digest> {
-        self.iter()
-            .find(|&(other, _)| other == name)
-            .map(|(_, digest)| digest)
+        self.iter().find(|&(other, _)| other == name).map(|(_, digest)| digest)
     }
 
     /// Sets the digest of the file of this name: in place if there is one, else at the end.
@@ -81,11 +75,7 @@ impl Digests {
     /// return at its end.
     pub fn set(&mut self, name: &str, digest: Digest) -> Result<(), FormatError> {
         if name.is_empty() || name.contains('\n') || name.ends_with('\r') {
-            return Err(FormatError::new(
-                0,
-                "a file name of one line",
-                format!("{name:?}"),
-            ));
+            return Err(FormatError::new(0, "a file name of one line", format!("{name:?}")));
         }
         match self.0.iter_mut().find(|(other, _)| other == name) {
             Some((_, place)) => *place = digest,
@@ -114,10 +104,7 @@ impl Digests {
 fn parse_line(line: &[u8], at: u64) -> Result<(&str, Digest), FormatError> {
     let wrong = |column: usize, expected: &str| {
         let found = line.get(column..).unwrap_or_default();
-        let found = found
-            .get(..found.len().min(40))
-            .unwrap_or_default()
-            .escape_ascii();
+        let found = found.get(..found.len().min(40)).unwrap_or_default().escape_ascii();
         FormatError::new(at + column as u64, expected, format!("\"{found}\""))
     };
     let mut digest = [0; 16];
@@ -164,8 +151,7 @@ mod tests {
             made.set(&set.path, hex(&set.md5["data"])).unwrap();
             for side in &SideFile::WRITTEN[..4] {
                 let name = side.path(Path::new(&set.path));
-                made.set(name.to_str().unwrap(), hex(&set.md5[side.suffix()]))
-                    .unwrap();
+                made.set(name.to_str().unwrap(), hex(&set.md5[side.suffix()])).unwrap();
             }
             assert_eq!(made, parsed);
         }
@@ -195,36 +181,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, message) in [
-            (
-                "\n".to_owned(),
-                "byte 0: expected 32 hexadecimal digits, found \"\"",
-            ),
-            (
-                "zz".to_owned(),
-                "byte 0: expected 32 hexadecimal digits, found \"zz\"",
-            ),
-            (
-                format!("{HEX} a"),
-                "byte 32: expected two spaces, found \" a\"",
-            ),
+            ("\n".to_owned(), "byte 0: expected 32 hexadecimal digits, found \"\""),
+            ("zz".to_owned(), "byte 0: expected 32 hexadecimal digits, found \"zz\""),
+            (format!("{HEX} a"), "byte 32: expected two spaces, found \" a\""),
             (HEX.to_owned(), "byte 32: expected two spaces, found \"\""),
-            (
-                format!("{HEX}  \n"),
-                "byte 34: expected a file name, found \"\"",
-            ),
+            (format!("{HEX}  \n"), "byte 34: expected a file name, found \"\""),
             (
                 format!("{HEX}  a\n{HEX}  a\n"),
                 "byte 36: expected each file once, found \"a\" again",
             ),
-            (
-                format!("{HEX}  a\n\n"),
-                "byte 36: expected 32 hexadecimal digits, found \"\"",
-            ),
+            (format!("{HEX}  a\n\n"), "byte 36: expected 32 hexadecimal digits, found \"\""),
         ] {
-            assert_eq!(
-                Digests::parse(text.as_bytes()).unwrap_err().to_string(),
-                message
-            );
+            assert_eq!(Digests::parse(text.as_bytes()).unwrap_err().to_string(), message);
         }
         let latin = [HEX.as_bytes(), b"  a\xff"].concat();
         assert_eq!(Digests::parse(&latin).unwrap_err().position, 34);

@@ -59,12 +59,7 @@ impl Params {
         // A cast saturates, so the bits are at most 2^64 - 8 here.
         let bits = ((ideal / 8.0).ceil() as u64).clamp(1, u64::MAX / 8) * 8;
         let hashes = (bits as f64 / m * std::f64::consts::LN_2).round_ties_even() as u32;
-        Params {
-            elements,
-            probability,
-            modulo: Modulo::new(bits),
-            hashes,
-        }
+        Params { elements, probability, modulo: Modulo::new(bits), hashes }
     }
 
     /// Parses the header of a filter: the first [`HEADER`] bytes of a file of `file_len` bytes.
@@ -90,11 +85,7 @@ impl Params {
         }
         let elements = u64::from_be_bytes(elements);
         if elements < 2 {
-            return Err(FormatError::new(
-                16,
-                "at least 2 elements",
-                elements.to_string(),
-            ));
+            return Err(FormatError::new(16, "at least 2 elements", elements.to_string()));
         }
         let probability = f64::from_be_bytes(probability);
         if !(probability > 0.0 && probability < 1.0) {
@@ -199,10 +190,7 @@ impl Params {
     pub fn insert(&self, body: &mut [u8], pair: Pair) {
         debug_assert_eq!(body.len() as u64, self.body_len());
         for bit in self.positions(pair) {
-            if let Some(byte) = usize::try_from(bit >> 3)
-                .ok()
-                .and_then(|at| body.get_mut(at))
-            {
+            if let Some(byte) = usize::try_from(bit >> 3).ok().and_then(|at| body.get_mut(at)) {
                 *byte |= mask(bit);
             }
         }
@@ -247,10 +235,7 @@ struct Modulo {
 impl Modulo {
     /// The divisor is at least 1.
     fn new(divisor: u64) -> Modulo {
-        Modulo {
-            divisor,
-            reciprocal: u64::MAX / divisor,
-        }
+        Modulo { divisor, reciprocal: u64::MAX / divisor }
     }
 
     #[inline]
@@ -325,10 +310,7 @@ mod tests {
             assert_eq!(params.probability(), probability(&p.p));
             assert_eq!(params.bits(), p.num_bits);
             assert_eq!(params.hashes(), p.num_hashes);
-            assert_eq!(
-                Params::parse(&params.header(), params.file_len()),
-                Ok(params)
-            );
+            assert_eq!(Params::parse(&params.header(), params.file_len()), Ok(params));
         }
     }
 
@@ -337,9 +319,7 @@ mod tests {
         let golden: Golden = golden::json("bloom.json");
         assert!(!golden.filters.is_empty());
         for filter in golden.filters {
-            let dump = base64::prelude::BASE64_STANDARD
-                .decode(&filter.dump_b64)
-                .unwrap();
+            let dump = base64::prelude::BASE64_STANDARD.decode(&filter.dump_b64).unwrap();
             let params = Params::parse(&dump, dump.len() as u64).unwrap();
             assert_eq!(params.elements(), filter.num_elements);
             assert_eq!(params.probability(), probability(&filter.p));
@@ -358,10 +338,7 @@ mod tests {
             let params = Params::parse(&file[..HEADER], file.len() as u64).unwrap();
             assert_eq!(params, Params::for_len(set.keys.len() as u64));
             assert_eq!(params.elements(), set.filter.num_elements);
-            assert_eq!(
-                params.probability(),
-                probability(&set.filter.false_positive_prob)
-            );
+            assert_eq!(params.probability(), probability(&set.filter.false_positive_prob));
             assert_eq!(params.bits(), set.filter.num_bits);
             assert_eq!(params.hashes(), set.filter.num_hashes);
             assert_eq!(params.file_len(), set.filter.header_total_bytes);
@@ -387,30 +364,15 @@ mod tests {
     #[test]
     fn modulo_is_exact() {
         let mut next = golden::random(2);
-        let edges = [
-            1,
-            2,
-            3,
-            8,
-            24,
-            1 << 32,
-            1 << 63,
-            (1 << 63) + 1,
-            u64::MAX - 1,
-            u64::MAX,
-        ];
+        let edges = [1, 2, 3, 8, 24, 1 << 32, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
         for i in 0..200_000 {
-            let divisor = edges
-                .get(i)
-                .copied()
-                .unwrap_or_else(|| (next() >> (i % 64)).max(1));
+            let divisor = edges.get(i).copied().unwrap_or_else(|| (next() >> (i % 64)).max(1));
             let modulo = Modulo::new(divisor);
             let multiple = (next() / divisor) * divisor;
             let near = [multiple, multiple.wrapping_sub(1), multiple.wrapping_add(1)];
             let last = u64::MAX / divisor * divisor;
             for x in
-                near.into_iter()
-                    .chain([0, u64::MAX, last, last - 1, next(), divisor, divisor - 1])
+                near.into_iter().chain([0, u64::MAX, last, last - 1, next(), divisor, divisor - 1])
             {
                 assert_eq!(modulo.of(x), x % divisor, "{x} % {divisor}");
             }
@@ -430,45 +392,22 @@ mod tests {
             let message = result.unwrap_err();
             assert!(message.starts_with(start), "{message}");
         };
-        starts(
-            with(0, *b"SIMPBLOX"),
-            "byte 0: expected \"SIMPBLOO\", found \"SIMPBLOX\"",
-        );
-        starts(
-            with(8, [0; 8]),
-            "byte 8: expected the size of the file, 152, found 0",
-        );
-        starts(
-            with(8, [0xff; 8]),
-            "byte 8: expected the size of the file, 152",
-        );
-        starts(
-            with(16, 1u64.to_be_bytes()),
-            "byte 16: expected at least 2 elements, found 1",
-        );
-        starts(
-            with(16, 101u64.to_be_bytes()),
-            "byte 8: expected 154 bytes for 101 elements",
-        );
+        starts(with(0, *b"SIMPBLOX"), "byte 0: expected \"SIMPBLOO\", found \"SIMPBLOX\"");
+        starts(with(8, [0; 8]), "byte 8: expected the size of the file, 152, found 0");
+        starts(with(8, [0xff; 8]), "byte 8: expected the size of the file, 152");
+        starts(with(16, 1u64.to_be_bytes()), "byte 16: expected at least 2 elements, found 1");
+        starts(with(16, 101u64.to_be_bytes()), "byte 8: expected 154 bytes for 101 elements");
         starts(with(16, [0xff; 8]), "byte 8: expected ");
         for bad in [0.0, -0.0, 1.0, -0.5, 2.0, f64::NAN, f64::INFINITY] {
-            starts(
-                with(24, bad.to_be_bytes()),
-                "byte 24: expected a probability",
-            );
+            starts(with(24, bad.to_be_bytes()), "byte 24: expected a probability");
         }
-        starts(
-            with(24, f64::from_bits(1).to_be_bytes()),
-            "byte 8: expected ",
-        );
+        starts(with(24, f64::from_bits(1).to_be_bytes()), "byte 8: expected ");
         // The file itself is short or long.
         for len in [0, 31, 32, 151, 153, u64::MAX] {
             assert!(Params::parse(&good.header(), len).is_err(), "{len}");
         }
         for len in 0..HEADER {
-            let message = Params::parse(&good.header()[..len], 152)
-                .unwrap_err()
-                .to_string();
+            let message = Params::parse(&good.header()[..len], 152).unwrap_err().to_string();
             assert_eq!(
                 message,
                 format!("byte 0: expected a header of 32 bytes, found {len} bytes")
@@ -479,20 +418,10 @@ mod tests {
     #[test]
     fn extreme_params_do_not_overflow() {
         for m in [2, 3, 1 << 32, 1 << 53, u64::MAX] {
-            for p in [
-                f64::from_bits(1),
-                1e-300,
-                0.5,
-                0.999,
-                1.0 - f64::EPSILON / 2.0,
-            ] {
+            for p in [f64::from_bits(1), 1e-300, 0.5, 0.999, 1.0 - f64::EPSILON / 2.0] {
                 let params = Params::new(m, p);
                 assert!(params.bits() >= 8 && params.bits() % 8 == 0);
-                assert!(
-                    params
-                        .positions((u64::MAX, u64::MAX))
-                        .all(|bit| bit < params.bits())
-                );
+                assert!(params.positions((u64::MAX, u64::MAX)).all(|bit| bit < params.bits()));
                 // Bytes that are missing say "perhaps".
                 assert!(params.contains(&[], (1, 2)));
             }

@@ -105,14 +105,7 @@ pub(super) fn damage(bytes: &[u8], mut decode: impl FnMut(&[u8])) {
     }
     let mut changed = bytes.to_vec();
     for at in (0..bytes.len()).filter(|at| at % step == 0 || *at < 256) {
-        for flip in [
-            0x01,
-            0x80,
-            0xff,
-            bytes[at],
-            bytes[at] ^ 0xff,
-            bytes[at] ^ 0xdb,
-        ] {
+        for flip in [0x01, 0x80, 0xff, bytes[at], bytes[at] ^ 0xff, bytes[at] ^ 0xdb] {
             changed[at] ^= flip;
             decode(&changed);
             changed[at] = bytes[at];

@@ -92,11 +92,7 @@ pub const fn encode(hash: u64) -> [u8; 8] {
 /// Hash `i` of these bytes, which begin behind the salt.
 #[inline]
 pub fn entry(hashes: &[u8], i: usize) -> Option<u64> {
-    hashes
-        .get(i.checked_mul(8)?..)?
-        .first_chunk()
-        .copied()
-        .map(u64::from_be_bytes)
+    hashes.get(i.checked_mul(8)?..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
 /// The index of the first hash that is `wanted`, by looking at all of them in turn.
@@ -117,11 +113,7 @@ pub fn search(hashes: &[u8], wanted: u64) -> Option<usize> {
         |hash: &[u8]| hash.first_chunk().copied().map(u64::from_le_bytes) == Some(wanted);
     // Without a way out of the inner loop the compiler makes SIMD code of it.
     let blocks = hashes.chunks(BLOCK);
-    let any = |block: &[u8]| {
-        block
-            .chunks_exact(8)
-            .fold(false, |any, hash| any | is_wanted(hash))
-    };
+    let any = |block: &[u8]| block.chunks_exact(8).fold(false, |any, hash| any | is_wanted(hash));
     let (block, bytes) = blocks.enumerate().find(|(_, block)| any(block))?;
     let at = bytes.chunks_exact(8).position(is_wanted)?;
     Some(block * (BLOCK / 8) + at)
@@ -195,12 +187,7 @@ mod tests {
         let golden: Golden = golden::json("hashes.json");
         assert_eq!(golden.keys.len(), 16);
         let keys: Vec<&str> = golden.keys.iter().map(|key| &*key.key).collect();
-        let salts = [
-            Salt::of_try(0),
-            Salt::of_try(1),
-            Salt::of_try(7),
-            Salt([0; 8]),
-        ];
+        let salts = [Salt::of_try(0), Salt::of_try(1), Salt::of_try(7), Salt([0; 8])];
         for (t, salt) in salts.iter().enumerate() {
             for (key, hash_of_many) in golden.keys.iter().zip(many(salt, &keys)) {
                 let wanted = [&key.try0, &key.try1, &key.try7, &key.nosalt][t];
@@ -264,10 +251,7 @@ mod tests {
             assert_eq!(search(&bytes, hash), Some(first));
             assert_eq!(search(&bytes[..8 * i], hash), (first < i).then_some(first));
             // Half a hash at the end is none.
-            assert_eq!(
-                search(&bytes[..8 * i + 7], hash),
-                (first < i).then_some(first)
-            );
+            assert_eq!(search(&bytes[..8 * i + 7], hash), (first < i).then_some(first));
             assert_eq!(search(&bytes, hash ^ 1 << 40), None);
         }
         assert_eq!(search(&[], 0), None);

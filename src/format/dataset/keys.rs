@@ -42,11 +42,7 @@ impl Deref for Header {
 /// ```
 pub fn header(n: u64) -> Result<Header, FormatError> {
     let Ok(n) = u32::try_from(n) else {
-        return Err(FormatError::new(
-            0,
-            format!("at most {MAX_COUNT} keys"),
-            n.to_string(),
-        ));
+        return Err(FormatError::new(0, format!("at most {MAX_COUNT} keys"), n.to_string()));
     };
     let [a, b, c, d] = n.to_be_bytes();
     let (bytes, len) = match n {
@@ -116,25 +112,13 @@ impl<'a> Keys<'a> {
     /// The keys of a whole file.
     pub fn parse(file: &'a [u8]) -> Result<Keys<'a>, FormatError> {
         let (left, at) = parse_header(file)?;
-        Ok(Keys {
-            bytes: file,
-            at,
-            left,
-            base: 0,
-            to_end: true,
-        })
+        Ok(Keys { bytes: file, at, left, base: 0, to_end: true })
     }
 
     /// `count` keys that begin with the first of these bytes, which are at `position` in the file.
     /// More bytes may follow.
     pub fn part(bytes: &'a [u8], position: u64, count: u64) -> Keys<'a> {
-        Keys {
-            bytes,
-            at: 0,
-            left: count,
-            base: position,
-            to_end: false,
-        }
+        Keys { bytes, at: 0, left: count, base: position, to_end: false }
     }
 
     /// The position in the file of the next key, or of the end.
@@ -173,9 +157,7 @@ impl<'a> Iterator for Keys<'a> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // A key takes a byte at least, so what the header claims is capped by what is there.
-        let most = self
-            .left
-            .min((self.bytes.len().saturating_sub(self.at)) as u64) as usize;
+        let most = self.left.min((self.bytes.len().saturating_sub(self.at)) as u64) as usize;
         (0, Some(most.saturating_add(1)))
     }
 }
@@ -222,11 +204,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], at: &mut usize) -> Result<&'a str, Forma
 pub(super) fn end(bytes: &[u8], at: usize) -> Result<(), FormatError> {
     match bytes.len().saturating_sub(at) {
         0 => Ok(()),
-        more => Err(FormatError::new(
-            at as u64,
-            "the end",
-            format!("{more} more bytes"),
-        )),
+        more => Err(FormatError::new(at as u64, "the end", format!("{more} more bytes"))),
     }
 }
 
@@ -245,11 +223,7 @@ fn span(bytes: &[u8], at: usize) -> Result<Range<usize>, FormatError> {
         Ok(len) if len <= there => Ok(at + header..at + header + len),
         _ => {
             let expected = format!("a string of {len} bytes");
-            Err(FormatError::new(
-                at as u64,
-                expected,
-                format!("{there} bytes"),
-            ))
+            Err(FormatError::new(at as u64, expected, format!("{there} bytes")))
         }
     }
 }
@@ -361,54 +335,21 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (file, message) in [
-            (
-                &b""[..],
-                "byte 0: expected an array of keys, found the end of the file",
-            ),
-            (
-                b"\x81\xa1a\0",
-                "byte 0: expected an array of keys, found a map",
-            ),
-            (
-                b"\xdc\0",
-                "byte 0: expected an array of keys, found an array, or the start of one",
-            ),
-            (
-                b"\x91",
-                "byte 1: expected a string, found the end of the file",
-            ),
-            (
-                b"\x92\xa1a",
-                "byte 3: expected a string, found the end of the file",
-            ),
-            (
-                b"\x91\xa3ab",
-                "byte 1: expected a string of 3 bytes, found 2 bytes",
-            ),
-            (
-                b"\x91\xc4\x01a",
-                "byte 1: expected a string, found binary data",
-            ),
-            (
-                b"\x91\xda\0",
-                "byte 1: expected a string, found a string, or the start of one",
-            ),
+            (&b""[..], "byte 0: expected an array of keys, found the end of the file"),
+            (b"\x81\xa1a\0", "byte 0: expected an array of keys, found a map"),
+            (b"\xdc\0", "byte 0: expected an array of keys, found an array, or the start of one"),
+            (b"\x91", "byte 1: expected a string, found the end of the file"),
+            (b"\x92\xa1a", "byte 3: expected a string, found the end of the file"),
+            (b"\x91\xa3ab", "byte 1: expected a string of 3 bytes, found 2 bytes"),
+            (b"\x91\xc4\x01a", "byte 1: expected a string, found binary data"),
+            (b"\x91\xda\0", "byte 1: expected a string, found a string, or the start of one"),
             (
                 b"\x91\xdb\xff\xff\xff\xff",
                 "byte 1: expected a string of 4294967295 bytes, found 0 bytes",
             ),
-            (
-                b"\x92\xa1a\xa2b\xff",
-                "byte 5: expected UTF-8, found bytes that are none",
-            ),
-            (
-                b"\x91\xa1ab",
-                "byte 3: expected the end, found 1 more bytes",
-            ),
-            (
-                b"\xdd\xff\xff\xff\xff\xa0",
-                "byte 6: expected a string, found the end of the file",
-            ),
+            (b"\x92\xa1a\xa2b\xff", "byte 5: expected UTF-8, found bytes that are none"),
+            (b"\x91\xa1ab", "byte 3: expected the end, found 1 more bytes"),
+            (b"\xdd\xff\xff\xff\xff\xa0", "byte 6: expected a string, found the end of the file"),
         ] {
             assert_eq!(collect(file).unwrap_err().to_string(), message);
         }
@@ -423,12 +364,7 @@ mod tests {
         assert_eq!(keys.next().unwrap().unwrap_err().position, 102);
         assert_eq!(keys.next(), None);
         // What follows the last key of a part is not looked at.
-        assert_eq!(
-            Keys::part(b"\xa1a\x01", 0, 1)
-                .map(Result::unwrap)
-                .collect::<Vec<_>>(),
-            ["a"]
-        );
+        assert_eq!(Keys::part(b"\xa1a\x01", 0, 1).map(Result::unwrap).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

@@ -15,11 +15,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
         [first @ 0x80..=0x8f, ..] => Ok((u64::from(first & 0x0f), 1)),
         [0xde, a, b, ..] => Ok((u64::from(u16::from_be_bytes([a, b])), 3)),
         [0xdf, a, b, c, d, ..] => Ok((u64::from(u32::from_be_bytes([a, b, c, d])), 5)),
-        _ => Err(FormatError::new(
-            0,
-            "a map of keys and offsets",
-            keys::found(bytes),
-        )),
+        _ => Err(FormatError::new(0, "a map of keys and offsets", keys::found(bytes))),
     }
 }
 
@@ -47,13 +43,7 @@ impl<'a> Entries<'a> {
     /// The entries of a whole file.
     pub fn parse(file: &'a [u8]) -> Result<Entries<'a>, FormatError> {
         let (left, at) = parse_header(file)?;
-        Ok(Entries {
-            bytes: file,
-            at,
-            left,
-            last: None,
-            done: false,
-        })
+        Ok(Entries { bytes: file, at, left, last: None, done: false })
     }
 
     fn entry(&mut self) -> Result<(&'a str, u64), FormatError> {
@@ -88,9 +78,7 @@ impl<'a> Iterator for Entries<'a> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An entry takes two bytes at least, whatever the header claims.
-        let most = self
-            .left
-            .min((self.bytes.len().saturating_sub(self.at) / 2) as u64) as usize;
+        let most = self.left.min((self.bytes.len().saturating_sub(self.at) / 2) as u64) as usize;
         (0, Some(most.saturating_add(1)))
     }
 }
@@ -115,9 +103,7 @@ fn read_offset(bytes: &[u8], at: &mut usize) -> Result<u64, FormatError> {
         return Err(negative(*at));
     }
     *at += 1 + len;
-    Ok(digits
-        .iter()
-        .fold(0, |number, &digit| number << 8 | u64::from(digit)))
+    Ok(digits.iter().fold(0, |number, &digit| number << 8 | u64::from(digit)))
 }
 
 fn negative(at: usize) -> FormatError {
@@ -138,9 +124,8 @@ mod tests {
         let sets = golden::datasets();
         for legacy in golden::legacy() {
             let file = golden::read(&format!("{}.index", legacy.path));
-            let same = sets
-                .iter()
-                .find(|set| set.path == format!("{}.msgpack", legacy.same_data_as));
+            let same =
+                sets.iter().find(|set| set.path == format!("{}.msgpack", legacy.same_data_as));
             let same = same.unwrap();
             let keys = same.keys.iter().map(|key| &**key);
             let wanted: Vec<_> = keys.zip(same.offsets.iter().copied()).collect();
@@ -171,56 +156,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (file, message) in [
-            (
-                &b""[..],
-                "byte 0: expected a map of keys and offsets, found the end of the file",
-            ),
-            (
-                b"\x91\xa1a",
-                "byte 0: expected a map of keys and offsets, found an array",
-            ),
-            (
-                b"\x81\xa1a",
-                "byte 3: expected an offset, found the end of the file",
-            ),
-            (
-                b"\x81\xa1a\x01",
-                "byte 3: expected the first offset to be 0, found 1",
-            ),
-            (
-                b"\x82\xa1a\0\xa1b\xff",
-                "byte 6: expected an offset, found a negative integer",
-            ),
-            (
-                b"\x82\xa1a\0\xa1b\xd0\xff",
-                "byte 6: expected an offset, found a negative integer",
-            ),
-            (
-                b"\x82\xa1a\0\xa1b\xcd\x01",
-                "byte 6: expected an offset, found half an integer",
-            ),
-            (
-                b"\x83\xa1a\0\xa1b\x09\xa1c\x08",
-                "byte 9: expected an offset of 9 or more, found 8",
-            ),
+            (&b""[..], "byte 0: expected a map of keys and offsets, found the end of the file"),
+            (b"\x91\xa1a", "byte 0: expected a map of keys and offsets, found an array"),
+            (b"\x81\xa1a", "byte 3: expected an offset, found the end of the file"),
+            (b"\x81\xa1a\x01", "byte 3: expected the first offset to be 0, found 1"),
+            (b"\x82\xa1a\0\xa1b\xff", "byte 6: expected an offset, found a negative integer"),
+            (b"\x82\xa1a\0\xa1b\xd0\xff", "byte 6: expected an offset, found a negative integer"),
+            (b"\x82\xa1a\0\xa1b\xcd\x01", "byte 6: expected an offset, found half an integer"),
+            (b"\x83\xa1a\0\xa1b\x09\xa1c\x08", "byte 9: expected an offset of 9 or more, found 8"),
             (b"\x81\x01\0", "byte 1: expected a string, found an integer"),
-            (
-                b"\x81\xa1a\0\0",
-                "byte 4: expected the end, found 1 more bytes",
-            ),
+            (b"\x81\xa1a\0\0", "byte 4: expected the end, found 1 more bytes"),
             (b"\x80\0", "byte 1: expected the end, found 1 more bytes"),
         ] {
             assert_eq!(collect(file).unwrap_err().to_string(), message);
-            assert_eq!(
-                Entries::parse(file).map_or(1, |all| all.filter(Result::is_err).count()),
-                1
-            );
+            assert_eq!(Entries::parse(file).map_or(1, |all| all.filter(Result::is_err).count()), 1);
         }
         // An empty sample has the offset of the next one.
-        assert_eq!(
-            collect(b"\x82\xa1a\0\xa1b\0").unwrap(),
-            [("a", 0), ("b", 0)]
-        );
+        assert_eq!(collect(b"\x82\xa1a\0\xa1b\0").unwrap(), [("a", 0), ("b", 0)]);
         assert_eq!(collect(b"\x80").unwrap(), []);
     }
 

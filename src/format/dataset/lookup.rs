@@ -64,13 +64,7 @@ impl Shape {
     #[inline]
     pub fn probe(&self, wanted: u64) -> Probe {
         let slot = home_of(wanted, self.home);
-        Probe {
-            wanted,
-            slot,
-            end: self.total,
-            count: self.count,
-            left: self.count,
-        }
+        Probe { wanted, slot, end: self.total, count: self.count, left: self.count }
     }
 }
 
@@ -184,13 +178,7 @@ impl Placer {
             let expected = "a table that fits into memory";
             return Err(FormatError::new(16, expected, format!("{count} samples")));
         }
-        Ok(Placer {
-            count,
-            home: home_slots(count),
-            placed: 0,
-            last: None,
-            slots: Vec::new(),
-        })
+        Ok(Placer { count, home: home_slots(count), placed: 0, last: None, slots: Vec::new() })
     }
 
     /// Places a sample. Hashes ascend; where they are equal, indices do.
@@ -219,14 +207,7 @@ impl Placer {
         }
         let total = self.home.max(self.slots.len() as u64);
         self.slots.resize(total as usize, EMPTY);
-        Ok((
-            Shape {
-                count: self.count,
-                home: self.home,
-                total,
-            },
-            self.slots,
-        ))
+        Ok((Shape { count: self.count, home: self.home, total }, self.slots))
     }
 
     #[cold]
@@ -286,11 +267,7 @@ impl Header {
             let expected = format!("{} samples", source.count);
             return Err(FormatError::new(16, expected, shape.count.to_string()));
         }
-        Ok(Header {
-            shape,
-            source,
-            digest,
-        })
+        Ok(Header { shape, source, digest })
     }
 
     /// The measures of the table.
@@ -310,11 +287,7 @@ impl Header {
 
     /// The bytes of the header.
     pub fn encode(&self) -> [u8; HEADER] {
-        let Header {
-            shape,
-            source,
-            digest,
-        } = self;
+        let Header { shape, source, digest } = self;
         let words = [
             u64::from_be_bytes(MAGIC),
             u64::from(VERSION) << 32,
@@ -344,10 +317,9 @@ impl Header {
             let found = format!("{} bytes", bytes.len());
             return Err(FormatError::new(0, "a header of 128 bytes", found));
         };
-        let mut words = bytes.chunks_exact(8).map(|word| {
-            word.iter()
-                .fold(0, |number, &byte| number << 8 | u64::from(byte))
-        });
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|word| word.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)));
         let mut word = || words.next().unwrap_or_default();
         if word().to_be_bytes() != MAGIC {
             return Err(FormatError::new(0, "\"KISTELUP\"", "another file"));
@@ -358,34 +330,17 @@ impl Header {
             return Err(FormatError::new(8, expected, (version >> 32).to_string()));
         }
         if check_of(bytes) != bytes[CHECK..] {
-            return Err(FormatError::new(
-                CHECK as u64,
-                "the check of the header",
-                "another",
-            ));
+            return Err(FormatError::new(CHECK as u64, "the check of the header", "another"));
         }
         let (count, home, total) = (word(), word(), word());
         let shape = Shape { count, home, total };
         let salt = Salt(word().to_be_bytes());
-        let source = Source {
-            count,
-            salt,
-            first: word(),
-            last: word(),
-        };
+        let source = Source { count, salt, first: word(), last: word() };
         let digest = std::array::from_fn(|i| bytes[64 + i]);
         check_shape(&shape, file_len)?;
-        let header = Header {
-            shape,
-            source,
-            digest,
-        };
+        let header = Header { shape, source, digest };
         if header.encode() != *bytes {
-            return Err(FormatError::new(
-                12,
-                "zeros where nothing is defined",
-                "something else",
-            ));
+            return Err(FormatError::new(12, "zeros where nothing is defined", "something else"));
         }
         Ok(header)
     }
@@ -394,11 +349,7 @@ impl Header {
     pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
         let then = &self.source;
         let stale = |position, what: &str| {
-            Err(FormatError::new(
-                position,
-                format!("the {what} of .key_hashes"),
-                "another",
-            ))
+            Err(FormatError::new(position, format!("the {what} of .key_hashes"), "another"))
         };
         if then.count != now.count {
             return stale(16, "number of samples");
@@ -437,9 +388,7 @@ fn check_shape(shape: &Shape, file_len: u64) -> Result<(), FormatError> {
         let expected = format!("slots for {count} samples, {home} of them home");
         return Err(FormatError::new(32, expected, total.to_string()));
     }
-    let wanted = total
-        .checked_mul(SLOT)
-        .and_then(|slots| slots.checked_add(HEADER as u64));
+    let wanted = total.checked_mul(SLOT).and_then(|slots| slots.checked_add(HEADER as u64));
     if wanted != Some(file_len) {
         let expected = format!("as many slots as a file of {file_len} bytes has");
         return Err(FormatError::new(32, expected, total.to_string()));
@@ -457,11 +406,7 @@ pub const fn encode(slot: u32) -> [u8; 4] {
 #[inline]
 pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
     let at = usize::try_from(i).ok()?.checked_mul(4)?;
-    slots
-        .get(at..)?
-        .first_chunk()
-        .copied()
-        .map(u32::from_be_bytes)
+    slots.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
 /// Digests a `.key_hashes` file, piece by piece, for [`Header::new`] or to verify
@@ -530,10 +475,7 @@ mod tests {
         // The end is the end.
         assert_eq!(
             probe
-                .next_candidate(
-                    |_| Err(FormatError::new(0, "", "")),
-                    |_| Ok::<_, FormatError>(0)
-                )
+                .next_candidate(|_| Err(FormatError::new(0, "", "")), |_| Ok::<_, FormatError>(0))
                 .ok(),
             Some(None)
         );
@@ -541,23 +483,13 @@ mod tests {
     }
 
     fn linear(hashes: &[u64], wanted: u64) -> Vec<u32> {
-        (0..)
-            .zip(hashes)
-            .filter(|&(_, &hash)| hash == wanted)
-            .map(|(i, _)| i)
-            .collect()
+        (0..).zip(hashes).filter(|&(_, &hash)| hash == wanted).map(|(i, _)| i).collect()
     }
 
     /// Sets of hashes, the nasty ones included.
     fn sets() -> Vec<Vec<u64>> {
         let mut next = golden::random(3);
-        let mut sets = vec![
-            vec![],
-            vec![0],
-            vec![u64::MAX],
-            vec![0, u64::MAX],
-            vec![5; 300],
-        ];
+        let mut sets = vec![vec![], vec![0], vec![u64::MAX], vec![0, u64::MAX], vec![5; 300]];
         for n in [1, 2, 3, 10, 100, 1000] {
             sets.push((0..n).map(|_| next()).collect());
             // All in the first slots, all in the last ones, all somewhere.
@@ -576,9 +508,7 @@ mod tests {
         for hashes in sets() {
             let (shape, slots) = place(&hashes);
             assert_eq!(slots.len() as u64, shape.slots());
-            let near = hashes
-                .iter()
-                .flat_map(|&h| [h, h.wrapping_add(1), h.wrapping_sub(1)]);
+            let near = hashes.iter().flat_map(|&h| [h, h.wrapping_add(1), h.wrapping_sub(1)]);
             let others: Vec<u64> = (0..50).map(|_| next()).collect();
             for wanted in near.chain(others).chain([0, u64::MAX, 1 << 63]) {
                 let found = find(shape, &slots, &hashes, wanted).unwrap();
@@ -608,9 +538,7 @@ mod tests {
                 steps += 1;
                 Ok::<_, FormatError>(slots[slot as usize])
             };
-            let found = shape
-                .probe(hash)
-                .next_candidate(slot_at, |i| Ok(hashes[i as usize]));
+            let found = shape.probe(hash).next_candidate(slot_at, |i| Ok(hashes[i as usize]));
             assert!(found.unwrap().is_some());
         }
         assert!(steps < 20_000, "{steps}");
@@ -672,12 +600,7 @@ mod tests {
             digest.update(&key_hashes::encode(hash));
         }
         let ends = [hashes.first(), hashes.last()].map(|end| end.copied().unwrap_or_default());
-        let source = Source {
-            count: shape.count(),
-            salt,
-            first: ends[0],
-            last: ends[1],
-        };
+        let source = Source { count: shape.count(), salt, first: ends[0], last: ends[1] };
         let header = Header::new(shape, source, digest.finish()).unwrap();
         let mut file = header.encode().to_vec();
         file.extend(slots.into_iter().flat_map(encode));
@@ -690,21 +613,12 @@ mod tests {
         for set in golden::datasets() {
             let source = set.file(".key_hashes");
             let salt = Salt::parse(&source).unwrap();
-            let hashes: Vec<u64> = set
-                .hashes
-                .iter()
-                .map(|hash| golden::hex_u64(hash))
-                .collect();
+            let hashes: Vec<u64> = set.hashes.iter().map(|hash| golden::hex_u64(hash)).collect();
             let file = file(salt, &hashes);
             let header = Header::parse(&file, file.len() as u64).unwrap();
-            assert_eq!(
-                *header.digest(),
-                SourceDigest::new().update(&source).finish()
-            );
+            assert_eq!(*header.digest(), SourceDigest::new().update(&source).finish());
             for (i, key) in set.keys.iter().enumerate() {
-                let mut probe = header
-                    .shape()
-                    .probe(key_hashes::hash(&salt, key.as_bytes()));
+                let mut probe = header.shape().probe(key_hashes::hash(&salt, key.as_bytes()));
                 let slot_at =
                     |at| slot(&file[HEADER..], at).ok_or(FormatError::new(at, "a slot", "none"));
                 let found = probe.next_candidate(slot_at, |i| Ok(hashes[i as usize]));
@@ -764,18 +678,9 @@ mod tests {
     #[test]
     fn measures_that_no_table_can_have() {
         let parse = |count: u64, home: u64, total: u64| {
-            let source = Source {
-                count,
-                salt: Salt([0; 8]),
-                first: 0,
-                last: 0,
-            };
+            let source = Source { count, salt: Salt([0; 8]), first: 0, last: 0 };
             let shape = Shape { count, home, total };
-            let header = Header {
-                shape,
-                source,
-                digest: [0; 32],
-            };
+            let header = Header { shape, source, digest: [0; 32] };
             let len = total.wrapping_mul(4).wrapping_add(128);
             Header::parse(&header.encode(), len).is_ok()
         };
@@ -789,20 +694,12 @@ mod tests {
     fn another_source_is_seen() {
         let file = file(Salt::of_try(0), &[3, 1, 2]);
         let header = Header::parse(&file, file.len() as u64).unwrap();
-        let same = Source {
-            count: 3,
-            salt: Salt::of_try(0),
-            first: 3,
-            last: 2,
-        };
+        let same = Source { count: 3, salt: Salt::of_try(0), first: 3, last: 2 };
         assert_eq!(header.source(), &same);
         header.check_source(&same).unwrap();
         for other in [
             Source { count: 4, ..same },
-            Source {
-                salt: Salt::of_try(1),
-                ..same
-            },
+            Source { salt: Salt::of_try(1), ..same },
             Source { first: 2, ..same },
             Source { last: 3, ..same },
         ] {

@@ -16,28 +16,22 @@ pub mod digests;
 pub mod legacy_index;
 pub mod lookup;
 
+pub use digests::Digests;
+pub use side_file::SideFile;
+
 #[cfg(test)]
 mod golden;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use side_file::SideFile;
 
     /// Numbers that are in files out there. Whoever has to change one of these has to stop and think.
     #[test]
     fn frozen() {
         assert_eq!(
             SideFile::ALL.map(SideFile::suffix),
-            [
-                ".offsets",
-                ".keys",
-                ".key_hashes",
-                ".filter",
-                ".md5",
-                ".index",
-                ".lookup"
-            ]
+            [".offsets", ".keys", ".key_hashes", ".filter", ".md5", ".index", ".lookup"]
         );
         assert_eq!(
             SideFile::WRITTEN.map(SideFile::suffix),
@@ -45,20 +39,11 @@ mod tests {
         );
         assert_eq!(offsets::ENTRY, 8);
         assert_eq!((keys::MAX_COUNT, keys::MAX_HEADER), (0xffff_ffff, 5));
-        assert_eq!(
-            (key_hashes::SALT, key_hashes::ENTRY, key_hashes::MAX_TRIES),
-            (8, 8, 1000)
-        );
-        assert_eq!(
-            key_hashes::Salt::of_try(0).0,
-            *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b"
-        );
+        assert_eq!((key_hashes::SALT, key_hashes::ENTRY, key_hashes::MAX_TRIES), (8, 8, 1000));
+        assert_eq!(key_hashes::Salt::of_try(0).0, *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b");
         assert_eq!((filter::MAGIC, filter::HEADER), (*b"SIMPBLOO", 32));
         assert_eq!((lookup::MAGIC, lookup::VERSION), (*b"KISTELUP", 1));
         assert_eq!((lookup::HEADER, lookup::SLOT), (128, 4));
-        assert_eq!(
-            (lookup::EMPTY, lookup::MAX_COUNT),
-            (0xffff_ffff, 0xffff_ffff)
-        );
+        assert_eq!((lookup::EMPTY, lookup::MAX_COUNT), (0xffff_ffff, 0xffff_ffff));
     }
 }

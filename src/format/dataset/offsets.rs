@@ -49,11 +49,7 @@ pub fn entry(bytes: &[u8], i: usize) -> Option<u64> {
 /// Checks the first and the last of the offsets of `count` samples against the data file.
 pub fn check_ends(count: u64, first: u64, last: u64, data_len: u64) -> Result<(), FormatError> {
     if first != 0 {
-        return Err(FormatError::new(
-            0,
-            "the first offset to be 0",
-            first.to_string(),
-        ));
+        return Err(FormatError::new(0, "the first offset to be 0", first.to_string()));
     }
     if last != data_len {
         return Err(FormatError::new(
@@ -92,11 +88,7 @@ pub fn pair(bytes: &[u8], position: u64, data_len: u64) -> Result<Range<u64>, Fo
 
 #[cold]
 fn not_a_pair(len: usize, position: u64) -> FormatError {
-    FormatError::new(
-        position,
-        "two offsets of 8 bytes each",
-        format!("{len} bytes"),
-    )
+    FormatError::new(position, "two offsets of 8 bytes each", format!("{len} bytes"))
 }
 
 #[cold]
@@ -116,10 +108,7 @@ mod tests {
             let bytes = set.file(".offsets");
             let offsets = &set.offsets;
             assert_eq!(count(bytes.len() as u64), Ok(set.keys.len() as u64));
-            assert_eq!(
-                offsets.iter().copied().flat_map(encode).collect::<Vec<_>>(),
-                bytes
-            );
+            assert_eq!(offsets.iter().copied().flat_map(encode).collect::<Vec<_>>(), bytes);
             for (i, &offset) in offsets.iter().enumerate() {
                 assert_eq!(entry(&bytes, i), Some(offset));
             }

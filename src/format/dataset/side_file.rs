@@ -49,13 +49,8 @@ impl SideFile {
 
     /// The side files that every complete dataset has, in the order in which they are written.
     /// The first four are the order of the lines of `.md5` below the one of the data file.
-    pub const WRITTEN: [SideFile; 5] = [
-        SideFile::Offsets,
-        SideFile::Keys,
-        SideFile::KeyHashes,
-        SideFile::Filter,
-        SideFile::Md5,
-    ];
+    pub const WRITTEN: [SideFile; 5] =
+        [SideFile::Offsets, SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Md5];
 
     /// What is appended to the name of the data file, dot included.
     pub const fn suffix(self) -> &'static str {
@@ -83,9 +78,7 @@ impl SideFile {
     /// file itself, and so overwrites the data when it writes the index.
     pub fn of(path: &Path) -> Option<SideFile> {
         let extension = path.extension()?.to_str()?;
-        SideFile::ALL
-            .into_iter()
-            .find(|side| &side.suffix()[1..] == extension)
+        SideFile::ALL.into_iter().find(|side| &side.suffix()[1..] == extension)
     }
 }
 
@@ -106,23 +99,12 @@ mod tests {
     #[test]
     fn knows_its_own_names_and_no_others() {
         for side in SideFile::ALL {
-            assert_eq!(
-                SideFile::of(&side.path(Path::new("dir.d/a.msgpack"))),
-                Some(side)
-            );
+            assert_eq!(SideFile::of(&side.path(Path::new("dir.d/a.msgpack"))), Some(side));
         }
         // The last two: pathlib sees no suffix there either, so Python appends one.
-        for other in [
-            "a",
-            "a.msgpack",
-            "keys",
-            "a.KEYS",
-            "a.keys.zst",
-            "x.keys/a",
-            "..",
-            "",
-            ".keys",
-        ] {
+        for other in
+            ["a", "a.msgpack", "keys", "a.KEYS", "a.keys.zst", "x.keys/a", "..", "", ".keys"]
+        {
             assert_eq!(SideFile::of(Path::new(other)), None, "{other}");
         }
     }
@@ -136,9 +118,6 @@ mod tests {
         let keys = SideFile::Keys.path(data);
         assert_eq!(keys.as_os_str().as_bytes(), b"a\xff.msgpack.keys");
         assert_eq!(SideFile::of(&keys), Some(SideFile::Keys));
-        assert_eq!(
-            SideFile::of(Path::new(OsStr::from_bytes(b"a.keys\xff"))),
-            None
-        );
+        assert_eq!(SideFile::of(Path::new(OsStr::from_bytes(b"a.keys\xff"))), None);
     }
 }

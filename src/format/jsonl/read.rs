@@ -61,11 +61,7 @@ enum OpenKind {
 
 impl Open {
     fn new(start: usize, kind: OpenKind) -> Open {
-        Open {
-            start,
-            deepest: 0,
-            kind,
-        }
+        Open { start, deepest: 0, kind }
     }
 
     fn add(&mut self, value: Value, depth: usize) {
@@ -84,11 +80,7 @@ impl Open {
             OpenKind::Object(members, _) => object(members, depth, self.start)?,
         };
         // One more than the limit, as this may be the array of a `$map`.
-        if depth > MAX_DEPTH + 1 {
-            Err(too_deep(self.start))
-        } else {
-            Ok((value, depth))
-        }
+        if depth > MAX_DEPTH + 1 { Err(too_deep(self.start)) } else { Ok((value, depth)) }
     }
 }
 
@@ -133,11 +125,7 @@ impl Reader<'_> {
                     if self.peek().is_some() {
                         return Err(self.error("end of line"));
                     }
-                    return if depth > MAX_DEPTH {
-                        Err(too_deep(start))
-                    } else {
-                        Ok(value)
-                    };
+                    return if depth > MAX_DEPTH { Err(too_deep(start)) } else { Ok(value) };
                 };
                 container.add(value, depth);
                 let closing = container.bracket();
@@ -230,15 +218,9 @@ impl Reader<'_> {
             let number = text.parse().ok().filter(|number: &f64| number.is_finite());
             (number.map(Value::F64), "a float of 64 bits")
         } else if text.starts_with('-') {
-            (
-                text.parse::<i64>().ok().map(Value::from),
-                "an integer from -2^63 to 2^64-1",
-            )
+            (text.parse::<i64>().ok().map(Value::from), "an integer from -2^63 to 2^64-1")
         } else {
-            (
-                text.parse::<u64>().ok().map(Value::from),
-                "an integer from -2^63 to 2^64-1",
-            )
+            (text.parse::<u64>().ok().map(Value::from), "an integer from -2^63 to 2^64-1")
         };
         number.ok_or_else(|| FormatError::new(start as u64, expected, brief(text)))
     }
@@ -249,9 +231,7 @@ impl Reader<'_> {
         let mut string = String::new();
         loop {
             let rest = &self.text.as_bytes()[self.at..];
-            let run = rest
-                .iter()
-                .position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ');
+            let run = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ');
             let run = run.unwrap_or(rest.len());
             // Only ASCII ends a run, so both ends are at characters.
             string.push_str(&self.text[self.at..self.at + run]);
@@ -306,23 +286,13 @@ impl Reader<'_> {
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         self.at += 4;
-        digits
-            .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-            .ok_or_else(|| {
-                FormatError::new(
-                    start as u64,
-                    "\"\\u\" and four hexadecimal digits",
-                    "something else",
-                )
-            })
+        digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()).ok_or_else(|| {
+            FormatError::new(start as u64, "\"\\u\" and four hexadecimal digits", "something else")
+        })
     }
 
     fn error(&self, expected: &str) -> FormatError {
-        let found = match self
-            .text
-            .get(self.at..)
-            .and_then(|rest| rest.chars().next())
-        {
+        let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
             Some(c) => format!("{:?}", c.to_string()),
             None => "end of line".to_owned(),
         };
@@ -362,16 +332,11 @@ fn object(
     }
     let mut names: Vec<&str> = members.iter().map(|(name, _)| &name[..]).collect();
     if !are_distinct(&mut names) {
-        let twice = names
-            .windows(2)
-            .find(|pair| pair[0] == pair[1])
-            .map_or("one", |pair| pair[0]);
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]).map_or("one", |pair| pair[0]);
         let found = format!("{} twice", brief(&format!("{twice:?}")));
         return Err(FormatError::new(start as u64, "distinct names", found));
     }
-    let entries = members
-        .into_iter()
-        .map(|(name, value)| (Value::from(name), value));
+    let entries = members.into_iter().map(|(name, value)| (Value::from(name), value));
     Ok((Value::Map(entries.collect()), depth))
 }
 
@@ -385,30 +350,12 @@ fn special(
     start: usize,
 ) -> Result<(Value, usize), FormatError> {
     let (made, expected) = match name {
-        "$map" => (
-            map(value).map(|made| (made, depth.saturating_sub(1).max(1))),
-            "pairs",
-        ),
-        "$f" => (
-            bits(&value).map(|made| (Value::F64(made), 0)),
-            "16 hexadecimal digits",
-        ),
-        "$bin" => (
-            base64(&value).map(|made| (Value::Binary(made), 0)),
-            "base64",
-        ),
-        "$ext" => (
-            ext(&value).map(|made| (made, 0)),
-            "a code from -128 to 127 and base64",
-        ),
-        "$ts" => (
-            ts(&value).map(|made| (made, 0)),
-            "seconds and nanoseconds below 1000000000",
-        ),
-        "$c" => (
-            complex(&value).map(|made| (made, depth)),
-            "twice 16 hexadecimal digits",
-        ),
+        "$map" => (map(value).map(|made| (made, depth.saturating_sub(1).max(1))), "pairs"),
+        "$f" => (bits(&value).map(|made| (Value::F64(made), 0)), "16 hexadecimal digits"),
+        "$bin" => (base64(&value).map(|made| (Value::Binary(made), 0)), "base64"),
+        "$ext" => (ext(&value).map(|made| (made, 0)), "a code from -128 to 127 and base64"),
+        "$ts" => (ts(&value).map(|made| (made, 0)), "seconds and nanoseconds below 1000000000"),
+        "$c" => (complex(&value).map(|made| (made, depth)), "twice 16 hexadecimal digits"),
         "$nd" => (
             nd(&value).map(|made| (made, depth)),
             "dtype, shape and data, with as much data as dtype and shape call for",
@@ -424,11 +371,7 @@ fn special(
         }
     };
     made.ok_or_else(|| {
-        FormatError::new(
-            start as u64,
-            format!("{expected} under {name:?}"),
-            "something else",
-        )
+        FormatError::new(start as u64, format!("{expected} under {name:?}"), "something else")
     })
 }
 
@@ -437,9 +380,7 @@ fn map(value: Value) -> Option<Value> {
         return None;
     };
     let pairs = pairs.into_iter().map(|pair| match pair {
-        Value::Array(pair) => <[Value; 2]>::try_from(pair)
-            .ok()
-            .map(|[key, value]| (key, value)),
+        Value::Array(pair) => <[Value; 2]>::try_from(pair).ok().map(|[key, value]| (key, value)),
         _ => None,
     });
     pairs.collect::<Option<_>>().map(Value::Map)
@@ -448,10 +389,7 @@ fn map(value: Value) -> Option<Value> {
 fn bits(value: &Value) -> Option<f64> {
     let digits = value.as_str()?;
     let whole = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u64::from_str_radix(digits, 16)
-        .ok()
-        .filter(|_| whole)
-        .map(f64::from_bits)
+    u64::from_str_radix(digits, 16).ok().filter(|_| whole).map(f64::from_bits)
 }
 
 fn base64(value: &Value) -> Option<Vec<u8>> {
@@ -462,10 +400,7 @@ fn ext(value: &Value) -> Option<Value> {
     let [code, data] = &value.as_array()?[..] else {
         return None;
     };
-    Some(Value::Ext(
-        i8::try_from(code.as_i64()?).ok()?,
-        base64(data)?,
-    ))
+    Some(Value::Ext(i8::try_from(code.as_i64()?).ok()?, base64(data)?))
 }
 
 fn ts(value: &Value) -> Option<Value> {
@@ -473,10 +408,7 @@ fn ts(value: &Value) -> Option<Value> {
         return None;
     };
     let nanoseconds = u32::try_from(nanoseconds.as_u64()?).ok()?;
-    Some(Value::Ext(
-        timestamp::CODE,
-        timestamp::to_ext(seconds.as_i64()?, nanoseconds)?,
-    ))
+    Some(Value::Ext(timestamp::CODE, timestamp::to_ext(seconds.as_i64()?, nanoseconds)?))
 }
 
 fn complex(value: &Value) -> Option<Value> {
@@ -501,10 +433,8 @@ fn np(value: &Value) -> Option<Value> {
 fn members<'a, const N: usize>(value: &'a Value, names: [&str; N]) -> Option<[&'a Value; N]> {
     let entries = value.as_map().filter(|entries| entries.len() == N)?;
     let member = |name| entries.iter().find(|(key, _)| key.as_str() == Some(name));
-    let found: Option<Vec<&Value>> = names
-        .into_iter()
-        .map(|name| member(name).map(|(_, value)| value))
-        .collect();
+    let found: Option<Vec<&Value>> =
+        names.into_iter().map(|name| member(name).map(|(_, value)| value)).collect();
     found?.try_into().ok()
 }
 

@@ -40,10 +40,7 @@ fn short(value: &Value, max: usize, levels: usize, out: &mut Vec<u8>) {
     match value {
         Value::String(text) => match text.as_str() {
             Some(text) => short_text(text, max, out),
-            None => put(
-                out,
-                format_args!("<text {} that is not UTF-8>", text.as_bytes().len()),
-            ),
+            None => put(out, format_args!("<text {} that is not UTF-8>", text.as_bytes().len())),
         },
         Value::Binary(data) if data.len() > max => put(out, format_args!("<bytes {}>", data.len())),
         Value::Ext(code, data) if data.len() > max => {
@@ -77,11 +74,7 @@ fn short(value: &Value, max: usize, levels: usize, out: &mut Vec<u8>) {
 }
 
 fn short_map(entries: &[(Value, Value)], max: usize, levels: usize, out: &mut Vec<u8>) {
-    let shown = entries.len().min(if levels == LEVELS {
-        max.max(1)
-    } else {
-        few(max)
-    });
+    let shown = entries.len().min(if levels == LEVELS { max.max(1) } else { few(max) });
     let plain = is_object(entries);
     out.extend_from_slice(if plain { b"{" } else { b"{\"$map\":[" });
     let below = levels - usize::from(levels > 0);

@@ -139,10 +139,7 @@ fn random_values_survive() {
         let parsed = parse(line.as_bytes()).unwrap();
         assert_eq!(to_vec(&parsed).unwrap(), to_vec(&value).unwrap(), "{line}");
         // Any JSON reader can read it.
-        assert!(
-            serde_json::from_str::<serde_json::Value>(&line).is_ok(),
-            "{line}"
-        );
+        assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
         short(&value, random.below(40) as usize);
     }
 }
@@ -167,26 +164,14 @@ fn values_are_written_like_this() {
         (b"\xcb\x43\x41\xc3\x79\x37\xe0\x80\0", "1e16"),
         (b"\xcb\0\0\0\0\0\0\0\x01", "5e-324"),
         (b"\xca\x7f\xc0\0\x01", r#"{"$f":"7ff8000020000000"}"#),
-        (
-            b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff",
-            "18446744073709551615",
-        ),
+        (b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615"),
         (b"\xd3\x80\0\0\0\0\0\0\0", "-9223372036854775808"),
         (b"\xd4\x05a", r#"{"$ext":[5,"YQ=="]}"#),
         (b"\xd6\xff\0\0\0\x01", r#"{"$ts":[1,0]}"#),
         // Eight bytes where four would do, and too many nanoseconds: no canonical timestamp.
-        (
-            b"\xd7\xff\0\0\0\0\0\0\0\x01",
-            r#"{"$ext":[-1,"AAAAAAAAAAE="]}"#,
-        ),
-        (
-            b"\xd7\xff\xee\x6b\x28\0\0\0\0\0",
-            r#"{"$ext":[-1,"7msoAAAAAAA="]}"#,
-        ),
-        (
-            b"\xadq\"b\\n\nz\0\xc2\x9b\xe2\x80\xa8",
-            r#""q\"b\\n\nz\u0000\u009b\u2028""#,
-        ),
+        (b"\xd7\xff\0\0\0\0\0\0\0\x01", r#"{"$ext":[-1,"AAAAAAAAAAE="]}"#),
+        (b"\xd7\xff\xee\x6b\x28\0\0\0\0\0", r#"{"$ext":[-1,"7msoAAAAAAA="]}"#),
+        (b"\xadq\"b\\n\nz\0\xc2\x9b\xe2\x80\xa8", r#""q\"b\\n\nz\u0000\u009b\u2028""#),
     ];
     for (packed, json) in table {
         let value = decode(packed).unwrap();
@@ -199,27 +184,15 @@ fn values_are_written_like_this() {
 #[test]
 fn both_notations_are_read() {
     let packed = |json: &str| to_vec(&parse(json.as_bytes()).unwrap()).unwrap();
-    assert_eq!(
-        packed(r#"{"$map":[["key","k0"],["v",0]]}"#),
-        packed(r#"{"key":"k0","v":0}"#)
-    );
+    assert_eq!(packed(r#"{"$map":[["key","k0"],["v",0]]}"#), packed(r#"{"key":"k0","v":0}"#));
     assert_eq!(packed(r#"{"$f":"3ff0000000000000"}"#), packed("1.0"));
-    assert_eq!(
-        packed(" [1e0 ,\t1E+0,10.0e-1]\r\n"),
-        packed("[1.0,1.0,1.0]")
-    );
-    assert_eq!(
-        packed(r#""\u00e9\ud83d\ude00\/\b\f""#),
-        packed("\"é😀/\\u0008\\u000C\"")
-    );
+    assert_eq!(packed(" [1e0 ,\t1E+0,10.0e-1]\r\n"), packed("[1.0,1.0,1.0]"));
+    assert_eq!(packed(r#""\u00e9\ud83d\ude00\/\b\f""#), packed("\"é😀/\\u0008\\u000C\""));
     assert_eq!(
         packed(r#"{"$nd":{"data":"AQI=","shape":[2],"dtype":"|u1"}}"#),
         b"\x85\xc4\x02nd\xc3\xc4\x04type\xa3|u1\xc4\x04kind\xc4\0\xc4\x05shape\x91\x02\xc4\x04data\xc4\x02\x01\x02"
     );
-    assert_eq!(
-        packed(r#"{"$c":["3ff0000000000000","4000000000000000"]}"#)[17..],
-        *b"\xa6(1+2j)"
-    );
+    assert_eq!(packed(r#"{"$c":["3ff0000000000000","4000000000000000"]}"#)[17..], *b"\xa6(1+2j)");
 }
 
 #[test]
@@ -231,16 +204,10 @@ fn what_is_wrong_with_a_line() {
         ("[1 2]", "byte 3: expected \",\" or \"]\", found \"2\""),
         ("[1}", "byte 2: expected \",\" or \"]\", found \"}\""),
         ("[", "byte 1: expected a JSON value, found end of line"),
-        (
-            "{\"a\":1",
-            "byte 6: expected \",\" or \"}\", found end of line",
-        ),
+        ("{\"a\":1", "byte 6: expected \",\" or \"}\", found end of line"),
         ("{\"a\" 1}", "byte 5: expected \":\", found \"1\""),
         ("{a:1}", "byte 1: expected a name in quotes, found \"a\""),
-        (
-            "{\"a\":1,}",
-            "byte 7: expected a name in quotes, found \"}\"",
-        ),
+        ("{\"a\":1,}", "byte 7: expected a name in quotes, found \"}\""),
         ("{} {}", "byte 3: expected end of line, found \"{\""),
         ("nul", "byte 0: expected a JSON value, found \"n\""),
         ("NaN", "byte 0: expected a JSON value, found \"N\""),
@@ -259,31 +226,13 @@ fn what_is_wrong_with_a_line() {
             "-9223372036854775809",
             "byte 0: expected an integer from -2^63 to 2^64-1, found -9223372036854775809",
         ),
-        (
-            "[1e999]",
-            "byte 1: expected a float of 64 bits, found 1e999",
-        ),
+        ("[1e999]", "byte 1: expected a float of 64 bits, found 1e999"),
         ("\"a", "byte 2: expected a closing quote, found end of line"),
-        (
-            "\"a\nb\"",
-            "byte 2: expected an escape for a control character, found \"\\n\"",
-        ),
-        (
-            "\"\\x\"",
-            "byte 1: expected an escape of JSON, found another after the backslash",
-        ),
-        (
-            "\"\\é\"",
-            "byte 1: expected an escape of JSON, found another after the backslash",
-        ),
-        (
-            "\"\\",
-            "byte 1: expected an escape of JSON, found another after the backslash",
-        ),
-        (
-            "\"\\u12\"",
-            "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
-        ),
+        ("\"a\nb\"", "byte 2: expected an escape for a control character, found \"\\n\""),
+        ("\"\\x\"", "byte 1: expected an escape of JSON, found another after the backslash"),
+        ("\"\\é\"", "byte 1: expected an escape of JSON, found another after the backslash"),
+        ("\"\\", "byte 1: expected an escape of JSON, found another after the backslash"),
+        ("\"\\u12\"", "byte 1: expected \"\\u\" and four hexadecimal digits, found something else"),
         (
             "\"\\u+123\"",
             "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
@@ -292,26 +241,11 @@ fn what_is_wrong_with_a_line() {
             "\"\\u00é0\"",
             "byte 1: expected \"\\u\" and four hexadecimal digits, found something else",
         ),
-        (
-            "\"\\ud800\"",
-            "byte 1: expected a character, found half of a surrogate pair",
-        ),
-        (
-            "\"\\ud800\\u0041\"",
-            "byte 1: expected a character, found half of a surrogate pair",
-        ),
-        (
-            "\"\\udc00\"",
-            "byte 1: expected a character, found half of a surrogate pair",
-        ),
-        (
-            "[{\"a\":1,\"b\":2,\"a\":3}]",
-            "byte 1: expected distinct names, found \"a\" twice",
-        ),
-        (
-            "{\"$x\":1}",
-            "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$x\"",
-        ),
+        ("\"\\ud800\"", "byte 1: expected a character, found half of a surrogate pair"),
+        ("\"\\ud800\\u0041\"", "byte 1: expected a character, found half of a surrogate pair"),
+        ("\"\\udc00\"", "byte 1: expected a character, found half of a surrogate pair"),
+        ("[{\"a\":1,\"b\":2,\"a\":3}]", "byte 1: expected distinct names, found \"a\" twice"),
+        ("{\"$x\":1}", "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$x\""),
         (
             "{\"$object_array\":{\"shape\":[]}}",
             "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$object_array\"",
@@ -320,26 +254,14 @@ fn what_is_wrong_with_a_line() {
             "{\"$bin\":\"\",\"a\":1}",
             "byte 0: expected a name beginning with \"$\" to be the only one of its object, found others beside it",
         ),
-        (
-            "{\"$bin\":\"YQ\"}",
-            "byte 0: expected base64 under \"$bin\", found something else",
-        ),
-        (
-            "{\"$bin\":5}",
-            "byte 0: expected base64 under \"$bin\", found something else",
-        ),
+        ("{\"$bin\":\"YQ\"}", "byte 0: expected base64 under \"$bin\", found something else"),
+        ("{\"$bin\":5}", "byte 0: expected base64 under \"$bin\", found something else"),
         (
             "{\"$f\":\"+ff0000000000000\"}",
             "byte 0: expected 16 hexadecimal digits under \"$f\", found something else",
         ),
-        (
-            "{\"$map\":[[1]]}",
-            "byte 0: expected pairs under \"$map\", found something else",
-        ),
-        (
-            "{\"$map\":{}}",
-            "byte 0: expected pairs under \"$map\", found something else",
-        ),
+        ("{\"$map\":[[1]]}", "byte 0: expected pairs under \"$map\", found something else"),
+        ("{\"$map\":{}}", "byte 0: expected pairs under \"$map\", found something else"),
         (
             "{\"$ext\":[128,\"\"]}",
             "byte 0: expected a code from -128 to 127 and base64 under \"$ext\", found something else",
@@ -358,11 +280,7 @@ fn what_is_wrong_with_a_line() {
         ),
     ];
     for (line, message) in table {
-        assert_eq!(
-            parse(line.as_bytes()).unwrap_err().to_string(),
-            message,
-            "{line}"
-        );
+        assert_eq!(parse(line.as_bytes()).unwrap_err().to_string(), message, "{line}");
     }
     for line in [
         r#"{"$nd":{"dtype":"|u1","shape":[2],"data":"AQ=="}}"#,
@@ -373,16 +291,10 @@ fn what_is_wrong_with_a_line() {
         r#"{"$nd":[]}"#,
     ] {
         let err = parse(line.as_bytes()).unwrap_err();
-        assert!(
-            err.expected.starts_with("dtype, shape and data"),
-            "{line}: {err}"
-        );
+        assert!(err.expected.starts_with("dtype, shape and data"), "{line}: {err}");
     }
     let err = parse(b"[\"\xff\"]").unwrap_err();
-    assert_eq!(
-        err.to_string(),
-        "byte 2: expected UTF-8, found a byte that is not"
-    );
+    assert_eq!(err.to_string(), "byte 2: expected UTF-8, found a byte that is not");
 }
 
 #[test]

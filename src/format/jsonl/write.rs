@@ -177,10 +177,7 @@ fn write_special(special: &Special<'_>, out: &mut Vec<u8>) -> Result<(), EncodeE
         }
         Special::Complex(re, im) => {
             let (re, im) = (re.to_bits(), im.to_bits());
-            put(
-                out,
-                format_args!("{{\"$c\":[\"{re:016x}\",\"{im:016x}\"]}}"),
-            );
+            put(out, format_args!("{{\"$c\":[\"{re:016x}\",\"{im:016x}\"]}}"));
         }
     }
     Ok(())
@@ -208,10 +205,7 @@ pub(super) fn write_float(number: f64, out: &mut Vec<u8>) {
     if number.is_finite() {
         put(out, format_args!("{number:?}"));
     } else {
-        put(
-            out,
-            format_args!("{{\"$f\":\"{:016x}\"}}", number.to_bits()),
-        );
+        put(out, format_args!("{{\"$f\":\"{:016x}\"}}", number.to_bits()));
     }
 }
 

@@ -87,10 +87,7 @@ impl<'a> Cursor<'a> {
     /// A cursor at the first of these bytes.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor {
-            rest: bytes,
-            len: bytes.len(),
-        }
+        Cursor { rest: bytes, len: bytes.len() }
     }
 
     /// How many bytes have been read.
@@ -114,20 +111,13 @@ impl<'a> Cursor<'a> {
     /// Refuses bytes that have not been read.
     #[inline]
     pub fn expect_end(&self) -> Result<(), FormatError> {
-        if self.is_at_end() {
-            Ok(())
-        } else {
-            Err(self.trailing())
-        }
+        if self.is_at_end() { Ok(()) } else { Err(self.trailing()) }
     }
 
     /// The kind of the next value. Only its first byte is looked at.
     #[inline]
     pub fn peek(&self) -> Result<Kind, FormatError> {
-        self.rest
-            .first()
-            .and_then(|&tag| kind_of(tag))
-            .ok_or_else(|| self.refuse("a value"))
+        self.rest.first().and_then(|&tag| kind_of(tag)).ok_or_else(|| self.refuse("a value"))
     }
 
     /// Reads the header of a map: how many pairs follow. There are at least twice as many bytes.
@@ -250,15 +240,12 @@ impl<'a> Cursor<'a> {
 
     /// Reads an extension: its type code and its bytes.
     pub fn read_ext(&mut self) -> Result<(i8, &'a [u8]), FormatError> {
-        let read = head(self.rest)
-            .ok()
-            .filter(|head| head.kind == Kind::Ext)
-            .and_then(|head| {
-                let (_, rest) = self.rest.split_at_checked(head.size)?;
-                let (payload, rest) = rest.split_at_checked(usize::try_from(head.payload).ok()?)?;
-                let (&code, data) = payload.split_first()?;
-                Some(((i8::from_be_bytes([code]), data), rest))
-            });
+        let read = head(self.rest).ok().filter(|head| head.kind == Kind::Ext).and_then(|head| {
+            let (_, rest) = self.rest.split_at_checked(head.size)?;
+            let (payload, rest) = rest.split_at_checked(usize::try_from(head.payload).ok()?)?;
+            let (&code, data) = payload.split_first()?;
+            Some(((i8::from_be_bytes([code]), data), rest))
+        });
         self.accept(read, "an extension")
     }
 
@@ -378,17 +365,15 @@ impl<'a> Cursor<'a> {
         let mut at = self.clone();
         match head.kind {
             Kind::Nil => "nil".to_owned(),
-            Kind::Bool => at
-                .read_bool()
-                .map_or_else(|_| "a boolean".to_owned(), |b| b.to_string()),
+            Kind::Bool => at.read_bool().map_or_else(|_| "a boolean".to_owned(), |b| b.to_string()),
             Kind::Int => match at.read_int() {
                 Ok(Int::Unsigned(number)) => format!("the integer {number}"),
                 Ok(Int::Negative(number)) => format!("the integer {number}"),
                 Err(_) => "an integer".to_owned(),
             },
-            Kind::Float => at
-                .read_f64()
-                .map_or_else(|_| "a float".to_owned(), |x| format!("the float {x:?}")),
+            Kind::Float => {
+                at.read_f64().map_or_else(|_| "a float".to_owned(), |x| format!("the float {x:?}"))
+            }
             Kind::Array => format!("an array of {} values", head.items),
             Kind::Map => format!("a map of {} pairs", head.items / 2),
             kind => kind.noun().to_owned(),
@@ -490,12 +475,7 @@ fn head(bytes: &[u8]) -> Result<Head, Flaw> {
         Kind::Map => (0, 2 * count),
         _ => (count, 0),
     };
-    Ok(Head {
-        kind,
-        size: 1 + usize::from(form.width),
-        payload,
-        items,
-    })
+    Ok(Head { kind, size: 1 + usize::from(form.width), payload, items })
 }
 
 #[inline]
@@ -533,11 +513,7 @@ const fn form(tag: u8) -> Form {
         0xa0..=0xbf => (Kind::Str, 0, tag & 0x1f),
         0xc0 => (Kind::Nil, 0, 0),
         0xc1 => {
-            return Form {
-                kind: None,
-                width: 0,
-                fixed: 0,
-            };
+            return Form { kind: None, width: 0, fixed: 0 };
         }
         0xc2 | 0xc3 => (Kind::Bool, 0, 0),
         0xc4 => (Kind::Bin, 1, 0),
@@ -566,18 +542,12 @@ const fn form(tag: u8) -> Form {
         0xde => (Kind::Map, 2, 0),
         0xdf => (Kind::Map, 4, 0),
     };
-    Form {
-        kind: Some(kind),
-        width,
-        fixed,
-    }
+    Form { kind: Some(kind), width, fixed }
 }
 
 #[inline]
 fn split<const N: usize>(bytes: &[u8]) -> Option<([u8; N], &[u8])> {
-    bytes
-        .split_first_chunk::<N>()
-        .map(|(chunk, rest)| (*chunk, rest))
+    bytes.split_first_chunk::<N>().map(|(chunk, rest)| (*chunk, rest))
 }
 
 #[inline]
@@ -674,16 +644,10 @@ fn split_f64(bytes: &[u8]) -> Option<(f64, &[u8])> {
 #[cold]
 fn not_utf8(start: usize, bytes: &[u8], flaw: std::str::Utf8Error) -> FormatError {
     let good = flaw.valid_up_to();
-    let found = bytes
-        .get(good)
-        .map_or_else(String::new, |byte| format!("the byte {byte:02x}"));
+    let found = bytes.get(good).map_or_else(String::new, |byte| format!("the byte {byte:02x}"));
     FormatError::new((start + good) as u64, "UTF-8", found)
 }
 
 fn bytes(count: u64) -> String {
-    if count == 1 {
-        "1 byte".to_owned()
-    } else {
-        format!("{count} bytes")
-    }
+    if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
 }

@@ -84,13 +84,7 @@ impl Cursor<'_> {
         } else {
             (Vec::with_capacity(reserve), Vec::new())
         };
-        Ok(Open {
-            is_map,
-            items,
-            pairs,
-            key: None,
-            left: count,
-        })
+        Ok(Open { is_map, items, pairs, key: None, left: count })
     }
 
     fn read_scalar(&mut self, kind: Kind) -> Result<Value, FormatError> {

@@ -131,12 +131,7 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
         }
         Value::String(text) => {
             let text = text.as_str().ok_or(EncodeError::NotUtf8)?;
-            write_len(
-                text.len(),
-                Some((0xa0, 31)),
-                [Some(0xd9), Some(0xda), Some(0xdb)],
-                out,
-            )?;
+            write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
             out.extend_from_slice(text.as_bytes());
         }
         Value::Binary(data) => {
@@ -156,21 +151,11 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
             out.extend_from_slice(data);
         }
         Value::Array(items) => {
-            write_len(
-                items.len(),
-                Some((0x90, 15)),
-                [None, Some(0xdc), Some(0xdd)],
-                out,
-            )?;
+            write_len(items.len(), Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)?;
             return Ok(Some(Open::Array(items.iter())));
         }
         Value::Map(pairs) => {
-            write_len(
-                pairs.len(),
-                Some((0x80, 15)),
-                [None, Some(0xde), Some(0xdf)],
-                out,
-            )?;
+            write_len(pairs.len(), Some((0x80, 15)), [None, Some(0xde), Some(0xdf)], out)?;
             return Ok(Some(Open::Map(pairs.iter(), None)));
         }
     }

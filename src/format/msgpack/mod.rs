@@ -27,6 +27,8 @@ pub(super) mod tests;
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
 pub use encode::{EncodeError, encode, to_vec};
+pub use rmpv::Value;
+pub use sample::{check_sample, field, key};
 
 /// How many containers may be in one another, counting the outermost and empty ones: what Python's
 /// packer and unpacker can take.

@@ -94,8 +94,7 @@ impl<'a> Descr<'a> {
 
     /// Whether a scalar of NumPy can be of this type.
     fn is_of_scalars(&self) -> bool {
-        self.plain()
-            .is_some_and(|text| text[1..].starts_with(['b', 'i', 'u', 'f', 'c', 'm', 'M']))
+        self.plain().is_some_and(|text| text[1..].starts_with(['b', 'i', 'u', 'f', 'c', 'm', 'M']))
     }
 }
 
@@ -107,9 +106,7 @@ impl<'a> Special<'a> {
         data: impl Into<Cow<'a, [u8]>>,
     ) -> Option<Special<'a>> {
         let data = data.into();
-        let size = shape
-            .iter()
-            .try_fold(dtype.item_size(), |size, &len| size.checked_mul(len))?;
+        let size = shape.iter().try_fold(dtype.item_size(), |size, &len| size.checked_mul(len))?;
         (size == data.len() as u64).then_some(Special::Array { dtype, shape, data })
     }
 
@@ -145,11 +142,7 @@ impl<'a> Special<'a> {
             ],
         };
         let entries = entries.into_iter();
-        Value::Map(
-            entries
-                .map(|(name, value)| (Value::from(name.as_bytes()), value))
-                .collect(),
-        )
+        Value::Map(entries.map(|(name, value)| (Value::from(name.as_bytes()), value)).collect())
     }
 }
 
@@ -245,9 +238,7 @@ fn plain_size(text: &str) -> Option<u64> {
 fn is_time_unit(text: &str) -> bool {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let count = &text[..text.len() - unit.len()];
-    let units = [
-        "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as",
-    ];
+    let units = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"];
     units.contains(&unit) && (count.is_empty() || canonical_number(count).is_some_and(|n| n > 1))
 }
 
@@ -278,18 +269,13 @@ fn struct_size(fields: &[Value], levels: usize) -> Option<u64> {
         if shape.is_some() && lengths.is_empty() {
             return None;
         }
-        let size = lengths
-            .iter()
-            .try_fold(size, |size, len| size.checked_mul(len.as_u64()?))?;
+        let size = lengths.iter().try_fold(size, |size, len| size.checked_mul(len.as_u64()?))?;
         total = total.checked_add(size)?;
     }
     // Padding has no name, and there can be several pieces of it.
     names.retain(|name| !name.is_empty());
     names.sort_unstable();
-    names
-        .windows(2)
-        .all(|pair| pair[0] != pair[1])
-        .then_some(total)
+    names.windows(2).all(|pair| pair[0] != pair[1]).then_some(total)
 }
 
 /// Python's `repr` of a complex number.
@@ -336,10 +322,7 @@ fn float_repr(number: f64) -> String {
         },
         _ => {
             let exponent_sign = if exponent < 0 { '-' } else { '+' };
-            format!(
-                "{sign}{mantissa}e{exponent_sign}{:02}",
-                exponent.unsigned_abs()
-            )
+            format!("{sign}{mantissa}e{exponent_sign}{:02}", exponent.unsigned_abs())
         }
     }
 }
@@ -352,9 +335,7 @@ fn parse_complex(text: &str) -> Option<(f64, f64)> {
             let parts = rest.strip_suffix("j)")?;
             // The last sign that is not that of an exponent.
             let signs = parts.rmatch_indices(['+', '-']).map(|(at, _)| at);
-            let at = signs
-                .into_iter()
-                .find(|&at| at > 0 && !parts[..at].ends_with('e'))?;
+            let at = signs.into_iter().find(|&at| at > 0 && !parts[..at].ends_with('e'))?;
             (parts[..at].parse().ok()?, parts[at..].parse().ok()?)
         }
     };

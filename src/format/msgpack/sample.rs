@@ -69,10 +69,7 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let pair = self
-            .cursor
-            .skip_raw()
-            .and_then(|key| Ok((key, self.cursor.skip_raw()?)));
+        let pair = self.cursor.skip_raw().and_then(|key| Ok((key, self.cursor.skip_raw()?)));
         if pair.is_err() {
             self.left = 0;
         }

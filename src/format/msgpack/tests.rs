@@ -54,11 +54,7 @@ pub(in crate::format) fn golden() -> Vec<Golden> {
             let key = dataset["keys"][i].as_str().unwrap().to_owned();
             let ruled = serde_json::json!({"value": {"key": &key, "v": i}}).to_string();
             let ruled = jsonl::parse(ruled.as_bytes()).unwrap();
-            let sample = if by_rule {
-                &ruled
-            } else {
-                &dataset["samples"][i]
-            };
+            let sample = if by_rule { &ruled } else { &dataset["samples"][i] };
             let text = |name: &str| {
                 let mut json = Vec::new();
                 jsonl::write(
@@ -88,12 +84,9 @@ pub(in crate::format) fn widened(value: Value) -> Value {
     match value {
         Value::F32(number) => Value::F64(widen(number)),
         Value::Array(items) => Value::Array(items.into_iter().map(widened).collect()),
-        Value::Map(pairs) => Value::Map(
-            pairs
-                .into_iter()
-                .map(|(k, v)| (widened(k), widened(v)))
-                .collect(),
-        ),
+        Value::Map(pairs) => {
+            Value::Map(pairs.into_iter().map(|(k, v)| (widened(k), widened(v))).collect())
+        }
         value => value,
     }
 }
@@ -103,10 +96,7 @@ pub(in crate::format) struct Random(pub u64);
 
 impl Random {
     pub(in crate::format) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit
     }
 
@@ -116,9 +106,7 @@ impl Random {
 
     /// A number of which small ones and those next to powers of two are as likely as others.
     fn number(&mut self) -> u64 {
-        (self.bits() >> self.below(64))
-            .wrapping_add(self.below(3))
-            .wrapping_sub(1)
+        (self.bits() >> self.below(64)).wrapping_add(self.below(3)).wrapping_sub(1)
     }
 
     fn bytes(&mut self) -> Vec<u8> {
@@ -127,12 +115,8 @@ impl Random {
     }
 
     fn text(&mut self) -> String {
-        let chars = [
-            'a', '"', '\\', '$', '\n', '\0', 'é', '字', '😀', '\u{9b}', '\u{2028}', '/',
-        ];
-        (0..self.below(40))
-            .map(|_| chars[self.below(12) as usize])
-            .collect()
+        let chars = ['a', '"', '\\', '$', '\n', '\0', 'é', '字', '😀', '\u{9b}', '\u{2028}', '/'];
+        (0..self.below(40)).map(|_| chars[self.below(12) as usize]).collect()
     }
 
     pub(in crate::format) fn value(&mut self, levels: u64) -> Value {
@@ -180,26 +164,13 @@ fn nested(depth: usize) -> Vec<u8> {
 #[test]
 fn golden_samples_are_well_formed_and_have_their_keys() {
     for sample in golden() {
-        assert_eq!(
-            sample::check_sample(&sample.raw).unwrap(),
-            sample.key,
-            "{}",
-            sample.id()
-        );
+        assert_eq!(sample::check_sample(&sample.raw).unwrap(), sample.key, "{}", sample.id());
         assert_eq!(sample::key(&sample.raw).unwrap(), Some(&*sample.key));
-        let fields: Vec<_> = sample::fields(&sample.raw)
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
+        let fields: Vec<_> = sample::fields(&sample.raw).unwrap().map(Result::unwrap).collect();
         let last = fields.last().unwrap().1;
         assert!(sample.raw.ends_with(last));
         let name = Cursor::new(fields.last().unwrap().0).read_str().unwrap();
-        assert_eq!(
-            sample::field(&sample.raw, name).unwrap(),
-            Some(last),
-            "{}",
-            sample.id()
-        );
+        assert_eq!(sample::field(&sample.raw, name).unwrap(), Some(last), "{}", sample.id());
     }
 }
 
@@ -228,12 +199,7 @@ fn golden_samples_encode_to_their_own_bytes() {
     for sample in golden() {
         // In `rawwire` all keys have a `d9` header, which is too long for all but one.
         let long_key = sample.dataset == "rawwire" && sample.key.len() < 32;
-        assert_eq!(
-            again(&sample.raw) == sample.raw,
-            !long_key,
-            "{}",
-            sample.id()
-        );
+        assert_eq!(again(&sample.raw) == sample.raw, !long_key, "{}", sample.id());
         if sample.dataset == "rawwire" {
             let value = sample::field(&sample.raw, "v").unwrap().unwrap();
             if again(value) != value {
@@ -308,17 +274,11 @@ fn quirks_of_the_wire_are_as_in_python() {
             None => {
                 use base64::Engine as _;
                 let text = case["b64"].as_str().unwrap();
-                base64::engine::general_purpose::STANDARD
-                    .decode(text)
-                    .unwrap()
+                base64::engine::general_purpose::STANDARD.decode(text).unwrap()
             }
         };
         let checked = check(&bytes);
-        assert_eq!(
-            checked.as_ref().err(),
-            decode(&bytes).as_ref().err(),
-            "{name}"
-        );
+        assert_eq!(checked.as_ref().err(), decode(&bytes).as_ref().err(), "{name}");
         if checked.is_err() {
             assert!(case.get("err").is_some(), "{name}: Python reads it");
             refused.push(name);
@@ -327,10 +287,7 @@ fn quirks_of_the_wire_are_as_in_python() {
         assert_eq!(to_vec(&decode(&bytes).unwrap()).unwrap(), bytes, "{name}");
         let passed = unread_by_python.contains(&name)
             || of_the_hook.iter().any(|prefix| name.starts_with(prefix));
-        assert!(
-            case.get("err").is_none() || passed,
-            "{name}: Python refuses it"
-        );
+        assert!(case.get("err").is_none() || passed, "{name}: Python refuses it");
     }
     let expected = [
         "reserved byte c1",
@@ -353,34 +310,16 @@ fn quirks_of_the_wire_are_as_in_python() {
 fn errors_say_where_and_what() {
     let table: [(&[u8], &str); 16] = [
         (b"", "byte 0: expected a value, found end of input"),
-        (
-            b"\xc1",
-            "byte 0: expected a value, found the reserved byte c1",
-        ),
-        (
-            b"\x92\x01\xc1",
-            "byte 2: expected a value, found the reserved byte c1",
-        ),
-        (
-            b"\x01\x02\x03",
-            "byte 1: expected end of input, found 2 bytes more",
-        ),
-        (
-            b"\xa3ab",
-            "byte 0: expected a string of 3 bytes, found end of input after 2 bytes",
-        ),
-        (
-            b"\xda\x01",
-            "byte 0: expected a value with its length, found end of input after 2 bytes",
-        ),
+        (b"\xc1", "byte 0: expected a value, found the reserved byte c1"),
+        (b"\x92\x01\xc1", "byte 2: expected a value, found the reserved byte c1"),
+        (b"\x01\x02\x03", "byte 1: expected end of input, found 2 bytes more"),
+        (b"\xa3ab", "byte 0: expected a string of 3 bytes, found end of input after 2 bytes"),
+        (b"\xda\x01", "byte 0: expected a value with its length, found end of input after 2 bytes"),
         (
             b"\xc6\xff\xff\xff\xff",
             "byte 0: expected binary data of 4294967295 bytes, found end of input",
         ),
-        (
-            b"\xce\0",
-            "byte 0: expected an integer of 4 bytes, found end of input after 1 byte",
-        ),
+        (b"\xce\0", "byte 0: expected an integer of 4 bytes, found end of input after 1 byte"),
         (
             b"\xdd\xff\xff\xff\xff",
             "byte 0: expected an array of 4294967295 values, found end of input",
@@ -389,24 +328,12 @@ fn errors_say_where_and_what() {
             b"\x82\x01\x02\x03",
             "byte 0: expected a map of 2 pairs, found end of input after 3 bytes",
         ),
-        (
-            b"\x91\xa2a\xff",
-            "byte 3: expected UTF-8, found the byte ff",
-        ),
+        (b"\x91\xa2a\xff", "byte 3: expected UTF-8, found the byte ff"),
         // Overlong, a surrogate, beyond the last character: as strict as Python.
         (b"\xa2\xc0\x80", "byte 1: expected UTF-8, found the byte c0"),
-        (
-            b"\xa3\xed\xa0\x80",
-            "byte 1: expected UTF-8, found the byte ed",
-        ),
-        (
-            b"\xa4\xf4\x90\x80\x80",
-            "byte 1: expected UTF-8, found the byte f4",
-        ),
-        (
-            b"\xd4\x05",
-            "byte 0: expected an extension of 2 bytes, found end of input after 1 byte",
-        ),
+        (b"\xa3\xed\xa0\x80", "byte 1: expected UTF-8, found the byte ed"),
+        (b"\xa4\xf4\x90\x80\x80", "byte 1: expected UTF-8, found the byte f4"),
+        (b"\xd4\x05", "byte 0: expected an extension of 2 bytes, found end of input after 1 byte"),
         (
             b"\xc9\xff\xff\xff\xff\x05",
             "byte 0: expected an extension of 4294967296 bytes, found end of input after 1 byte",
@@ -415,11 +342,7 @@ fn errors_say_where_and_what() {
     for (bytes, message) in table {
         assert_eq!(check(bytes).unwrap_err().to_string(), message);
         let decoded = decode(bytes).unwrap_err();
-        assert_eq!(
-            decoded.position,
-            check(bytes).unwrap_err().position,
-            "{message}"
-        );
+        assert_eq!(decoded.position, check(bytes).unwrap_err().position, "{message}");
     }
 }
 
@@ -432,15 +355,9 @@ fn the_cursor_says_what_it_found() {
         let mut cursor = Cursor::new(bytes);
         let message = read(&mut cursor).unwrap_err().to_string();
         assert_eq!(cursor.position(), 0, "a failed read moves nothing");
-        message
-            .strip_prefix("byte 0: expected ")
-            .unwrap()
-            .to_owned()
+        message.strip_prefix("byte 0: expected ").unwrap().to_owned()
     }
-    assert_eq!(
-        found(b"\x05", |c| c.read_str()),
-        "a string, found the integer 5"
-    );
+    assert_eq!(found(b"\x05", |c| c.read_str()), "a string, found the integer 5");
     assert_eq!(
         found(b"\xff", |c| c.read_u64()),
         "an integer from 0 to 2^64-1, found the integer -1"
@@ -449,43 +366,19 @@ fn the_cursor_says_what_it_found() {
         found(b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", |c| c.read_i64()),
         "an integer from -2^63 to 2^63-1, found the integer 18446744073709551615"
     );
-    assert_eq!(
-        found(b"\xa1a", |c| c.read_bin()),
-        "binary data, found a string"
-    );
-    assert_eq!(
-        found(b"\xc4\x01a", |c| c.read_str()),
-        "a string, found binary data"
-    );
-    assert_eq!(
-        found(b"\xc0", |c| c.read_bytes()),
-        "binary data or a string, found nil"
-    );
+    assert_eq!(found(b"\xa1a", |c| c.read_bin()), "binary data, found a string");
+    assert_eq!(found(b"\xc4\x01a", |c| c.read_str()), "a string, found binary data");
+    assert_eq!(found(b"\xc0", |c| c.read_bytes()), "binary data or a string, found nil");
     assert_eq!(found(b"\xc3", |c| c.read_nil()), "nil, found true");
-    assert_eq!(
-        found(b"\x91\x01", |c| c.read_map_len()),
-        "a map, found an array of 1 values"
-    );
-    assert_eq!(
-        found(b"\x81\x01\x02", |c| c.read_array_len()),
-        "an array, found a map of 1 pairs"
-    );
-    assert_eq!(
-        found(b"\xca\x3f\xc0\0\0", |c| c.read_bool()),
-        "a boolean, found the float 1.5"
-    );
+    assert_eq!(found(b"\x91\x01", |c| c.read_map_len()), "a map, found an array of 1 values");
+    assert_eq!(found(b"\x81\x01\x02", |c| c.read_array_len()), "an array, found a map of 1 pairs");
+    assert_eq!(found(b"\xca\x3f\xc0\0\0", |c| c.read_bool()), "a boolean, found the float 1.5");
     assert_eq!(
         found(b"\xcb\0\0\0\0\0\0\0\0", |c| c.read_f32()),
         "a float of 32 bits, found the float 0.0"
     );
-    assert_eq!(
-        found(b"\x01", |c| c.read_ext()),
-        "an extension, found the integer 1"
-    );
-    assert_eq!(
-        found(b"\xd4\x05a", |c| c.read_f64()),
-        "a float, found an extension"
-    );
+    assert_eq!(found(b"\x01", |c| c.read_ext()), "an extension, found the integer 1");
+    assert_eq!(found(b"\xd4\x05a", |c| c.read_f64()), "a float, found an extension");
     assert_eq!(found(b"", |c| c.read_f64()), "a float, found end of input");
     let mut cursor = Cursor::new(b"\xd9\x03a\xffb");
     let err = cursor.read_str().unwrap_err();
@@ -563,10 +456,7 @@ fn a_truncated_or_flipped_sample_never_panics() {
         for len in 0..sample.raw.len() {
             let cut = &sample.raw[..len];
             assert!(check(cut).is_err(), "{} cut to {len}", sample.id());
-            assert_eq!(
-                decode(cut).unwrap_err().position,
-                check(cut).unwrap_err().position
-            );
+            assert_eq!(decode(cut).unwrap_err().position, check(cut).unwrap_err().position);
             assert!(sample::check_sample(cut).is_err());
         }
         if sample.dataset == "many5000" || flips > 200_000 {
@@ -615,60 +505,12 @@ fn random_values_survive() {
 #[test]
 fn every_length_takes_the_shortest_header() {
     let table: [(usize, [&[u8]; 5]); 8] = [
-        (
-            15,
-            [b"\xaf", b"\xc4\x0f", b"\x9f", b"\x8f", b"\xc7\x0f\x05"],
-        ),
-        (
-            16,
-            [
-                b"\xb0",
-                b"\xc4\x10",
-                b"\xdc\0\x10",
-                b"\xde\0\x10",
-                b"\xd8\x05",
-            ],
-        ),
-        (
-            31,
-            [
-                b"\xbf",
-                b"\xc4\x1f",
-                b"\xdc\0\x1f",
-                b"\xde\0\x1f",
-                b"\xc7\x1f\x05",
-            ],
-        ),
-        (
-            32,
-            [
-                b"\xd9\x20",
-                b"\xc4\x20",
-                b"\xdc\0\x20",
-                b"\xde\0\x20",
-                b"\xc7\x20\x05",
-            ],
-        ),
-        (
-            255,
-            [
-                b"\xd9\xff",
-                b"\xc4\xff",
-                b"\xdc\0\xff",
-                b"\xde\0\xff",
-                b"\xc7\xff\x05",
-            ],
-        ),
-        (
-            256,
-            [
-                b"\xda\x01\0",
-                b"\xc5\x01\0",
-                b"\xdc\x01\0",
-                b"\xde\x01\0",
-                b"\xc8\x01\0\x05",
-            ],
-        ),
+        (15, [b"\xaf", b"\xc4\x0f", b"\x9f", b"\x8f", b"\xc7\x0f\x05"]),
+        (16, [b"\xb0", b"\xc4\x10", b"\xdc\0\x10", b"\xde\0\x10", b"\xd8\x05"]),
+        (31, [b"\xbf", b"\xc4\x1f", b"\xdc\0\x1f", b"\xde\0\x1f", b"\xc7\x1f\x05"]),
+        (32, [b"\xd9\x20", b"\xc4\x20", b"\xdc\0\x20", b"\xde\0\x20", b"\xc7\x20\x05"]),
+        (255, [b"\xd9\xff", b"\xc4\xff", b"\xdc\0\xff", b"\xde\0\xff", b"\xc7\xff\x05"]),
+        (256, [b"\xda\x01\0", b"\xc5\x01\0", b"\xdc\x01\0", b"\xde\x01\0", b"\xc8\x01\0\x05"]),
         (
             65535,
             [
@@ -722,10 +564,7 @@ fn every_integer_takes_the_shortest_form() {
         (Value::from(-33), b"\xd0\xdf"),
         (Value::from(-129), b"\xd1\xff\x7f"),
         (Value::from(-32769), b"\xd2\xff\xff\x7f\xff"),
-        (
-            Value::from(i64::from(i32::MIN) - 1),
-            b"\xd3\xff\xff\xff\xff\x7f\xff\xff\xff",
-        ),
+        (Value::from(i64::from(i32::MIN) - 1), b"\xd3\xff\xff\xff\xff\x7f\xff\xff\xff"),
         (Value::from(i64::MIN), b"\xd3\x80\0\0\0\0\0\0\0"),
     ];
     for (value, packed) in table {
@@ -736,21 +575,12 @@ fn every_integer_takes_the_shortest_form() {
 
 #[test]
 fn floats_keep_their_width_and_their_bits() {
-    for packed in [
-        &b"\xca\x3f\xc0\0\0"[..],
-        b"\xca\x7f\x80\0\x01",
-        b"\xcb\xff\xf0\0\0\0\0\x01\x23",
-    ] {
+    for packed in [&b"\xca\x3f\xc0\0\0"[..], b"\xca\x7f\x80\0\x01", b"\xcb\xff\xf0\0\0\0\0\x01\x23"]
+    {
         assert_eq!(to_vec(&decode(packed).unwrap()).unwrap(), packed);
     }
-    assert_eq!(
-        widen(f32::from_bits(0xffc0_0001)).to_bits(),
-        0xfff8_0000_2000_0000
-    );
-    assert_eq!(
-        widen(f32::from_bits(0x7f80_0001)).to_bits(),
-        0x7ff0_0000_2000_0000
-    );
+    assert_eq!(widen(f32::from_bits(0xffc0_0001)).to_bits(), 0xfff8_0000_2000_0000);
+    assert_eq!(widen(f32::from_bits(0x7f80_0001)).to_bits(), 0x7ff0_0000_2000_0000);
     assert_eq!(widen(-0.0).to_bits(), (-0.0f64).to_bits());
     assert_eq!(widen(f32::from_bits(1)), f64::from(f32::from_bits(1)));
     assert_eq!(widen(f32::NEG_INFINITY), f64::NEG_INFINITY);
@@ -764,20 +594,13 @@ fn the_last_of_two_equal_names_counts() {
     assert_eq!(sample::fields(sample).unwrap().count(), 3);
     let sample = b"\x82\xa3key\xa1k\xa3key\x05";
     let err = sample::check_sample(sample).unwrap_err();
-    assert_eq!(
-        err.to_string(),
-        "byte 11: expected a string, found the integer 5"
-    );
+    assert_eq!(err.to_string(), "byte 11: expected a string, found the integer 5");
 }
 
 #[test]
 fn samples_are_maps_with_a_key() {
     // A binary "key" is another key, and so is one deeper down.
-    for sample in [
-        &b"\x80"[..],
-        b"\x81\xc4\x03key\xa1k",
-        b"\x81\xa1a\x81\xa3key\xa1k",
-    ] {
+    for sample in [&b"\x80"[..], b"\x81\xc4\x03key\xa1k", b"\x81\xa1a\x81\xa3key\xa1k"] {
         assert_eq!(sample::key(sample), Ok(None));
         let err = sample::check_sample(sample).unwrap_err();
         assert_eq!(
@@ -807,11 +630,7 @@ fn python_reprs_of_complex() {
         (1e15, 1e17, "(1000000000000000+1e+17j)"),
         (0.0001, -1234.5, "(0.0001-1234.5j)"),
         (1.5e300, 5e-324, "(1.5e+300+5e-324j)"),
-        (
-            1e22,
-            123456789012345680.0,
-            "(1e+22+1.2345678901234568e+17j)",
-        ),
+        (1e22, 123456789012345680.0, "(1e+22+1.2345678901234568e+17j)"),
         (f64::NAN, -f64::NAN, "(nan+nanj)"),
         (-inf, inf, "(-inf+infj)"),
         (0.0, f64::NAN, "nanj"),
@@ -820,9 +639,7 @@ fn python_reprs_of_complex() {
     for (re, im, text) in table {
         assert_eq!(complex_repr(re, im), text);
         let value = Special::Complex(re, im).to_value();
-        let Some(Special::Complex(re2, im2)) = recognise(&value) else {
-            panic!("{text}")
-        };
+        let Some(Special::Complex(re2, im2)) = recognise(&value) else { panic!("{text}") };
         assert_eq!(complex_repr(re2, im2), text);
         if !re.is_nan() && !im.is_nan() {
             assert_eq!((re2.to_bits(), im2.to_bits()), (re.to_bits(), im.to_bits()));
@@ -830,20 +647,15 @@ fn python_reprs_of_complex() {
     }
     let mut random = Random(3);
     for _ in 0..2000 {
-        let (re, im) = (
-            f64::from_bits(random.bits()),
-            random.below(1 << 31) as f64 / 1e12,
-        );
+        let (re, im) = (f64::from_bits(random.bits()), random.below(1 << 31) as f64 / 1e12);
         let value = Special::Complex(re, im).to_value();
         assert_eq!(recognise(&value).unwrap().to_value(), value);
     }
-    for text in [
-        "(1+2J)", "1", "( 1+2j)", "(1.0+2j)", "1e16j", "(0+1j)", "(1+2j", "j", "(j)", "(+1j)", "",
-    ] {
+    for text in
+        ["(1+2J)", "1", "( 1+2j)", "(1.0+2j)", "1e16j", "(0+1j)", "(1+2j", "j", "(j)", "(+1j)", ""]
+    {
         let mut value = Special::Complex(0.0, 0.0).to_value();
-        let Value::Map(entries) = &mut value else {
-            unreachable!()
-        };
+        let Value::Map(entries) = &mut value else { unreachable!() };
         entries[1].1 = Value::from(text);
         assert_eq!(recognise(&value), None, "{text}");
     }
@@ -863,10 +675,7 @@ fn only_canonical_types_are_recognised() {
         (r#""<M8[ns]""#, Some(8)),
         (r#"">m8[25us]""#, Some(8)),
         (r#""<M8""#, Some(8)),
-        (
-            r#"[["a","<i4"],["","|V3"],["s","<f4",[2,3]],["n",[["x","|u1"]]],["","|V1"]]"#,
-            Some(33),
-        ),
+        (r#"[["a","<i4"],["","|V3"],["s","<f4",[2,3]],["n",[["x","|u1"]]],["","|V1"]]"#, Some(33)),
         (r#"[]"#, Some(0)),
         (r#""=i4""#, None),
         (r#""float32""#, None),
@@ -894,11 +703,7 @@ fn only_canonical_types_are_recognised() {
     ];
     for (descr, size) in table {
         let descr = json(descr);
-        assert_eq!(
-            Descr::new(&descr).map(|descr| descr.item_size()),
-            size,
-            "{descr}"
-        );
+        assert_eq!(Descr::new(&descr).map(|descr| descr.item_size()), size, "{descr}");
     }
     // Nesting far beyond anything real is not followed.
     let mut deep = json(r#"[["a","<i4"]]"#);

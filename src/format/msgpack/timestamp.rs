@@ -11,9 +11,9 @@ pub fn to_ext(seconds: i64, nanoseconds: u32) -> Option<Vec<u8>> {
     }
     Some(match (u32::try_from(seconds), u64::try_from(seconds)) {
         (Ok(seconds), _) if nanoseconds == 0 => seconds.to_be_bytes().to_vec(),
-        (_, Ok(seconds)) if seconds < 1 << 34 => (u64::from(nanoseconds) << 34 | seconds)
-            .to_be_bytes()
-            .to_vec(),
+        (_, Ok(seconds)) if seconds < 1 << 34 => {
+            (u64::from(nanoseconds) << 34 | seconds).to_be_bytes().to_vec()
+        }
         _ => [&nanoseconds.to_be_bytes()[..], &seconds.to_be_bytes()[..]].concat(),
     })
 }
@@ -25,16 +25,10 @@ pub fn from_ext(data: &[u8]) -> Option<(i64, u32)> {
         (i64::from(u32::from_be_bytes(bytes)), 0)
     } else if let Ok(bytes) = <[u8; 8]>::try_from(data) {
         let both = u64::from_be_bytes(bytes);
-        (
-            i64::try_from(both & ((1 << 34) - 1)).ok()?,
-            u32::try_from(both >> 34).ok()?,
-        )
+        (i64::try_from(both & ((1 << 34) - 1)).ok()?, u32::try_from(both >> 34).ok()?)
     } else {
         let (nanoseconds, seconds) = data.split_first_chunk::<4>()?;
-        (
-            i64::from_be_bytes(seconds.try_into().ok()?),
-            u32::from_be_bytes(*nanoseconds),
-        )
+        (i64::from_be_bytes(seconds.try_into().ok()?), u32::from_be_bytes(*nanoseconds))
     };
     (to_ext(seconds, nanoseconds)? == data).then_some((seconds, nanoseconds))
 }

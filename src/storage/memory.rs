@@ -1,0 +1,416 @@
+//! A storage in memory that logs what is read, can fail at any operation, and can lose power.
+//!
+//! It is the test double of this crate and of those who build on it: "lazy" becomes an assertion
+//! about [`MemoryStorage::reads`], "crash-safe" a loop over [`MemoryStorage::fail_after`] and
+//! [`MemoryStorage::lose_power`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end};
+
+/// One logged read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// The file, by the name it was opened under.
+    pub path: PathBuf,
+    /// The bytes.
+    pub range: Range<u64>,
+}
+
+/// Files in memory. Clones share the content.
+///
+/// ```
+/// use std::path::Path;
+/// use kiste::storage::{MemoryStorage, Storage};
+///
+/// let storage = MemoryStorage::new();
+/// storage.create(Path::new("a"))?.append(b"hello")?;
+/// assert_eq!(&*storage.open(Path::new("a"))?.read(1..4)?, b"ell");
+/// assert_eq!(storage.reads().len(), 1);
+///
+/// storage.lose_power(0); // nothing was synced, not even the name
+/// assert!(storage.open(Path::new("a")).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStorage {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What a process sees: `None` is a directory.
+    names: BTreeMap<PathBuf, Option<u64>>,
+    /// What a power failure leaves for sure.
+    durable: BTreeMap<PathBuf, Option<u64>>,
+    /// Changes of names since, in order; a power failure leaves any of them.
+    pending: Vec<Change>,
+    files: BTreeMap<u64, Content>,
+    locked: BTreeSet<PathBuf>,
+    reads: Vec<Read>,
+    operations: u64,
+    fail_after: Option<u64>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Content {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Add(PathBuf, Option<u64>),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf),
+}
+
+impl Change {
+    /// The directory whose sync makes it last.
+    fn dir(&self) -> Option<&Path> {
+        match self {
+            Change::Add(path, _) | Change::Remove(path) | Change::Rename(_, path) => path.parent(),
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Option<u64>>) {
+        match self {
+            Change::Add(path, node) => drop(names.insert(path.clone(), *node)),
+            Change::Remove(path) => drop(names.remove(path)),
+            Change::Rename(from, to) => {
+                if let Some(node) = names.remove(from) {
+                    names.insert(to.clone(), node);
+                }
+            }
+        }
+    }
+}
+
+impl MemoryStorage {
+    /// An empty storage.
+    pub fn new() -> MemoryStorage {
+        MemoryStorage::default()
+    }
+
+    /// Puts a file there, finished and synced.
+    pub fn put(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
+        let mut state = self.state();
+        let bytes = bytes.into();
+        let id = state.add_file(Content { synced: bytes.clone(), bytes });
+        for names in [0, 1] {
+            let path = path.as_ref().to_path_buf();
+            if names == 0 { &mut state.names } else { &mut state.durable }.insert(path, Some(id));
+        }
+    }
+
+    /// The content of a file.
+    pub fn get(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.file(path.as_ref()).ok().map(|id| state.files[&id].bytes.clone())
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> Vec<PathBuf> {
+        self.state().names.keys().cloned().collect()
+    }
+
+    /// What was read so far, in order.
+    pub fn reads(&self) -> Vec<Read> {
+        self.state().reads.clone()
+    }
+
+    /// Forgets the reads so far.
+    pub fn clear_reads(&self) {
+        self.state().reads.clear();
+    }
+
+    /// How many operations changed something so far: creates, writes, syncs, renames, removals.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Lets this many more changing operations succeed; all later ones fail, as if the process
+    /// had died.
+    pub fn fail_after(&self, operations: u64) {
+        let mut state = self.state();
+        state.fail_after = Some(state.operations + operations);
+    }
+
+    /// A new process: nothing fails any more and no lock is held. What was written stays.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        state.fail_after = None;
+        state.locked.clear();
+    }
+
+    /// A power failure and a [`restart`](Self::restart): of what was not synced, each change of a
+    /// name and each write survives or not, as `seed` decides. `0` keeps nothing unsynced.
+    pub fn lose_power(&self, seed: u64) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let mut random = seed;
+        let mut coin = move || {
+            // Knuth's MMIX generator: any would do.
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed != 0 && (random >> 40) & 1 == 1
+        };
+        for change in std::mem::take(&mut state.pending) {
+            if coin() {
+                change.apply(&mut state.durable);
+            }
+        }
+        state.names = state.durable.clone();
+        for content in state.files.values_mut() {
+            if content.bytes != content.synced {
+                match (coin(), coin()) {
+                    (true, true) => {}
+                    (true, false) => {
+                        let kept = content.synced.len().min(content.bytes.len());
+                        let half = kept + (content.bytes.len() - kept) / 2;
+                        content.bytes.truncate(half);
+                    }
+                    (false, _) => content.bytes = content.synced.clone(),
+                }
+                content.synced = content.bytes.clone();
+            }
+        }
+        state.fail_after = None;
+        state.locked.clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn change(&mut self) -> io::Result<()> {
+        if self.fail_after.is_some_and(|limit| self.operations >= limit) {
+            return Err(io::Error::other("injected fault"));
+        }
+        self.operations += 1;
+        Ok(())
+    }
+
+    fn add_file(&mut self, content: Content) -> u64 {
+        let id = self.files.len() as u64 + 1;
+        self.files.insert(id, content);
+        id
+    }
+
+    fn file(&self, path: &Path) -> io::Result<u64> {
+        match self.names.get(path) {
+            Some(Some(id)) => Ok(*id),
+            Some(None) => Err(io::Error::other("is a directory")),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        change.apply(&mut self.names);
+        self.pending.push(change);
+    }
+
+    fn add(&mut self, path: &Path, node: Option<u64>) -> io::Result<()> {
+        if self.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+        if parent.is_some_and(|p| self.names.get(p) != Some(&None)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.apply(Change::Add(path.to_path_buf(), node));
+        Ok(())
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn open(&self, path: &Path) -> io::Result<Source> {
+        let state = self.state();
+        let id = state.file(path)?;
+        let len = state.files[&id].bytes.len() as u64;
+        let (storage, path) = (self.clone(), path.to_path_buf());
+        Ok(Source::Positioned(Box::new(MemoryFile { storage, path, id, len })))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        let state = self.state();
+        Ok(state.names.get(path).map(|node| match node {
+            Some(id) => Stat { len: state.files[id].bytes.len() as u64, id: (0, *id) },
+            None => Stat { len: 0, id: (1, 0) },
+        }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        let mut state = self.state();
+        state.change()?;
+        let id = state.add_file(Content::default());
+        state.add(path, Some(id))?;
+        Ok(Box::new(MemorySink { storage: self.clone(), id }))
+    }
+
+    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        let id = self.state().file(path)?;
+        Ok(Box::new(MemorySink { storage: self.clone(), id }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.file(from)?;
+        state.apply(Change::Rename(from.to_path_buf(), to.to_path_buf()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.file(path)?;
+        state.apply(Change::Remove(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.add(path, None)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        for dir in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            let exists = dir.as_os_str().is_empty() || self.state().names.contains_key(dir);
+            if !exists {
+                self.create_dir(dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        if state.names.get(path) != Some(&None) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.names.keys().any(|name| name.parent() == Some(path)) {
+            return Err(io::Error::other("the directory is not empty"));
+        }
+        state.apply(Change::Remove(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.state();
+        Ok(state.names.keys().filter(|name| name.parent() == Some(dir)).cloned().collect())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.change()?;
+        for change in std::mem::take(&mut state.pending) {
+            if change.dir() == Some(dir) {
+                change.apply(&mut state.durable);
+            } else {
+                state.pending.push(change);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        let mut state = self.state();
+        if !state.names.contains_key(path) {
+            state.change()?;
+            let id = state.add_file(Content::default());
+            state.add(path, Some(id))?;
+        }
+        if !state.locked.insert(path.to_path_buf()) {
+            return Ok(None);
+        }
+        Ok(Some(Lock(Box::new(Held { storage: self.clone(), path: path.to_path_buf() }))))
+    }
+}
+
+struct Held {
+    storage: MemoryStorage,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.storage.state().locked.remove(&self.path);
+    }
+}
+
+struct MemoryFile {
+    storage: MemoryStorage,
+    path: PathBuf,
+    id: u64,
+    len: u64,
+}
+
+impl ReadAt for MemoryFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let mut state = self.storage.state();
+        let range = at..at + buf.len() as u64;
+        state.reads.push(Read { path: self.path.clone(), range: range.clone() });
+        let bytes = &state.files[&self.id].bytes;
+        let found = bytes.get(range.start as usize..range.end as usize).ok_or_else(beyond_end)?;
+        buf.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+struct MemorySink {
+    storage: MemoryStorage,
+    id: u64,
+}
+
+impl MemorySink {
+    fn change<T>(&mut self, with: impl FnOnce(&mut Content) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.storage.state();
+        state.change()?;
+        with(state.files.entry(self.id).or_default())
+    }
+}
+
+impl Sink for MemorySink {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.change(|content| {
+            content.bytes.extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.change(|content| {
+            let at = at as usize;
+            let target = content.bytes.get_mut(at..at + bytes.len()).ok_or_else(beyond_end)?;
+            target.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.change(|content| {
+            content.bytes.resize(len as usize, 0);
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.change(|content| {
+            content.synced = content.bytes.clone();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The memory map and its contract: the one file of this crate that holds unsafe code.
+//!
+//! A map is a view of a file, not a copy: if another program *truncates* the file, touching a
+//! page beyond its new end kills this process (SIGBUS), and if it *changes* bytes in place, they
+//! change under a `&[u8]`. No program can rule this out for files that others may write. What
+//! this crate does about it:
+//!
+//! * Its own writers never do either to a finished file: a new content gets a new file that is
+//!   renamed over the old name, so a map goes on showing the old one; an append writes only
+//!   beyond the bytes that any reader of the old dataset looks at, and an undone append cuts only
+//!   those.
+//! * Nothing above relies on the bytes for memory safety: what was checked once may still change,
+//!   so text is checked where it is used, and every access is bounds-checked.
+//! * Where files are not under one's control, [`LocalStorage::positioned`] reads without a map.
+//!
+//! [`LocalStorage::positioned`]: super::LocalStorage::positioned
+#![expect(unsafe_code, reason = "mapping a file is unsafe; the contract stands above")]
+
+use std::fs::File;
+use std::io;
+
+/// A file mapped for reading.
+pub struct Map(memmap2::Mmap);
+
+impl Map {
+    /// Maps the whole file.
+    pub(super) fn new(file: &File) -> io::Result<Map> {
+        // SAFETY: the map is private to reading. That the file is neither truncated nor changed
+        // while it is mapped cannot be enforced; the module's documentation passes the hazard on
+        // to the user, keeps our own writers to their half of the promise, and names the way
+        // around it.
+        unsafe { memmap2::Mmap::map(file) }.map(Map)
+    }
+
+    /// The content.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}

@@ -1,8 +1,66 @@
 //! Keyed ML sample datasets, fully compatible with the *datadings* format.
+//!
+//! A dataset is one file of [msgpack](format::msgpack) samples, each a map with a unique string
+//! `key`, and side files that make it quick to use: offsets, keys, hashes of the keys, a Bloom
+//! filter and MD5 digests. Python datadings reads what this crate writes and the reverse, byte for
+//! byte; [`format::dataset`] holds the specification.
+//!
+//! ```text
+//!  raw data ──▶ convert ──▶ Writer ──▶ data.msgpack  + .offsets .keys .key_hashes .filter .md5
+//!                                            │
+//!                          storage: memory map, positioned reads
+//!                                            ▼
+//!                                      DatasetReader ──▶ a sample by index, by key, in order
+//! ```
+//!
+//! # Writing and reading
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use kiste::{DatasetReader, Writer};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("words.msgpack");
+//! let mut writer = Writer::create(&path)?;
+//! for (key, word) in [("en", "crate"), ("de", "Kiste")] {
+//!     writer.write(&BTreeMap::from([("key", key), ("word", word)]))?;
+//! }
+//! writer.finish()?; // until here nothing is visible, from here on all of it
+//!
+//! let words = DatasetReader::open(&path)?; // touches a few pages, whatever the size
+//! let index = words.find("de")?.expect("it was written");
+//! assert_eq!(words.get(index)?["word"].as_str(), Some("Kiste"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is where
+//!
+//! * [`Writer`], [`WriterOptions`]: create, append, resume; published in one step.
+//! * [`DatasetReader`]: lazy, zero-copy, shared by any number of threads.
+//! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
+//! * [`convert`]: image folders and JSON lines.
+//! * [`format`]: the formats alone, bytes to values and back, without any I/O.
+//! * [`storage`]: where bytes live; a storage in memory for tests.
+//!
+//! # Quirks
+//!
+//! * A sample is the *map* that msgpack has: keys may be of any type and come twice; of two fields
+//!   with one name the last counts, as in Python.
+//! * NumPy arrays, NumPy scalars and complex numbers are maps with the byte-string keys `nd` or
+//!   `complex`, as msgpack-numpy writes them. Pickles are never executed.
 
 pub mod error;
 pub mod storage;
 pub mod format;
+mod staging;
+pub mod reader;
+pub mod index;
+pub mod writer;
+pub mod verify;
+pub mod repair;
+pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};
+pub use reader::DatasetReader;
 pub use rmpv::Value;
+pub use writer::{Stats, Writer, WriterOptions};

@@ -1,0 +1,282 @@
+//! Side files made from keys: hashes, filter and accelerator, on all cores; and digests.
+//!
+//! One way leads to these files, whether a dataset is written, appended to, converted from the
+//! legacy index or repaired, so they cannot differ.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use md5::{Digest as _, Md5};
+use rayon::prelude::*;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::format::dataset::{Digests, SideFile, filter, keys, lookup};
+use crate::staging::Staging;
+use crate::storage::{Source, Storage};
+
+/// Keys that are hashed at a time.
+const BATCH: usize = 1 << 16;
+/// Keys that one task hashes.
+const TASK: usize = 1 << 10;
+
+/// Hashes many keys under a salt; another one is injected by the test for collisions.
+pub(crate) type HashMany = fn(&Salt, &[&[u8]], &mut [u64]);
+
+/// The hash of the format.
+pub(crate) fn hash_keys(salt: &Salt, keys: &[&[u8]], out: &mut [u64]) {
+    key_hashes::hash_many(salt, keys, out);
+}
+
+/// Which of the files that follow from the keys to make.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) key_hashes: bool,
+    pub(crate) filter: bool,
+    pub(crate) lookup: bool,
+}
+
+/// Stages the wanted files for the keys of a staged or finished `.keys` file.
+pub(crate) fn build(
+    staging: &Staging,
+    keys_path: &Path,
+    keys_file: &Source,
+    wanted: Wanted,
+    sync: bool,
+    hash_many: HashMany,
+) -> Result<()> {
+    let all = keys_file.read(0..keys_file.len()).map_err(|e| Error::io(keys_path, e))?;
+    let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(keys_path))?;
+    let body = KeyList { path: keys_path, bytes: &all[header..], header: header as u64, count };
+    let Hashed { mut salt, mut hashes, filter } = hash_all(&body, wanted.filter, hash_many)?;
+    if let Some((params, bits)) = filter {
+        let mut sink = staging.create(Some(SideFile::Filter))?;
+        let at = |e| Error::io(staging.path(Some(SideFile::Filter)), e);
+        sink.append(&params.header()).map_err(at)?;
+        sink.append(&bits).map_err(at)?;
+        if sync {
+            sink.sync().map_err(at)?;
+        }
+    }
+    let mut sorted = hashes.clone();
+    let mut tries = 0;
+    while let Some(collision) = collision(&mut sorted) {
+        body.refuse_duplicate(&salt, collision, hash_many)?;
+        tries += 1;
+        if tries == key_hashes::MAX_TRIES {
+            let message = format!("key hashes still collide after {tries} salts");
+            return Err(Error::new(ErrorKind::Limit, message).at(keys_path));
+        }
+        salt = Salt::of_try(tries);
+        body.for_batches(|first, batch| {
+            hash_batch(&salt, &batch, &mut hashes[first..first + batch.len()], hash_many);
+            Ok(())
+        })?;
+        sorted.copy_from_slice(&hashes);
+    }
+    drop(sorted);
+    if wanted.key_hashes {
+        write_hashes(staging, &salt, &hashes, sync)?;
+    }
+    if wanted.lookup {
+        write_lookup(staging, salt, &hashes, sync)?;
+    }
+    Ok(())
+}
+
+struct Hashed {
+    salt: Salt,
+    hashes: Vec<u64>,
+    filter: Option<(filter::Params, Vec<u8>)>,
+}
+
+/// Hashes all keys under the first salt, and fills the filter meanwhile: while one core sets the
+/// bits of one batch, the others hash the next.
+fn hash_all(body: &KeyList<'_>, with_filter: bool, hash_many: HashMany) -> Result<Hashed> {
+    let salt = Salt::of_try(0);
+    // The count is bounded by the bytes of the file: each key has at least one.
+    let mut hashes = vec![0; body.count as usize];
+    let params = filter::Params::for_len(body.count);
+    let mut bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
+    let (mut full, mut next) = (Vec::new(), Vec::new());
+    body.for_batches(|first, batch| {
+        let target = &mut hashes[first..first + batch.len()];
+        rayon::join(
+            || full.iter().for_each(|pair| params.insert(&mut bits, *pair)),
+            || {
+                hash_batch(&salt, &batch, target, hash_many);
+                if with_filter {
+                    next.resize(batch.len(), (0, 0));
+                    let tasks = batch.par_chunks(TASK).zip(next.par_chunks_mut(TASK));
+                    tasks.for_each(|(keys, out)| filter::pair_many(keys, out));
+                }
+            },
+        );
+        std::mem::swap(&mut full, &mut next);
+        Ok(())
+    })?;
+    full.iter().for_each(|pair| params.insert(&mut bits, *pair));
+    Ok(Hashed { salt, hashes, filter: with_filter.then_some((params, bits)) })
+}
+
+fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany) {
+    let tasks = batch.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
+    tasks.for_each(|(keys, out)| hash_many(salt, keys, out));
+}
+
+fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> Result<()> {
+    let mut sink = staging.create(Some(SideFile::KeyHashes))?;
+    let at = |e| Error::io(staging.path(Some(SideFile::KeyHashes)), e);
+    sink.append(&salt.0).map_err(at)?;
+    let mut bytes = Vec::new();
+    for part in hashes.chunks(1 << 15) {
+        bytes.clear();
+        part.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
+        sink.append(&bytes).map_err(at)?;
+    }
+    if sync {
+        sink.sync().map_err(at)?;
+    }
+    Ok(())
+}
+
+/// The value of two equal hashes, if there are any. Sorts them.
+fn collision(hashes: &mut [u64]) -> Option<u64> {
+    hashes.par_sort_unstable();
+    hashes.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// The content of `.lookup` for these hashes.
+pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
+    let mut sorted: Vec<(u64, u32)> = hashes.iter().copied().zip(0..).collect();
+    sorted.par_sort_unstable();
+    let mut placer = lookup::Placer::new(hashes.len() as u64)?;
+    for (hash, index) in sorted {
+        placer.push(hash, index)?;
+    }
+    let (shape, slots) = placer.finish()?;
+    let mut digest = lookup::SourceDigest::new();
+    digest.update(&salt.0);
+    let mut part = Vec::new();
+    for hashes in hashes.chunks(1 << 13) {
+        part.clear();
+        hashes.iter().for_each(|hash| part.extend_from_slice(&key_hashes::encode(*hash)));
+        digest.update(&part);
+    }
+    let source = lookup::Source {
+        count: hashes.len() as u64,
+        salt,
+        first: hashes.first().copied().unwrap_or_default(),
+        last: hashes.last().copied().unwrap_or_default(),
+    };
+    let header = lookup::Header::new(shape, source, digest.finish())?;
+    let mut bytes = Vec::with_capacity(shape.file_len() as usize);
+    bytes.extend_from_slice(&header.encode());
+    slots.iter().for_each(|slot| bytes.extend_from_slice(&lookup::encode(*slot)));
+    Ok(bytes)
+}
+
+fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<()> {
+    let bytes = lookup_file(salt, hashes)?;
+    let mut sink = staging.create(Some(SideFile::Lookup))?;
+    let at = |e| Error::io(staging.path(Some(SideFile::Lookup)), e);
+    sink.append(&bytes).map_err(at)?;
+    if sync {
+        sink.sync().map_err(at)?;
+    }
+    Ok(())
+}
+
+/// The keys of a `.keys` file, after its header.
+struct KeyList<'a> {
+    path: &'a Path,
+    bytes: &'a [u8],
+    header: u64,
+    count: u64,
+}
+
+impl KeyList<'_> {
+    /// Calls `with` on the keys, batch by batch, with the index of each batch's first key.
+    fn for_batches<'s>(
+        &'s self,
+        mut with: impl FnMut(usize, Vec<&'s [u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys = keys::Keys::part(self.bytes, self.header, self.count);
+        let mut first = 0;
+        let count = self.count as usize;
+        while first < count {
+            let size = BATCH.min(count - first);
+            let mut batch = Vec::with_capacity(size);
+            for _ in 0..size {
+                match keys.next() {
+                    Some(key) => batch.push(key.map_err(|e| self.damaged(e))?.as_bytes()),
+                    None => return Err(self.short(first + batch.len())),
+                }
+            }
+            with(first, batch)?;
+            first += size;
+        }
+        let end = self.header + self.bytes.len() as u64;
+        if keys.position() != end {
+            let (expected, found) = (format!("the end after {count} keys"), "more bytes");
+            return Err(self.damaged(FormatError::new(keys.position(), expected, found)));
+        }
+        Ok(())
+    }
+
+    /// Tells two equal keys from two keys with equal hashes.
+    fn refuse_duplicate(&self, salt: &Salt, wanted: u64, hash_many: HashMany) -> Result<()> {
+        let mut seen: Vec<&[u8]> = Vec::new();
+        self.for_batches(|first, batch| {
+            let mut hashes = vec![0; batch.len()];
+            hash_batch(salt, &batch, &mut hashes, hash_many);
+            for (i, _) in hashes.iter().enumerate().filter(|(_, hash)| **hash == wanted) {
+                if seen.contains(&batch[i]) {
+                    return Err(Error::new(ErrorKind::DuplicateKey, "the key is there twice")
+                        .at(self.path)
+                        .with_index((first + i) as u64)
+                        .with_key(String::from_utf8_lossy(batch[i])));
+                }
+                seen.push(batch[i]);
+            }
+            Ok(())
+        })
+    }
+
+    fn damaged(&self, error: FormatError) -> Error {
+        Error::from(error).at(self.path)
+    }
+
+    fn short(&self, found: usize) -> Error {
+        let message = format!("expected {} keys, found {found}", self.count);
+        Error::new(ErrorKind::Damaged, message).at(self.path)
+    }
+}
+
+/// The MD5 of a file, or of its first `len` bytes and then of all.
+pub(crate) fn digest(storage: &Arc<dyn Storage>, path: &Path) -> Result<[u8; 16]> {
+    let source = storage.open(path).map_err(|e| Error::io(path, e))?;
+    let mut md5 = Md5::new();
+    digest_into(&mut md5, path, &source, 0..source.len())?;
+    Ok(md5.finalize().into())
+}
+
+pub(crate) fn digest_into(
+    md5: &mut Md5,
+    path: &Path,
+    source: &Source,
+    range: std::ops::Range<u64>,
+) -> Result<()> {
+    let fed = source.scan::<()>(range, 1 << 20, |part, _| {
+        md5.update(part);
+        None
+    });
+    fed.map(drop).map_err(|e| Error::io(path, e))
+}
+
+pub(crate) fn read_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<Digests> {
+    let file = storage.open(path).map_err(|e| Error::io(path, e))?;
+    let text = file.read(0..file.len()).map_err(|e| Error::io(path, e))?;
+    Digests::parse(&text).map_err(|e| Error::from(e).at(path))
+}

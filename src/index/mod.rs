@@ -1,0 +1,321 @@
+//! Making side files: those that are missing, or all of them, from what is there.
+//!
+//! The data alone is enough. A legacy `.index` is used where there is one, which spares the pass
+//! over the data. The files are the same, byte for byte, as those of a writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::{Digests, SideFile, legacy_index};
+use crate::format::msgpack::{self, Cursor};
+use crate::staging::{Journal, KeySpool, OffsetSpool, Spool, Staging};
+use crate::storage::{LocalStorage, Sink, Source, Storage};
+
+mod build;
+
+pub(crate) use build::{
+    HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
+};
+
+/// Which side files to make.
+#[derive(Debug, Clone)]
+pub struct IndexOptions {
+    force: bool,
+    lookup: bool,
+    digests: bool,
+    durable: bool,
+    storage: Arc<dyn Storage>,
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        let storage = Arc::new(LocalStorage::mapped());
+        IndexOptions { force: false, lookup: false, digests: true, durable: true, storage }
+    }
+}
+
+/// What [`IndexOptions::build`] made.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Indexed {
+    /// Samples in the dataset.
+    pub samples: u64,
+    /// The files that were made.
+    pub made: Vec<PathBuf>,
+}
+
+impl IndexOptions {
+    /// Makes all files anew, from the data, whatever is there. Default: only missing ones.
+    pub fn force(mut self, yes: bool) -> Self {
+        self.force = yes;
+        self
+    }
+
+    /// Also makes the accelerator `.lookup`. Default: only if it is there and must be made anew.
+    pub fn lookup(mut self, yes: bool) -> Self {
+        self.lookup = yes;
+        self
+    }
+
+    /// Also makes `.md5`. Default: yes.
+    pub fn digests(mut self, yes: bool) -> Self {
+        self.digests = yes;
+        self
+    }
+
+    /// As [`WriterOptions::durable`](crate::WriterOptions::durable).
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.durable = yes;
+        self
+    }
+
+    /// Where the files are. Default: the local file system.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Makes the side files of a dataset, and publishes all of them or none.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("one.msgpack");
+    /// std::fs::write(&path, b"\x81\xa3key\xa1a")?; // data alone is enough
+    /// let made = kiste::index::IndexOptions::default().build(&path)?;
+    /// assert_eq!((made.samples, made.made.len()), (1, 5));
+    /// assert_eq!(kiste::DatasetReader::open(&path)?.find("a")?, Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged) if the data is not samples from end to end, or the legacy
+    /// index does not fit it; [`DuplicateKey`](ErrorKind::DuplicateKey);
+    /// [`Interrupted`](ErrorKind::Interrupted) and [`Locked`](ErrorKind::Locked) as for a writer.
+    pub fn build(self, path: impl AsRef<Path>) -> Result<Indexed> {
+        Rebuild::plan(&self, path.as_ref())?.run()
+    }
+}
+
+/// What there is, and what follows for what is to be made.
+struct Rebuild<'a> {
+    options: &'a IndexOptions,
+    path: &'a Path,
+    data: Source,
+    make: Vec<SideFile>,
+    legacy: bool,
+}
+
+impl<'a> Rebuild<'a> {
+    fn plan(options: &'a IndexOptions, path: &'a Path) -> Result<Rebuild<'a>> {
+        let storage = &*options.storage;
+        let exists = |file: SideFile| -> Result<bool> {
+            let path = file.path(path);
+            Ok(storage.stat(&path).map_err(|e| Error::io(path, e))?.is_some())
+        };
+        let data = storage.open(path).map_err(|e| Error::io(path, e))?;
+        // Offsets and keys come from one pass, so one missing means both.
+        let positions = options.force || !exists(SideFile::Offsets)? || !exists(SideFile::Keys)?;
+        let mut make = Vec::new();
+        for file in [SideFile::Offsets, SideFile::Keys] {
+            if positions {
+                make.push(file);
+            }
+        }
+        for file in [SideFile::KeyHashes, SideFile::Filter] {
+            if positions || !exists(file)? {
+                make.push(file);
+            }
+        }
+        let anew = make.contains(&SideFile::KeyHashes);
+        if options.lookup || (anew && exists(SideFile::Lookup)?) {
+            make.push(SideFile::Lookup);
+        }
+        let sides = make.iter().any(|file| SideFile::WRITTEN.contains(file));
+        if options.digests && (sides || !exists(SideFile::Md5)?) {
+            make.push(SideFile::Md5);
+        }
+        let legacy = exists(SideFile::Index)? && !exists(SideFile::Offsets)?;
+        Ok(Rebuild { options, path, data, make, legacy })
+    }
+
+    fn makes(&self, file: SideFile) -> bool {
+        self.make.contains(&file)
+    }
+
+    fn run(self) -> Result<Indexed> {
+        let samples = |bytes: u64| bytes / 8 - 1;
+        let storage = self.options.storage.clone();
+        if self.make.is_empty() {
+            let path = SideFile::Offsets.path(self.path);
+            let len = storage.stat(&path).map_err(|e| Error::io(&path, e))?.map_or(8, |s| s.len);
+            return Ok(Indexed { samples: samples(len), made: Vec::new() });
+        }
+        let journal = Journal::new(None, true);
+        let staging = Staging::begin(storage.clone(), self.path, journal, self.options.durable)?;
+        match self.stage(&staging) {
+            Ok(()) => {}
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = staging.abort();
+                return Err(error.at(self.path));
+            }
+        }
+        let publish: Vec<_> = self.make.iter().copied().map(Some).collect();
+        // What is made anew invalidates a digest that is not.
+        let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
+        let remove =
+            if sides && !self.makes(SideFile::Md5) { vec![SideFile::Md5] } else { Vec::new() };
+        staging.commit(&publish, &remove)?;
+        let path = SideFile::Offsets.path(self.path);
+        let len = storage.stat(&path).map_err(|e| Error::io(&path, e))?.map_or(8, |s| s.len);
+        let made = self.make.iter().map(|file| file.path(self.path)).collect();
+        Ok(Indexed { samples: samples(len), made })
+    }
+
+    fn stage(&self, staging: &Staging) -> Result<()> {
+        let storage = &self.options.storage;
+        if self.makes(SideFile::Keys) {
+            self.stage_positions(staging)?;
+        }
+        let wanted = Wanted {
+            key_hashes: self.makes(SideFile::KeyHashes),
+            filter: self.makes(SideFile::Filter),
+            lookup: self.makes(SideFile::Lookup),
+        };
+        if wanted.key_hashes || wanted.filter || wanted.lookup {
+            let keys_path = self.current(staging, SideFile::Keys);
+            let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+            build(staging, &keys_path, &keys, wanted, self.options.durable, hash_keys)?;
+        }
+        if self.makes(SideFile::Md5) {
+            self.stage_digests(staging)?;
+        }
+        Ok(())
+    }
+
+    /// Where a side file is that this publication leaves or makes.
+    fn current(&self, staging: &Staging, file: SideFile) -> PathBuf {
+        if self.makes(file) { staging.path(Some(file)) } else { file.path(self.path) }
+    }
+
+    /// Offsets and keys, by the legacy index or by a walk over the data.
+    fn stage_positions(&self, staging: &Staging) -> Result<()> {
+        let spool = |file| -> Result<Spool> {
+            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
+        };
+        let mut offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
+        let mut keys = KeySpool::new(self.options.storage.clone(), spool(SideFile::Keys)?)?;
+        let mut push = |key: &str, end: u64| -> Result<()> {
+            offsets.push(end)?;
+            keys.push(key)
+        };
+        if self.legacy && !self.options.force {
+            self.by_legacy_index(&mut push)?;
+        } else {
+            self.by_data(&mut push)?;
+        }
+        let sync = self.options.durable;
+        offsets.finish(sync)?;
+        keys.finish(sync, || -> Result<Box<dyn Sink>> {
+            staging.discard(Some(SideFile::Keys))?;
+            staging.create(Some(SideFile::Keys))
+        })
+    }
+
+    fn by_data(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
+        let bytes = self.data.read(0..self.data.len()).map_err(|e| Error::io(self.path, e))?;
+        let mut cursor = Cursor::new(&bytes);
+        let mut index = 0;
+        while !cursor.is_at_end() {
+            let start = cursor.position() as u64;
+            let damaged = |e| {
+                let range = start..self.data.len();
+                Error::from(e).at(self.path).with_index(index).with_range(range)
+            };
+            let raw = cursor.skip_raw().map_err(damaged)?;
+            let key = msgpack::check_sample(raw).map_err(damaged)?;
+            push(key, cursor.position() as u64)?;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn by_legacy_index(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
+        let path = SideFile::Index.path(self.path);
+        let damaged = |e| Error::from(e).at(&path);
+        let file = self.options.storage.open(&path).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let entries = legacy_index::Entries::parse(&bytes).map_err(damaged)?;
+        let mut entries = entries.peekable();
+        let mut index = 0;
+        while let Some(entry) = entries.next() {
+            let (key, start) = entry.map_err(damaged)?;
+            let end = match entries.peek() {
+                Some(Ok((_, next))) => *next,
+                // Told when it is its turn.
+                Some(Err(_)) => start,
+                None => self.data.len(),
+            };
+            self.check_legacy(key, start..end).map_err(|e| e.at(&path).with_index(index))?;
+            push(key, end)?;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// The sample that the legacy index speaks of has that key, if it has one at all.
+    fn check_legacy(&self, key: &str, range: std::ops::Range<u64>) -> Result<()> {
+        let Ok(raw) = self.data.read(range.clone()) else {
+            let message = format!("expected {} bytes of data at most", self.data.len());
+            return Err(Error::new(ErrorKind::Damaged, message).with_range(range));
+        };
+        match msgpack::key(&raw) {
+            Ok(Some(own)) if own != key => {
+                let message = format!("expected a sample with this key, found {own:?}");
+                Err(Error::new(ErrorKind::Damaged, message).with_key(key).with_range(range))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `.md5`: lines that are right already stay, in their places.
+    ///
+    /// A converted legacy dataset gets its new lines in the order in which Python's converter
+    /// appends them.
+    fn stage_digests(&self, staging: &Staging) -> Result<()> {
+        let storage = &self.options.storage;
+        let path = SideFile::Md5.path(self.path);
+        let old = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+            Some(_) if !self.options.force => read_digests(storage, &path)?,
+            _ => Digests::default(),
+        };
+        let name = |path: &Path| {
+            path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let mut new = old.clone();
+        if old.get(&name(self.path)).is_none() {
+            new.set(&name(self.path), digest(storage, self.path)?)?;
+        }
+        let order = match self.legacy && !self.options.force {
+            true => [SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Offsets],
+            false => [SideFile::Offsets, SideFile::Keys, SideFile::KeyHashes, SideFile::Filter],
+        };
+        for file in order {
+            let file_name = name(&file.path(self.path));
+            if self.makes(file) || old.get(&file_name).is_none() {
+                new.set(&file_name, digest(storage, &self.current(staging, file))?)?;
+            }
+        }
+        let at = |e| Error::io(&path, e);
+        let mut sink = staging.create(Some(SideFile::Md5))?;
+        sink.append(new.render().as_bytes()).map_err(at)?;
+        if self.options.durable {
+            sink.sync().map_err(at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,579 @@
+//! [`DatasetReader`]: lazy, each side file opened on first need.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Bound, Range, RangeBounds};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::Deserialize;
+
+use super::iter::{Iter, Keys, RawIter};
+use super::search::Search;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::dataset::{SideFile, keys, legacy_index, offsets};
+use crate::format::msgpack::{self, Cursor, Value};
+use crate::staging;
+use crate::storage::{LocalStorage, Source, Storage};
+
+/// How to open a dataset.
+#[derive(Debug, Clone)]
+pub struct ReaderOptions {
+    storage: Arc<dyn Storage>,
+}
+
+impl Default for ReaderOptions {
+    fn default() -> Self {
+        ReaderOptions { storage: Arc::new(LocalStorage::mapped()) }
+    }
+}
+
+impl ReaderOptions {
+    /// Where the files are. Default: the local file system, mapped;
+    /// [`LocalStorage::positioned`] reads without a map.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Opens a dataset. See [`DatasetReader::open`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<DatasetReader> {
+        let inner = Inner::open(self.storage, path.as_ref())?;
+        Ok(DatasetReader { inner: Arc::new(inner) })
+    }
+}
+
+/// A dataset, open for reading.
+///
+/// Cheap to clone, and shared by any number of threads: all methods take `&self`, and nothing has
+/// a position. It may be used in a process forked from the one that opened it.
+///
+/// ```
+/// use serde::Deserialize;
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("digits.msgpack");
+/// # let mut writer = kiste::Writer::create(&path)?;
+/// # writer.write(&std::collections::BTreeMap::from([("key", "3/0001.png"), ("label", "three")]))?;
+/// # writer.finish()?;
+///
+/// let digits = kiste::DatasetReader::open(&path)?;
+/// assert_eq!(digits.len(), 1);
+///
+/// // By index or by key; as a dynamic value, or typed and borrowed from the map.
+/// assert_eq!(digits.get(0)?["label"].as_str(), Some("three"));
+/// let index = digits.find("3/0001.png")?.expect("it was written");
+///
+/// #[derive(Deserialize)]
+/// struct Digit<'a> {
+///     label: &'a str,
+/// }
+/// let digit: Digit = digits.get_as(index)?;
+/// assert_eq!(digit.label, "three");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct DatasetReader {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// What the clones share.
+pub(super) struct Inner {
+    pub(super) path: PathBuf,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) data: Source,
+    pub(super) data_len: u64,
+    pub(super) len: usize,
+    pub(super) offsets: Offsets,
+    search: Search,
+    keys: OnceLock<Option<Source>>,
+    generation: Generation,
+}
+
+pub(super) enum Offsets {
+    File(Source),
+    /// From the legacy index or from the data, where there is no `.offsets`.
+    Derived(Vec<u64>),
+}
+
+/// Which files were there when the dataset was opened. A publication removes or replaces the
+/// offsets before it touches anything else, so a side file that is opened later belongs to the
+/// same dataset as long as this has not changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Generation {
+    offsets: Option<(u64, u64)>,
+    data: Option<(u64, u64)>,
+}
+
+impl Generation {
+    fn now(storage: &dyn Storage, path: &Path) -> Result<Generation> {
+        let id = |path: &Path| -> Result<Option<(u64, u64)>> {
+            Ok(storage.stat(path).map_err(|e| Error::io(path, e))?.map(|stat| stat.id))
+        };
+        Ok(Generation { offsets: id(&SideFile::Offsets.path(path))?, data: id(path)? })
+    }
+}
+
+impl DatasetReader {
+    /// Opens a dataset by the name of its data file.
+    ///
+    /// Touches a few pages, however many samples there are. Without `.offsets` they are taken from
+    /// the legacy `.index`, and without that from the data, which takes a pass over it
+    /// (`kiste index` makes the files for good).
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound); [`Damaged`](ErrorKind::Damaged) if offsets and data do
+    /// not belong together; [`Interrupted`](ErrorKind::Interrupted) if a writer died while it
+    /// published this dataset, or before it finished it for the first time.
+    pub fn open(path: impl AsRef<Path>) -> Result<DatasetReader> {
+        DatasetReader::options().open(path)
+    }
+
+    /// The options, to be changed before [`open`](ReaderOptions::open).
+    pub fn options() -> ReaderOptions {
+        ReaderOptions::default()
+    }
+
+    /// The path of the data file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Samples.
+    pub fn len(&self) -> usize {
+        self.inner.len
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.inner.len == 0
+    }
+
+    /// Bytes of all samples.
+    pub fn data_len(&self) -> u64 {
+        self.inner.data_len
+    }
+
+    /// Where a sample lies in the data file.
+    #[inline]
+    pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {
+        self.inner.byte_range(index)
+    }
+
+    /// The packed bytes of a sample, borrowed from the map where there is one.
+    ///
+    /// They are what the offsets say and are not looked at: decoding checks them, and
+    /// [`verify`](crate::verify::verify) checks all.
+    #[inline]
+    pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        self.inner.raw(index)
+    }
+
+    /// A sample as a dynamic value. Arrays, complex numbers and NumPy scalars are the maps that
+    /// msgpack-numpy makes of them.
+    pub fn get(&self, index: usize) -> Result<Value> {
+        let raw = self.get_raw(index)?;
+        msgpack::decode(&raw).map_err(|e| self.inner.damaged_sample(index, e))
+    }
+
+    /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
+    /// the map. Fields that it does not have are skipped.
+    ///
+    /// Without a map ([`LocalStorage::positioned`]) there is nothing to borrow from: such types
+    /// are an error then, owned ones work.
+    pub fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
+        let raw = self.get_raw(index)?;
+        check_one(&raw).map_err(|e| self.inner.damaged_sample(index, e))?;
+        let value = match raw {
+            Cow::Borrowed(raw) => rmp_serde::from_slice(raw),
+            Cow::Owned(raw) => {
+                T::deserialize(&mut rmp_serde::Deserializer::new(std::io::Cursor::new(raw)))
+            }
+        };
+        value.map_err(|e| {
+            let message = format!("the sample is not of the type asked for: {e}");
+            Error::new(ErrorKind::Invalid, message).at(self.path()).with_index(index as u64)
+        })
+    }
+
+    /// One field of a sample, the rest of which is not decoded.
+    pub fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        let packed = self.field_raw(index, name)?;
+        let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();
+        decoded.map_err(|e| self.inner.damaged_sample(index, e))
+    }
+
+    /// The packed bytes of one field.
+    pub fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let damaged = |e| self.inner.damaged_sample(index, e);
+        match self.get_raw(index)? {
+            Cow::Borrowed(raw) => {
+                Ok(msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed))
+            }
+            Cow::Owned(raw) => {
+                let field = msgpack::field(&raw, name).map_err(damaged)?;
+                Ok(field.map(|field| Cow::Owned(field.to_vec())))
+            }
+        }
+    }
+
+    /// The key of a sample.
+    pub fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        self.inner.key(index)
+    }
+
+    /// The keys of all samples, in order.
+    pub fn keys(&self) -> Keys<'_> {
+        Keys::new(self)
+    }
+
+    /// The index of the sample with this key, if there is one.
+    ///
+    /// The first look-ups search the mapped hashes, which takes no preparation; when they have
+    /// cost about as much as a table does, one is built (see [`prepare_keys`](Self::prepare_keys))
+    /// unless there is a `.lookup` file. A match is confirmed against the sample's own key.
+    pub fn find(&self, key: &str) -> Result<Option<usize>> {
+        self.inner.search.find(&self.inner, key)
+    }
+
+    /// The sample with this key, if there is one.
+    pub fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
+        self.find(key)?.map(|index| self.get(index)).transpose()
+    }
+
+    /// Whether there is a sample with this key.
+    ///
+    /// The Bloom filter answers for most keys that are absent. It is believed once it was compared
+    /// with its digest, which happens when that has become cheap against the look-ups made (or in
+    /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, the hashes
+    /// are asked as well.
+    pub fn contains_key(&self, key: &str) -> Result<bool> {
+        self.inner.search.contains(&self.inner, key)
+    }
+
+    /// Makes look-ups by key as fast as they get, now rather than after some hundred of them:
+    /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
+    /// compares the filter with its digest.
+    pub fn prepare_keys(&self) -> Result<()> {
+        self.inner.search.prepare(&self.inner)
+    }
+
+    /// The packed bytes of the samples of a range, in order.
+    ///
+    /// # Panics
+    ///
+    /// If the range is not within the dataset, as slicing does.
+    pub fn iter_raw(&self, range: impl RangeBounds<usize>) -> RawIter<'_> {
+        RawIter::new(&self.inner, self.resolve(range))
+    }
+
+    /// The samples of a range as dynamic values, in order. Panics as
+    /// [`iter_raw`](Self::iter_raw).
+    pub fn iter(&self, range: impl RangeBounds<usize>) -> Iter<'_> {
+        Iter::new(self, self.resolve(range))
+    }
+
+    /// The samples of a range as a type of yours, in order. Panics as
+    /// [`iter_raw`](Self::iter_raw).
+    pub fn iter_as<'a, T: Deserialize<'a>>(
+        &'a self,
+        range: impl RangeBounds<usize>,
+    ) -> impl ExactSizeIterator<Item = Result<T>> {
+        self.resolve(range).map(move |index| self.get_as(index))
+    }
+
+    fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&start) => start + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&end) => end + 1,
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.len(),
+        };
+        assert!(start <= end && end <= self.len(), "{start}..{end} is not within {}", self.len());
+        start..end
+    }
+}
+
+impl fmt::Debug for DatasetReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatasetReader({}, {} samples)", self.path().display(), self.len())
+    }
+}
+
+impl Inner {
+    fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Inner> {
+        if staging::is_half_published(&*storage, path)? {
+            let message = "a writer died while publishing: \"kiste repair\" completes it";
+            return Err(Error::new(ErrorKind::Interrupted, message).at(path));
+        }
+        let generation = Generation::now(&*storage, path)?;
+        let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;
+        let offsets = match generation.offsets {
+            Some(_) => {
+                let path = SideFile::Offsets.path(path);
+                Offsets::File(storage.open(&path).map_err(|e| Error::io(path, e))?)
+            }
+            None => Offsets::Derived(derive_offsets(&*storage, path, &data)?),
+        };
+        if Generation::now(&*storage, path)? != generation {
+            return Err(replaced(path));
+        }
+        let (len, data_len) = match &offsets {
+            Offsets::File(file) => check_offsets(&*storage, path, file, data.len())?,
+            Offsets::Derived(ends) => (ends.len().saturating_sub(1), data.len()),
+        };
+        Ok(Inner {
+            path: path.to_path_buf(),
+            storage,
+            data,
+            data_len,
+            len,
+            offsets,
+            search: Search::default(),
+            keys: OnceLock::new(),
+            generation,
+        })
+    }
+
+    /// Opens a side file of this very dataset, `None` where it has none.
+    pub(super) fn side_file(&self, file: SideFile) -> Result<Option<Source>> {
+        let path = file.path(&self.path);
+        let source = match self.storage.open(&path) {
+            Ok(source) => Some(source),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io(path, e)),
+        };
+        if Generation::now(&*self.storage, &self.path)? != self.generation {
+            return Err(replaced(&self.path));
+        }
+        Ok(source)
+    }
+
+    #[inline]
+    pub(super) fn byte_range(&self, index: usize) -> Result<Range<u64>> {
+        if index >= self.len {
+            return Err(self.out_of_range(index));
+        }
+        let pair = match &self.offsets {
+            Offsets::File(Source::Mapped(map)) => {
+                let bytes = map.bytes();
+                offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
+            }
+            Offsets::File(file) => {
+                let at = index as u64 * offsets::ENTRY;
+                let bytes = file.read(at..at + 2 * offsets::ENTRY);
+                let bytes = bytes.map_err(|e| Error::io(SideFile::Offsets.path(&self.path), e))?;
+                offsets::entry(&bytes, 0).zip(offsets::entry(&bytes, 1))
+            }
+            Offsets::Derived(ends) => ends.get(index).copied().zip(ends.get(index + 1).copied()),
+        };
+        match pair {
+            Some((start, end)) if start <= end && end <= self.data_len => Ok(start..end),
+            _ => Err(self.bad_offsets(index, pair)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        let range = self.byte_range(index)?;
+        self.data.read(range).map_err(|e| Error::io(&self.path, e))
+    }
+
+    pub(super) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        let damaged = |e| self.damaged_sample(index, e);
+        let own = match self.raw(index)? {
+            Cow::Borrowed(raw) => msgpack::key(raw).map(|key| key.map(Cow::Borrowed)),
+            Cow::Owned(raw) => {
+                msgpack::key(&raw).map(|key| key.map(|key| Cow::Owned(key.to_string())))
+            }
+        };
+        match own.map_err(damaged) {
+            Ok(Some(key)) => Ok(key),
+            // Written without a check: only `.keys` knows.
+            Ok(None) => self.listed_key(index)?.ok_or_else(|| {
+                damaged(FormatError::new(0, "a sample with a \"key\"", "one without"))
+            }),
+            Err(error) => match self.listed_key(index) {
+                Ok(Some(key)) => Ok(key),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The key of a sample by `.keys`, if there is such a file: a walk over it.
+    fn listed_key(&self, index: usize) -> Result<Option<Cow<'_, str>>> {
+        let Some(bytes) = self.key_list()? else { return Ok(None) };
+        match self.listed_keys(&bytes)?.nth(index) {
+            Some(key) => {
+                let key = key.map_err(|e| self.damaged_keys(e))?;
+                Ok(Some(Cow::Owned(key.to_string())))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of `.keys`, if there is such a file.
+    pub(super) fn key_list(&self) -> Result<Option<Cow<'_, [u8]>>> {
+        let file = match self.keys.get() {
+            Some(file) => file,
+            None => {
+                let file = self.side_file(SideFile::Keys)?;
+                // Another thread may have been faster: its file is as good.
+                self.keys.get_or_init(|| file)
+            }
+        };
+        let read = file.as_ref().map(|file| file.read(0..file.len())).transpose();
+        read.map_err(|e| Error::io(SideFile::Keys.path(&self.path), e))
+    }
+
+    /// The keys of `.keys`, once it promises as many as there are samples.
+    pub(super) fn listed_keys<'b>(&self, bytes: &'b [u8]) -> Result<keys::Keys<'b>> {
+        let (count, _) = keys::parse_header(bytes).map_err(|e| self.damaged_keys(e))?;
+        if count != self.len as u64 {
+            let e = FormatError::new(0, format!("a list of {} keys", self.len), count.to_string());
+            return Err(self.damaged_keys(e));
+        }
+        keys::Keys::parse(bytes).map_err(|e| self.damaged_keys(e))
+    }
+
+    #[cold]
+    pub(super) fn damaged_keys(&self, error: FormatError) -> Error {
+        Error::from(error).at(SideFile::Keys.path(&self.path))
+    }
+
+    /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
+    #[inline]
+    pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
+        let raw = self.raw(index)?;
+        match msgpack::key(&raw) {
+            Ok(Some(own)) => Ok(own == key),
+            _ => Ok(self.key(index)? == key),
+        }
+    }
+
+    #[cold]
+    fn out_of_range(&self, index: usize) -> Error {
+        let message = format!("there is no sample {index}: the dataset has {}", self.len);
+        Error::new(ErrorKind::Invalid, message).at(&self.path)
+    }
+
+    #[cold]
+    fn bad_offsets(&self, index: usize, pair: Option<(u64, u64)>) -> Error {
+        let found = match pair {
+            Some((start, end)) => format!("{start} and {end}"),
+            None => "the end of the file".to_string(),
+        };
+        let at = index as u64 * offsets::ENTRY;
+        let message =
+            format!("expected ascending offsets of at most {} bytes, found {found}", self.data_len);
+        Error::new(ErrorKind::Damaged, message)
+            .at(SideFile::Offsets.path(&self.path))
+            .with_index(index as u64)
+            .with_range(at..at + 2 * offsets::ENTRY)
+    }
+
+    #[cold]
+    pub(super) fn damaged_sample(&self, index: usize, error: FormatError) -> Error {
+        let error = Error::from(error).at(&self.path).with_index(index as u64);
+        match self.byte_range(index) {
+            Ok(range) => error.with_range(range),
+            Err(_) => error,
+        }
+    }
+}
+
+/// Exactly one well-formed message.
+fn check_one(raw: &[u8]) -> Result<(), FormatError> {
+    let mut cursor = Cursor::new(raw);
+    cursor.skip()?;
+    cursor.expect_end()
+}
+
+fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {
+    let unfinished = error.kind() == std::io::ErrorKind::NotFound
+        && matches!(storage.stat(&staging::dir_of(path)), Ok(Some(_)));
+    if unfinished {
+        let message = "this dataset was never finished: \"kiste repair\" says what can be done";
+        return Error::new(ErrorKind::Interrupted, message).at(path);
+    }
+    Error::io(path, error)
+}
+
+fn replaced(path: &Path) -> Error {
+    let message = "the dataset was replaced while it was open: open it again";
+    Error::new(ErrorKind::Replaced, message).at(path)
+}
+
+/// The number of samples and bytes that `.offsets` speaks of, if it fits the data.
+fn check_offsets(
+    storage: &dyn Storage,
+    data_path: &Path,
+    file: &Source,
+    data_len: u64,
+) -> Result<(usize, u64)> {
+    let path = SideFile::Offsets.path(data_path);
+    let entry = |i: u64| -> Result<u64> {
+        let at = i * offsets::ENTRY;
+        let bytes = file.read(at..at + offsets::ENTRY).map_err(|e| Error::io(&path, e))?;
+        Ok(offsets::entry(&bytes, 0).unwrap_or_default())
+    };
+    let damaged = |e: FormatError| Error::from(e).at(&path);
+    let count = offsets::count(file.len()).map_err(damaged)?;
+    let (first, last) = (entry(0)?, entry(count)?);
+    // More data than the offsets know is an append in progress, or one that died: then the
+    // journal says so, and what the offsets know is the dataset.
+    let known_len =
+        if last < data_len && appended(storage, data_path, count, last)? { last } else { data_len };
+    offsets::check_ends(count, first, last, known_len).map_err(damaged)?;
+    let len = usize::try_from(count).map_err(|_| {
+        Error::new(ErrorKind::Limit, "more samples than this machine can address").at(&path)
+    })?;
+    Ok((len, known_len))
+}
+
+fn appended(storage: &dyn Storage, path: &Path, samples: u64, bytes: u64) -> Result<bool> {
+    let journal = staging::journal_of(storage, path)?;
+    Ok(journal.and_then(|j| j.base) == Some(staging::Base { samples, bytes }))
+}
+
+/// The offsets by the legacy index, or else by walking the data.
+fn derive_offsets(storage: &dyn Storage, path: &Path, data: &Source) -> Result<Vec<u64>> {
+    let index_path = SideFile::Index.path(path);
+    let damaged = |e: FormatError| Error::from(e).at(&index_path);
+    match storage.open(&index_path) {
+        Ok(file) => {
+            let bytes = file.read(0..file.len()).map_err(|e| Error::io(&index_path, e))?;
+            let mut offsets = Vec::new();
+            for entry in legacy_index::Entries::parse(&bytes).map_err(damaged)? {
+                offsets.push(entry.map_err(damaged)?.1);
+            }
+            offsets.push(data.len());
+            Ok(offsets)
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => walk(path, data),
+        Err(e) => Err(Error::io(index_path, e)),
+    }
+}
+
+/// Where the messages of a data file begin, and its end.
+fn walk(path: &Path, data: &Source) -> Result<Vec<u64>> {
+    let bytes = data.read(0..data.len()).map_err(|e| Error::io(path, e))?;
+    let mut offsets = vec![0];
+    let mut cursor = Cursor::new(&bytes);
+    while !cursor.is_at_end() {
+        let start = cursor.position() as u64;
+        cursor.skip().map_err(|e| {
+            Error::from(e)
+                .at(path)
+                .with_index(offsets.len() as u64 - 1)
+                .with_range(start..data.len())
+        })?;
+        offsets.push(cursor.position() as u64);
+    }
+    Ok(offsets)
+}

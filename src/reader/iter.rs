@@ -1,0 +1,132 @@
+//! Iterators over a dataset: raw bytes, values, keys.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::DatasetReader;
+use super::dataset::{Inner, Offsets};
+use crate::error::Result;
+use crate::format::dataset::{keys, offsets};
+use crate::format::msgpack::Value;
+use crate::storage::Source;
+
+/// The packed samples of a range, made by [`DatasetReader::iter_raw`].
+pub struct RawIter<'a> {
+    inner: &'a Inner,
+    range: Range<usize>,
+    /// What is left of the offsets, from the start of the next sample on, and the data: both only
+    /// where they are mapped.
+    mapped: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> RawIter<'a> {
+    pub(super) fn new(inner: &'a Inner, range: Range<usize>) -> RawIter<'a> {
+        let mapped = match (&inner.offsets, &inner.data) {
+            (Offsets::File(Source::Mapped(ends)), Source::Mapped(data)) => {
+                // Both were checked when the dataset was opened.
+                let start = range.start * offsets::ENTRY as usize;
+                ends.bytes().get(start..).zip(data.bytes().get(..inner.data_len as usize))
+            }
+            _ => None,
+        };
+        RawIter { inner, range, mapped }
+    }
+}
+
+impl<'a> Iterator for RawIter<'a> {
+    type Item = Result<Cow<'a, [u8]>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let index = self.range.next()?;
+        if let Some((ends, data)) = &mut self.mapped {
+            if let (Some(start), Some(end)) = (offsets::entry(ends, 0), offsets::entry(ends, 1)) {
+                *ends = &ends[offsets::ENTRY as usize..];
+                if let Some(raw) = data.get(start as usize..end as usize) {
+                    return Some(Ok(Cow::Borrowed(raw)));
+                }
+            }
+        }
+        // Not mapped, or wrong: the plain way says which.
+        Some(self.inner.raw(index))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
+    }
+}
+
+impl ExactSizeIterator for RawIter<'_> {}
+
+/// The samples of a range, made by [`DatasetReader::iter`].
+pub struct Iter<'a> {
+    reader: &'a DatasetReader,
+    range: Range<usize>,
+}
+
+impl<'a> Iter<'a> {
+    pub(super) fn new(reader: &'a DatasetReader, range: Range<usize>) -> Iter<'a> {
+        Iter { reader, range }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.range.next().map(|index| self.reader.get(index))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// The keys of a dataset, made by [`DatasetReader::keys`].
+///
+/// They come from `.keys` where it is mapped, and from the samples otherwise.
+pub struct Keys<'a> {
+    reader: &'a DatasetReader,
+    range: Range<usize>,
+    list: List<'a>,
+}
+
+enum List<'a> {
+    File(keys::Keys<'a>),
+    Samples,
+    /// Opening `.keys` failed: told once.
+    Failed(Option<crate::Error>),
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(reader: &'a DatasetReader) -> Keys<'a> {
+        let inner = &*reader.inner;
+        let list = match inner.key_list() {
+            Ok(Some(Cow::Borrowed(bytes))) => match inner.listed_keys(bytes) {
+                Ok(keys) => List::File(keys),
+                Err(error) => List::Failed(Some(error)),
+            },
+            Ok(_) => List::Samples,
+            Err(error) => List::Failed(Some(error)),
+        };
+        Keys { reader, range: 0..reader.len(), list }
+    }
+}
+
+impl<'a> Iterator for Keys<'a> {
+    type Item = Result<Cow<'a, str>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let inner = &*self.reader.inner;
+        match &mut self.list {
+            List::File(keys) => {
+                let key = keys.next()?;
+                Some(key.map(Cow::Borrowed).map_err(|e| inner.damaged_keys(e)))
+            }
+            List::Samples => self.range.next().map(|index| inner.key(index)),
+            List::Failed(error) => error.take().map(Err),
+        }
+    }
+}

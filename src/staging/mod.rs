@@ -1,0 +1,367 @@
+//! From "being written" to "published" without a moment in which a crash could leave a mixture.
+//!
+//! All of a dataset's new files gather in the directory `NAME.partial` beside the dataset `NAME`:
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `lock` | held by the living writer, so a leftover is told from work in progress |
+//! | `journal` | JSON: what is being written; for an append, where the old dataset ends |
+//! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
+//! | `commit` | JSON: everything above is complete and synced; what to publish and what to remove |
+//!
+//! [`Staging::commit`] then does, in this order:
+//!
+//! 1. sync every staged file and the directory, write `commit` beside, sync, rename, sync. **From
+//!    here on the new dataset wins**; before, the old one does.
+//! 2. remove the old `.offsets` and `.index`: without them Python datadings refuses to open, so it
+//!    cannot see a mixture either.
+//! 3. rename the files over the old ones, data first, offsets last; remove side files that the new
+//!    dataset does not have; sync.
+//! 4. remove `journal`, sync, then `commit`, then the rest.
+//!
+//! A crash before 1 is undone by removing `NAME.partial` (and cutting the data file to its old
+//! length, for an append); a crash after 1 is finished by doing 2 to 4 again: each step looks at
+//! what is still there. [`unfinished`] tells which. Our reader refuses a dataset that has a `commit`.
+//!
+//! What this cannot promise: file systems that lose synced data or reorder a rename before the
+//! sync it follows (disks that lie about flushing, some network file systems), and locks between
+//! machines on file systems without them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
+use crate::storage::{Lock, Sink, Storage};
+
+mod spool;
+
+pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
+
+/// The version of `journal` and `commit`.
+const VERSION: u32 = 1;
+
+/// Where a dataset ended before an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Samples of the old dataset.
+    pub samples: u64,
+    /// Bytes of its data file.
+    pub bytes: u64,
+}
+
+/// What is being written.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    version: u32,
+    /// Present for an append.
+    pub(crate) base: Option<Base>,
+    /// Whether this only replaces side files: the data file is not touched.
+    #[serde(default)]
+    pub(crate) side_files_only: bool,
+}
+
+impl Journal {
+    pub(crate) fn new(base: Option<Base>, side_files_only: bool) -> Journal {
+        Journal { version: VERSION, base, side_files_only }
+    }
+}
+
+/// What [`Staging::commit`] was about to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Commit {
+    version: u32,
+    /// Suffixes of the files to publish, in order; the data file is "".
+    publish: Vec<String>,
+    /// Suffixes of the files that the new dataset does not have.
+    remove: Vec<String>,
+}
+
+/// A `NAME.partial` directory of which this process holds the lock.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    storage: Arc<dyn Storage>,
+    target: PathBuf,
+    dir: PathBuf,
+    durable: bool,
+    _lock: Lock,
+}
+
+/// The staging directory of a dataset.
+pub(crate) fn dir_of(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_os_string();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+/// Whether a publication of this dataset was cut short, so that its files may be a mixture.
+pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<bool> {
+    let commit = dir_of(target).join("commit");
+    Ok(storage.stat(&commit).map_err(|e| Error::io(&commit, e))?.is_some())
+}
+
+/// What is being written to this dataset, or was when the writer died.
+pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<Journal>> {
+    let path = dir_of(target).join("journal");
+    match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+        Some(_) => Ok(Some(read_json(storage, &path)?)),
+        None => Ok(None),
+    }
+}
+
+/// The file of a dataset that goes by this suffix; the data file is "".
+fn file_of(target: &Path, suffix: &str) -> PathBuf {
+    let mut name = target.as_os_str().to_os_string();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn parent_of(target: &Path) -> PathBuf {
+    target.parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+impl Staging {
+    /// Begins to write: fails if there is another writer, or something left by one that died.
+    pub(crate) fn begin(
+        storage: Arc<dyn Storage>,
+        target: &Path,
+        journal: Journal,
+        durable: bool,
+    ) -> Result<Staging> {
+        let dir = dir_of(target);
+        let exists = storage.stat(&dir).map_err(|e| Error::io(&dir, e))?.is_some();
+        if exists {
+            let staging = Staging::take_over(storage, target)?;
+            return Err(staging.leftover());
+        }
+        storage.create_dir_all(&parent_of(target)).map_err(|e| Error::io(target, e))?;
+        storage.create_dir(&dir).map_err(|e| Error::io(&dir, e))?;
+        let mut staging = Staging::take_over(storage, target)?;
+        staging.durable = durable;
+        staging.write_json("journal", &journal)?;
+        staging.sync_dir(&parent_of(target))?;
+        Ok(staging)
+    }
+
+    /// Takes the lock of a directory that exists.
+    fn take_over(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
+        let dir = dir_of(target);
+        let path = dir.join("lock");
+        match storage.lock(&path).map_err(|e| Error::io(&path, e))? {
+            Some(lock) => {
+                let target = target.to_path_buf();
+                Ok(Staging { storage, target, dir, durable: true, _lock: lock })
+            }
+            None => Err(Error::new(ErrorKind::Locked, "another writer is at work on this dataset")
+                .at(target)),
+        }
+    }
+
+    fn leftover(&self) -> Error {
+        let message = format!(
+            "an unfinished write is left in {}: \"kiste repair\" finishes or undoes it",
+            self.dir.display()
+        );
+        Error::new(ErrorKind::Interrupted, message).at(&self.target)
+    }
+
+    /// The path of a staged file.
+    pub(crate) fn path(&self, file: Option<SideFile>) -> PathBuf {
+        staged_path(&self.dir, file.map_or("", SideFile::suffix))
+    }
+
+    /// Creates a staged file: a side file, or with `None` the data file.
+    pub(crate) fn create(&self, file: Option<SideFile>) -> Result<Box<dyn Sink>> {
+        let path = self.path(file);
+        self.storage.create(&path).map_err(|e| Error::io(path, e))
+    }
+
+    /// Removes a staged file, to write it anew.
+    pub(crate) fn discard(&self, file: Option<SideFile>) -> Result<()> {
+        let path = self.path(file);
+        self.storage.remove(&path).map_err(|e| Error::io(path, e))
+    }
+
+    /// Removes all staged side files, to make them anew.
+    pub(crate) fn discard_side_files(&self) -> Result<()> {
+        SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(Some(*file))))
+    }
+
+    /// Publishes the staged files, which the caller has synced, and removes `remove` from the
+    /// dataset.
+    pub(crate) fn commit(self, publish: &[Option<SideFile>], remove: &[SideFile]) -> Result<()> {
+        let mut publish: Vec<_> = publish.iter().map(|f| f.map_or("", SideFile::suffix)).collect();
+        // The data file first: a reader that opened the old one can then tell that a side file
+        // it opens later is not of the same dataset. The offsets last: see the module's head.
+        publish.sort_by_key(|suffix| match *suffix {
+            "" => 0,
+            s if s == SideFile::Offsets.suffix() => 2,
+            _ => 1,
+        });
+        let commit = Commit {
+            version: VERSION,
+            publish: publish.iter().map(ToString::to_string).collect(),
+            remove: remove.iter().map(|f| f.suffix().to_string()).collect(),
+        };
+        self.sync_dir(&self.dir)?;
+        self.write_json("commit", &commit)?;
+        self.roll_forward(&commit)
+    }
+
+    /// Steps 2 to 4 of the publication; each looks at what is still to do.
+    fn roll_forward(&self, commit: &Commit) -> Result<()> {
+        for gate in [SideFile::Offsets, SideFile::Index] {
+            let concerned = |list: &[String]| list.iter().any(|s| s == gate.suffix());
+            let staged = self.exists(&self.path(Some(gate)))?;
+            if concerned(&commit.remove) || (concerned(&commit.publish) && staged) {
+                self.remove_if_there(&file_of(&self.target, gate.suffix()))?;
+            }
+        }
+        for suffix in &commit.publish {
+            let from = staged_path(&self.dir, suffix);
+            if self.exists(&from)? {
+                let to = file_of(&self.target, suffix);
+                self.storage.rename(&from, &to).map_err(|e| Error::io(to, e))?;
+            }
+        }
+        for suffix in &commit.remove {
+            self.remove_if_there(&file_of(&self.target, suffix))?;
+        }
+        self.sync_dir(&parent_of(&self.target))?;
+        self.clear()
+    }
+
+    /// Removes the directory. The journal goes first, while `commit` still says that all is
+    /// published: a journal without a `commit` would read as a write to be undone. The lock goes
+    /// last, so that nobody takes the rest for a leftover meanwhile.
+    fn clear(&self) -> Result<()> {
+        for first in ["journal", "commit"] {
+            self.remove_if_there(&self.dir.join(first))?;
+            self.sync_dir(&self.dir)?;
+        }
+        let mut files = self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        files.sort_by_key(|path| path.file_name().is_some_and(|name| name == "lock"));
+        for file in files {
+            self.remove_if_there(&file)?;
+        }
+        self.storage.remove_dir(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        self.sync_dir(&parent_of(&self.target))
+    }
+
+    /// Gives up: nothing is published, all that was staged is removed.
+    pub(crate) fn abort(self) -> Result<()> {
+        if let Some(Journal { base: Some(base), .. }) = journal_of(&*self.storage, &self.target)? {
+            self.cut_data(base)?;
+        }
+        self.clear()
+    }
+
+    /// Cuts what an append wrote behind the old end.
+    fn cut_data(&self, base: Base) -> Result<()> {
+        let at = |e| Error::io(&self.target, e);
+        let Some(stat) = self.storage.stat(&self.target).map_err(at)? else { return Ok(()) };
+        if stat.len > base.bytes {
+            let mut data = self.storage.reopen(&self.target).map_err(at)?;
+            data.set_len(base.bytes).map_err(at)?;
+            data.sync().map_err(at)?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let path = self.dir.join(name);
+        let beside = self.dir.join(format!("{name}.new"));
+        let mut text = serde_json::to_vec(value).map_err(|e| Error::io(&path, e.into()))?;
+        text.push(b'\n');
+        let at = |e| Error::io(&path, e);
+        let mut sink = self.storage.create(&beside).map_err(at)?;
+        sink.append(&text).map_err(at)?;
+        if self.durable {
+            sink.sync().map_err(at)?;
+        }
+        self.storage.rename(&beside, &path).map_err(at)?;
+        self.sync_dir(&self.dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if self.durable {
+            self.storage.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
+        }
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        Ok(self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some())
+    }
+
+    fn remove_if_there(&self, path: &Path) -> Result<()> {
+        if self.exists(path)? {
+            self.storage.remove(path).map_err(|e| Error::io(path, e))?;
+        }
+        Ok(())
+    }
+}
+
+fn staged_path(dir: &Path, suffix: &str) -> PathBuf {
+    dir.join(suffix.strip_prefix('.').unwrap_or("data"))
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> Result<T> {
+    let source = storage.open(path).map_err(|e| Error::io(path, e))?;
+    // Written by us in a few hundred bytes; anything longer is not ours.
+    let bytes = source.read(0..source.len().min(1 << 16)).map_err(|e| Error::io(path, e))?;
+    serde_json::from_slice(&bytes).map_err(|e| {
+        Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {e}")).at(path)
+    })
+}
+
+/// An unfinished write, as found beside a dataset.
+#[derive(Debug)]
+pub(crate) enum Unfinished {
+    /// Everything was written; publishing it was cut short.
+    Committed,
+    /// The writer died before it was done.
+    Uncommitted(Journal),
+    /// The writer died before it wrote anything.
+    Nothing,
+}
+
+/// What was left by a writer that died, with its lock taken; `None` where nothing was.
+pub(crate) fn unfinished(
+    storage: &Arc<dyn Storage>,
+    target: &Path,
+) -> Result<Option<(Staging, Unfinished)>> {
+    let dir = dir_of(target);
+    if storage.stat(&dir).map_err(|e| Error::io(&dir, e))?.is_none() {
+        return Ok(None);
+    }
+    let staging = Staging::take_over(storage.clone(), target)?;
+    let state = if is_half_published(&**storage, target)? {
+        Unfinished::Committed
+    } else {
+        match journal_of(&**storage, target)? {
+            Some(journal) => Unfinished::Uncommitted(journal),
+            None => Unfinished::Nothing,
+        }
+    };
+    Ok(Some((staging, state)))
+}
+
+impl Staging {
+    /// Finishes a publication that was cut short.
+    pub(crate) fn finish(self) -> Result<()> {
+        let path = self.dir.join("commit");
+        let commit: Commit = read_json(&*self.storage, &path)?;
+        // A suffix becomes part of a path: only ours will do.
+        let known = |s: &String| s.is_empty() || SideFile::ALL.iter().any(|f| f.suffix() == s);
+        match commit.publish.iter().chain(&commit.remove).find(|s| !known(s)) {
+            None => self.roll_forward(&commit),
+            Some(suffix) => {
+                let message = format!("expected suffixes of side files, found {suffix:?}");
+                Err(Error::new(ErrorKind::Damaged, message).at(path))
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Side files that grow with every sample: written through a buffer, never held.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::{keys, offsets};
+use crate::storage::{Sink, Source, Storage};
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 64 << 10;
+
+/// A file that is appended to in small pieces.
+pub(crate) struct Spool {
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    buffer: Vec<u8>,
+    len: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(path: PathBuf, sink: Box<dyn Sink>) -> Spool {
+        Spool { path, sink, buffer: Vec::with_capacity(BUFFER + 1024), len: 0 }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, with: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let before = self.buffer.len();
+        with(&mut self.buffer);
+        self.len += (self.buffer.len() - before) as u64;
+        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.sink.append(&self.buffer).map_err(|e| Error::io(&self.path, e))?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Overwrites bytes that were written before.
+    pub(crate) fn patch(&mut self, bytes: &[u8], at: u64) -> Result<()> {
+        self.flush()?;
+        self.sink.write_at(bytes, at).map_err(|e| Error::io(&self.path, e))
+    }
+
+    pub(crate) fn finish(mut self, sync: bool) -> Result<()> {
+        self.flush()?;
+        if sync {
+            self.sink.sync().map_err(|e| Error::io(&self.path, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// `.offsets` as it grows.
+pub(crate) struct OffsetSpool(Spool);
+
+impl OffsetSpool {
+    pub(crate) fn new(mut spool: Spool) -> Result<OffsetSpool> {
+        spool.push(|out| out.extend_from_slice(&offsets::encode(0)))?;
+        Ok(OffsetSpool(spool))
+    }
+
+    /// The sample ends here.
+    #[inline]
+    pub(crate) fn push(&mut self, end: u64) -> Result<()> {
+        self.0.push(|out| out.extend_from_slice(&offsets::encode(end)))
+    }
+
+    pub(crate) fn finish(self, sync: bool) -> Result<()> {
+        self.0.finish(sync)
+    }
+}
+
+/// Room for the longest array header of `.keys`, whose length is known only at the end.
+const HEADER_ROOM: u64 = 5;
+/// How many keys apart places in the file are remembered, to read a key back.
+const STRIDE: usize = 64;
+
+/// `.keys` as it grows, readable meanwhile.
+pub(crate) struct KeySpool {
+    storage: Arc<dyn Storage>,
+    spool: Spool,
+    count: u64,
+    marks: Vec<u64>,
+    reader: Option<Source>,
+}
+
+impl KeySpool {
+    pub(crate) fn new(storage: Arc<dyn Storage>, mut spool: Spool) -> Result<KeySpool> {
+        spool.push(|out| out.extend_from_slice(&[0; HEADER_ROOM as usize]))?;
+        Ok(KeySpool { storage, spool, count: 0, marks: Vec::new(), reader: None })
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, key: &str) -> Result<()> {
+        if self.count % STRIDE as u64 == 0 {
+            self.marks.push(self.spool.len());
+        }
+        self.count += 1;
+        let mut packed = Ok(());
+        self.spool.push(|out| packed = keys::push_key(out, key))?;
+        packed.map_err(Error::from)
+    }
+
+    /// Whether the key of this index is `key`.
+    #[cold]
+    pub(crate) fn is(&mut self, index: u32, key: &str) -> Result<bool> {
+        let index = index as usize;
+        let Some(&start) = self.marks.get(index / STRIDE) else { return Ok(false) };
+        let end = self.marks.get(index / STRIDE + 1).copied().unwrap_or(self.spool.len());
+        self.spool.flush()?;
+        let at = |e| Error::io(&self.spool.path, e);
+        let stale = self.reader.as_ref().is_none_or(|source| source.len() < end);
+        if stale {
+            self.reader = Some(self.storage.open(&self.spool.path).map_err(at)?);
+        }
+        let Some(source) = &self.reader else { return Ok(false) };
+        let bytes = source.read(start..end).map_err(at)?;
+        match keys::Keys::part(&bytes, start, STRIDE as u64).nth(index % STRIDE) {
+            Some(found) => Ok(found? == key),
+            None => Ok(false),
+        }
+    }
+
+    /// Completes the file: the header goes before the keys. `anew` opens the file again, empty,
+    /// for the case that the header is shorter than the room left for it.
+    pub(crate) fn finish(
+        mut self,
+        sync: bool,
+        anew: impl FnOnce() -> Result<Box<dyn Sink>>,
+    ) -> Result<()> {
+        let header = keys::header(self.count)?;
+        if header.len() as u64 == HEADER_ROOM {
+            self.spool.patch(&header, 0)?;
+            return self.spool.finish(sync);
+        }
+        // Fewer than 65,536 keys: moving them costs little.
+        self.spool.flush()?;
+        let at = |e| Error::io(&self.spool.path, e);
+        let old = self.storage.open(&self.spool.path).map_err(at)?;
+        let mut new = Spool::new(self.spool.path.clone(), anew()?);
+        new.push(|out| out.extend_from_slice(&header))?;
+        let body = HEADER_ROOM..old.len();
+        let failed = old
+            .scan(body, BUFFER as u64, |part, _| {
+                part.chunks(BUFFER).find_map(|p| new.push(|out| out.extend_from_slice(p)).err())
+            })
+            .map_err(at)?;
+        match failed {
+            Some(error) => Err(error),
+            None => new.finish(sync),
+        }
+    }
+}
+
+/// The limit of the format on the number of samples.
+pub(crate) fn check_count(samples: u64) -> Result<()> {
+    if samples >= u64::from(u32::MAX) {
+        let message = "the dataset is full: the format holds at most 4,294,967,295 samples";
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,564 @@
+//! Writing: samples in, a published dataset out.
+//!
+//! A [`Writer`] packs samples, refuses what the format cannot hold, and streams them to a
+//! directory beside the dataset; [`Writer::finish`] makes the side files and publishes all of them.
+//! Until then, and after a crash at any point, the dataset that was there before is still there.
+//! The steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
+//!
+//! The files are the same, byte for byte, as Python datadings writes for the same samples.
+//!
+//! # Costs
+//!
+//! About ten bytes of memory a sample while writing (to refuse duplicates), sixteen while
+//! finishing, and some megabytes of buffers; keys and offsets are on disk. Packing, MD5 and
+//! writing run side by side on three threads. MD5 is the limit for large samples: see
+//! [`WriterOptions::digests`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
+use crate::format::msgpack::{self, Value};
+use crate::index::{self, HashMany};
+use crate::reader::DatasetReader;
+use crate::staging::{self, Journal, KeySpool, OffsetSpool, Spool, Staging, Unfinished};
+use crate::storage::{LocalStorage, Storage};
+
+mod key_set;
+mod pipeline;
+mod publication;
+
+pub use crate::staging::Base;
+use key_set::KeySet;
+use pipeline::Pipeline;
+use publication::Publication;
+
+/// How to write: what to make, and whether an existing dataset may be replaced.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("train.msgpack");
+/// let mut writer = kiste::Writer::options().overwrite(true).digests(false).create(&path)?;
+/// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
+/// assert_eq!(writer.finish()?.samples, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    overwrite: bool,
+    digests: bool,
+    lookup: bool,
+    durable: bool,
+    storage: Arc<dyn Storage>,
+    hash_many: HashMany,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions {
+            overwrite: false,
+            digests: true,
+            lookup: false,
+            durable: true,
+            storage: Arc::new(LocalStorage::mapped()),
+            hash_many: index::hash_keys,
+        }
+    }
+}
+
+impl WriterOptions {
+    /// Replaces an existing dataset when the new one is finished, and discards what a writer that
+    /// died left behind. Default: no, both are errors.
+    pub fn overwrite(mut self, yes: bool) -> Self {
+        self.overwrite = yes;
+        self
+    }
+
+    /// Writes `.md5`. One MD5 stream makes some 600 MB/s, which bounds the writing of large
+    /// samples; without it the digests can be added later (`kiste index`). Default: yes.
+    pub fn digests(mut self, yes: bool) -> Self {
+        self.digests = yes;
+        self
+    }
+
+    /// Writes the accelerator `.lookup`, which spares readers of very many keys the table they
+    /// otherwise build in memory. Default: no.
+    pub fn lookup(mut self, yes: bool) -> Self {
+        self.lookup = yes;
+        self
+    }
+
+    /// Syncs files and directories, so that a finished dataset survives a power failure, not only
+    /// the death of the process. Default: yes.
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.durable = yes;
+        self
+    }
+
+    /// Where to write. Default: the local file system.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hash_many(mut self, hash_many: HashMany) -> Self {
+        self.hash_many = hash_many;
+        self
+    }
+
+    /// Starts a new dataset. Missing parent directories are created.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) without [`overwrite`](Self::overwrite);
+    /// [`Interrupted`](ErrorKind::Interrupted) if a writer died here before;
+    /// [`Locked`](ErrorKind::Locked) if one is at work;
+    /// [`Invalid`](ErrorKind::Invalid) for a name that ends like a side file.
+    pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
+        let path = path.as_ref();
+        check_name(path)?;
+        if self.overwrite {
+            discard_unfinished(&self.storage, path)?;
+        } else if self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some() {
+            let message = "the dataset exists already and overwriting it was not asked for";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
+        }
+        let journal = Journal::new(None, false);
+        let staging = Staging::begin(self.storage.clone(), path, journal, self.durable)?;
+        let data = staging.create(None)?;
+        Writer::start(self, path, staging, data, None, false)
+    }
+
+    /// Continues a write that was cut short: all whole samples that had reached the file are kept,
+    /// and more can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
+    /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
+    /// it ([`repair::finish`](crate::repair::finish)).
+    pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
+        let path = path.as_ref();
+        let at = |e| Error::io(path, e);
+        let (staging, journal) = match staging::unfinished(&self.storage, path)? {
+            Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
+                (staging, journal)
+            }
+            Some(_) => {
+                let message = "there are no samples to continue with: \"kiste repair\" tidies up";
+                return Err(Error::new(ErrorKind::Invalid, message).at(path));
+            }
+            None => {
+                let message = "there is no unfinished write";
+                return Err(Error::new(ErrorKind::NotFound, message).at(path));
+            }
+        };
+        staging.discard_side_files()?;
+        let data_path = match journal.base {
+            Some(_) => path.to_path_buf(),
+            None => staging.path(None),
+        };
+        // The writer may have died before it created the file.
+        if self.storage.stat(&data_path).map_err(at)?.is_none() {
+            self.storage.create(&data_path).map_err(at)?;
+        }
+        let sink = self.storage.reopen(&data_path).map_err(at)?;
+        let storage = self.storage.clone();
+        let old = match journal.base {
+            Some(_) => Some(DatasetReader::options().storage(storage.clone()).open(path)?),
+            None => None,
+        };
+        let mut writer = Writer::start(self, path, staging, sink, journal.base, true)?;
+        if let Some(old) = &old {
+            writer.note_all(old)?;
+        }
+        let data = storage.open(&data_path).map_err(at)?;
+        let bytes = data.read(writer.bytes..data.len()).map_err(at)?;
+        let start = writer.bytes;
+        let mut cursor = msgpack::Cursor::new(&bytes);
+        while !cursor.is_at_end() {
+            // The first thing that is no sample is where the writer was when it died.
+            let Ok(raw) = cursor.skip_raw() else { break };
+            let Ok(key) = msgpack::check_sample(raw) else { break };
+            writer.note(key, start + cursor.position() as u64)?;
+        }
+        drop(old);
+        let mut cut = storage.reopen(&data_path).map_err(at)?;
+        cut.set_len(writer.bytes).map_err(at)?;
+        Ok(writer)
+    }
+
+    /// Continues a finished dataset: the result is the same as if it had been written in one go.
+    ///
+    /// New samples go behind the data that is there, so nothing large is copied; but the digest
+    /// of the data needs all of it to be read again when [`digests`](Self::digests) is on. That
+    /// pass also compares the old data with its digest, and refuses to bless damage.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`DatasetReader::open`] and [`create`](Self::create).
+    pub fn append(self, path: impl AsRef<Path>) -> Result<Writer> {
+        let path = path.as_ref();
+        check_name(path)?;
+        let old = DatasetReader::options().storage(self.storage.clone()).open(path)?;
+        let base = Base { samples: old.len() as u64, bytes: old.data_len() };
+        let journal = Journal::new(Some(base), false);
+        let staging = Staging::begin(self.storage.clone(), path, journal, self.durable)?;
+        let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
+        let mut writer = Writer::start(self, path, staging, data, Some(base), true)?;
+        writer.note_all(&old)?;
+        Ok(writer)
+    }
+}
+
+fn check_name(path: &Path) -> Result<()> {
+    let named_like_ours = path.extension().is_some_and(|e| e == "partial");
+    if SideFile::of(path).is_some() || named_like_ours || path.file_name().is_none() {
+        let message = "a data file cannot be named like one of its side files";
+        return Err(Error::new(ErrorKind::Invalid, message).at(path));
+    }
+    Ok(())
+}
+
+fn discard_unfinished(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
+    match staging::unfinished(storage, path)? {
+        None => Ok(()),
+        // It may hold the only whole dataset by now: complete it, then replace it.
+        Some((staging, Unfinished::Committed)) => staging.finish(),
+        Some((staging, _)) => staging.abort(),
+    }
+}
+
+/// What [`Writer::finish`] published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Samples in the dataset, those from before an append included.
+    pub samples: u64,
+    /// Bytes of the data file.
+    pub bytes: u64,
+    /// The MD5 of the data file, if digests were asked for.
+    pub md5: Option<[u8; 16]>,
+}
+
+/// Streams samples to a dataset.
+///
+/// ```
+/// use serde::Serialize;
+///
+/// #[derive(Serialize)]
+/// struct Digit<'a> {
+///     key: &'a str,
+///     #[serde(with = "serde_bytes")]
+///     image: &'a [u8],
+///     label: u8,
+/// }
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("digits.msgpack");
+/// let mut writer = kiste::Writer::create(&path)?;
+/// writer.write(&Digit { key: "3/0001.png", image: b"\x89PNG", label: 3 })?;
+///
+/// // What the format cannot hold is refused, and the writer goes on.
+/// let again = writer.write(&Digit { key: "3/0001.png", image: b"", label: 4 });
+/// assert_eq!(again.unwrap_err().kind(), kiste::ErrorKind::DuplicateKey);
+///
+/// let stats = writer.finish()?;
+/// assert_eq!(stats.samples, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A writer that is dropped without [`finish`](Writer::finish) publishes nothing. If it had
+/// written samples, they stay in `NAME.partial` as if the process had been killed, for
+/// `kiste repair`; [`abort`](Writer::abort) removes them.
+pub struct Writer {
+    options: WriterOptions,
+    path: PathBuf,
+    base: Option<Base>,
+    samples: u64,
+    bytes: u64,
+    packed: Vec<u8>,
+    key_set: KeySet,
+    broken: bool,
+    /// Taken by whatever ends the writing.
+    open: Option<Open>,
+}
+
+/// The files of a writer that is not finished.
+struct Open {
+    staging: Staging,
+    data: Pipeline,
+    offsets: OffsetSpool,
+    keys: KeySpool,
+}
+
+impl Writer {
+    /// Starts a new dataset with the default options. See [`WriterOptions::create`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Writer> {
+        Writer::options().create(path)
+    }
+
+    /// Continues a finished dataset. See [`WriterOptions::append`].
+    pub fn append(path: impl AsRef<Path>) -> Result<Writer> {
+        Writer::options().append(path)
+    }
+
+    /// The options, to be changed before [`create`](WriterOptions::create) or
+    /// [`append`](WriterOptions::append).
+    pub fn options() -> WriterOptions {
+        WriterOptions::default()
+    }
+
+    fn start(
+        options: WriterOptions,
+        path: &Path,
+        staging: Staging,
+        data: Box<dyn crate::storage::Sink>,
+        base: Option<Base>,
+        continues: bool,
+    ) -> Result<Writer> {
+        let spool = |file| -> Result<Spool> {
+            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
+        };
+        let offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
+        let keys = KeySpool::new(options.storage.clone(), spool(SideFile::Keys)?)?;
+        // Where there is data already, all of it is hashed in one go at the end.
+        let digest = options.digests && !continues;
+        let data = Pipeline::start(data, digest).map_err(|e| Error::io(path, e))?;
+        Ok(Writer {
+            options,
+            path: path.to_path_buf(),
+            base,
+            samples: 0,
+            bytes: 0,
+            packed: Vec::new(),
+            key_set: KeySet::new(),
+            broken: false,
+            open: Some(Open { staging, data, offsets, keys }),
+        })
+    }
+
+    /// Writes a sample: anything that serialises to a map with a string `key`.
+    ///
+    /// Structs become maps, in the order of their fields. `Vec<u8>` is a list of integers to
+    /// serde: use `serde_bytes` for bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) and [`Invalid`](ErrorKind::Invalid) (no map, no
+    /// `key`, or one that is no string) leave the writer as it was.
+    pub fn write<T: Serialize + ?Sized>(&mut self, sample: &T) -> Result<()> {
+        self.pack(|packed| {
+            let mut serializer = rmp_serde::Serializer::new(packed).with_struct_map();
+            sample
+                .serialize(&mut serializer)
+                .map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))
+        })
+    }
+
+    /// Writes a sample that is a dynamic value: a map with a string `key`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn write_value(&mut self, sample: &Value) -> Result<()> {
+        self.pack(|packed| {
+            msgpack::encode(sample, packed)
+                .map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))
+        })
+    }
+
+    /// Writes a sample that is packed already, after checking that it is exactly one well-formed
+    /// msgpack map whose `key` is this one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    #[inline]
+    pub fn write_raw(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+        let found = msgpack::check_sample(packed).map_err(|e| invalid(e).with_key(key))?;
+        if found != key {
+            let message = format!("expected a sample with this key, found one with {found:?}");
+            return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+        }
+        self.put(key, packed)
+    }
+
+    /// Writes a sample that is packed already, by the key it has.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    #[inline]
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed).map_err(invalid)?;
+        self.put(key, packed)
+    }
+
+    /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. What is no
+    /// msgpack map with this key can be read back as bytes only, and `verify` will object.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey).
+    #[inline]
+    pub fn write_raw_unchecked(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+        self.put(key, packed)
+    }
+
+    fn pack(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        let result = encode(&mut packed).and_then(|()| {
+            let key = msgpack::check_sample(&packed).map_err(invalid)?;
+            self.put(key, &packed)
+        });
+        self.packed = packed;
+        result
+    }
+
+    #[inline]
+    fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+        if let Some(index) = self.find(key)? {
+            let message = format!("sample {index} has the same key; nothing was written");
+            return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
+        }
+        staging::check_count(self.samples)?;
+        if u32::try_from(key.len()).is_err() {
+            let message = "a key is at most 4,294,967,295 bytes long";
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let path = &self.path;
+        let queued = open(&mut self.open, self.broken, path)?.data.append(packed);
+        let end = self.bytes + packed.len() as u64;
+        let noted = queued.map_err(|e| Error::io(path, e)).and_then(|()| self.note(key, end));
+        self.broken = noted.is_err();
+        noted
+    }
+
+    /// Adds a sample whose bytes are on their way to the side files.
+    #[inline]
+    fn note(&mut self, key: &str, end: u64) -> Result<()> {
+        let files = open(&mut self.open, self.broken, &self.path)?;
+        files.offsets.push(end)?;
+        files.keys.push(key)?;
+        // Fits: `put` checks, and a reader has no more.
+        self.key_set.insert(self.key_set.hash(key), self.samples as u32);
+        self.samples += 1;
+        self.bytes = end;
+        Ok(())
+    }
+
+    /// Adds all samples of the dataset that is being appended to.
+    fn note_all(&mut self, old: &DatasetReader) -> Result<()> {
+        for (index, key) in old.keys().enumerate() {
+            self.note(&key?, old.byte_range(index)?.end)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn find(&mut self, key: &str) -> Result<Option<u32>> {
+        let keys = &mut open(&mut self.open, self.broken, &self.path)?.keys;
+        self.key_set.find(self.key_set.hash(key), |index| keys.is(index, key))
+    }
+
+    /// Samples so far, those from before an append included.
+    pub fn len(&self) -> u64 {
+        self.samples
+    }
+
+    /// Whether there are no samples yet.
+    pub fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// Bytes of data so far, those from before an append included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a sample with this key was written.
+    pub fn contains_key(&mut self, key: &str) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    /// Waits until all samples so far are in the file, and on disk unless the writer is not
+    /// [`durable`](WriterOptions::durable): whatever happens next, `kiste repair` finds them.
+    pub fn flush(&mut self) -> Result<()> {
+        let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
+        data.flush(self.options.durable).map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Makes the side files and publishes the dataset.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was published if this fails before the very last step; if it fails in that,
+    /// `kiste repair` completes it.
+    pub fn finish(mut self) -> Result<Stats> {
+        open(&mut self.open, self.broken, &self.path)?;
+        // No longer needed, and the next step wants the memory.
+        self.key_set = KeySet::new();
+        let Some(files) = self.open.take() else { return Err(over(&self.path)) };
+        let publication = Publication { path: &self.path, options: &self.options, base: self.base };
+        let md5 = publication.run(files, self.bytes).map_err(|e| e.at(&self.path))?;
+        Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
+    }
+
+    /// Removes everything this writer wrote.
+    pub fn abort(mut self) -> Result<()> {
+        match self.open.take() {
+            Some(files) => files.stop().abort(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Open {
+    /// Ends the threads, after they have written what they have.
+    fn stop(self) -> Staging {
+        // What failed cannot be told from here, and is found by `repair`.
+        let _ = self.data.finish();
+        self.staging
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let nothing_new = self.samples == self.base.map_or(0, |base| base.samples);
+        if let Some(files) = self.open.take() {
+            let staging = files.stop();
+            if nothing_new {
+                // Failing leaves a directory that says what it is.
+                let _ = staging.abort();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Writer({}, {} samples)", self.path.display(), self.samples)
+    }
+}
+
+/// The files of a writer that can still write.
+#[inline]
+fn open<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'a mut Open> {
+    files.as_mut().filter(|_| !broken).ok_or_else(|| over(path))
+}
+
+#[cold]
+fn over(path: &Path) -> Error {
+    let message = "an earlier write failed: what was written stays for \"kiste repair\"";
+    Error::new(ErrorKind::Io, message).at(path)
+}
+
+fn invalid(error: crate::format::FormatError) -> Error {
+    Error::new(ErrorKind::Invalid, format!("not a sample: {error}"))
+}

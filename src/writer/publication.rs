@@ -1,0 +1,128 @@
+//! The end of writing: side files made on all cores, all synced, then published.
+
+use std::path::Path;
+
+use md5::{Digest as _, Md5};
+
+use super::{Open, WriterOptions};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::{Digests, SideFile};
+use crate::index::{self, Wanted};
+use crate::staging::Base;
+
+/// What [`Writer::finish`](super::Writer::finish) does.
+pub(super) struct Publication<'a> {
+    pub(super) path: &'a Path,
+    pub(super) options: &'a WriterOptions,
+    pub(super) base: Option<Base>,
+}
+
+impl Publication<'_> {
+    /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
+    pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
+        let Open { staging, data, offsets, keys } = files;
+        let (options, sync) = (self.options, self.options.durable);
+        let at = |e| Error::io(self.path, e);
+        let storage = &options.storage;
+        let (mut data, streamed) = data.finish().map_err(at)?;
+        offsets.finish(sync)?;
+        let keys_path = staging.path(Some(SideFile::Keys));
+        keys.finish(sync, || {
+            staging.discard(Some(SideFile::Keys))?;
+            staging.create(Some(SideFile::Keys))
+        })?;
+        let staged_digest = |file| -> Result<Option<(SideFile, [u8; 16])>> {
+            match options.digests {
+                true => Ok(Some((file, index::digest(storage, &staging.path(Some(file)))?))),
+                false => Ok(None),
+            }
+        };
+        let wanted = Wanted { key_hashes: true, filter: true, lookup: options.lookup };
+        let (build, (sync_data, (data_md5, early))) = rayon::join(
+            || {
+                let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+                index::build(&staging, &keys_path, &keys, wanted, sync, options.hash_many)
+            },
+            || {
+                rayon::join(
+                    || if sync { data.sync().map_err(at) } else { Ok(()) },
+                    || {
+                        let data_md5 = match (options.digests, streamed, self.base) {
+                            (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
+                            (true, None, None) => {
+                                index::digest(storage, &staging.path(None)).map(Some)
+                            }
+                            _ => Ok(streamed),
+                        };
+                        let early = [SideFile::Offsets, SideFile::Keys].map(staged_digest);
+                        (data_md5, early)
+                    },
+                )
+            },
+        );
+        build?;
+        sync_data?;
+        let data_md5 = data_md5?;
+        let (hashes, filter) =
+            rayon::join(|| staged_digest(SideFile::KeyHashes), || staged_digest(SideFile::Filter));
+        let mut publish = vec![
+            Some(SideFile::Offsets),
+            Some(SideFile::Keys),
+            Some(SideFile::KeyHashes),
+            Some(SideFile::Filter),
+        ];
+        let mut remove = vec![SideFile::Index];
+        if self.base.is_none() {
+            publish.push(None);
+        }
+        if let Some(md5) = data_md5 {
+            let mut digests = Digests::default();
+            digests.set(&name(self.path), md5)?;
+            for side in early.into_iter().chain([hashes, filter]) {
+                if let Some((file, md5)) = side? {
+                    digests.set(&name(&file.path(self.path)), md5)?;
+                }
+            }
+            let mut sink = staging.create(Some(SideFile::Md5))?;
+            sink.append(digests.render().as_bytes()).map_err(at)?;
+            if sync {
+                sink.sync().map_err(at)?;
+            }
+            publish.push(Some(SideFile::Md5));
+        } else {
+            remove.push(SideFile::Md5);
+        }
+        match options.lookup {
+            true => publish.push(Some(SideFile::Lookup)),
+            false => remove.push(SideFile::Lookup),
+        }
+        staging.commit(&publish, &remove)?;
+        Ok(data_md5)
+    }
+
+    /// The MD5 of all of the data, once the old part is seen to be what its digest says.
+    fn appended_digest(&self, base: Base, bytes: u64) -> Result<[u8; 16]> {
+        let storage = &self.options.storage;
+        let source = storage.open(self.path).map_err(|e| Error::io(self.path, e))?;
+        let mut md5 = Md5::new();
+        index::digest_into(&mut md5, self.path, &source, 0..base.bytes)?;
+        let old: [u8; 16] = md5.clone().finalize().into();
+        let path = SideFile::Md5.path(self.path);
+        let recorded = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+            Some(_) => index::read_digests(storage, &path)?.get(&name(self.path)).copied(),
+            None => None,
+        };
+        if recorded.is_some_and(|recorded| recorded != old) {
+            let message =
+                "the data before the append does not match its MD5: nothing was published";
+            return Err(Error::new(ErrorKind::Damaged, message).with_range(0..base.bytes));
+        }
+        index::digest_into(&mut md5, self.path, &source, base.bytes..bytes)?;
+        Ok(md5.finalize().into())
+    }
+}
+
+/// The name that a file has in `.md5`.
+fn name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,64 @@
+//! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
+
+use std::io::BufRead;
+
+use rayon::prelude::*;
+
+use super::Source;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{jsonl, msgpack};
+
+/// Bytes of lines that are parsed at a time.
+const BATCH: usize = 4 << 20;
+
+/// Reads samples from JSON lines. Empty lines are skipped.
+pub struct JsonLines<R> {
+    input: R,
+    name: String,
+    line: u64,
+}
+
+impl<R: BufRead + Send> JsonLines<R> {
+    /// Reads from `input`; errors call it `name` and give the line, counted from 1.
+    pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
+        JsonLines { input, name: name.into(), line: 0 }
+    }
+
+    /// One line without its end, `None` at the end of the input.
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let read = self.input.read_until(b'\n', &mut line);
+        let read = read.map_err(|e| Error::io(&self.name, e))?;
+        self.line += 1;
+        while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
+            line.pop();
+        }
+        Ok((read > 0).then_some(line))
+    }
+}
+
+impl<R: BufRead + Send> Source for JsonLines<R> {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        while bytes < BATCH {
+            let Some(line) = self.read_line()? else { break };
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                bytes += line.len() + 64;
+                lines.push((self.line, line));
+            }
+        }
+        let name = &self.name;
+        Ok(lines.into_par_iter().map(|(number, line)| pack(name, number, &line)).collect())
+    }
+}
+
+fn pack(name: &str, number: u64, line: &[u8]) -> Result<Vec<u8>> {
+    let invalid = |e: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Invalid, format!("line {number}: {e}")).at(name)
+    };
+    let value = jsonl::parse(line).map_err(|e| invalid(&e))?;
+    let packed = msgpack::to_vec(&value).map_err(|e| invalid(&e))?;
+    msgpack::check_sample(&packed).map_err(|e| invalid(&format_args!("not a sample: {e}")))?;
+    Ok(packed)
+}

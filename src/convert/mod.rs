@@ -1,0 +1,60 @@
+//! Conversion: raw data in, samples out.
+//!
+//! A [`Source`] hands out batches of packed samples, in an order that depends on nothing but the
+//! data; [`convert`] writes them. Reading and packing happen on all cores, writing in order.
+
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::writer::Writer;
+
+mod image_folder;
+mod jsonl;
+mod natural;
+
+pub use image_folder::ImageFolder;
+pub use jsonl::JsonLines;
+pub use natural::natural_order;
+
+/// Raw data that becomes samples.
+pub trait Source: Send {
+    /// The next samples, packed, in order; an empty batch is the end. After an error of one
+    /// sample the source goes on with the next.
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>>;
+
+    /// How many samples there will be, where that is known.
+    fn len_hint(&self) -> Option<u64> {
+        None
+    }
+
+    /// The names of the numeric labels, where there are any.
+    fn label_names(&self) -> Option<&[String]> {
+        None
+    }
+}
+
+/// Writes all samples of a source; stops at the first error. `progress` hears how many samples
+/// were written so far.
+pub fn convert(
+    source: &mut dyn Source,
+    writer: &mut Writer,
+    mut progress: impl FnMut(u64),
+) -> Result<()> {
+    loop {
+        let batch = source.next_batch()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for sample in batch {
+            writer.write_packed(&sample?)?;
+        }
+        progress(writer.len());
+    }
+}
+
+/// The file that holds the names of the numeric labels of a dataset, one a line: `NAME.labels`.
+pub fn labels_path(dataset: &std::path::Path) -> PathBuf {
+    let mut name = dataset.as_os_str().to_os_string();
+    name.push(".labels");
+    PathBuf::from(name)
+}

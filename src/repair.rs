@@ -1,0 +1,265 @@
+//! After a crash: finishing or undoing an unfinished write, and saving what is whole.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::{SideFile, offsets};
+use crate::format::msgpack::{self, Cursor};
+use crate::staging::{self, Base, Unfinished};
+use crate::storage::{LocalStorage, Source, Storage};
+use crate::writer::{Stats, Writer, WriterOptions};
+
+/// What a writer that died left beside a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Leftover {
+    /// All was written and synced; only the publication was cut short. [`finish`] completes it.
+    Committed,
+    /// Samples were being written, or appended to the dataset that ended at `base`. The dataset
+    /// that was there before, if any, is whole. [`finish`] publishes the whole samples; [`undo`]
+    /// removes them.
+    Samples {
+        /// Where the old dataset ends, for an append.
+        base: Option<Base>,
+        /// Bytes that were written.
+        bytes: u64,
+        /// Whether there is an earlier dataset, which is what is left after [`undo`].
+        earlier: bool,
+    },
+    /// Nothing of worth: side files that were being made again, or less. [`undo`] removes it.
+    Nothing,
+}
+
+fn local() -> Arc<dyn Storage> {
+    Arc::new(LocalStorage::mapped())
+}
+
+/// What was left by a writer that died, `None` if nothing was.
+///
+/// # Errors
+///
+/// [`Locked`](ErrorKind::Locked) if the writer is alive.
+pub fn inspect(path: impl AsRef<Path>) -> Result<Option<Leftover>> {
+    inspect_in(&local(), path.as_ref())
+}
+
+pub(crate) fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover>> {
+    let at = |e| Error::io(path, e);
+    let Some((staging, state)) = staging::unfinished(storage, path)? else { return Ok(None) };
+    Ok(Some(match state {
+        Unfinished::Committed => Leftover::Committed,
+        Unfinished::Uncommitted(journal) if !journal.side_files_only => {
+            let data = match journal.base {
+                Some(_) => path.to_path_buf(),
+                None => staging.path(None),
+            };
+            let len = storage.stat(&data).map_err(at)?.map_or(0, |stat| stat.len);
+            let bytes = len.saturating_sub(journal.base.map_or(0, |base| base.bytes));
+            let earlier = storage.stat(path).map_err(at)?.is_some();
+            Leftover::Samples { base: journal.base, bytes, earlier }
+        }
+        _ => Leftover::Nothing,
+    }))
+}
+
+/// Finishes an unfinished write: completes its publication, or publishes the whole samples that
+/// had reached the file. What the dataset is now; `None` if its publication was completed or there
+/// was nothing to publish.
+///
+/// # Errors
+///
+/// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
+/// the writer is alive.
+pub fn finish(path: impl AsRef<Path>) -> Result<Option<Stats>> {
+    finish_in(&WriterOptions::default(), &local(), path.as_ref())
+}
+
+pub(crate) fn finish_in(
+    options: &WriterOptions,
+    storage: &Arc<dyn Storage>,
+    path: &Path,
+) -> Result<Option<Stats>> {
+    match staging::unfinished(storage, path)? {
+        None => Err(nothing_unfinished(path)),
+        Some((staging, Unfinished::Committed)) => staging.finish().map(|()| None),
+        Some((staging, Unfinished::Nothing)) => staging.abort().map(|()| None),
+        Some((staging, Unfinished::Uncommitted(journal))) if journal.side_files_only => {
+            staging.abort().map(|()| None)
+        }
+        Some((staging, Unfinished::Uncommitted(_))) => {
+            drop(staging);
+            let writer = options.clone().storage(storage.clone()).resume(path)?;
+            writer.finish().map(Some)
+        }
+    }
+}
+
+/// Undoes an unfinished write: what was there before is left, nothing else. A write that was
+/// committed is not undone but completed: the old files may be gone.
+///
+/// # Errors
+///
+/// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
+/// the writer is alive.
+pub fn undo(path: impl AsRef<Path>) -> Result<()> {
+    undo_in(&local(), path.as_ref())
+}
+
+pub(crate) fn undo_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
+    match staging::unfinished(storage, path)? {
+        None => Err(nothing_unfinished(path)),
+        Some((staging, Unfinished::Committed)) => staging.finish(),
+        Some((staging, _)) => staging.abort(),
+    }
+}
+
+fn nothing_unfinished(path: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "no unfinished write was left here").at(path)
+}
+
+/// What [`salvage`] saved and what it could not.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct Salvage {
+    /// The file that was read: the data file, or that of an unfinished write.
+    pub source: PathBuf,
+    /// Samples saved.
+    pub samples: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// What could not be saved.
+    pub lost: Vec<Loss>,
+}
+
+/// A part of a data file that holds no whole sample.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// Where.
+    pub bytes: Range<u64>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Copies every whole sample of a damaged or half-written dataset to a new one.
+///
+/// Where the offsets can be believed they say where each sample begins; where not, the data is
+/// walked from sample to sample, and after damage searched for the next map with a `key`. Side
+/// files are made anew. If the dataset was never finished, what had been written is taken.
+///
+/// # Errors
+///
+/// [`AlreadyExists`](ErrorKind::AlreadyExists) for the output, or any other of
+/// [`WriterOptions::create`].
+pub fn salvage(
+    path: impl AsRef<Path>,
+    output: impl AsRef<Path>,
+    options: WriterOptions,
+) -> Result<Salvage> {
+    salvage_in(&local(), path.as_ref(), output.as_ref(), options)
+}
+
+pub(crate) fn salvage_in(
+    storage: &Arc<dyn Storage>,
+    path: &Path,
+    output: &Path,
+    options: WriterOptions,
+) -> Result<Salvage> {
+    let partial = staging::dir_of(path).join("data");
+    let half_written = storage.stat(&partial).map_err(|e| Error::io(&partial, e))?.is_some();
+    let source = if half_written { partial } else { path.to_path_buf() };
+    let at = |e| Error::io(&source, e);
+    let data = storage.open(&source).map_err(at)?;
+    let bytes = data.read(0..data.len()).map_err(at)?;
+    let hints = if half_written { Vec::new() } else { believable_offsets(&**storage, path, &data) };
+    let mut writer = options.create(output)?;
+    let mut report = Salvage { source: source.clone(), ..Salvage::default() };
+    // Where one hinted sample is not whole, either its bytes or an offset is wrong: such a stretch
+    // is walked.
+    let mut walked_to = 0;
+    for pair in hints.windows(2) {
+        let range = pair[0] as usize..pair[1] as usize;
+        if msgpack::check_sample(&bytes[range.clone()]).is_ok() {
+            report.walk(&mut writer, &bytes, walked_to..range.start)?;
+            walked_to = range.end;
+            report.save(&mut writer, &bytes, range)?;
+        }
+    }
+    report.walk(&mut writer, &bytes, walked_to..bytes.len())?;
+    let stats = writer.finish()?;
+    report.samples = stats.samples;
+    report.bytes = stats.bytes;
+    Ok(report)
+}
+
+impl Salvage {
+    /// Saves what can be found in these bytes.
+    fn walk(&mut self, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<()> {
+        let bytes = &bytes[..range.end];
+        let mut at = range.start;
+        while at < range.end {
+            match sample_at(bytes, at) {
+                Ok(end) => {
+                    self.save(writer, bytes, at..end)?;
+                    at = end;
+                }
+                Err(reason) => {
+                    let next = (at + 1..range.end).find(|next| sample_at(bytes, *next).is_ok());
+                    let next = next.unwrap_or(range.end);
+                    self.lose(at..next, reason);
+                    at = next;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<()> {
+        match writer.write_packed(&bytes[range.clone()]) {
+            Err(e) if e.kind() == ErrorKind::DuplicateKey => {
+                self.lose(range, e.to_string());
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn lose(&mut self, range: Range<usize>, reason: String) {
+        self.lost.push(Loss { bytes: range.start as u64..range.end as u64, reason });
+    }
+}
+
+/// Where the sample that begins here ends.
+fn sample_at(bytes: &[u8], at: usize) -> Result<usize, String> {
+    let rest = &bytes[at..];
+    // Cheap for what is clearly none: a search asks at every byte.
+    if !matches!(rest.first(), Some(0x81..=0x8f | 0xde | 0xdf)) {
+        return Err("expected a map, found something else".to_string());
+    }
+    let mut cursor = Cursor::new(rest);
+    let raw = cursor.skip_raw().map_err(|e| e.to_string())?;
+    msgpack::check_sample(raw).map_err(|e| e.to_string())?;
+    Ok(at + cursor.position())
+}
+
+/// The offsets that make sense: from 0, ascending, within the data. Empty if the first does not.
+fn believable_offsets(storage: &dyn Storage, path: &Path, data: &Source) -> Vec<u64> {
+    let Ok(file) = storage.open(&SideFile::Offsets.path(path)) else { return Vec::new() };
+    let Ok(bytes) = file.read(0..file.len()) else { return Vec::new() };
+    let entries = (0..bytes.len() / 8).map_while(|i| offsets::entry(&bytes, i));
+    let mut believed: Vec<u64> = Vec::new();
+    for entry in entries {
+        let sensible = match believed.last() {
+            None => entry == 0,
+            Some(last) => entry > *last && entry <= data.len(),
+        };
+        if !sensible {
+            break;
+        }
+        believed.push(entry);
+    }
+    believed
+}

@@ -1,1 +1,5 @@
-//! The one integration-test binary.
+//! The one integration-test binary; this list is its table of contents.
+
+mod support;
+
+mod compat;

@@ -15,7 +15,7 @@ use crate::format::FormatError;
 use crate::format::dataset::{SideFile, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Cursor, Value};
 use crate::staging;
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{FileId, LocalStorage, Source, Storage};
 
 /// How to open a dataset.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ pub(super) struct Inner {
     pub(super) offsets: Offsets,
     search: Search,
     keys: OnceLock<Option<Source>>,
-    generation: Generation,
+    witness: Witness,
 }
 
 pub(super) enum Offsets {
@@ -96,21 +96,27 @@ pub(super) enum Offsets {
     Derived(Vec<u64>),
 }
 
-/// Which files were there when the dataset was opened. A publication removes or replaces the
-/// offsets before it touches anything else, so a side file that is opened later belongs to the
-/// same dataset as long as this has not changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Generation {
-    offsets: Option<(u64, u64)>,
-    data: Option<(u64, u64)>,
+/// The file whose name tells whether the dataset is still the one that was opened.
+///
+/// A publication removes the offsets before it touches anything else, and puts the new ones in
+/// their place when everything else is done: as long as the name `.offsets` means the file that
+/// was opened, whatever was opened meanwhile belongs to the same dataset. Where there are no
+/// offsets, the data file has to serve.
+struct Witness {
+    path: PathBuf,
+    id: FileId,
 }
 
-impl Generation {
-    fn now(storage: &dyn Storage, path: &Path) -> Result<Generation> {
-        let id = |path: &Path| -> Result<Option<(u64, u64)>> {
-            Ok(storage.stat(path).map_err(|e| Error::io(path, e))?.map(|stat| stat.id))
-        };
-        Ok(Generation { offsets: id(&SideFile::Offsets.path(path))?, data: id(path)? })
+impl Witness {
+    fn check(&self, storage: &dyn Storage, dataset: &Path) -> Result<()> {
+        let now = storage.stat(&self.path).map_err(|e| Error::io(&self.path, e))?;
+        match now {
+            Some(now) if now.id == self.id => Ok(()),
+            _ => {
+                let message = "the dataset was replaced while it was open: open it again";
+                Err(Error::new(ErrorKind::Replaced, message).at(dataset))
+            }
+        }
     }
 }
 
@@ -307,22 +313,28 @@ impl fmt::Debug for DatasetReader {
 
 impl Inner {
     fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Inner> {
-        if staging::is_half_published(&*storage, path)? {
-            let message = "a writer died while publishing: \"kiste repair\" completes it";
+        let offsets_path = SideFile::Offsets.path(path);
+        let offsets = match storage.open(&offsets_path) {
+            Ok(file) => Some(file),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io(offsets_path, e)),
+        };
+        if offsets.is_none() && staging::is_half_published(&*storage, path)? {
+            let message = "a writer is publishing, or died while it did: \"kiste repair\" completes it";
             return Err(Error::new(ErrorKind::Interrupted, message).at(path));
         }
-        let generation = Generation::now(&*storage, path)?;
         let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;
-        let offsets = match generation.offsets {
-            Some(_) => {
-                let path = SideFile::Offsets.path(path);
-                Offsets::File(storage.open(&path).map_err(|e| Error::io(path, e))?)
+        let (offsets, witness) = match offsets {
+            Some(file) => {
+                let witness = Witness { path: offsets_path, id: file.id() };
+                (Offsets::File(file), witness)
             }
-            None => Offsets::Derived(derive_offsets(&*storage, path, &data)?),
+            None => {
+                let witness = Witness { path: path.to_path_buf(), id: data.id() };
+                (Offsets::Derived(derive_offsets(&*storage, path, &data)?), witness)
+            }
         };
-        if Generation::now(&*storage, path)? != generation {
-            return Err(replaced(path));
-        }
+        witness.check(&*storage, path)?;
         let (len, data_len) = match &offsets {
             Offsets::File(file) => check_offsets(&*storage, path, file, data.len())?,
             Offsets::Derived(ends) => (ends.len().saturating_sub(1), data.len()),
@@ -336,7 +348,7 @@ impl Inner {
             offsets,
             search: Search::default(),
             keys: OnceLock::new(),
-            generation,
+            witness,
         })
     }
 
@@ -348,9 +360,7 @@ impl Inner {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io(path, e)),
         };
-        if Generation::now(&*self.storage, &self.path)? != self.generation {
-            return Err(replaced(&self.path));
-        }
+        self.witness.check(&*self.storage, &self.path)?;
         Ok(source)
     }
 
@@ -502,11 +512,6 @@ fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {
         return Error::new(ErrorKind::Interrupted, message).at(path);
     }
     Error::io(path, error)
-}
-
-fn replaced(path: &Path) -> Error {
-    let message = "the dataset was replaced while it was open: open it again";
-    Error::new(ErrorKind::Replaced, message).at(path)
 }
 
 /// The number of samples and bytes that `.offsets` speaks of, if it fits the data.

@@ -13,15 +13,15 @@
 //!
 //! 1. sync every staged file and the directory, write `commit` beside, sync, rename, sync. **From
 //!    here on the new dataset wins**; before, the old one does.
-//! 2. remove the old `.offsets` and `.index`: without them Python datadings refuses to open, so it
-//!    cannot see a mixture either.
-//! 3. rename the files over the old ones, data first, offsets last; remove side files that the new
-//!    dataset does not have; sync.
+//! 2. remove the old `.offsets` and `.index`, sync. Without them Python datadings refuses to open,
+//!    and our reader looks for `commit`: nobody sees the mixture that now begins.
+//! 3. remove side files that the new dataset does not have, rename the others over the old ones,
+//!    sync; rename the offsets, sync. From here on everybody sees the new dataset.
 //! 4. remove `journal`, sync, then `commit`, then the rest.
 //!
 //! A crash before 1 is undone by removing `NAME.partial` (and cutting the data file to its old
 //! length, for an append); a crash after 1 is finished by doing 2 to 4 again: each step looks at
-//! what is still there. [`unfinished`] tells which. Our reader refuses a dataset that has a `commit`.
+//! what is still there. [`unfinished`] tells which.
 //!
 //! What this cannot promise: file systems that lose synced data or reorder a rename before the
 //! sync it follows (disks that lie about flushing, some network file systems), and locks between
@@ -192,17 +192,10 @@ impl Staging {
     /// Publishes the staged files, which the caller has synced, and removes `remove` from the
     /// dataset.
     pub(crate) fn commit(self, publish: &[Option<SideFile>], remove: &[SideFile]) -> Result<()> {
-        let mut publish: Vec<_> = publish.iter().map(|f| f.map_or("", SideFile::suffix)).collect();
-        // The data file first: a reader that opened the old one can then tell that a side file
-        // it opens later is not of the same dataset. The offsets last: see the module's head.
-        publish.sort_by_key(|suffix| match *suffix {
-            "" => 0,
-            s if s == SideFile::Offsets.suffix() => 2,
-            _ => 1,
-        });
+        let suffix = |file: &Option<SideFile>| file.map_or("", SideFile::suffix).to_string();
         let commit = Commit {
             version: VERSION,
-            publish: publish.iter().map(ToString::to_string).collect(),
+            publish: publish.iter().map(suffix).collect(),
             remove: remove.iter().map(|f| f.suffix().to_string()).collect(),
         };
         self.sync_dir(&self.dir)?;
@@ -212,24 +205,32 @@ impl Staging {
 
     /// Steps 2 to 4 of the publication; each looks at what is still to do.
     fn roll_forward(&self, commit: &Commit) -> Result<()> {
-        for gate in [SideFile::Offsets, SideFile::Index] {
-            let concerned = |list: &[String]| list.iter().any(|s| s == gate.suffix());
-            let staged = self.exists(&self.path(Some(gate)))?;
-            if concerned(&commit.remove) || (concerned(&commit.publish) && staged) {
-                self.remove_if_there(&file_of(&self.target, gate.suffix()))?;
+        let parent = parent_of(&self.target);
+        let gates = [SideFile::Offsets, SideFile::Index].map(SideFile::suffix);
+        for gate in gates {
+            let staged = self.exists(&staged_path(&self.dir, gate))?;
+            let removed = commit.remove.iter().any(|suffix| suffix == gate);
+            if staged || removed {
+                self.remove_if_there(&file_of(&self.target, gate))?;
             }
         }
-        for suffix in &commit.publish {
+        self.sync_dir(&parent)?;
+        for suffix in &commit.remove {
+            self.remove_if_there(&file_of(&self.target, suffix))?;
+        }
+        let (last, first): (Vec<&String>, Vec<&String>) =
+            commit.publish.iter().partition(|suffix| gates.contains(&suffix.as_str()));
+        for (i, suffix) in first.into_iter().chain(last).enumerate() {
+            if gates.contains(&suffix.as_str()) && i > 0 {
+                self.sync_dir(&parent)?;
+            }
             let from = staged_path(&self.dir, suffix);
             if self.exists(&from)? {
                 let to = file_of(&self.target, suffix);
                 self.storage.rename(&from, &to).map_err(|e| Error::io(to, e))?;
             }
         }
-        for suffix in &commit.remove {
-            self.remove_if_there(&file_of(&self.target, suffix))?;
-        }
-        self.sync_dir(&parent_of(&self.target))?;
+        self.sync_dir(&parent)?;
         self.clear()
     }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Lock, Map, ReadAt, Sink, Source, Stat, Storage};
+use super::{FileId, Lock, Map, ReadAt, Sink, Source, Stat, Storage};
 
 /// The local file system.
 #[derive(Debug, Clone, Copy)]
@@ -29,14 +29,16 @@ impl LocalStorage {
 impl Storage for LocalStorage {
     fn open(&self, path: &Path) -> io::Result<Source> {
         let file = File::open(path)?;
-        if self.map {
-            return Ok(Source::Mapped(Map::new(&file)?));
-        }
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::other("is a directory"));
         }
-        Ok(Source::Positioned(Box::new(PlainFile { file, len: metadata.len() })))
+        let (len, id) = (metadata.len(), identity(&metadata));
+        if !self.map {
+            return Ok(Source::Positioned(Box::new(PlainFile { file, len, id })));
+        }
+        let len = usize::try_from(len).map_err(|_| io::Error::other("too large to be mapped"))?;
+        Ok(Source::Mapped(Map::new(&file, len, id)?))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
@@ -105,14 +107,14 @@ impl Storage for LocalStorage {
 }
 
 #[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+fn identity(metadata: &fs::Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt;
     (metadata.dev(), metadata.ino())
 }
 
 /// Without file numbers the time of creation has to serve.
 #[cfg(not(unix))]
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+fn identity(metadata: &fs::Metadata) -> FileId {
     let created = metadata.created().ok();
     let since = created.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     since.map_or((0, 0), |d| (d.as_secs(), u64::from(d.subsec_nanos())))
@@ -123,11 +125,16 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 struct PlainFile {
     file: File,
     len: u64,
+    id: FileId,
 }
 
 impl ReadAt for PlainFile {
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn id(&self) -> FileId {
+        self.id
     }
 
     #[cfg(unix)]

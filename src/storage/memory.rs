@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end};
+use super::{FileId, Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end};
 
 /// One logged read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -357,6 +357,10 @@ struct MemoryFile {
 impl ReadAt for MemoryFile {
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn id(&self) -> FileId {
+        (0, self.id)
     }
 
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {

@@ -19,22 +19,32 @@
 use std::fs::File;
 use std::io;
 
+use super::FileId;
+
 /// A file mapped for reading.
-pub struct Map(memmap2::Mmap);
+pub struct Map {
+    map: memmap2::Mmap,
+    id: FileId,
+}
 
 impl Map {
-    /// Maps the whole file.
-    pub(super) fn new(file: &File) -> io::Result<Map> {
+    /// Maps the first `len` bytes of the file, which are all.
+    pub(super) fn new(file: &File, len: usize, id: FileId) -> io::Result<Map> {
         // SAFETY: the map is private to reading. That the file is neither truncated nor changed
         // while it is mapped cannot be enforced; the module's documentation passes the hazard on
         // to the user, keeps our own writers to their half of the promise, and names the way
         // around it.
-        unsafe { memmap2::Mmap::map(file) }.map(Map)
+        let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }?;
+        Ok(Map { map, id })
     }
 
     /// The content.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.map
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.id
     }
 }

@@ -59,9 +59,12 @@ pub trait Storage: fmt::Debug + Send + Sync {
 pub struct Stat {
     /// Bytes.
     pub len: u64,
-    /// Device and file number: differs between a file and the one that replaced it.
-    pub id: (u64, u64),
+    /// Which file it is.
+    pub id: FileId,
 }
+
+/// Device and file number: differs between a file and the one that replaced it.
+pub type FileId = (u64, u64);
 
 /// An exclusive lock, held until dropped.
 pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
@@ -78,6 +81,8 @@ pub trait ReadAt: Send + Sync {
     fn len(&self) -> u64;
     /// Fills `buf` from byte `at` on. Short files give [`io::ErrorKind::UnexpectedEof`].
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()>;
+    /// The identity of the file, as [`Storage::stat`] has it.
+    fn id(&self) -> FileId;
     /// Whether there is nothing in the file.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -116,6 +121,14 @@ impl Source {
     /// Whether there is nothing in the file.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Which file it is, by whatever name it goes now.
+    pub fn id(&self) -> FileId {
+        match self {
+            Source::Mapped(map) => map.id(),
+            Source::Positioned(file) => file.id(),
+        }
     }
 
     /// The whole content, if it is mapped.

@@ -1,0 +1,332 @@
+//! How fast is kiste beside its peers? Our side of the harness's contract.
+//!
+//! One operation a process: `contender --op OP --src SRC --dir DIR [--count N] [--cap S]`; prints
+//! one JSON object. SRC holds a generated workload (`meta.json`, `payload.bin`, `offsets.u64`,
+//! `keys.txt`, `absent.txt`, `indices.u64`), DIR our dataset. Variants of the store, chosen with
+//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`.
+#![expect(clippy::print_stdout, reason = "the result goes to standard output")]
+#![expect(clippy::host_endian_bytes, reason = "never used; the lint is for formats")]
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::format::msgpack::Cursor;
+use kiste::{DatasetReader, Writer};
+use serde::Deserialize;
+
+type Res<T> = Result<T, Box<dyn Error>>;
+
+const OPS: &str = r#"["write","open_index","open_scan","open_key","scan_raw","scan_sum","scan","scan_serde","get_index","get_batch","get_key","absent","verify"]"#;
+
+fn main() -> Res<()> {
+    let args = Args::parse(std::env::args().skip(1))?;
+    if args.op == "describe" {
+        println!(r#"{{"workloads": "ABC", "ops": {OPS}, "variants": []}}"#);
+        return Ok(());
+    }
+    let workload = Workload::open(&args.src)?;
+    match run(&args, &workload)? {
+        Some(done) => println!(
+            r#"{{"op": "{}", "seconds": {}, "cpu": {}, "items": {}, "bytes": {}, "ok": {}, "complete": true}}"#,
+            args.op, done.seconds, done.cpu, done.items, done.bytes, done.ok
+        ),
+        None => println!(r#"{{"op": "{}", "skip": "n/a"}}"#, args.op),
+    }
+    Ok(())
+}
+
+struct Args {
+    op: String,
+    src: PathBuf,
+    dir: PathBuf,
+    store: String,
+    count: usize,
+    batch: usize,
+}
+
+impl Args {
+    fn parse(mut words: impl Iterator<Item = String>) -> Res<Args> {
+        let mut args = Args {
+            op: String::new(),
+            src: PathBuf::new(),
+            dir: PathBuf::new(),
+            store: "plain".into(),
+            count: 10_000,
+            batch: 256,
+        };
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or("an option lacks its value")?;
+            match name.as_str() {
+                "--op" => args.op = value,
+                "--src" => args.src = value.into(),
+                "--dir" => args.dir = value.into(),
+                "--store" => args.store = value,
+                "--count" => args.count = value.parse()?,
+                "--batch" => args.batch = value.parse()?,
+                _ => {}
+            }
+        }
+        Ok(args)
+    }
+}
+
+/// A generated workload; the label of sample i is i.
+struct Workload {
+    dir: PathBuf,
+    payload: kiste::storage::Source,
+    offsets: Vec<u64>,
+}
+
+impl Workload {
+    fn open(dir: &Path) -> Res<Workload> {
+        use kiste::storage::{LocalStorage, Storage};
+        let payload = LocalStorage::mapped().open(&dir.join("payload.bin"))?;
+        Ok(Workload { dir: dir.into(), payload, offsets: words(&dir.join("offsets.u64"))? })
+    }
+
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn payload(&self, i: usize) -> &[u8] {
+        let bytes = self.payload.mapped().unwrap_or_default();
+        &bytes[self.offsets[i] as usize..self.offsets[i + 1] as usize]
+    }
+
+    fn lines(&self, file: &str) -> Res<Vec<String>> {
+        let text = fs::read_to_string(self.dir.join(file))?;
+        Ok(text.lines().map(str::to_string).collect())
+    }
+
+    fn indices(&self, count: usize) -> Res<Vec<usize>> {
+        let all = words(&self.dir.join("indices.u64"))?;
+        Ok(all.into_iter().take(count).map(|i| i as usize).collect())
+    }
+
+    /// The check sum that a pass over these samples must give.
+    fn check(&self, indices: impl Iterator<Item = usize>) -> u64 {
+        indices.map(|i| touch(i as u64, self.payload(i))).sum()
+    }
+}
+
+fn words(path: &Path) -> Res<Vec<u64>> {
+    let bytes = fs::read(path)?;
+    let word = |w: &[u8]| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+    Ok(bytes.chunks_exact(8).map(word).collect())
+}
+
+#[inline]
+fn touch(label: u64, payload: &[u8]) -> u64 {
+    label + u64::from(payload[0]) + u64::from(payload[payload.len() - 1])
+}
+
+/// Label and payload of a packed `{"key": …, "label": …, "payload": …}`.
+#[inline]
+fn decode(raw: &[u8]) -> Res<(u64, &[u8])> {
+    let mut cursor = Cursor::new(raw);
+    let (mut label, mut payload) = (0, &[][..]);
+    for _ in 0..cursor.read_map_len()? {
+        match cursor.read_str_bytes()? {
+            b"label" => label = cursor.read_u64()?,
+            b"payload" => payload = cursor.read_bin()?,
+            _ => cursor.skip()?,
+        }
+    }
+    Ok((label, payload))
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    label: u64,
+    #[serde(borrow, with = "serde_bytes")]
+    payload: &'a [u8],
+}
+
+#[derive(serde::Serialize)]
+struct Sample<'a> {
+    key: &'a str,
+    label: u64,
+    #[serde(with = "serde_bytes")]
+    payload: &'a [u8],
+}
+
+struct Done {
+    seconds: f64,
+    cpu: f64,
+    items: usize,
+    bytes: usize,
+    ok: bool,
+}
+
+struct Clock(Instant, f64);
+
+impl Clock {
+    fn start() -> Clock {
+        Clock(Instant::now(), cpu_seconds())
+    }
+
+    /// Stops, and only then asks whether the result is right.
+    fn stop(&self, items: usize, bytes: usize, ok: impl FnOnce() -> bool) -> Res<Option<Done>> {
+        let (seconds, cpu) = (self.0.elapsed().as_secs_f64(), cpu_seconds() - self.1);
+        Ok(Some(Done { seconds, cpu, items, bytes, ok: ok() }))
+    }
+}
+
+/// User and system time of all threads, from the kernel's accounting in nanoseconds where it has
+/// it (threads that have ended are in the process's ticks only).
+fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
+    let path = args.dir.join("data.msgpack");
+    let open = || DatasetReader::open(&path);
+    let (mut sum, mut items, mut bytes) = (0, 0, 0);
+    let mut take = |raw: &[u8]| -> Res<()> {
+        let (label, payload) = decode(raw)?;
+        sum += touch(label, payload);
+        items += 1;
+        bytes += payload.len();
+        Ok(())
+    };
+    match args.op.as_str() {
+        "write" => {
+            let keys = workload.lines("keys.txt")?;
+            fs::create_dir_all(&args.dir)?;
+            let clock = Clock::start();
+            let mut writer = Writer::options()
+                .durable(false)
+                .digests(args.store != "no-md5")
+                .lookup(args.store == "lookup")
+                .create(&path)?;
+            for (i, key) in keys.iter().enumerate() {
+                writer.write(&Sample { key, label: i as u64, payload: workload.payload(i) })?;
+            }
+            let samples = writer.finish()?.samples as usize;
+            let bytes = workload.offsets[workload.len()] as usize;
+            clock.stop(samples, bytes, || samples == workload.len())
+        }
+        "open_index" => {
+            let clock = Clock::start();
+            let reader = open()?;
+            take(&reader.get_raw(0)?)?;
+            clock.stop(1, 0, || sum == workload.check(0..1))
+        }
+        "open_scan" => {
+            let clock = Clock::start();
+            let reader = open()?;
+            take(&reader.iter_raw(..).next().ok_or("empty")??)?;
+            clock.stop(1, 0, || sum == workload.check(0..1))
+        }
+        "open_key" => {
+            let index = workload.indices(1)?[0];
+            let keys = workload.lines("keys.txt")?;
+            let clock = Clock::start();
+            let reader = open()?;
+            let found = reader.find(&keys[index])?.ok_or("absent")?;
+            take(&reader.get_raw(found)?)?;
+            clock.stop(1, 0, || sum == workload.check(index..index + 1))
+        }
+        "scan_raw" => {
+            let reader = open()?;
+            let clock = Clock::start();
+            let mut ends = 0;
+            for raw in reader.iter_raw(..) {
+                let raw = raw?;
+                ends += u64::from(raw[0]) + u64::from(raw[raw.len() - 1]);
+                bytes += raw.len();
+                items += 1;
+            }
+            std::hint::black_box(ends);
+            clock.stop(items, bytes, || items == workload.len())
+        }
+        "scan_sum" => {
+            let reader = open()?;
+            let clock = Clock::start();
+            let mut sum = 0u64;
+            for raw in reader.iter_raw(..) {
+                let raw = raw?;
+                let words = raw.chunks_exact(8);
+                sum += words.remainder().iter().map(|b| u64::from(*b)).sum::<u64>();
+                for word in words {
+                    let word = word.try_into().map(u64::from_le_bytes)?;
+                    sum = sum.wrapping_add(word);
+                }
+                bytes += raw.len();
+                items += 1;
+            }
+            std::hint::black_box(sum);
+            clock.stop(items, bytes, || items == workload.len())
+        }
+        "scan" => {
+            let reader = open()?;
+            let clock = Clock::start();
+            for raw in reader.iter_raw(..) {
+                take(&raw?)?;
+            }
+            clock.stop(items, bytes, || sum == workload.check(0..workload.len()))
+        }
+        "scan_serde" => {
+            let reader = open()?;
+            let clock = Clock::start();
+            for sample in reader.iter_as::<Typed<'_>>(..) {
+                let Typed { label, payload } = sample?;
+                sum += touch(label, payload);
+                bytes += payload.len();
+                items += 1;
+            }
+            clock.stop(items, bytes, || sum == workload.check(0..workload.len()))
+        }
+        "get_index" | "get_batch" => {
+            let indices = workload.indices(args.count)?;
+            let reader = open()?;
+            std::hint::black_box(reader.get_raw(0)?[0]);
+            let clock = Clock::start();
+            for batch in indices.chunks(args.batch) {
+                for index in batch {
+                    take(&reader.get_raw(*index)?)?;
+                }
+            }
+            clock.stop(items, bytes, || sum == workload.check(indices.iter().copied()))
+        }
+        "get_key" => {
+            let indices = workload.indices(args.count)?;
+            let keys = workload.lines("keys.txt")?;
+            let reader = open()?;
+            // The contract opens the reader and makes one look-up before the clock starts.
+            reader.prepare_keys()?;
+            reader.find(&keys[0])?;
+            let clock = Clock::start();
+            for index in &indices {
+                let found = reader.find(&keys[*index])?.ok_or("absent")?;
+                take(&reader.get_raw(found)?)?;
+            }
+            clock.stop(items, bytes, || sum == workload.check(indices.iter().copied()))
+        }
+        "absent" => {
+            let absent = workload.lines("absent.txt")?;
+            let reader = open()?;
+            reader.prepare_keys()?;
+            reader.contains_key("absent")?;
+            let clock = Clock::start();
+            let mut found = 0;
+            for key in absent.iter().take(args.count) {
+                found += usize::from(reader.contains_key(key)?);
+            }
+            clock.stop(absent.len().min(args.count), 0, || found == 0)
+        }
+        "verify" => {
+            let clock = Clock::start();
+            let report = kiste::verify::verify(&path)?;
+            let bytes = report.bytes as usize;
+            clock.stop(report.samples as usize, bytes, || report.problems.is_empty())
+        }
+        _ => Ok(None),
+    }
+}

@@ -5,7 +5,6 @@
 //! `keys.txt`, `absent.txt`, `indices.u64`), DIR our dataset. Variants of the store, chosen with
 //! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
-#![expect(clippy::host_endian_bytes, reason = "never used; the lint is for formats")]
 
 use std::error::Error;
 use std::fs;

@@ -320,7 +320,8 @@ impl Inner {
             Err(e) => return Err(Error::io(offsets_path, e)),
         };
         if offsets.is_none() && staging::is_half_published(&*storage, path)? {
-            let message = "a writer is publishing, or died while it did: \"kiste repair\" completes it";
+            let message =
+                "a writer is publishing, or died while it did: \"kiste repair\" completes it";
             return Err(Error::new(ErrorKind::Interrupted, message).at(path));
         }
         let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
 use crate::format::dataset::SideFile;
 use crate::format::msgpack::{self, Value};
 use crate::index::{self, HashMany};
@@ -414,7 +415,7 @@ impl Writer {
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
         let result = encode(&mut packed).and_then(|()| {
-            let key = msgpack::check_sample(&packed).map_err(invalid)?;
+            let key = key_of_encoded(&packed).map_err(invalid)?;
             self.put(key, &packed)
         });
         self.packed = packed;
@@ -559,6 +560,18 @@ fn over(path: &Path) -> Error {
     Error::new(ErrorKind::Io, message).at(path)
 }
 
-fn invalid(error: crate::format::FormatError) -> Error {
+/// The key of what an encoder made, which is well-formed: only what it may not know is checked,
+/// that it is a map with a key and not nested deeper than a reader can follow. The latter takes a
+/// byte a level.
+#[inline]
+fn key_of_encoded(packed: &[u8]) -> Result<&str, FormatError> {
+    if packed.len() > msgpack::MAX_DEPTH {
+        msgpack::Cursor::new(packed).skip()?;
+    }
+    let missing = || FormatError::new(0, "a map with the key \"key\"", "one without");
+    msgpack::key(packed)?.ok_or_else(missing)
+}
+
+fn invalid(error: FormatError) -> Error {
     Error::new(ErrorKind::Invalid, format!("not a sample: {error}"))
 }

@@ -34,8 +34,73 @@ pub enum Leftover {
     Nothing,
 }
 
-fn local() -> Arc<dyn Storage> {
-    Arc::new(LocalStorage::mapped())
+/// Where to repair, and how to write what is saved.
+///
+/// The functions of this module are shortcuts to its methods with the defaults.
+///
+/// ```
+/// use kiste::repair::{Leftover, RepairOptions};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("cut-short.msgpack");
+/// let mut writer = kiste::Writer::create(&path)?;
+/// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
+/// drop(writer); // as if the process had died
+///
+/// let repair = RepairOptions::default().writer(kiste::Writer::options().digests(false));
+/// assert!(matches!(repair.inspect(&path)?, Some(Leftover::Samples { bytes: 7, .. })));
+/// assert_eq!(repair.finish(&path)?.map(|stats| stats.samples), Some(1));
+/// assert_eq!(repair.inspect(&path)?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RepairOptions {
+    storage: Arc<dyn Storage>,
+    writer: WriterOptions,
+}
+
+impl Default for RepairOptions {
+    fn default() -> Self {
+        let storage = Arc::new(LocalStorage::mapped());
+        RepairOptions { storage, writer: WriterOptions::default() }
+    }
+}
+
+impl RepairOptions {
+    /// Where the files are. Default: the local file system.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// How [`finish`](Self::finish) and [`salvage`](Self::salvage) write: which side files,
+    /// whether over an existing output. The storage of these options does not count, that of
+    /// [`storage`](Self::storage) does.
+    pub fn writer(mut self, options: WriterOptions) -> Self {
+        self.writer = options;
+        self
+    }
+
+    /// What a writer that died left. See [`inspect`].
+    pub fn inspect(&self, path: impl AsRef<Path>) -> Result<Option<Leftover>> {
+        inspect_in(&self.storage, path.as_ref())
+    }
+
+    /// Finishes an unfinished write. See [`finish`].
+    pub fn finish(&self, path: impl AsRef<Path>) -> Result<Option<Stats>> {
+        finish_in(&self.writer, &self.storage, path.as_ref())
+    }
+
+    /// Undoes an unfinished write. See [`undo`].
+    pub fn undo(&self, path: impl AsRef<Path>) -> Result<()> {
+        undo_in(&self.storage, path.as_ref())
+    }
+
+    /// Copies every whole sample to a new dataset. See [`salvage`].
+    pub fn salvage(&self, path: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Salvage> {
+        let options = self.writer.clone().storage(self.storage.clone());
+        salvage_in(&self.storage, path.as_ref(), output.as_ref(), options)
+    }
 }
 
 /// What was left by a writer that died, `None` if nothing was.
@@ -44,10 +109,10 @@ fn local() -> Arc<dyn Storage> {
 ///
 /// [`Locked`](ErrorKind::Locked) if the writer is alive.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Option<Leftover>> {
-    inspect_in(&local(), path.as_ref())
+    RepairOptions::default().inspect(path)
 }
 
-pub(crate) fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover>> {
+fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover>> {
     let at = |e| Error::io(path, e);
     let Some((staging, state)) = staging::unfinished(storage, path)? else { return Ok(None) };
     Ok(Some(match state {
@@ -75,10 +140,10 @@ pub(crate) fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Opti
 /// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
 /// the writer is alive.
 pub fn finish(path: impl AsRef<Path>) -> Result<Option<Stats>> {
-    finish_in(&WriterOptions::default(), &local(), path.as_ref())
+    RepairOptions::default().finish(path)
 }
 
-pub(crate) fn finish_in(
+fn finish_in(
     options: &WriterOptions,
     storage: &Arc<dyn Storage>,
     path: &Path,
@@ -106,10 +171,10 @@ pub(crate) fn finish_in(
 /// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
 /// the writer is alive.
 pub fn undo(path: impl AsRef<Path>) -> Result<()> {
-    undo_in(&local(), path.as_ref())
+    RepairOptions::default().undo(path)
 }
 
-pub(crate) fn undo_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
+fn undo_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
     match staging::unfinished(storage, path)? {
         None => Err(nothing_unfinished(path)),
         Some((staging, Unfinished::Committed)) => staging.finish(),
@@ -159,10 +224,10 @@ pub fn salvage(
     output: impl AsRef<Path>,
     options: WriterOptions,
 ) -> Result<Salvage> {
-    salvage_in(&local(), path.as_ref(), output.as_ref(), options)
+    RepairOptions::default().writer(options).salvage(path, output)
 }
 
-pub(crate) fn salvage_in(
+fn salvage_in(
     storage: &Arc<dyn Storage>,
     path: &Path,
     output: &Path,

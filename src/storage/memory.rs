@@ -41,12 +41,15 @@ pub struct MemoryStorage {
     state: Arc<Mutex<State>>,
 }
 
+/// Files by their number; `None` is a directory.
+type Names = BTreeMap<PathBuf, Option<u64>>;
+
 #[derive(Debug, Default)]
 struct State {
-    /// What a process sees: `None` is a directory.
-    names: BTreeMap<PathBuf, Option<u64>>,
+    /// What a process sees.
+    names: Names,
     /// What a power failure leaves for sure.
-    durable: BTreeMap<PathBuf, Option<u64>>,
+    durable: Names,
     /// Changes of names since, in order; a power failure leaves any of them.
     pending: Vec<Change>,
     files: BTreeMap<u64, Content>,
@@ -77,7 +80,7 @@ impl Change {
         }
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, Option<u64>>) {
+    fn apply(&self, names: &mut Names) {
         match self {
             Change::Add(path, node) => drop(names.insert(path.clone(), *node)),
             Change::Remove(path) => drop(names.remove(path)),
@@ -96,14 +99,18 @@ impl MemoryStorage {
         MemoryStorage::default()
     }
 
-    /// Puts a file there, finished and synced.
+    /// Puts a file there, finished and synced, and the directories it is in.
     pub fn put(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
         let mut state = self.state();
         let bytes = bytes.into();
         let id = state.add_file(Content { synced: bytes.clone(), bytes });
-        for names in [0, 1] {
-            let path = path.as_ref().to_path_buf();
-            if names == 0 { &mut state.names } else { &mut state.durable }.insert(path, Some(id));
+        let path = path.as_ref();
+        let state = &mut *state;
+        for names in [&mut state.names, &mut state.durable] {
+            for dir in path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()) {
+                names.insert(dir.to_path_buf(), None);
+            }
+            names.insert(path.to_path_buf(), Some(id));
         }
     }
 
@@ -159,9 +166,16 @@ impl MemoryStorage {
             seed != 0 && (random >> 40) & 1 == 1
         };
         for change in std::mem::take(&mut state.pending) {
-            if coin() {
+            // A directory cannot go before what is in it.
+            let full = matches!(&change, Change::Remove(path) if has_children(&state.durable, path));
+            if coin() && !full {
                 change.apply(&mut state.durable);
             }
+        }
+        // What is in a directory whose own name was lost cannot be reached.
+        while let Some(lost) = state.durable.keys().find(|p| !is_reachable(&state.durable, p)) {
+            let lost = lost.clone();
+            state.durable.remove(&lost);
         }
         state.names = state.durable.clone();
         for content in state.files.values_mut() {
@@ -185,6 +199,15 @@ impl MemoryStorage {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+fn has_children(names: &Names, dir: &Path) -> bool {
+    names.keys().any(|name| name.parent() == Some(dir))
+}
+
+fn is_reachable(names: &Names, path: &Path) -> bool {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.is_none_or(|parent| names.get(parent) == Some(&None))
 }
 
 impl State {
@@ -219,8 +242,7 @@ impl State {
         if self.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-        if parent.is_some_and(|p| self.names.get(p) != Some(&None)) {
+        if !is_reachable(&self.names, path) {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.apply(Change::Add(path.to_path_buf(), node));
@@ -296,7 +318,7 @@ impl Storage for MemoryStorage {
         if state.names.get(path) != Some(&None) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        if state.names.keys().any(|name| name.parent() == Some(path)) {
+        if has_children(&state.names, path) {
             return Err(io::Error::other("the directory is not empty"));
         }
         state.apply(Change::Remove(path.to_path_buf()));

@@ -277,6 +277,8 @@ impl Staging {
         let mut text = serde_json::to_vec(value).map_err(|e| Error::io(&path, e.into()))?;
         text.push(b'\n');
         let at = |e| Error::io(&path, e);
+        // A writer that died at this very place, before someone resumed its work, left one.
+        self.remove_if_there(&beside)?;
         let mut sink = self.storage.create(&beside).map_err(at)?;
         sink.append(&text).map_err(at)?;
         if self.durable {

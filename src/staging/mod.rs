@@ -214,24 +214,30 @@ impl Staging {
                 self.remove_if_there(&file_of(&self.target, gate))?;
             }
         }
+        // A power failure may otherwise keep a later change of a name and lose an earlier one.
         self.sync_dir(&parent)?;
+        let (last, first): (Vec<&String>, Vec<&String>) =
+            commit.publish.iter().partition(|suffix| *suffix == SideFile::Offsets.suffix());
+        first.into_iter().try_for_each(|suffix| self.publish(suffix))?;
         for suffix in &commit.remove {
             self.remove_if_there(&file_of(&self.target, suffix))?;
         }
-        let (last, first): (Vec<&String>, Vec<&String>) =
-            commit.publish.iter().partition(|suffix| gates.contains(&suffix.as_str()));
-        for (i, suffix) in first.into_iter().chain(last).enumerate() {
-            if gates.contains(&suffix.as_str()) && i > 0 {
-                self.sync_dir(&parent)?;
-            }
-            let from = staged_path(&self.dir, suffix);
-            if self.exists(&from)? {
-                let to = file_of(&self.target, suffix);
-                self.storage.rename(&from, &to).map_err(|e| Error::io(to, e))?;
-            }
-        }
         self.sync_dir(&parent)?;
+        if !last.is_empty() {
+            last.into_iter().try_for_each(|suffix| self.publish(suffix))?;
+            self.sync_dir(&parent)?;
+        }
         self.clear()
+    }
+
+    /// Renames a staged file over the old one, if that was not done already.
+    fn publish(&self, suffix: &str) -> Result<()> {
+        let from = staged_path(&self.dir, suffix);
+        if self.exists(&from)? {
+            let to = file_of(&self.target, suffix);
+            self.storage.rename(&from, &to).map_err(|e| Error::io(to, e))?;
+        }
+        Ok(())
     }
 
     /// Removes the directory. The journal goes first, while `commit` still says that all is

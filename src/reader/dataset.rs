@@ -101,17 +101,19 @@ pub(super) enum Offsets {
 /// A publication removes the offsets before it touches anything else, and puts the new ones in
 /// their place when everything else is done: as long as the name `.offsets` means the file that
 /// was opened, whatever was opened meanwhile belongs to the same dataset. Where there are no
-/// offsets, the data file has to serve.
+/// offsets, the data file has to serve, and that there are still none.
 struct Witness {
     path: PathBuf,
     id: FileId,
+    absent: Option<PathBuf>,
 }
 
 impl Witness {
     fn check(&self, storage: &dyn Storage, dataset: &Path) -> Result<()> {
-        let now = storage.stat(&self.path).map_err(|e| Error::io(&self.path, e))?;
-        match now {
-            Some(now) if now.id == self.id => Ok(()),
+        let stat = |path: &Path| storage.stat(path).map_err(|e| Error::io(path, e));
+        let appeared = self.absent.as_deref().map(stat).transpose()?.flatten().is_some();
+        match stat(&self.path)? {
+            Some(now) if now.id == self.id && !appeared => Ok(()),
             _ => {
                 let message = "the dataset was replaced while it was open: open it again";
                 Err(Error::new(ErrorKind::Replaced, message).at(dataset))
@@ -327,18 +329,25 @@ impl Inner {
         let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;
         let (offsets, witness) = match offsets {
             Some(file) => {
-                let witness = Witness { path: offsets_path, id: file.id() };
+                let witness = Witness { path: offsets_path, id: file.id(), absent: None };
                 (Offsets::File(file), witness)
             }
             None => {
-                let witness = Witness { path: path.to_path_buf(), id: data.id() };
-                (Offsets::Derived(derive_offsets(&*storage, path, &data)?), witness)
+                let witness =
+                    Witness { path: path.to_path_buf(), id: data.id(), absent: Some(offsets_path) };
+                let known_len = match staging::journal_of(&*storage, path)?.and_then(|j| j.base) {
+                    Some(base) => base.bytes.min(data.len()),
+                    None => data.len(),
+                };
+                (Offsets::Derived(derive_offsets(&*storage, path, &data, known_len)?), witness)
             }
         };
         witness.check(&*storage, path)?;
         let (len, data_len) = match &offsets {
             Offsets::File(file) => check_offsets(&*storage, path, file, data.len())?,
-            Offsets::Derived(ends) => (ends.len().saturating_sub(1), data.len()),
+            Offsets::Derived(ends) => {
+                (ends.len().saturating_sub(1), ends.last().copied().unwrap_or_default())
+            }
         };
         Ok(Inner {
             path: path.to_path_buf(),
@@ -547,8 +556,14 @@ fn appended(storage: &dyn Storage, path: &Path, samples: u64, bytes: u64) -> Res
     Ok(journal.and_then(|j| j.base) == Some(staging::Base { samples, bytes }))
 }
 
-/// The offsets by the legacy index, or else by walking the data.
-fn derive_offsets(storage: &dyn Storage, path: &Path, data: &Source) -> Result<Vec<u64>> {
+/// The offsets by the legacy index, or else by walking the data, the first `data_len` bytes of
+/// which belong to the dataset: more is an append in progress, or one that died.
+fn derive_offsets(
+    storage: &dyn Storage,
+    path: &Path,
+    data: &Source,
+    data_len: u64,
+) -> Result<Vec<u64>> {
     let index_path = SideFile::Index.path(path);
     let damaged = |e: FormatError| Error::from(e).at(&index_path);
     match storage.open(&index_path) {
@@ -558,17 +573,17 @@ fn derive_offsets(storage: &dyn Storage, path: &Path, data: &Source) -> Result<V
             for entry in legacy_index::Entries::parse(&bytes).map_err(damaged)? {
                 offsets.push(entry.map_err(damaged)?.1);
             }
-            offsets.push(data.len());
+            offsets.push(data_len);
             Ok(offsets)
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => walk(path, data),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => walk(path, data, data_len),
         Err(e) => Err(Error::io(index_path, e)),
     }
 }
 
 /// Where the messages of a data file begin, and its end.
-fn walk(path: &Path, data: &Source) -> Result<Vec<u64>> {
-    let bytes = data.read(0..data.len()).map_err(|e| Error::io(path, e))?;
+fn walk(path: &Path, data: &Source, data_len: u64) -> Result<Vec<u64>> {
+    let bytes = data.read(0..data_len).map_err(|e| Error::io(path, e))?;
     let mut offsets = vec![0];
     let mut cursor = Cursor::new(&bytes);
     while !cursor.is_at_end() {
@@ -577,7 +592,7 @@ fn walk(path: &Path, data: &Source) -> Result<Vec<u64>> {
             Error::from(e)
                 .at(path)
                 .with_index(offsets.len() as u64 - 1)
-                .with_range(start..data.len())
+                .with_range(start..data_len)
         })?;
         offsets.push(cursor.position() as u64);
     }

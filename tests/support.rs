@@ -1,9 +1,14 @@
 //! The golden files of Python datadings, and scratch copies of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kiste::format::dataset::SideFile;
+use kiste::format::msgpack;
+use kiste::storage::{MemoryStorage, Storage};
+use kiste::{DatasetReader, Value};
 use serde_json::Value as Json;
 
 /// Where the golden files are.
@@ -57,5 +62,66 @@ pub(crate) fn assert_same_files(expected: &Path, found: &Path) {
     assert_eq!(names(expected), names(found), "{}", found.display());
     for (expected, found) in files_of(expected).iter().zip(files_of(found)) {
         assert!(fs::read(expected).unwrap() == fs::read(&found).unwrap(), "{}", found.display());
+    }
+}
+
+/// A storage in memory with a copy of a golden dataset, named like it.
+pub(crate) fn golden_in_memory(name: &str) -> (MemoryStorage, PathBuf) {
+    let storage = MemoryStorage::new();
+    for file in files_of(&golden(name)) {
+        storage.put(file.file_name().unwrap(), fs::read(&file).unwrap());
+    }
+    (storage, PathBuf::from(format!("{name}.msgpack")))
+}
+
+/// All files and directories of a storage; a directory has no content.
+pub(crate) type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+/// What is in a storage now.
+pub(crate) fn snapshot(storage: &MemoryStorage) -> Snapshot {
+    storage.names().into_iter().map(|name| (name.clone(), storage.get(name))).collect()
+}
+
+/// A storage in which all of this is, synced.
+pub(crate) fn restore(snapshot: &Snapshot) -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    for (name, content) in snapshot {
+        match content {
+            Some(bytes) => storage.put(name, bytes.clone()),
+            None => {
+                storage.create_dir(name).unwrap();
+                storage.sync_dir(name.parent().unwrap()).unwrap();
+            }
+        }
+    }
+    storage
+}
+
+/// Opens a dataset in a storage.
+pub(crate) fn open_in(storage: &MemoryStorage, path: &Path) -> kiste::Result<DatasetReader> {
+    DatasetReader::options().storage(Arc::new(storage.clone())).open(path)
+}
+
+/// A packed sample: `{"key": key, "v": value}`.
+pub(crate) fn packed(key: &str, value: u64) -> Vec<u8> {
+    let sample = vec![("key".into(), key.into()), ("v".into(), value.into())];
+    msgpack::to_vec(&Value::Map(sample)).unwrap()
+}
+
+/// Pseudo-random numbers that are the same in every run (splitmix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below this one.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
     }
 }

@@ -316,39 +316,26 @@ impl fmt::Debug for DatasetReader {
 impl Inner {
     fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Inner> {
         let offsets_path = SideFile::Offsets.path(path);
-        let offsets = match storage.open(&offsets_path) {
+        let offsets_file = match storage.open(&offsets_path) {
             Ok(file) => Some(file),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io(offsets_path, e)),
         };
-        if offsets.is_none() && staging::is_half_published(&*storage, path)? {
-            let message =
-                "a writer is publishing, or died while it did: \"kiste repair\" completes it";
-            return Err(Error::new(ErrorKind::Interrupted, message).at(path));
+        if offsets_file.is_none() {
+            refuse_half_published(&*storage, path)?;
         }
         let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;
-        let (offsets, witness) = match offsets {
-            Some(file) => {
-                let witness = Witness { path: offsets_path, id: file.id(), absent: None };
-                (Offsets::File(file), witness)
-            }
+        let witness = match &offsets_file {
+            Some(file) => Witness { path: offsets_path, id: file.id(), absent: None },
             None => {
-                let witness =
-                    Witness { path: path.to_path_buf(), id: data.id(), absent: Some(offsets_path) };
-                let known_len = match staging::journal_of(&*storage, path)?.and_then(|j| j.base) {
-                    Some(base) => base.bytes.min(data.len()),
-                    None => data.len(),
-                };
-                (Offsets::Derived(derive_offsets(&*storage, path, &data, known_len)?), witness)
+                let absent = Some(offsets_path);
+                Witness { path: path.to_path_buf(), id: data.id(), absent }
             }
         };
+        let offsets = open_offsets(&*storage, path, &data, offsets_file);
+        // Before what was found is believed, good or bad: are these the files of one dataset?
         witness.check(&*storage, path)?;
-        let (len, data_len) = match &offsets {
-            Offsets::File(file) => check_offsets(&*storage, path, file, data.len())?,
-            Offsets::Derived(ends) => {
-                (ends.len().saturating_sub(1), ends.last().copied().unwrap_or_default())
-            }
-        };
+        let (offsets, len, data_len) = offsets?;
         Ok(Inner {
             path: path.to_path_buf(),
             storage,
@@ -360,6 +347,14 @@ impl Inner {
             keys: OnceLock::new(),
             witness,
         })
+    }
+
+    /// An error if the dataset was replaced since it was opened.
+    pub(super) fn check_current(&self) -> Result<()> {
+        if Generation::now(&*self.storage, &self.path)? != self.generation {
+            return Err(replaced(&self.path));
+        }
+        Ok(())
     }
 
     /// Opens a side file of this very dataset, `None` where it has none.
@@ -522,6 +517,35 @@ fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {
         return Error::new(ErrorKind::Interrupted, message).at(path);
     }
     Error::io(path, error)
+}
+
+fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {
+    if staging::is_half_published(storage, path)? {
+        let message = "a writer is publishing this dataset, or died while it did: try again, or \
+                       let \"kiste repair\" complete it";
+        return Err(Error::new(ErrorKind::Interrupted, message).at(path));
+    }
+    Ok(())
+}
+
+/// The offsets, and the number of samples and bytes that they speak of.
+fn open_offsets(
+    storage: &dyn Storage,
+    path: &Path,
+    data: &Source,
+    file: Option<Source>,
+) -> Result<(Offsets, usize, u64)> {
+    if let Some(file) = file {
+        let (len, data_len) = check_offsets(storage, path, &file, data.len())?;
+        return Ok((Offsets::File(file), len, data_len));
+    }
+    let data_len = match staging::journal_of(storage, path)?.and_then(|journal| journal.base) {
+        Some(base) => base.bytes.min(data.len()),
+        None => data.len(),
+    };
+    let ends = derive_offsets(storage, path, data, data_len)?;
+    let len = ends.len().saturating_sub(1);
+    Ok((Offsets::Derived(ends), len, data_len))
 }
 
 /// The number of samples and bytes that `.offsets` speaks of, if it fits the data.

@@ -96,8 +96,34 @@ impl IndexOptions {
     /// index does not fit it; [`DuplicateKey`](ErrorKind::DuplicateKey);
     /// [`Interrupted`](ErrorKind::Interrupted) and [`Locked`](ErrorKind::Locked) as for a writer.
     pub fn build(self, path: impl AsRef<Path>) -> Result<Indexed> {
-        Rebuild::plan(&self, path.as_ref())?.run()
+        let path = path.as_ref();
+        if Rebuild::plan(&self, path)?.make.is_empty() {
+            let samples = samples(&*self.storage, path)?;
+            return Ok(Indexed { samples, made: Vec::new() });
+        }
+        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
+        // What there is counts from here on: another writer may have finished before this.
+        let staged = Rebuild::plan(&self, path).and_then(|rebuild| {
+            staging.journal(&Journal::new(None, true))?;
+            rebuild.stage(&staging)?;
+            Ok(rebuild)
+        });
+        match staged {
+            Ok(rebuild) => rebuild.publish(staging),
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = staging.abort();
+                Err(error.at(path))
+            }
+        }
     }
+}
+
+/// The number of samples by `.offsets`.
+fn samples(storage: &dyn Storage, path: &Path) -> Result<u64> {
+    let path = SideFile::Offsets.path(path);
+    let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+    Ok(stat.map_or(0, |stat| (stat.len / 8).saturating_sub(1)))
 }
 
 /// What there is, and what follows for what is to be made.
@@ -146,34 +172,16 @@ impl<'a> Rebuild<'a> {
         self.make.contains(&file)
     }
 
-    fn run(self) -> Result<Indexed> {
-        let samples = |bytes: u64| bytes / 8 - 1;
-        let storage = self.options.storage.clone();
-        if self.make.is_empty() {
-            let path = SideFile::Offsets.path(self.path);
-            let len = storage.stat(&path).map_err(|e| Error::io(&path, e))?.map_or(8, |s| s.len);
-            return Ok(Indexed { samples: samples(len), made: Vec::new() });
-        }
-        let journal = Journal::new(None, true);
-        let staging = Staging::begin(storage.clone(), self.path, journal, self.options.durable)?;
-        match self.stage(&staging) {
-            Ok(()) => {}
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = staging.abort();
-                return Err(error.at(self.path));
-            }
-        }
+    fn publish(self, staging: Staging) -> Result<Indexed> {
         let publish: Vec<_> = self.make.iter().copied().map(Some).collect();
         // What is made anew invalidates a digest that is not.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
         let remove =
             if sides && !self.makes(SideFile::Md5) { vec![SideFile::Md5] } else { Vec::new() };
         staging.commit(&publish, &remove)?;
-        let path = SideFile::Offsets.path(self.path);
-        let len = storage.stat(&path).map_err(|e| Error::io(&path, e))?.map_or(8, |s| s.len);
+        let samples = samples(&*self.options.storage, self.path)?;
         let made = self.make.iter().map(|file| file.path(self.path)).collect();
-        Ok(Indexed { samples: samples(len), made })
+        Ok(Indexed { samples, made })
     }
 
     fn stage(&self, staging: &Staging) -> Result<()> {

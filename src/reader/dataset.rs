@@ -291,6 +291,11 @@ impl DatasetReader {
         self.resolve(range).map(move |index| self.get_as(index))
     }
 
+    /// An error if the dataset was replaced since it was opened.
+    pub(crate) fn check_current(&self) -> Result<()> {
+        self.inner.check_current()
+    }
+
     fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,

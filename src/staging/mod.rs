@@ -123,11 +123,13 @@ fn parent_of(target: &Path) -> PathBuf {
 }
 
 impl Staging {
-    /// Begins to write: fails if there is another writer, or something left by one that died.
+    /// Keeps other writers away: fails if there is one, or something left by one that died.
+    ///
+    /// Only from here on does the dataset stay what it is: look at it again, and then say in the
+    /// [`journal`](Self::journal) what will be done to it.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
         target: &Path,
-        journal: Journal,
         durable: bool,
     ) -> Result<Staging> {
         let dir = dir_of(target);
@@ -140,9 +142,13 @@ impl Staging {
         storage.create_dir(&dir).map_err(|e| Error::io(&dir, e))?;
         let mut staging = Staging::take_over(storage, target)?;
         staging.durable = durable;
-        staging.write_json("journal", &journal)?;
-        staging.sync_dir(&parent_of(target))?;
         Ok(staging)
+    }
+
+    /// Says what is being written: before anything is.
+    pub(crate) fn journal(&self, journal: &Journal) -> Result<()> {
+        self.write_json("journal", journal)?;
+        self.sync_dir(&parent_of(&self.target))
     }
 
     /// Takes the lock of a directory that exists.

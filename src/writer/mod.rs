@@ -124,14 +124,26 @@ impl WriterOptions {
         check_name(path)?;
         if self.overwrite {
             discard_unfinished(&self.storage, path)?;
-        } else if self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some() {
+        } else {
+            self.refuse_existing(path)?;
+        }
+        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
+        // Another writer may have finished before this one had the lock.
+        if let (false, Err(error)) = (self.overwrite, self.refuse_existing(path)) {
+            staging.abort()?;
+            return Err(error);
+        }
+        staging.journal(&Journal::new(None, false))?;
+        let data = staging.create(None)?;
+        Writer::start(self, path, staging, data, None, false)
+    }
+
+    fn refuse_existing(&self, path: &Path) -> Result<()> {
+        if self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some() {
             let message = "the dataset exists already and overwriting it was not asked for";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }
-        let journal = Journal::new(None, false);
-        let staging = Staging::begin(self.storage.clone(), path, journal, self.durable)?;
-        let data = staging.create(None)?;
-        Writer::start(self, path, staging, data, None, false)
+        Ok(())
     }
 
     /// Continues a write that was cut short: all whole samples that had reached the file are kept,
@@ -207,12 +219,22 @@ impl WriterOptions {
         check_name(path)?;
         let old = DatasetReader::options().storage(self.storage.clone()).open(path)?;
         let base = Base { samples: old.len() as u64, bytes: old.data_len() };
-        let journal = Journal::new(Some(base), false);
-        let staging = Staging::begin(self.storage.clone(), path, journal, self.durable)?;
+        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
+        // Another writer may have finished before this one had the lock.
+        if let Err(error) = old.check_current() {
+            staging.abort()?;
+            return Err(error);
+        }
+        staging.journal(&Journal::new(Some(base), false))?;
         let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
         let mut writer = Writer::start(self, path, staging, data, Some(base), true)?;
-        writer.note_all(&old)?;
-        Ok(writer)
+        match writer.note_all(&old) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                writer.abort()?;
+                Err(error)
+            }
+        }
     }
 }
 

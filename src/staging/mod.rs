@@ -27,6 +27,7 @@
 //! sync it follows (disks that lie about flushing, some network file systems), and locks between
 //! machines on file systems without them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ impl Staging {
             let staging = Staging::take_over(storage, target)?;
             return Err(staging.leftover());
         }
-        storage.create_dir_all(&parent_of(target)).map_err(|e| Error::io(target, e))?;
+        create_parents(&*storage, target, durable).map_err(|e| Error::io(target, e))?;
         storage.create_dir(&dir).map_err(|e| Error::io(&dir, e))?;
         let mut staging = Staging::take_over(storage, target)?;
         staging.durable = durable;
@@ -317,6 +318,23 @@ impl Staging {
         }
         Ok(())
     }
+}
+
+/// Creates the directories that a dataset is to be in, so that they last.
+fn create_parents(storage: &dyn Storage, target: &Path, durable: bool) -> io::Result<()> {
+    let parent = parent_of(target);
+    let mut missing = Vec::new();
+    for dir in parent.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        if storage.stat(dir)?.is_some() {
+            break;
+        }
+        missing.push(dir);
+    }
+    storage.create_dir_all(&parent)?;
+    if durable {
+        missing.into_iter().try_for_each(|dir| storage.sync_dir(&parent_of(dir)))?;
+    }
+    Ok(())
 }
 
 fn staged_path(dir: &Path, suffix: &str) -> PathBuf {

@@ -99,9 +99,16 @@ impl Storage for LocalStorage {
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match fs4::FileExt::try_lock(&file) {
-            Ok(()) => Ok(Some(Lock(Box::new(file)))),
-            Err(fs4::TryLockError::WouldBlock) => Ok(None),
-            Err(fs4::TryLockError::Error(e)) => Err(e),
+            Ok(()) => {}
+            Err(fs4::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs4::TryLockError::Error(e)) => return Err(e),
+        }
+        // Whoever held the lock may have removed the file before letting go, and another one may
+        // hold a new file of this name by now: what was locked here guards nothing.
+        let id = identity(&file.metadata()?);
+        match self.stat(path)? {
+            Some(stat) if stat.id == id => Ok(Some(Lock(Box::new(file)))),
+            _ => Ok(None),
         }
     }
 }

@@ -4,3 +4,4 @@ mod support;
 
 mod compat;
 mod crash;
+mod together;

@@ -290,16 +290,15 @@ fn a_reader_that_opens_while_a_dataset_is_published() {
             let storage = MemoryStorage::new();
             write(&storage, 0..3, 0);
             let (other, what) = (storage.clone(), format!("{call} {}", path.display()));
-            let hooked = Hooked::new(&storage, call, path, move || {
-                match open_in(&other, &dataset()) {
+            let hooked =
+                Hooked::new(&storage, call, path, move || match open_in(&other, &dataset()) {
                     Ok(reader) if reader.len() == 3 => assert_old_or_replaced(&reader),
                     Ok(reader) => {
                         assert_eq!(reader.find("k5").unwrap(), Some(5), "{what}");
                         assert!(!reader.contains_key("k9").unwrap());
                     }
                     Err(e) => assert_eq!(e.kind(), ErrorKind::Interrupted, "{what}: {e:?}"),
-                }
-            });
+                });
             let options = Writer::options().storage(hooked.clone()).overwrite(true);
             let (mut writer, from) = match appending {
                 true => (options.append(dataset()).unwrap(), 3),

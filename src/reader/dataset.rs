@@ -356,10 +356,7 @@ impl Inner {
 
     /// An error if the dataset was replaced since it was opened.
     pub(super) fn check_current(&self) -> Result<()> {
-        if Generation::now(&*self.storage, &self.path)? != self.generation {
-            return Err(replaced(&self.path));
-        }
-        Ok(())
+        self.witness.check(&*self.storage, &self.path)
     }
 
     /// Opens a side file of this very dataset, `None` where it has none.
@@ -370,7 +367,7 @@ impl Inner {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io(path, e)),
         };
-        self.witness.check(&*self.storage, &self.path)?;
+        self.check_current()?;
         Ok(source)
     }
 
@@ -618,10 +615,7 @@ fn walk(path: &Path, data: &Source, data_len: u64) -> Result<Vec<u64>> {
     while !cursor.is_at_end() {
         let start = cursor.position() as u64;
         cursor.skip().map_err(|e| {
-            Error::from(e)
-                .at(path)
-                .with_index(offsets.len() as u64 - 1)
-                .with_range(start..data_len)
+            Error::from(e).at(path).with_index(offsets.len() as u64 - 1).with_range(start..data_len)
         })?;
         offsets.push(cursor.position() as u64);
     }

@@ -167,7 +167,8 @@ impl MemoryStorage {
         };
         for change in std::mem::take(&mut state.pending) {
             // A directory cannot go before what is in it.
-            let full = matches!(&change, Change::Remove(path) if has_children(&state.durable, path));
+            let full =
+                matches!(&change, Change::Remove(path) if has_children(&state.durable, path));
             if coin() && !full {
                 change.apply(&mut state.durable);
             }

@@ -64,3 +64,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use reader::DatasetReader;
 pub use rmpv::Value;
 pub use writer::{Stats, Writer, WriterOptions};
+
+/// The examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

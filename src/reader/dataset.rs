@@ -299,11 +299,11 @@ impl DatasetReader {
     fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
-            Bound::Excluded(&start) => start + 1,
+            Bound::Excluded(&start) => start.saturating_add(1),
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&end) => end + 1,
+            Bound::Included(&end) => end.saturating_add(1),
             Bound::Excluded(&end) => end,
             Bound::Unbounded => self.len(),
         };

@@ -9,6 +9,7 @@ use kiste::format::dataset::SideFile;
 use kiste::format::msgpack;
 use kiste::storage::{MemoryStorage, Storage};
 use kiste::{DatasetReader, Value};
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 /// Where the golden files are.
@@ -25,6 +26,54 @@ pub(crate) fn golden(name: &str) -> PathBuf {
 pub(crate) fn golden_json(name: &str) -> Json {
     let text = fs::read(golden_dir().join(name)).unwrap();
     serde_json::from_slice(&text).unwrap()
+}
+
+/// What the tests want of `manifest.json`. The samples in it are nested too deeply for a `Value`.
+#[derive(Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) datasets: BTreeMap<String, Dataset>,
+    legacy: BTreeMap<String, Legacy>,
+}
+
+/// A dataset of `manifest.json`.
+#[derive(Deserialize)]
+pub(crate) struct Dataset {
+    pub(crate) path: String,
+    pub(crate) keys: Vec<String>,
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) all_reencode_identically: Option<bool>,
+    pub(crate) absent_keys: Absent,
+}
+
+/// Keys that a dataset does not have, and what its filter says.
+#[derive(Deserialize)]
+pub(crate) struct Absent {
+    pub(crate) keys: Vec<(String, bool)>,
+}
+
+/// A dataset that datadings 3.0.2 wrote.
+#[derive(Deserialize)]
+pub(crate) struct Legacy {
+    pub(crate) path: String,
+    /// The name of the dataset that has the same keys and offsets.
+    pub(crate) same_data_as: String,
+    pub(crate) convert_index: Converted,
+}
+
+/// What Python's `convert_index` makes of a legacy dataset.
+#[derive(Deserialize)]
+pub(crate) struct Converted {
+    pub(crate) md5_file_text_after: String,
+}
+
+/// What was noted when the golden files were made.
+pub(crate) fn manifest() -> Manifest {
+    serde_json::from_slice(&fs::read(golden_dir().join("manifest.json")).unwrap()).unwrap()
+}
+
+/// All legacy datasets.
+pub(crate) fn legacy() -> BTreeMap<String, Legacy> {
+    manifest().legacy
 }
 
 /// The names of all golden datasets.

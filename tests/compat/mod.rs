@@ -1,5 +1,7 @@
 //! What Python datadings wrote we read, and write again byte for byte.
 
+mod reader;
+
 use kiste::{DatasetReader, Writer};
 
 use crate::support::{assert_same_files, golden, golden_names};

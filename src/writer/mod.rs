@@ -179,29 +179,26 @@ impl WriterOptions {
         if self.storage.stat(&data_path).map_err(at)?.is_none() {
             self.storage.create(&data_path).map_err(at)?;
         }
-        let sink = self.storage.reopen(&data_path).map_err(at)?;
         let storage = self.storage.clone();
         let old = match journal.base {
             Some(_) => Some(DatasetReader::options().storage(storage.clone()).open(path)?),
             None => None,
         };
+        let start = journal.base.map_or(0, |base| base.bytes);
+        let data = storage.open(&data_path).map_err(at)?;
+        let bytes = data.read(start..data.len().max(start)).map_err(at)?;
+        let end = start + whole_samples(&bytes).last().map_or(0, |(_, end)| end);
+        // Cut first: what is appended goes to where the file ended when it was opened.
+        let mut sink = storage.reopen(&data_path).map_err(at)?;
+        sink.set_len(end).map_err(at)?;
         let mut writer = Writer::start(self, path, staging, sink, journal.base, true)?;
+        writer.keep = true;
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
-        let data = storage.open(&data_path).map_err(at)?;
-        let bytes = data.read(writer.bytes..data.len()).map_err(at)?;
-        let start = writer.bytes;
-        let mut cursor = msgpack::Cursor::new(&bytes);
-        while !cursor.is_at_end() {
-            // The first thing that is no sample is where the writer was when it died.
-            let Ok(raw) = cursor.skip_raw() else { break };
-            let Ok(key) = msgpack::check_sample(raw) else { break };
-            writer.note(key, start + cursor.position() as u64)?;
+        for (key, end) in whole_samples(&bytes) {
+            writer.note(key, start + end)?;
         }
-        drop(old);
-        let mut cut = storage.reopen(&data_path).map_err(at)?;
-        cut.set_len(writer.bytes).map_err(at)?;
         Ok(writer)
     }
 
@@ -236,6 +233,17 @@ impl WriterOptions {
             }
         }
     }
+}
+
+/// The samples that follow each other from the start of these bytes on, and where each ends. The
+/// first thing that is none is where the writer was when it died.
+fn whole_samples(bytes: &[u8]) -> impl Iterator<Item = (&str, u64)> {
+    let mut cursor = msgpack::Cursor::new(bytes);
+    std::iter::from_fn(move || {
+        let raw = cursor.skip_raw().ok()?;
+        let key = msgpack::check_sample(raw).ok()?;
+        Some((key, cursor.position() as u64))
+    })
 }
 
 fn check_name(path: &Path) -> Result<()> {
@@ -307,6 +315,8 @@ pub struct Writer {
     packed: Vec<u8>,
     key_set: KeySet,
     broken: bool,
+    /// Whether there are samples from before that stay whatever becomes of this writer.
+    keep: bool,
     /// Taken by whatever ends the writing.
     open: Option<Open>,
 }
@@ -361,6 +371,7 @@ impl Writer {
             packed: Vec::new(),
             key_set: KeySet::new(),
             broken: false,
+            keep: false,
             open: Some(Open { staging, data, offsets, keys }),
         })
     }
@@ -556,7 +567,7 @@ impl Drop for Writer {
         let nothing_new = self.samples == self.base.map_or(0, |base| base.samples);
         if let Some(files) = self.open.take() {
             let staging = files.stop();
-            if nothing_new {
+            if nothing_new && !self.keep {
                 // Failing leaves a directory that says what it is.
                 let _ = staging.abort();
             }

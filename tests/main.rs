@@ -5,3 +5,4 @@ mod support;
 mod compat;
 mod crash;
 mod together;
+mod writing;

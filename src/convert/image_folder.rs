@@ -130,6 +130,11 @@ impl Source for ImageFolder {
         Ok(batch.into_par_iter().map(pack).collect())
     }
 
+    /// Keys are paths below the root, so this is all that is missing.
+    fn locate(&self, _item: usize, error: Error) -> Error {
+        error.at(&self.root)
+    }
+
     fn len_hint(&self) -> Option<u64> {
         Some(self.len)
     }

@@ -16,12 +16,14 @@ pub struct JsonLines<R> {
     input: R,
     name: String,
     line: u64,
+    /// The lines of the last batch.
+    batch: Vec<u64>,
 }
 
 impl<R: BufRead + Send> JsonLines<R> {
     /// Reads from `input`; errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
-        JsonLines { input, name: name.into(), line: 0 }
+        JsonLines { input, name: name.into(), line: 0, batch: Vec::new() }
     }
 
     /// One line without its end, `None` at the end of the input.
@@ -48,8 +50,19 @@ impl<R: BufRead + Send> Source for JsonLines<R> {
                 lines.push((self.line, line));
             }
         }
+        self.batch = lines.iter().map(|(number, _)| *number).collect();
         let name = &self.name;
         Ok(lines.into_par_iter().map(|(number, line)| pack(name, number, &line)).collect())
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        let Some(line) = self.batch.get(item) else { return error };
+        let located = Error::new(error.kind(), format!("line {line}: {}", error.message()));
+        let located = located.at(&self.name);
+        match error.key() {
+            Some(key) => located.with_key(key),
+            None => located,
+        }
     }
 }
 

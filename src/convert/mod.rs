@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::writer::Writer;
 
 mod image_folder;
@@ -21,6 +21,12 @@ pub trait Source: Send {
     /// The next samples, packed, in order; an empty batch is the end. After an error of one
     /// sample the source goes on with the next.
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>>;
+
+    /// Adds to an error about the `item`-th sample of the last batch where that sample came from.
+    fn locate(&self, item: usize, error: Error) -> Error {
+        let _ = item;
+        error
+    }
 
     /// How many samples there will be, where that is known.
     fn len_hint(&self) -> Option<u64> {
@@ -45,8 +51,8 @@ pub fn convert(
         if batch.is_empty() {
             return Ok(());
         }
-        for sample in batch {
-            writer.write_packed(&sample?)?;
+        for (item, sample) in batch.into_iter().enumerate() {
+            writer.write_packed(&sample?).map_err(|e| source.locate(item, e))?;
         }
         progress(writer.len());
     }

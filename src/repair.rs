@@ -131,6 +131,46 @@ fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover
     }))
 }
 
+/// How many samples [`finish`] would publish or add: those that reached the file whole. Zero
+/// where nothing is unfinished, or nothing but the publication.
+///
+/// # Errors
+///
+/// As for [`inspect`].
+pub fn whole_samples(path: impl AsRef<Path>) -> Result<u64> {
+    whole_samples_in(&local(), path.as_ref())
+}
+
+pub(crate) fn whole_samples_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<u64> {
+    let at = |e| Error::io(path, e);
+    let Some((staging, Unfinished::Uncommitted(journal))) = staging::unfinished(storage, path)?
+    else {
+        return Ok(0);
+    };
+    if journal.side_files_only {
+        return Ok(0);
+    }
+    let (data, start) = match journal.base {
+        Some(base) => (path.to_path_buf(), base.bytes),
+        None => (staging.path(None), 0),
+    };
+    if storage.stat(&data).map_err(at)?.is_none() {
+        return Ok(0);
+    }
+    let data = storage.open(&data).map_err(at)?;
+    let bytes = data.read(start.min(data.len())..data.len()).map_err(at)?;
+    let mut cursor = Cursor::new(&bytes);
+    let mut samples = 0;
+    while !cursor.is_at_end() {
+        let Ok(raw) = cursor.skip_raw() else { break };
+        if msgpack::check_sample(raw).is_err() {
+            break;
+        }
+        samples += 1;
+    }
+    Ok(samples)
+}
+
 /// Finishes an unfinished write: completes its publication, or publishes the whole samples that
 /// had reached the file. What the dataset is now; `None` if its publication was completed or there
 /// was nothing to publish.

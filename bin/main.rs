@@ -1,2 +1,39 @@
-//! The command.
-fn main() {}
+//! The command `kiste`: what the library does, for the shell.
+//!
+//! `main` reads the command line, runs one command and turns what it returns into an exit code:
+//! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
+//! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
+//! library. What they share is `output.rs` (what is printed where, and how), `exit.rs` (how it
+//! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all) and
+//! `units.rs` (numbers for people).
+//!
+//! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
+//! killed by a signal, and `Failure::ClosedPipe` makes of it what everybody expects of a filter,
+//! namely nothing. Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
+
+use std::process::ExitCode;
+
+mod cmd;
+mod exit;
+mod file;
+mod output;
+mod render;
+mod units;
+
+use exit::Exit;
+use output::Output;
+
+fn main() -> ExitCode {
+    let args = match cmd::parse() {
+        Ok(args) => args,
+        Err(told) => {
+            // Help and version come this way too, and go to standard output. Whether anybody
+            // reads them is not for us to say.
+            let _ = told.print();
+            return if told.use_stderr() { Exit::Trouble } else { Exit::Yes }.into();
+        }
+    };
+    let output = Output::new(args.quiet, args.color);
+    let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
+    exit.into()
+}

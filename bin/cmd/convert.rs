@@ -1,0 +1,303 @@
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use kiste::convert::{ImageFolder, JsonLines, Source, labels_path};
+use kiste::{ErrorKind, Writer};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{Output, Progress};
+use crate::{file, units};
+
+/// Make a dataset of raw data: a folder of images, or JSON lines
+///
+/// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
+/// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
+/// DST.labels, one a line, in the order of the numbers, which is natural order.
+///
+/// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
+///
+/// Until all is written nothing is published, and an error leaves everything as it was. A kill or
+/// a power failure leaves DST.partial behind: see "kiste repair".
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Folder or file to read; - is standard input
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// Data file to make; its side files get names of their own beside it
+    #[arg(value_name = "DST")]
+    dataset: PathBuf,
+    /// What SRC is: "images" if it is a folder, "jsonl" if it is - or ends in .jsonl
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    from: Option<Format>,
+    /// Add to a dataset that exists
+    #[arg(long, conflicts_with = "force")]
+    append: bool,
+    /// Replace a dataset that exists
+    #[arg(long)]
+    force: bool,
+    /// Skip samples whose key was there before, and count them, instead of stopping
+    #[arg(long)]
+    skip_duplicates: bool,
+    /// Leave the digests for later: faster for large samples ("kiste index" makes them)
+    #[arg(long)]
+    no_md5: bool,
+    /// Also make .lookup, with which finding the first keys among millions takes no time
+    #[arg(long)]
+    lookup: bool,
+    /// Do not wait for the disk: faster, but a power failure may lose what was written
+    #[arg(long)]
+    no_sync: bool,
+    /// Print one JSON object that says what was written
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste convert photos/ photos.msgpack
+  kiste convert words.jsonl words.msgpack
+  kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
+  kiste convert --append more.jsonl words.msgpack --skip-duplicates";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Images,
+    Jsonl,
+}
+
+#[derive(Serialize)]
+struct Converted {
+    file: PathBuf,
+    /// Samples and bytes of the whole dataset, and how many of these are new.
+    samples: u64,
+    bytes: u64,
+    added: u64,
+    added_bytes: u64,
+    skipped_duplicates: u64,
+    /// Files in the folder that are no images.
+    skipped_files: u64,
+    labels: Option<PathBuf>,
+    seconds: f64,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let start = Instant::now();
+        let format = self.format()?;
+        let (mut source, skipped_files) = self.open(format)?;
+        let labels = self.plan_labels(source.label_names())?;
+        let mut writer = self.writer()?;
+        let (before, bytes_before) = (writer.len(), writer.bytes());
+        let progress = output.progress("converting", source.len_hint().map(|len| before + len));
+        let skipped_duplicates = match self.copy(&mut *source, &mut writer, &progress) {
+            Ok(skipped) => skipped,
+            Err(failure) => {
+                // The first error is the one to tell.
+                let _ = writer.abort();
+                return Err(failure);
+            }
+        };
+        progress.say("finishing");
+        let stats = writer.finish()?;
+        let labels = self.write_labels(labels)?;
+        drop(progress);
+        let time = start.elapsed();
+        let converted = Converted {
+            samples: stats.samples,
+            bytes: stats.bytes,
+            added: stats.samples - before,
+            added_bytes: stats.bytes - bytes_before,
+            skipped_duplicates,
+            skipped_files,
+            labels,
+            seconds: time.as_secs_f64(),
+            file: self.dataset,
+        };
+        converted.tell(output, time);
+        if self.json {
+            output.json(&converted)?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn format(&self) -> Outcome<Format> {
+        let path = &self.source;
+        let lines = ["jsonl", "ndjson"];
+        let ends_in = path.extension().is_some_and(|e| lines.iter().any(|known| e == *known));
+        match self.from {
+            Some(format) => Ok(format),
+            None if path.is_dir() => Ok(Format::Images),
+            None if path == Path::new("-") || ends_in => Ok(Format::Jsonl),
+            None => {
+                let metadata = path.metadata();
+                metadata.map_err(|error| Failure::io(path, error))?;
+                let message = format!("{}: neither a folder nor *.jsonl", path.display());
+                Err(Failure::trouble(message).hint("say what it is with --from images or jsonl"))
+            }
+        }
+    }
+
+    /// The source, and how many files it skips.
+    fn open(&self, format: Format) -> Outcome<(Box<dyn Source>, u64)> {
+        match format {
+            Format::Images => {
+                let folder = ImageFolder::open(&self.source)?;
+                let skipped = folder.skipped();
+                Ok((Box::new(folder), skipped))
+            }
+            Format::Jsonl => {
+                let (input, name): (Box<dyn BufRead + Send>, String) = match self.source
+                    == Path::new("-")
+                {
+                    true => (Box::new(BufReader::with_capacity(1 << 20, io::stdin())), "-".into()),
+                    false => {
+                        let file = File::open(&self.source);
+                        let file = file.map_err(|error| Failure::io(&self.source, error))?;
+                        let name = self.source.display().to_string();
+                        (Box::new(BufReader::with_capacity(1 << 20, file)), name)
+                    }
+                };
+                Ok((Box::new(JsonLines::new(input, name)), 0))
+            }
+        }
+    }
+
+    fn writer(&self) -> Outcome<Writer> {
+        let options = Writer::options()
+            .overwrite(self.force)
+            .digests(!self.no_md5)
+            .lookup(self.lookup)
+            .durable(!self.no_sync);
+        let opened = match self.append {
+            true => options.append(&self.dataset),
+            false => options.create(&self.dataset),
+        };
+        opened.map_err(|error| {
+            let kind = error.kind();
+            match (Failure::from(error), kind) {
+                (failure, ErrorKind::AlreadyExists) => {
+                    failure.hint("--force replaces it, --append adds to it")
+                }
+                (failure, ErrorKind::NotFound) if self.append => {
+                    failure.hint("without --append a new dataset is made")
+                }
+                (failure, _) => failure,
+            }
+        })
+    }
+
+    /// Writes all samples; how many were skipped because their key was there before.
+    fn copy(
+        &self,
+        source: &mut dyn Source,
+        writer: &mut Writer,
+        progress: &Progress,
+    ) -> Outcome<u64> {
+        let mut skipped = 0;
+        loop {
+            let batch = source.next_batch()?;
+            if batch.is_empty() {
+                return Ok(skipped);
+            }
+            for (item, sample) in batch.into_iter().enumerate() {
+                match writer.write_packed(&sample?) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() != ErrorKind::DuplicateKey => {
+                        return Err(source.locate(item, error).into());
+                    }
+                    Err(_) if self.skip_duplicates => skipped += 1,
+                    Err(error) => {
+                        let failure = Failure::from(source.locate(item, error));
+                        return Err(failure.hint("--skip-duplicates passes over such samples"));
+                    }
+                }
+            }
+            progress.set(writer.len() + skipped);
+        }
+    }
+
+    /// The text of DST.labels, if it is to be written. Checked before anything is.
+    fn plan_labels(&self, names: Option<&[String]>) -> Outcome<Option<String>> {
+        let path = labels_path(&self.dataset);
+        let Some(names) = names else { return Ok(None) };
+        if let Some(name) = names.iter().find(|name| name.contains(['\n', '\r'])) {
+            let message = "a label with a line end in its name cannot be listed one a line";
+            return Err(Failure::trouble(format!("{}: {message}", name.escape_debug())));
+        }
+        let known = match fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::io(&path, error)),
+        };
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        let file = path.display();
+        match (self.append, known) {
+            (true, Some(known)) => {
+                let lines: Vec<&str> = known.lines().collect();
+                let differs = lines.iter().zip(names).position(|(line, name)| line != name);
+                match differs {
+                    Some(at) => Err(Failure::trouble(format!(
+                        "{file}: label {at} is {:?} here but {:?} in the folder, so the numbers \
+                         would not mean the same",
+                        lines[at], names[at]
+                    ))),
+                    // What the folder has beyond is added.
+                    None => Ok((names.len() > lines.len()).then_some(text)),
+                }
+            }
+            (true, None) => {
+                let message = format!("{file}: not there, so nobody knows what the numbers mean");
+                Err(Failure::trouble(message).hint("write it: one label a line, that of 0 first"))
+            }
+            (false, Some(_)) if !self.force => {
+                let message = format!("{file}: the file exists already");
+                Err(Failure::trouble(message).hint("--force replaces it"))
+            }
+            (false, _) => Ok(Some(text)),
+        }
+    }
+
+    /// Writes DST.labels after the dataset was published, or removes one that has become wrong.
+    fn write_labels(&self, text: Option<String>) -> Outcome<Option<PathBuf>> {
+        let path = labels_path(&self.dataset);
+        match text {
+            Some(text) => file::write(&path, text.as_bytes(), true).map(|()| Some(path)),
+            None if self.force && path.exists() => {
+                fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
+                Ok(None)
+            }
+            None => Ok(path.exists().then_some(path)),
+        }
+    }
+}
+
+impl Converted {
+    fn tell(&self, output: &Output, time: std::time::Duration) {
+        let path = self.file.display();
+        let (samples, bytes) =
+            (units::counted(self.added, "sample"), units::bytes(self.added_bytes));
+        let rate = units::byte_rate(self.added_bytes, time);
+        let samples_rate = units::sample_rate(self.added, time);
+        let duration = units::duration(time);
+        let total = match self.added == self.samples {
+            true => String::new(),
+            false => format!(", {} now", units::count(self.samples)),
+        };
+        output.note(format_args!(
+            "{path}: {samples}{total}, {bytes} in {duration} ({samples_rate}, {rate})"
+        ));
+        if self.skipped_duplicates > 0 {
+            let samples = units::counted(self.skipped_duplicates, "sample");
+            output.note(format_args!("{path}: skipped {samples} whose key was there before"));
+        }
+        if self.skipped_files > 0 {
+            let files = units::counted(self.skipped_files, "file");
+            output.warn(format_args!("skipped {files} that are no images by their name"));
+        }
+    }
+}

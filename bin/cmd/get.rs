@@ -1,0 +1,101 @@
+use std::path::PathBuf;
+
+use kiste::{DatasetReader, Value};
+
+use super::cat::absent;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::Output;
+use crate::{file, render};
+
+/// Find one sample by its key and print it, or one field of it
+///
+/// A whole sample is printed as one line of JSON, as "cat --jsonl" does. Of a field that is text or
+/// bytes just these are written, without a line end or anything else; any other field is JSON.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data file
+    file: PathBuf,
+    /// Key of the sample
+    #[arg(required_unless_present = "index")]
+    key: Option<String>,
+    /// Take the sample of this index, counted from 0, instead of one by its key
+    #[arg(long, value_name = "I", conflicts_with = "key")]
+    index: Option<usize>,
+    /// Only this field
+    #[arg(long, value_name = "NAME")]
+    field: Option<String>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste get train.msgpack cat/0001.png | jq .label
+  kiste get train.msgpack cat/0001.png --field image -o cat.png
+  kiste get train.msgpack --index 0 --field label
+
+Exit code 1 if there is no such sample or field.";
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let reader = file::open(&self.file)?;
+        let index = self.locate(&reader)?;
+        let (bytes, binary) = match &self.field {
+            Some(name) => self.field(&reader, index, name)?,
+            None => (line(&reader, index, &reader.get(index)?)?, false),
+        };
+        if let Some(path) = &self.output {
+            file::write(path, &bytes, self.force)?;
+            return Ok(Exit::Yes);
+        }
+        if binary && output.is_terminal() {
+            let failure = Failure::trouble("bytes are not for a terminal");
+            return Err(failure.hint("add -o OUT, or redirect them"));
+        }
+        output.bytes(&bytes)?;
+        Ok(Exit::Yes)
+    }
+
+    fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
+        let path = self.file.display();
+        match (&self.key, self.index) {
+            (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
+            (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
+                let index = index.unwrap_or_default();
+                let samples = crate::units::counted(reader.len() as u64, "sample");
+                Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}"))
+            }),
+        }
+    }
+
+    /// What to write of this field, and whether it is bytes.
+    fn field(&self, reader: &DatasetReader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
+        match reader.field(index, name)? {
+            Some(Value::Binary(bytes)) => Ok((bytes, true)),
+            Some(Value::String(text)) => Ok((text.into_bytes(), false)),
+            Some(value) => Ok((line(reader, index, &value)?, false)),
+            None => {
+                let path = self.file.display();
+                let message = format!("{path}: sample {index}: there is no field {name:?}");
+                let names = names(&reader.get(index)?).join(", ");
+                Err(Failure::no(message).hint(format!("its fields: {names}")))
+            }
+        }
+    }
+}
+
+fn line(reader: &DatasetReader, index: usize, value: &Value) -> Outcome<Vec<u8>> {
+    let mut line = render::json(reader, index, value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn names(sample: &Value) -> Vec<&str> {
+    let entries = sample.as_map().map(Vec::as_slice).unwrap_or_default();
+    entries.iter().filter_map(|(name, _)| name.as_str()).collect()
+}

@@ -1,0 +1,88 @@
+use std::path::{Path, PathBuf};
+
+use kiste::index::{IndexOptions, Indexed};
+use serde::Serialize;
+
+use crate::exit::{Exit, Outcome};
+use crate::output::Output;
+use crate::{file, units};
+
+/// Make missing side files from the data
+///
+/// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The
+/// files are those that were written with the dataset, byte for byte.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Make all side files anew, whatever is there
+    #[arg(long)]
+    force: bool,
+    /// Also make .lookup, with which finding the first keys among millions takes no time
+    #[arg(long)]
+    lookup: bool,
+    /// Do not make .md5, which takes a pass over the data
+    #[arg(long)]
+    no_md5: bool,
+    /// Print one JSON object a line for each dataset
+    #[arg(long)]
+    jsonl: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste index train.msgpack
+  kiste index --lookup huge.msgpack
+  kiste cat --raw a.msgpack b.msgpack > both.msgpack && kiste index both.msgpack";
+
+#[derive(Serialize)]
+struct Made<'a> {
+    file: &'a Path,
+    #[serde(flatten)]
+    indexed: &'a Indexed,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let mut exit = Exit::Yes;
+        let mut lines = Vec::new();
+        for path in &self.files {
+            match self.index(path, output) {
+                Ok(indexed) => {
+                    tell(path, &indexed, output);
+                    if self.jsonl {
+                        serde_json::to_writer(&mut lines, &Made { file: path, indexed: &indexed })?;
+                        lines.push(b'\n');
+                    }
+                }
+                Err(failure) => exit = exit.max(output.fail(failure)),
+            }
+        }
+        output.bytes(&lines)?;
+        Ok(exit)
+    }
+
+    fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
+        file::check_is_data(path)?;
+        let _progress = output.progress(format!("indexing {}", path.display()), None);
+        let options = IndexOptions::default().force(self.force).lookup(self.lookup);
+        Ok(options.digests(!self.no_md5).build(path)?)
+    }
+}
+
+fn tell(path: &Path, indexed: &Indexed, output: &Output) {
+    let samples = units::counted(indexed.samples, "sample");
+    let path = path.display();
+    if indexed.made.is_empty() {
+        output.note(format_args!("{path}: {samples}, nothing was missing"));
+        return;
+    }
+    let suffix = |file: &PathBuf| {
+        let extension = file.extension().unwrap_or_default();
+        format!(".{}", extension.to_string_lossy())
+    };
+    let made: Vec<String> = indexed.made.iter().map(suffix).collect();
+    output.note(format_args!("{path}: {samples}, made {}", made.join(" ")));
+}

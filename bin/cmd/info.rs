@@ -1,0 +1,247 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kiste::format::dataset::SideFile;
+use kiste::format::msgpack::numpy::{Special, recognise};
+use kiste::repair::{self, Leftover};
+use kiste::{DatasetReader, ErrorKind, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::Output;
+use crate::{file, units};
+
+/// Samples that are decoded to learn of the fields.
+const LOOKED_AT: usize = 100;
+/// Types of one field that are told apart.
+const TYPES: usize = 6;
+
+/// Say what a dataset is: samples, sizes, fields, files
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data file
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste info train.msgpack
+  kiste info train.msgpack --json | jq .samples
+
+Fields and their types are those of the first 100 samples.";
+
+#[derive(serde::Serialize)]
+struct Info {
+    file: PathBuf,
+    samples: u64,
+    bytes: u64,
+    /// Absent where there are no samples.
+    sample_bytes: Option<SampleBytes>,
+    fields: Fields,
+    files: Vec<File>,
+    digests: bool,
+    lookup: bool,
+    unfinished: Option<&'static str>,
+}
+
+#[derive(serde::Serialize)]
+struct SampleBytes {
+    min: u64,
+    mean: f64,
+    max: u64,
+}
+
+#[derive(serde::Serialize)]
+struct File {
+    file: PathBuf,
+    bytes: Option<u64>,
+    present: bool,
+}
+
+/// Names and types, in the order of the samples; as JSON an object.
+#[derive(Default)]
+struct Fields(Vec<(String, Vec<String>)>);
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, types) in &self.0 {
+            map.serialize_entry(name, types)?;
+        }
+        map.end()
+    }
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let reader = file::open(&self.file)?;
+        let info = Info {
+            samples: reader.len() as u64,
+            bytes: reader.data_len(),
+            sample_bytes: sample_bytes(&reader)?,
+            fields: Fields::of(&reader)?,
+            files: files(&self.file)?,
+            digests: SideFile::Md5.path(&self.file).exists(),
+            lookup: SideFile::Lookup.path(&self.file).exists(),
+            unfinished: unfinished(&self.file)?,
+            file: self.file,
+        };
+        if self.json {
+            output.json(&info)?
+        } else {
+            info.print(output)?
+        }
+        Ok(Exit::Yes)
+    }
+}
+
+impl Info {
+    fn print(&self, output: &Output) -> Outcome<()> {
+        let mut out = output.stdout();
+        let path = self.file.display();
+        let label = |text: &str| output.bold(format_args!("{text:<9}"));
+        writeln!(out, "{}{path}", label("dataset"))?;
+        writeln!(out, "{}{}", label("samples"), units::count(self.samples))?;
+        write!(out, "{}{}", label("bytes"), units::count(self.bytes))?;
+        match &self.sample_bytes {
+            Some(SampleBytes { min, mean, max }) => {
+                let (min, max) = (units::count(*min), units::count(*max));
+                writeln!(out, ", a sample has {min} to {max}, on average {mean:.0}")?;
+            }
+            None => writeln!(out)?,
+        }
+        let width = self.fields.0.iter().map(|(name, _)| name.chars().count()).max();
+        for (at, (name, types)) in self.fields.0.iter().enumerate() {
+            let (label, width) = (label(if at == 0 { "fields" } else { "" }), width.unwrap_or(0));
+            writeln!(out, "{label}{name:<width$}  {}", types.join(" or "))?;
+        }
+        let width = self.files.iter().map(|file| file.file.display().to_string().len()).max();
+        for (at, file) in self.files.iter().enumerate() {
+            let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
+            let (label, width) = (label(if at == 0 { "files" } else { "" }), width.unwrap_or(0));
+            let name = file.file.display().to_string();
+            writeln!(out, "{label}{name:<width$}  {size:>8}")?;
+        }
+        let (digests, lookup) = match (self.digests, self.lookup) {
+            (true, true) => ("yes", "yes"),
+            (true, false) => ("yes", "no"),
+            (false, true) => ("no: \"kiste index\" adds them", "yes"),
+            (false, false) => ("no: \"kiste index\" adds them", "no"),
+        };
+        writeln!(out, "{}{digests}", label("digests"))?;
+        writeln!(out, "{}{lookup}", label("lookup"))?;
+        if let Some(unfinished) = self.unfinished {
+            writeln!(out, "{}{}", label("beware"), output.red(unfinished))?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn sample_bytes(reader: &DatasetReader) -> Outcome<Option<SampleBytes>> {
+    let (mut min, mut max) = (u64::MAX, 0);
+    for index in 0..reader.len() {
+        let range = reader.byte_range(index)?;
+        let bytes = range.end - range.start;
+        (min, max) = (min.min(bytes), max.max(bytes));
+    }
+    let mean = reader.data_len() as f64 / reader.len().max(1) as f64;
+    Ok((!reader.is_empty()).then_some(SampleBytes { min, mean, max }))
+}
+
+/// The data file, the side files that every dataset has, and others that are there.
+fn files(data: &Path) -> Outcome<Vec<File>> {
+    let side =
+        SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
+    let labels = (kiste::convert::labels_path(data), false);
+    let mut files = Vec::new();
+    for (file, expected) in [(data.to_path_buf(), true)].into_iter().chain(side).chain([labels]) {
+        let bytes = match file.metadata() {
+            Ok(metadata) => Some(metadata.len()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Failure::io(&file, e)),
+        };
+        if expected || bytes.is_some() {
+            files.push(File { file, bytes, present: bytes.is_some() });
+        }
+    }
+    Ok(files)
+}
+
+fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
+    match repair::inspect(data) {
+        Ok(None) => Ok(None),
+        Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => {
+            Ok(Some("an unfinished write: \"kiste repair\" finishes or undoes it"))
+        }
+        Ok(Some(_)) => Ok(Some("something left by a writer that died: see \"kiste repair\"")),
+        Err(e) if e.kind() == ErrorKind::Locked => Ok(Some("another program is writing to it")),
+        Err(e) => Err(e.into()),
+    }
+}
+
+impl Fields {
+    fn of(reader: &DatasetReader) -> Outcome<Fields> {
+        let mut fields = Fields::default();
+        for sample in reader.iter(..reader.len().min(LOOKED_AT)) {
+            for (name, value) in sample?.as_map().map(Vec::as_slice).unwrap_or_default() {
+                let name = name.as_str().map_or_else(|| short(name), str::to_string);
+                fields.add(name, type_of(value));
+            }
+        }
+        Ok(fields)
+    }
+
+    fn add(&mut self, name: String, kind: String) {
+        let types = match self.0.iter_mut().position(|(known, _)| *known == name) {
+            Some(at) => &mut self.0[at].1,
+            None => {
+                self.0.push((name, Vec::new()));
+                let last = self.0.len() - 1;
+                &mut self.0[last].1
+            }
+        };
+        if types.len() < TYPES && !types.contains(&kind) {
+            types.push(kind);
+        } else if types.len() == TYPES && !types.contains(&kind) {
+            types.push("more".to_string());
+        }
+    }
+}
+
+fn type_of(value: &Value) -> String {
+    if let Some(special) = recognise(value) {
+        let name = |descr: &kiste::format::msgpack::numpy::Descr<'_>| {
+            descr.plain().unwrap_or("structured").to_string()
+        };
+        return match &special {
+            Special::Array { dtype, shape, .. } => {
+                format!("array {} of {} dimensions", name(dtype), shape.len())
+            }
+            Special::Scalar { dtype, .. } => format!("scalar {}", name(dtype)),
+            Special::Complex(..) => "complex".to_string(),
+        };
+    }
+    let name = match value {
+        Value::Nil => "nil",
+        Value::Boolean(_) => "bool",
+        Value::Integer(_) => "int",
+        Value::F32(_) => "float32",
+        Value::F64(_) => "float",
+        Value::String(_) => "str",
+        Value::Binary(_) => "bytes",
+        Value::Array(_) => "list",
+        Value::Map(_) => "map",
+        Value::Ext(code, _) => return format!("ext {code}"),
+    };
+    name.to_string()
+}
+
+fn short(value: &Value) -> String {
+    let mut text = Vec::new();
+    kiste::format::jsonl::write_short(value, 32, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,77 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::exit::{Exit, Outcome};
+use crate::file;
+use crate::output::{Output, Stdout};
+
+/// List keys, one a line
+///
+/// Keys are printed as they are, so one that holds a line end takes several lines, except on a
+/// terminal, where control characters are escaped. With --jsonl every key is one line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also print the index and the size in bytes of each sample, before the key
+    #[arg(long, short)]
+    long: bool,
+    /// Print objects {"index", "key", "bytes"}, one a line
+    #[arg(long, conflicts_with = "long")]
+    jsonl: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste ls train.msgpack | wc -l
+  kiste ls -l train.msgpack | sort -nk 2 | tail -1
+  kiste ls a.msgpack b.msgpack | sort | uniq -d";
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    index: usize,
+    key: &'a str,
+    bytes: u64,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let mut out = output.stdout();
+        for path in &self.files {
+            let listed = self.list(path, output.is_terminal(), &mut out);
+            // What came before an error is told before it.
+            out.flush()?;
+            listed?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn list(&self, path: &Path, escape: bool, out: &mut Stdout) -> Outcome<()> {
+        let reader = file::open(path)?;
+        let width = reader.len().saturating_sub(1).to_string().len();
+        for (index, key) in reader.keys().enumerate() {
+            let key = key?;
+            if self.long || self.jsonl {
+                let range = reader.byte_range(index)?;
+                let bytes = range.end - range.start;
+                if self.jsonl {
+                    serde_json::to_writer(&mut *out, &Entry { index, key: &key, bytes })?;
+                    out.write_all(b"\n")?;
+                    continue;
+                }
+                write!(out, "{index:>width$} {bytes:>10} ")?;
+            }
+            if escape && key.contains(char::is_control) {
+                write!(out, "{}", key.escape_debug())?;
+            } else {
+                out.write_all(key.as_bytes())?;
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}

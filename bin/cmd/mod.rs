@@ -1,0 +1,159 @@
+//! The commands, and the help that lists them.
+
+use clap::builder::styling::{AnsiColor, Style, Styles};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::exit::{Exit, Outcome};
+use crate::output::{Colour, Output};
+
+mod cat;
+mod completions;
+mod convert;
+mod demo;
+mod get;
+mod head;
+mod index;
+mod info;
+mod ls;
+mod man;
+mod repair;
+mod tail;
+mod verify;
+
+/// Keyed ML sample datasets: make them, look into them, keep them whole
+#[derive(Debug, Parser)]
+#[command(name = "kiste", version, max_term_width = 100, styles = STYLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// No remarks, warnings or progress on standard error: only errors
+    #[arg(long, short, global = true, display_order = 100)]
+    pub(crate) quiet: bool,
+    /// When to use colour
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help = "When to use colour: auto, always or never",
+        display_order = 101
+    )]
+    pub(crate) color: Colour,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::Args),
+    Convert(convert::Args),
+    Index(index::Args),
+    Cat(cat::Args),
+    Head(head::Args),
+    Tail(tail::Args),
+    Ls(ls::Args),
+    Get(get::Args),
+    Info(info::Args),
+    Verify(verify::Args),
+    Repair(repair::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        match self {
+            Command::Demo(args) => args.run(output),
+            Command::Convert(args) => args.run(output),
+            Command::Index(args) => args.run(output),
+            Command::Cat(args) => args.run(output),
+            Command::Head(args) => args.run(output),
+            Command::Tail(args) => args.run(output),
+            Command::Ls(args) => args.run(output),
+            Command::Get(args) => args.run(output),
+            Command::Info(args) => args.run(output),
+            Command::Verify(args) => args.run(output),
+            Command::Repair(args) => args.run(output),
+            Command::Completions(args) => args.run(output),
+            Command::Man(args) => args.run(output),
+        }
+    }
+}
+
+const HEADING: Style = AnsiColor::Green.on_default().bold();
+const LITERAL: Style = AnsiColor::Cyan.on_default().bold();
+const STYLES: Styles = Styles::styled()
+    .header(HEADING)
+    .usage(HEADING)
+    .literal(LITERAL)
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// The commands by what somebody wants to do.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Make", &["demo", "convert", "index"]),
+    ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
+    ("Check", &["verify", "repair"]),
+    ("Shell", &["completions", "man"]),
+];
+
+/// The command line as clap knows it, with commands grouped in the help.
+pub(crate) fn command_line() -> clap::Command {
+    let command = Args::command();
+    let mut template = String::from("{about}\n\n{usage-heading} {usage}\n");
+    for (group, names) in GROUPS {
+        template += &format!("\n{HEADING}{group}:{HEADING:#}\n");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
+        }
+    }
+    template += &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}");
+    let after = format!(
+        "FILE is always the data file of a dataset; its side files are found by its name. All are \
+         those of Python datadings, byte for byte.\n\
+         \"{LITERAL}kiste COMMAND --help{LITERAL:#}\" says more and gives examples.\n\
+         Exit codes: 0 yes or done, 1 the answer is no (damage found, key missing), 2 wrong usage \
+         or I/O error."
+    );
+    command.help_template(template).after_help(after).subcommand_required(true)
+}
+
+/// Reads the command line. Errors are clap's, as are help and version.
+pub(crate) fn parse() -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&command_line().try_get_matches()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_finds_nothing_to_object_to() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_the_help() {
+        let grouped = GROUPS.iter().flat_map(|(_, names)| *names);
+        let command_line = command_line();
+        let mut names: Vec<&str> = command_line.get_subcommands().map(|c| c.get_name()).collect();
+        let mut grouped: Vec<&str> = grouped.copied().collect();
+        names.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(names, grouped);
+    }
+
+    #[test]
+    fn every_command_and_option_has_help_and_every_command_examples() {
+        for command in command_line().get_subcommands() {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name}");
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.contains(&format!("  kiste {name}")), "{name}");
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty() && !help.ends_with('.'), "{name}: {}", arg.get_id());
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use std::path::{Path, PathBuf};
+
+use kiste::repair::{self, Leftover};
+use kiste::{DatasetReader, Writer};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::output::Output;
+use crate::{file, units};
+
+/// Finish or undo a write that was cut short, or save what is whole
+///
+/// A write that was complete but for its last step is finished. Of any other, the dataset that was
+/// there before is left as it was; if there was none, --finish or --undo has to say what to do with
+/// the samples that were written.
+///
+/// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
+/// copied to a new one, and what could not be saved is listed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data file
+    file: PathBuf,
+    /// Publish the samples that were written whole
+    #[arg(long, conflicts_with = "undo")]
+    finish: bool,
+    /// Remove what was written; the dataset that was there before stays
+    #[arg(long)]
+    undo: bool,
+    /// Save every whole sample to a new dataset
+    #[arg(long, short, value_name = "OUT", conflicts_with_all = ["finish", "undo"])]
+    output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Print one JSON object that says what was done
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste repair train.msgpack
+  kiste repair train.msgpack --finish
+  kiste repair damaged.msgpack -o saved.msgpack
+
+Exit code 1 if it is for you to choose, or if -o could not save everything.";
+
+#[derive(Serialize)]
+struct Done {
+    file: PathBuf,
+    /// "nothing", "finished" or "undone".
+    did: &'static str,
+    /// Samples of the dataset now; absent where there is none.
+    samples: Option<u64>,
+    /// Bytes of samples that were removed.
+    dropped_bytes: u64,
+}
+
+/// What to do about a leftover.
+enum Plan {
+    Nothing,
+    Finish,
+    Undo { drops: u64 },
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        file::check_is_data(&self.file)?;
+        match &self.output {
+            Some(out) => self.salvage(out, output),
+            None => self.in_place(output),
+        }
+    }
+
+    fn in_place(&self, output: &Output) -> Outcome<Exit> {
+        let path = self.file.display();
+        let _progress = output.progress(format!("repairing {path}"), None);
+        let leftover = repair::inspect(&self.file)?;
+        if leftover.is_none() && !self.file.exists() {
+            return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
+        }
+        let (did, dropped_bytes) = match self.plan(leftover.as_ref(), output)? {
+            Plan::Nothing => {
+                output.note(format_args!("{path}: no unfinished write, so nothing to do"));
+                if !self.json {
+                    let path = quoted(&self.file);
+                    output.hint(format_args!("\"kiste verify {path}\" finds damage"));
+                }
+                ("nothing", 0)
+            }
+            Plan::Finish => {
+                repair::finish(&self.file)?;
+                ("finished", 0)
+            }
+            Plan::Undo { drops } => {
+                repair::undo(&self.file)?;
+                ("undone", drops)
+            }
+        };
+        let samples = match self.file.exists() {
+            true => Some(DatasetReader::open(&self.file)?.len() as u64),
+            false => None,
+        };
+        match samples {
+            _ if did == "nothing" => {}
+            Some(samples) => {
+                let samples = units::counted(samples, "sample");
+                output.note(format_args!("{path}: {did}: the dataset is whole and has {samples}"));
+            }
+            None => output.note(format_args!("{path}: {did}: nothing is left of it")),
+        }
+        if self.json {
+            output.json(&Done { file: self.file.clone(), did, samples, dropped_bytes })?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn plan(&self, leftover: Option<&Leftover>, output: &Output) -> Outcome<Plan> {
+        let path = self.file.display();
+        let (bytes, earlier, what) = match leftover {
+            None => return Ok(Plan::Nothing),
+            Some(Leftover::Committed) => {
+                output
+                    .note(format_args!("{path}: all was written, only the last step was missing"));
+                return Ok(Plan::Finish);
+            }
+            Some(Leftover::Samples { base, bytes, earlier }) => {
+                (*bytes, *earlier, if base.is_some() { "append" } else { "write" })
+            }
+            Some(_) => return Ok(Plan::Undo { drops: 0 }),
+        };
+        let whole = repair::whole_samples(&self.file)?;
+        let samples = units::counted(whole, "whole sample");
+        let found = format!("an unfinished {what} of {samples} ({})", units::bytes(bytes));
+        if self.finish {
+            output.note(format_args!("{path}: {found}"));
+            return Ok(Plan::Finish);
+        }
+        if self.undo || earlier || bytes == 0 {
+            output.note(format_args!("{path}: {found} will be dropped"));
+            return Ok(Plan::Undo { drops: bytes });
+        }
+        let shell_path = quoted(&self.file);
+        let message = format!("{path}: {found}, and no earlier dataset: it is for you to choose");
+        Err(Failure::no(message).hint(format!(
+            "\"kiste repair {shell_path} --finish\" publishes the {samples}, \
+             \"kiste repair {shell_path} --undo\" removes them"
+        )))
+    }
+
+    fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
+        let progress = output.progress(format!("saving {}", self.file.display()), None);
+        let options = Writer::options().overwrite(self.force);
+        let saved = repair::salvage(&self.file, out, options)?;
+        drop(progress);
+        for loss in &saved.lost {
+            let (source, range) = (saved.source.display(), &loss.bytes);
+            let (start, end) = (range.start, range.end);
+            output.note(format_args!("{source}: bytes {start}..{end}: lost: {}", loss.reason));
+        }
+        let lost: u64 = saved.lost.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum();
+        let samples = units::counted(saved.samples, "sample");
+        let (out, bytes, lost) = (out.display(), units::bytes(saved.bytes), units::bytes(lost));
+        output.note(format_args!("{out}: saved {samples}, {bytes}; lost {lost}"));
+        if self.json {
+            output.json(&saved)?;
+        }
+        Ok(if saved.lost.is_empty() { Exit::Yes } else { Exit::No })
+    }
+}

@@ -1,0 +1,149 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kiste::format::dataset::SideFile;
+use kiste::verify::{Report, VerifyOptions};
+use serde::Serialize;
+
+use crate::exit::{Exit, Outcome, quoted};
+use crate::output::{Output, Stdout};
+use crate::{file, units};
+
+/// Find everything that is wrong with a dataset
+///
+/// Digests, offsets, keys, hashes and filter are compared with the data and with each other. All
+/// problems are listed, not only the first: one a line, or one JSON object a line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also decode every sample and compare its key with the list
+    #[arg(long)]
+    deep: bool,
+    /// Print one JSON object with a report on each dataset
+    #[arg(long, conflicts_with = "jsonl")]
+    json: bool,
+    /// Print one JSON object for each problem, and nothing for what is good
+    #[arg(long)]
+    jsonl: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste verify train.msgpack
+  kiste verify --deep *.msgpack
+  kiste verify train.msgpack --jsonl | jq -r .index | sort -nu
+
+Exit code 1 if there is any problem.";
+
+#[derive(Serialize)]
+struct Verdict {
+    good: bool,
+    datasets: Vec<Dataset>,
+}
+
+#[derive(Serialize)]
+struct Dataset {
+    file: PathBuf,
+    #[serde(flatten)]
+    report: Report,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let mut exit = Exit::Yes;
+        let mut datasets = Vec::new();
+        let mut out = output.stdout();
+        for path in &self.files {
+            let report = match self.verify(path, output) {
+                Ok(report) => report,
+                Err(failure) => {
+                    exit = exit.max(output.fail(failure));
+                    continue;
+                }
+            };
+            if !report.problems.is_empty() {
+                exit = exit.max(Exit::No);
+            }
+            if self.jsonl {
+                for problem in &report.problems {
+                    serde_json::to_writer(&mut out, problem)?;
+                    writeln!(out)?;
+                }
+            } else if !self.json {
+                print(path, &report, output, &mut out)?;
+            }
+            out.flush()?;
+            warn(path, &report, output);
+            datasets.push(Dataset { file: path.clone(), report });
+        }
+        if self.json {
+            output.json(&Verdict { good: exit == Exit::Yes, datasets })?;
+        }
+        Ok(exit)
+    }
+
+    fn verify(&self, path: &Path, output: &Output) -> Outcome<Report> {
+        file::check_is_data(path)?;
+        let _progress = output.progress(format!("verifying {}", path.display()), None);
+        Ok(VerifyOptions::default().deep(self.deep).verify(path)?)
+    }
+}
+
+fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Outcome<()> {
+    for problem in &report.problems {
+        writeln!(out, "{problem}")?;
+    }
+    let samples = units::counted(report.samples, "sample");
+    let bytes = units::bytes(report.bytes);
+    let digests = units::counted(report.digests.len() as u64, "digest");
+    let depth = if report.deep { ", every sample decoded" } else { "" };
+    let path = path.display();
+    match report.problems.len() as u64 {
+        0 => {
+            let good = output.green("good");
+            writeln!(out, "{path}: {good}: {samples}, {bytes}, {digests} compared{depth}")?;
+        }
+        problems => {
+            let problems = output.red(units::counted(problems, "problem"));
+            writeln!(out, "{path}: {problems}: {samples}, {bytes}, {digests} compared{depth}")?;
+        }
+    }
+    Ok(())
+}
+
+/// What could not be checked, and what to do about problems.
+fn warn(path: &Path, report: &Report, output: &Output) {
+    let shell_path = quoted(path);
+    if report.digests.is_empty()
+        && !report.problems.iter().any(|p| p.file == SideFile::Md5.path(path))
+    {
+        let path = path.display();
+        output.warn(format_args!(
+            "{path}: there are no digests (.md5), so a changed byte may go unnoticed"
+        ));
+    }
+    let missing: Vec<&str> =
+        report.missing.iter().filter_map(|path| SideFile::of(path)).map(SideFile::suffix).collect();
+    if !missing.is_empty() {
+        let (path, missing) = (path.display(), missing.join(" "));
+        output.warn(format_args!("{path}: not there, so not checked: {missing}"));
+        output.hint(format_args!("\"kiste index {shell_path}\" makes them"));
+    }
+    let unfinished =
+        report.problems.iter().any(|p| p.file.extension().is_some_and(|e| e == "partial"));
+    let data = report.problems.iter().any(|p| p.file == path);
+    if unfinished {
+        output.hint(format_args!("try: kiste repair {shell_path}"));
+    } else if data {
+        output
+            .hint(format_args!("try: kiste repair {shell_path} -o OUT, which saves what is whole"));
+    } else if !report.problems.is_empty() {
+        output.hint(format_args!(
+            "the data itself seems good; try: kiste index --force {shell_path}, which makes the \
+             side files anew"
+        ));
+    }
+}

@@ -1,0 +1,167 @@
+//! How a command ends: exit codes, and errors with a hint of what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use kiste::ErrorKind;
+
+/// What the exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// Yes, or done.
+    Yes,
+    /// The answer is no: damage was found, a key is not there.
+    No,
+    /// The question was wrong, or the operating system said no.
+    Trouble,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// To be told, in one line and perhaps another one with a hint.
+    Told { exit: Exit, message: String, hint: Option<String> },
+    /// Whoever reads standard output has seen enough (`kiste ls F | head`). That is no error of
+    /// anybody, and the kindest thing is to stop without a word.
+    ClosedPipe,
+}
+
+/// What every command returns.
+pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
+
+impl Failure {
+    /// The answer is no.
+    pub(crate) fn no(message: impl fmt::Display) -> Failure {
+        Failure::Told { exit: Exit::No, message: message.to_string(), hint: None }
+    }
+
+    /// A question that cannot be answered.
+    pub(crate) fn trouble(message: impl fmt::Display) -> Failure {
+        Failure::Told { exit: Exit::Trouble, message: message.to_string(), hint: None }
+    }
+
+    /// An error of the operating system at a file.
+    pub(crate) fn io(path: &Path, error: io::Error) -> Failure {
+        kiste::Error::io(path, error).into()
+    }
+
+    /// Says what to do about it.
+    pub(crate) fn hint(mut self, text: impl Into<String>) -> Failure {
+        if let Failure::Told { hint, .. } = &mut self {
+            *hint = Some(text.into());
+        }
+        self
+    }
+}
+
+/// Everything in the library fails with the file's name; what is added here is what to do next.
+impl From<kiste::Error> for Failure {
+    fn from(error: kiste::Error) -> Failure {
+        let exit = if error.kind() == ErrorKind::Damaged { Exit::No } else { Exit::Trouble };
+        let hint = hint_for(&error);
+        Failure::Told { exit, message: plain(&error), hint }
+    }
+}
+
+/// Only writing to standard output fails in this way.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::trouble(format_args!("standard output: {}", plain_io(&error))),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Failure {
+        io::Error::from(error).into()
+    }
+}
+
+/// The error in one line, the words of the operating system in the style of the others.
+fn plain(error: &kiste::Error) -> String {
+    let text = error.to_string();
+    let source = std::error::Error::source(error);
+    match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(io) => text.replace(error.message(), &plain_io(io)),
+        None => text,
+    }
+}
+
+fn plain_io(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    match text.split_once(' ') {
+        // Not where it is a name such as "EOF".
+        Some((first, rest)) if !first[1..].contains(char::is_uppercase) => {
+            format!("{} {rest}", first.to_lowercase())
+        }
+        _ => text.to_string(),
+    }
+}
+
+fn hint_for(error: &kiste::Error) -> Option<String> {
+    let path = error.path()?;
+    let data = data_file_of(path);
+    match error.kind() {
+        ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),
+        ErrorKind::Damaged if data != path => {
+            Some(format!("try: kiste index --force {}", quoted(&data)))
+        }
+        ErrorKind::Damaged => Some(format!("try: kiste verify {}", quoted(&data))),
+        ErrorKind::AlreadyExists => Some("--force replaces it".to_string()),
+        ErrorKind::Locked => Some("wait until the other program is done".to_string()),
+        _ => None,
+    }
+}
+
+/// The data file, whether this is one or a side file.
+fn data_file_of(path: &Path) -> PathBuf {
+    match kiste::format::dataset::SideFile::of(path) {
+        Some(_) => path.with_extension(""),
+        None => path.to_path_buf(),
+    }
+}
+
+/// A path as it can be pasted into a shell.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    match !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_what_the_help_says() {
+        assert_eq!([Exit::Yes as u8, Exit::No as u8, Exit::Trouble as u8], [0, 1, 2]);
+        assert!(Exit::Yes < Exit::No && Exit::No < Exit::Trouble);
+    }
+
+    #[test]
+    fn paths_can_be_pasted() {
+        assert_eq!(quoted(Path::new("a/b-1.msgpack")), "a/b-1.msgpack");
+        assert_eq!(quoted(Path::new("my data")), "'my data'");
+        assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+    }
+
+    #[test]
+    fn the_operating_system_speaks_in_lower_case() {
+        let error = kiste::Error::io("x", io::Error::from_raw_os_error(2));
+        assert_eq!(plain(&error), "x: no such file or directory");
+    }
+}

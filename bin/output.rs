@@ -1,0 +1,213 @@
+//! What goes where: data to standard output, everything else to standard error.
+//!
+//! Nothing else in the command prints. Standard output is buffered and its errors are returned,
+//! so that a closed pipe ends a command quietly and a full disk does not pass unnoticed; what
+//! cannot be written to standard error is nobody's loss.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap::builder::styling::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless the environment has NO_COLOR
+    Auto,
+    Always,
+    Never,
+}
+
+/// How to talk to whoever started the command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    quiet: bool,
+    colour_out: bool,
+    colour_err: bool,
+}
+
+/// Standard output behind a large buffer. Errors surface at the latest in [`Write::flush`].
+pub(crate) type Stdout = BufWriter<io::Stdout>;
+
+/// Long enough that most commands are done before anything flickers.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Output {
+    pub(crate) fn new(quiet: bool, colour: Colour) -> Output {
+        let wanted = |terminal: bool| match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        };
+        let colour_out = wanted(io::stdout().is_terminal());
+        let colour_err = wanted(io::stderr().is_terminal());
+        Output { quiet, colour_out, colour_err }
+    }
+
+    /// Standard output, for data.
+    pub(crate) fn stdout(&self) -> Stdout {
+        BufWriter::with_capacity(256 << 10, io::stdout())
+    }
+
+    /// Whether somebody would see binary data as garbage.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// One JSON document to standard output, indented for a person.
+    pub(crate) fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
+        let mut out = self.stdout();
+        match self.is_terminal() {
+            true => serde_json::to_writer_pretty(&mut out, document)?,
+            false => serde_json::to_writer(&mut out, document)?,
+        }
+        writeln!(out)?;
+        Ok(out.flush()?)
+    }
+
+    /// Data that is complete, to standard output.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = self.stdout();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// A remark to standard error, unless it is to be quiet.
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+
+    /// Something to beware of.
+    pub(crate) fn warn(&self, text: impl Display) {
+        let style = AnsiColor::Yellow.on_default().bold();
+        self.note(format_args!("{}: {text}", paint(self.colour_err, style, "warning")));
+    }
+
+    /// What to do next.
+    pub(crate) fn hint(&self, text: impl Display) {
+        let style = AnsiColor::Cyan.on_default().bold();
+        self.note(format_args!("{}: {text}", paint(self.colour_err, style, "hint")));
+    }
+
+    /// Tells of a failure and how to exit.
+    pub(crate) fn fail(&self, failure: Failure) -> Exit {
+        let Failure::Told { exit, message, hint } = failure else { return Exit::Yes };
+        let red = AnsiColor::Red.on_default().bold();
+        say(format_args!("{}: {message}", paint(self.colour_err, red, "kiste")));
+        if let Some(hint) = hint {
+            let cyan = AnsiColor::Cyan.on_default().bold();
+            say(format_args!("{}: {hint}", paint(self.colour_err, cyan, "hint")));
+        }
+        exit
+    }
+
+    /// A heading on standard output.
+    pub(crate) fn bold(&self, text: impl Display) -> String {
+        paint(self.colour_out, Style::new().bold(), text)
+    }
+
+    /// Good news on standard output.
+    pub(crate) fn green(&self, text: impl Display) -> String {
+        paint(self.colour_out, AnsiColor::Green.on_default().bold(), text)
+    }
+
+    /// Bad news on standard output.
+    pub(crate) fn red(&self, text: impl Display) -> String {
+        paint(self.colour_out, AnsiColor::Red.on_default().bold(), text)
+    }
+
+    /// What matters less on standard output.
+    pub(crate) fn dim(&self, text: impl Display) -> String {
+        paint(self.colour_out, Style::new().dimmed(), text)
+    }
+
+    /// A progress bar on standard error: only on a terminal, and only if it takes long.
+    /// Without a length it is a sign of life.
+    pub(crate) fn progress(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
+        let bar = match len {
+            Some(len) => ProgressBar::new(len),
+            None => ProgressBar::no_length(),
+        };
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        let template = match len {
+            Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} ({eta} left)",
+            None => "{spinner} {msg} {elapsed}",
+        };
+        // The template is one of the two above, which are well-formed.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(doing.into());
+        let watch = (!self.quiet && io::stderr().is_terminal()).then(|| Watch::start(&bar));
+        Progress { bar, watch }
+    }
+}
+
+fn paint(colour: bool, style: Style, text: impl Display) -> String {
+    match colour {
+        true => format!("{style}{text}{style:#}"),
+        false => text.to_string(),
+    }
+}
+
+fn say(text: impl Display) {
+    // In one piece, so that lines of several processes do not mix.
+    let line = format!("{text}\n");
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A progress bar, gone when it is dropped.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    watch: Option<Watch>,
+}
+
+impl Progress {
+    pub(crate) fn set(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    pub(crate) fn say(&self, doing: impl Into<String>) {
+        self.bar.set_message(doing.into());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(Watch { done, thread }) = self.watch.take() {
+            drop(done);
+            let _ = thread.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Shows the bar when patience has run out, whatever the command is doing by then.
+struct Watch {
+    done: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    fn start(bar: &ProgressBar) -> Watch {
+        let bar = bar.clone();
+        let (done, wait) = channel();
+        let thread = std::thread::spawn(move || {
+            if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                bar.set_draw_target(ProgressDrawTarget::stderr());
+                bar.enable_steady_tick(Duration::from_millis(100));
+            }
+        });
+        Watch { done, thread }
+    }
+}

@@ -1,0 +1,89 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+/// `1,406,659`
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 sample`, `5,000 samples`
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
+/// `1.4 MB`, in powers of ten as disks and networks are sold
+pub(crate) fn bytes(number: u64) -> String {
+    match number {
+        0..1000 => format!("{number} B"),
+        _ => scaled(number as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"]),
+    }
+}
+
+/// `1.2 GB/s`
+pub(crate) fn byte_rate(bytes: u64, time: Duration) -> String {
+    scaled(per_second(bytes, time), &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
+}
+
+/// `4.1 M samples/s`
+pub(crate) fn sample_rate(samples: u64, time: Duration) -> String {
+    let units = ["samples/s", "k samples/s", "M samples/s", "G samples/s"];
+    scaled(per_second(samples, time), &units)
+}
+
+/// `12 µs`, `3.4 ms`, `0.21 s`, `2 min 5 s`
+pub(crate) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        0.0..0.001 => format!("{:.0} µs", seconds * 1e6),
+        0.001..0.1 => format!("{:.1} ms", seconds * 1e3),
+        0.1..10.0 => format!("{seconds:.2} s"),
+        10.0..120.0 => format!("{seconds:.0} s"),
+        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
+    }
+}
+
+fn per_second(number: u64, time: Duration) -> f64 {
+    number as f64 / time.as_secs_f64().max(1e-9)
+}
+
+/// Two or three digits and the unit that makes them so.
+fn scaled(mut number: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    // What would round to 1000 is 1 of the next unit.
+    while number >= 999.5 && unit + 1 < units.len() {
+        number /= 1000.0;
+        unit += 1;
+    }
+    let digits = usize::from(number < 9.95 && (unit > 0 || number.fract() > 0.0));
+    format!("{number:.digits$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(
+            [count(0), count(999), count(1000), count(1406659)].join(" "),
+            "0 999 1,000 1,406,659"
+        );
+        let sizes = [0, 999, 1000, 9_949, 9_950, 999_499, 999_500, 1_406_659, u64::MAX].map(bytes);
+        let expected = "0 B|999 B|1.0 kB|9.9 kB|10 kB|999 kB|1.0 MB|1.4 MB|18 EB";
+        assert_eq!(sizes.join("|"), expected);
+        assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(sample_rate(5_000, Duration::from_millis(1)), "5.0 M samples/s");
+        let times = [12e-6, 3.44e-3, 0.21, 42.4, 125.0].map(Duration::from_secs_f64);
+        assert_eq!(times.map(duration).join("|"), "12 µs|3.4 ms|0.21 s|42 s|2 min 5 s");
+    }
+}

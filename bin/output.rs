@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::units;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -141,7 +142,7 @@ impl Output {
         bar.set_draw_target(ProgressDrawTarget::hidden());
         let template = match len {
             Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} ({eta} left)",
-            None => "{spinner} {msg} {elapsed}",
+            None => "{spinner} {msg} {prefix}{elapsed}",
         };
         // The template is one of the two above, which are well-formed.
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -175,6 +176,9 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn set(&self, position: u64) {
         self.bar.set_position(position);
+        if self.bar.length().is_none() {
+            self.bar.set_prefix(format!("{} ", units::counted(position, "sample")));
+        }
     }
 
     pub(crate) fn say(&self, doing: impl Into<String>) {

@@ -6,3 +6,5 @@ mod compat;
 mod crash;
 mod together;
 mod writing;
+#[cfg(feature = "cli")]
+mod cli;

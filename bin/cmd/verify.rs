@@ -116,34 +116,30 @@ fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Out
 
 /// What could not be checked, and what to do about problems.
 fn warn(path: &Path, report: &Report, output: &Output) {
-    let shell_path = quoted(path);
-    if report.digests.is_empty()
-        && !report.problems.iter().any(|p| p.file == SideFile::Md5.path(path))
-    {
-        let path = path.display();
+    let (name, shell_path) = (path.display(), quoted(path));
+    let md5 = SideFile::Md5.path(path);
+    if report.missing.contains(&md5) {
         output.warn(format_args!(
-            "{path}: there are no digests (.md5), so a changed byte may go unnoticed"
+            "{name}: there are no digests (.md5), so a changed byte may go unnoticed"
         ));
     }
-    let missing: Vec<&str> =
-        report.missing.iter().filter_map(|path| SideFile::of(path)).map(SideFile::suffix).collect();
-    if !missing.is_empty() {
-        let (path, missing) = (path.display(), missing.join(" "));
-        output.warn(format_args!("{path}: not there, so not checked: {missing}"));
-        output.hint(format_args!("\"kiste index {shell_path}\" makes them"));
+    let others = report.missing.iter().filter(|path| **path != md5);
+    let others: Vec<&str> = others.filter_map(|p| SideFile::of(p)).map(SideFile::suffix).collect();
+    if !others.is_empty() {
+        let others = others.join(" ");
+        output.warn(format_args!("{name}: not there, so not checked: {others}"));
     }
-    let unfinished =
-        report.problems.iter().any(|p| p.file.extension().is_some_and(|e| e == "partial"));
-    let data = report.problems.iter().any(|p| p.file == path);
-    if unfinished {
+    let unfinished = |path: &Path| path.extension().is_some_and(|e| e == "partial");
+    if report.problems.iter().any(|problem| unfinished(&problem.file)) {
         output.hint(format_args!("try: kiste repair {shell_path}"));
-    } else if data {
-        output
-            .hint(format_args!("try: kiste repair {shell_path} -o OUT, which saves what is whole"));
+    } else if report.problems.iter().any(|problem| problem.file == path) {
+        output.hint(format_args!("\"kiste repair {shell_path} -o OUT\" saves what is whole"));
     } else if !report.problems.is_empty() {
         output.hint(format_args!(
-            "the data itself seems good; try: kiste index --force {shell_path}, which makes the \
+            "nothing is wrong with the data alone: \"kiste index --force {shell_path}\" makes the \
              side files anew"
         ));
+    } else if !report.missing.is_empty() {
+        output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
     }
 }

@@ -1,0 +1,144 @@
+//! `cat`, `head`, `tail`, `ls`, `get` and `info`.
+
+use super::*;
+use crate::support::golden;
+
+#[test]
+fn cat_shortens_for_people_and_leaves_nothing_out_for_programs() {
+    let dir = with_words();
+    let short = run(&dir, ["cat", "words.msgpack", "--max", "1"]).quietly().out;
+    let line = short.lines().next().unwrap();
+    assert_eq!(line, r#"{"key":"a",<map 4>}"#);
+    let short = run(&dir, ["cat", "words.msgpack", "--max", "2", "--range", "2.."]).quietly().out;
+    assert!(short.contains(r#""key":"c","n":3"#), "{short}");
+    assert_eq!(run(&dir, ["cat", "words.msgpack", "--jsonl"]).quietly().out, WORDS);
+}
+
+#[test]
+fn cat_takes_ranges_as_slices() {
+    let dir = with_words();
+    let lines: Vec<&str> = WORDS.split_inclusive('\n').collect();
+    for (range, expected) in [
+        ("0..1", &lines[..1]),
+        ("1..", &lines[1..]),
+        ("..2", &lines[..2]),
+        ("..", &lines[..]),
+        ("2..99", &lines[2..]),
+        ("7..9", &[]),
+    ] {
+        let args = ["cat", "words.msgpack", "--jsonl", "--range", range];
+        assert_eq!(run(&dir, args).quietly().out, expected.concat(), "{range}");
+    }
+    assert!(run(&dir, ["cat", "words.msgpack", "--range", "3..1"]).exits(2).out.is_empty());
+}
+
+#[test]
+fn cat_takes_keys_from_a_list() {
+    let dir = with_words();
+    let args = ["cat", "words.msgpack", "--jsonl", "--keys", "-"];
+    let run = run_with(&dir, args, b"c\nnope\na\n").fails(1, "\"nope\"");
+    let keys: Vec<Json> = run.jsonl().into_iter().map(|sample| sample["key"].clone()).collect();
+    assert_eq!(keys, ["c", "a"]);
+}
+
+#[test]
+fn raw_samples_make_the_same_dataset_again() {
+    let dir = with_words();
+    let raw = kiste().args(["cat", "--raw", "words.msgpack"]).current_dir(&dir).output().unwrap();
+    fs::write(dir.path().join("again.msgpack"), raw.stdout).unwrap();
+    run(&dir, ["index", "again.msgpack"]).exits(0);
+    for suffix in ["", ".offsets", ".keys", ".key_hashes", ".filter"] {
+        let read = |name: &str| fs::read(dir.path().join(format!("{name}.msgpack{suffix}")));
+        assert!(read("words").unwrap() == read("again").unwrap(), "{suffix}");
+    }
+}
+
+#[test]
+fn head_and_tail_are_the_ends() {
+    let dir = scratch();
+    let ten = golden("ten");
+    let ten = ten.to_str().unwrap();
+    let lines = |args: &[&str]| run(&dir, args).quietly().jsonl();
+    let all = lines(&["cat", "--jsonl", ten]);
+    assert_eq!(lines(&["head", "-n", "3", "--jsonl", ten]), all[..3]);
+    assert_eq!(lines(&["tail", "-n", "3", "--jsonl", ten]), all[7..]);
+    assert_eq!(lines(&["tail", "-n", "99", "--jsonl", ten]), all);
+    assert_eq!(lines(&["head", "--jsonl", ten, ten]).len(), 20);
+    assert_eq!(lines(&["head", "-n", "0", ten]).len(), 0);
+}
+
+#[test]
+fn ls_lists_keys_in_order() {
+    let dir = with_words();
+    assert_eq!(run(&dir, ["ls", "words.msgpack"]).quietly().out, "a\nb\nc\n");
+    let long = run(&dir, ["ls", "-l", "words.msgpack"]).quietly().out;
+    let columns: Vec<&str> = long.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["0", "28", "a"]);
+    let entries = run(&dir, ["ls", "--jsonl", "words.msgpack"]).quietly().jsonl();
+    assert_eq!(entries[1], serde_json::json!({"index": 1, "key": "b", "bytes": 26}));
+}
+
+#[test]
+fn get_writes_a_field_as_it_is() {
+    let dir = with_words();
+    let get = |args: &[&str]| {
+        let args = [&["get", "words.msgpack"], args].concat();
+        let output = kiste().args(args).current_dir(dir.path()).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+        output.stdout
+    };
+    assert_eq!(get(&["c", "--field", "raw"]), [0, 1, 2]);
+    assert_eq!(get(&["c", "--field", "text"]), b"drei");
+    assert_eq!(get(&["--index", "1", "--field", "n"]), b"2\n");
+    assert_eq!(get(&["b"]), WORDS.split_inclusive('\n').nth(1).unwrap().as_bytes());
+    assert_eq!(get(&["a", "--field", "raw", "-o", "raw.bin"]), b"");
+    assert_eq!(fs::read(dir.path().join("raw.bin")).unwrap(), [0, 255]);
+}
+
+#[test]
+fn get_replaces_no_file_without_force() {
+    let dir = with_words();
+    fs::write(dir.path().join("out"), "mine").unwrap();
+    let args = ["get", "words.msgpack", "a", "--field", "text", "-o", "out"];
+    run(&dir, args).fails(2, "out: the file exists already");
+    assert_eq!(fs::read(dir.path().join("out")).unwrap(), b"mine");
+    run(&dir, args.iter().chain(&["--force"])).quietly();
+    assert_eq!(fs::read(dir.path().join("out")).unwrap(), b"eins");
+}
+
+#[test]
+fn what_is_not_there_is_a_no() {
+    let dir = with_words();
+    run(&dir, ["get", "words.msgpack", "nope"])
+        .fails(1, "there is no sample with the key \"nope\"");
+    run(&dir, ["get", "words.msgpack", "--index", "3"]).fails(1, "no sample 3: it has 3 samples");
+    let field = run(&dir, ["get", "words.msgpack", "a", "--field", "x"]).fails(1, "no field \"x\"");
+    assert!(field.err.contains("hint: its fields: key, n, raw, text\n"), "{field:?}");
+    assert!(run(&dir, ["get", "words.msgpack"]).exits(2).err.contains("<KEY>"));
+}
+
+#[test]
+fn info_says_what_a_dataset_is() {
+    let dir = with_words();
+    let info = run(&dir, ["info", "--json", "words.msgpack"]).quietly().json();
+    assert_eq!(info["samples"], 3);
+    assert_eq!(info["bytes"], fs::metadata(dir.path().join("words.msgpack")).unwrap().len());
+    assert_eq!(info["fields"]["raw"], serde_json::json!(["bytes"]));
+    let order: Vec<&String> = info["fields"].as_object().unwrap().keys().collect();
+    assert_eq!(order, ["key", "n", "raw", "text"]);
+    assert_eq!(info["files"].as_array().unwrap().len(), 6);
+    assert_eq!((&info["digests"], &info["lookup"]), (&true.into(), &false.into()));
+    assert_eq!(info["unfinished"], Json::Null);
+    fs::remove_file(dir.path().join("words.msgpack.filter")).unwrap();
+    let text = run(&dir, ["info", "words.msgpack"]).quietly().out;
+    assert!(text.contains("words.msgpack.filter       missing\n"), "{text}");
+}
+
+#[test]
+fn info_knows_what_numpy_is() {
+    let arrays = golden("arrays");
+    let info = run(&scratch(), ["info".as_ref(), "--json".as_ref(), arrays.as_os_str()]);
+    let info = info.quietly().json();
+    let types = info["fields"]["array"].as_array().unwrap();
+    assert!(types.iter().any(|t| t.as_str().unwrap().starts_with("array ")), "{types:?}");
+}

@@ -1,0 +1,135 @@
+//! Help, versions, typing errors, and where colour goes.
+
+use super::*;
+
+const COMMANDS: [&str; 13] = [
+    "demo",
+    "convert",
+    "index",
+    "cat",
+    "head",
+    "tail",
+    "ls",
+    "get",
+    "info",
+    "verify",
+    "repair",
+    "completions",
+    "man",
+];
+
+#[test]
+fn help_lists_every_command_by_intent() {
+    let help = run(&scratch(), ["--help"]).quietly().out;
+    let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text} in {help}"));
+    for command in COMMANDS {
+        at(&format!("\n  {command} "));
+    }
+    assert!(at("Make:") < at("convert") && at("convert") < at("Look:") && at("Look:") < at("cat"));
+    assert!(at("Check:") < at("verify"));
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in COMMANDS {
+        let help = run(&scratch(), [command, "--help"]).quietly().out;
+        assert!(help.contains("Examples:\n"), "{help}");
+    }
+}
+
+#[test]
+fn version_is_that_of_the_package() {
+    let version = run(&scratch(), ["--version"]).quietly().out;
+    assert_eq!(version, format!("kiste {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_typing_error_is_answered_with_a_suggestion() {
+    let dir = scratch();
+    let command = run(&dir, ["verfy", "x"]).exits(2);
+    assert!(command.out.is_empty() && command.err.contains("'verify'"), "{command:?}");
+    let option = run(&dir, ["cat", "--jsnl", "x"]).exits(2);
+    assert!(option.out.is_empty() && option.err.contains("'--jsonl'"), "{option:?}");
+    assert!(run(&dir, [""; 0]).exits(2).err.contains("Usage"));
+}
+
+#[test]
+fn errors_are_one_line_and_hints_another() {
+    let dir = with_words();
+    let run = run(&dir, ["convert", "words.msgpack.md5", "new.msgpack"]).exits(2);
+    assert_eq!(
+        run.err,
+        "kiste: words.msgpack.md5: neither a folder nor *.jsonl\n\
+         hint: say what it is with --from images or jsonl\n"
+    );
+    assert_eq!(run.out, "");
+}
+
+#[test]
+fn what_is_no_data_file_is_said_to_be_none() {
+    let dir = with_words();
+    for command in ["cat", "head", "tail", "ls", "info", "verify", "index", "repair"] {
+        run(&dir, [command, "nope"]).fails(2, "nope: no such file");
+        run(&dir, [command, "."]).fails(2, "found a directory");
+        let side = run(&dir, [command, "words.msgpack.keys"]).fails(2, "found a side file");
+        assert!(side.err.contains("hint: the data file is words.msgpack\n"), "{side:?}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_ask() {
+    let dir = with_words();
+    let plain = run(&dir, ["info", "words.msgpack"]).quietly();
+    assert!(!plain.out.contains('\x1b'));
+    let coloured = run(&dir, ["info", "words.msgpack", "--color", "always"]).quietly();
+    assert!(coloured.out.contains("\x1b[1m"));
+    assert!(run(&dir, ["info", "nope", "--color=always"]).exits(2).err.contains('\x1b'));
+    assert!(!run(&dir, ["info", "nope"]).exits(2).err.contains('\x1b'));
+}
+
+#[test]
+fn quiet_leaves_errors_only() {
+    let dir = with_words();
+    run(&dir, ["index", "words.msgpack", "--force", "--quiet"]).quietly();
+    run(&dir, ["-q", "cat", "nope"]).fails(2, "nope");
+}
+
+#[test]
+fn completions_and_manual_pages_can_be_printed() {
+    let dir = scratch();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(run(&dir, ["completions", shell]).quietly().out.contains("verify"));
+    }
+    let page = run(&dir, ["man"]).quietly().out;
+    assert!(page.contains(".TH kiste 1") && page.contains("kiste\\-verify"), "{page}");
+    assert!(run(&dir, ["man", "verify"]).quietly().out.contains("\\-\\-deep"));
+    run(&dir, ["man", "verfy"]).fails(2, "verfy");
+}
+
+#[test]
+fn an_empty_dataset_is_a_dataset() {
+    let dir = with_empty();
+    for command in ["cat", "head", "tail", "ls"] {
+        for form in [&[][..], &["--jsonl"]] {
+            let args = [&[command, "empty.msgpack"], form].concat();
+            assert_eq!(run(&dir, args).quietly().out, "");
+        }
+    }
+    assert_eq!(run(&dir, ["cat", "--raw", "empty.msgpack"]).quietly().out, "");
+    let info = run(&dir, ["info", "--json", "empty.msgpack"]).quietly().json();
+    assert_eq!((&info["samples"], &info["bytes"]), (&0.into(), &0.into()));
+    assert_eq!(info["sample_bytes"], Json::Null);
+    run(&dir, ["info", "empty.msgpack"]).quietly();
+    run(&dir, ["get", "empty.msgpack", "a"]).fails(1, "\"a\"");
+    run(&dir, ["get", "empty.msgpack", "--index", "0"]).fails(1, "no sample 0");
+    run(&dir, ["verify", "--deep", "empty.msgpack"]).quietly();
+    run(&dir, ["index", "empty.msgpack"]).exits(0);
+    run(&dir, ["index", "--force", "--lookup", "empty.msgpack"]).exits(0);
+    run(&dir, ["verify", "--deep", "empty.msgpack"]).quietly();
+    run(&dir, ["repair", "empty.msgpack"]).exits(0);
+    run(&dir, ["repair", "empty.msgpack", "-o", "saved.msgpack"]).exits(0);
+    run_with(&dir, ["convert", "-", "new.msgpack"], b"").exits(0);
+    run_with(&dir, ["convert", "--append", "-", "new.msgpack"], b"").exits(0);
+    run_with(&dir, ["convert", "--append", "-", "new.msgpack"], b"{\"key\":\"a\"}").exits(0);
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "a\n");
+}

@@ -91,6 +91,11 @@ impl RepairOptions {
         finish_in(&self.writer, &self.storage, path.as_ref())
     }
 
+    /// How many samples [`finish`](Self::finish) would publish. See [`whole_samples`].
+    pub fn whole_samples(&self, path: impl AsRef<Path>) -> Result<u64> {
+        whole_samples_in(&self.storage, path.as_ref())
+    }
+
     /// Undoes an unfinished write. See [`undo`].
     pub fn undo(&self, path: impl AsRef<Path>) -> Result<()> {
         undo_in(&self.storage, path.as_ref())
@@ -138,10 +143,10 @@ fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover
 ///
 /// As for [`inspect`].
 pub fn whole_samples(path: impl AsRef<Path>) -> Result<u64> {
-    whole_samples_in(&local(), path.as_ref())
+    RepairOptions::default().whole_samples(path)
 }
 
-pub(crate) fn whole_samples_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<u64> {
+fn whole_samples_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<u64> {
     let at = |e| Error::io(path, e);
     let Some((staging, Unfinished::Uncommitted(journal))) = staging::unfinished(storage, path)?
     else {

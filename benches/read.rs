@@ -30,7 +30,7 @@ fn main() -> Done {
     };
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("data.msgpack");
-    let payload: Vec<u8> = (0..bytes + samples).map(|i| (i * 31 >> 3) as u8).collect();
+    let payload: Vec<u8> = (0..bytes + samples).map(|i| ((i * 31) >> 3) as u8).collect();
     let mut writer = Writer::options().durable(false).create(&path)?;
     for i in 0..samples {
         let key = format!("n{:08}_{i}", i * 7919 % 1000);

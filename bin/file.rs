@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, quoted};
 
 /// Writes a file beside, syncs it and gives it its name. An existing one is replaced only if
 /// `force` is set.
@@ -44,8 +44,20 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// As [`check_is_data`], for those who can do nothing with a write that was never finished.
+pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
+    check_is_data(path)?;
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".partial");
+    if !path.exists() && Path::new(&partial).is_dir() {
+        let message = format!("{}: this dataset was never finished", path.display());
+        return Err(Failure::trouble(message).hint(format!("try: kiste repair {}", quoted(path))));
+    }
+    Ok(())
+}
+
 /// Opens a dataset.
 pub(crate) fn open(path: &Path) -> Outcome<kiste::DatasetReader> {
-    check_is_data(path)?;
+    check_is_finished(path)?;
     Ok(kiste::DatasetReader::open(path)?)
 }

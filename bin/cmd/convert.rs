@@ -89,6 +89,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let start = Instant::now();
         let format = self.format()?;
+        file::check_is_data(&self.dataset)?;
         let (mut source, skipped_files) = self.open(format)?;
         let labels = self.plan_labels(source.label_names())?;
         let mut writer = self.writer()?;
@@ -254,7 +255,8 @@ impl Args {
                 let message = format!("{file}: not there, so nobody knows what the numbers mean");
                 Err(Failure::trouble(message).hint("write it: one label a line, that of 0 first"))
             }
-            (false, Some(_)) if !self.force => {
+            // If the dataset is there as well, the writer objects to that.
+            (false, Some(_)) if !self.force && !self.dataset.exists() => {
                 let message = format!("{file}: the file exists already");
                 Err(Failure::trouble(message).hint("--force replaces it"))
             }

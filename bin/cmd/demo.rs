@@ -235,8 +235,9 @@ impl Demo<'_> {
             format!("info {dataset}"),
             format!("head -n 3 {dataset}"),
             format!("ls -l {dataset} | tail -n 3"),
-            format!("get {dataset} {KEY} --field image -o {png}"),
-            format!("convert {folder} {again}"),
+            format!("cat {dataset} --range 3542..3543 --jsonl"),
+            format!("get {dataset} {KEY} --field image > {png}"),
+            format!("convert --force {folder} {again}"),
             format!("verify --deep {dataset}"),
             "--help".to_string(),
         ] {

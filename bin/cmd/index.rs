@@ -65,7 +65,7 @@ impl Args {
     }
 
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
-        file::check_is_data(path)?;
+        file::check_is_finished(path)?;
         let _progress = output.progress(format!("indexing {}", path.display()), None);
         let options = IndexOptions::default().force(self.force).lookup(self.lookup);
         Ok(options.digests(!self.no_md5).build(path)?)

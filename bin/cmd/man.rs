@@ -16,7 +16,9 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let root = super::command_line().disable_help_subcommand(true);
+        let mut root = super::command_line().disable_help_subcommand(true);
+        // Gives the commands their full names and the global options.
+        root.build();
         let page = match &self.command {
             None => root,
             Some(name) => {
@@ -25,7 +27,7 @@ impl Args {
                     Failure::trouble(format_args!("there is no command {name:?}"))
                         .hint("\"kiste --help\" lists them")
                 })?;
-                command.version(env!("CARGO_PKG_VERSION")).display_name(format!("kiste-{name}"))
+                command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true)
             }
         };
         let mut text = Vec::new();

@@ -36,7 +36,8 @@ pub(crate) struct Args {
         value_name = "WHEN",
         default_value = "auto",
         hide_possible_values = true,
-        help = "When to use colour: auto, always or never",
+        hide_default_value = true,
+        help = "When to use colour: auto (the default), always or never",
         display_order = 101
     )]
     pub(crate) color: Colour,

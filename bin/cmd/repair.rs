@@ -150,6 +150,7 @@ impl Args {
     }
 
     fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
+        file::check_is_data(out)?;
         let progress = output.progress(format!("saving {}", self.file.display()), None);
         let options = Writer::options().overwrite(self.force);
         let saved = repair::salvage(&self.file, out, options)?;

@@ -86,7 +86,7 @@ impl Args {
     }
 
     fn verify(&self, path: &Path, output: &Output) -> Outcome<Report> {
-        file::check_is_data(path)?;
+        file::check_is_finished(path)?;
         let _progress = output.progress(format!("verifying {}", path.display()), None);
         Ok(VerifyOptions::default().deep(self.deep).verify(path)?)
     }

@@ -119,8 +119,10 @@ fn without_an_earlier_dataset_the_choice_is_explained() {
     let dir = scratch();
     let path = dir.path().join("new.msgpack");
     die_writing(&path, false);
-    let run_ = run(&dir, ["ls", "new.msgpack"]).fails(2, "new.msgpack: ");
-    assert!(run_.err.contains("hint: try: kiste repair new.msgpack\n"), "{run_:?}");
+    for command in ["ls", "cat", "info", "verify", "index"] {
+        let run_ = run(&dir, [command, "new.msgpack"]).fails(2, "was never finished");
+        assert!(run_.err.contains("hint: try: kiste repair new.msgpack\n"), "{run_:?}");
+    }
     let before = names(&dir.path().join("new.msgpack.partial"));
     let run_ = run(&dir, ["repair", "new.msgpack"]).fails(1, "write of 2 whole samples");
     assert!(run_.err.contains("new.msgpack --finish\" publishes the 2 whole samples"), "{run_:?}");

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   kiste demo
-  kiste demo /tmp/digits";
+  kiste demo elsewhere/digits";
 
 /// The shipped dataset, as Python wrote it: suffixes and content. Source and licence are in
 /// `datasets/digits/README.md`.

@@ -39,7 +39,7 @@
 //! * [`DatasetReader`]: lazy, zero-copy, shared by any number of threads.
 //! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
 //! * [`convert`]: image folders and JSON lines.
-//! * [`format`]: the formats alone, bytes to values and back, without any I/O.
+//! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
 //!
 //! # Quirks

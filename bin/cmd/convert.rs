@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -152,18 +152,13 @@ impl Args {
                 Ok((Box::new(folder), skipped))
             }
             Format::Jsonl => {
-                let (input, name): (Box<dyn BufRead + Send>, String) = match self.source
-                    == Path::new("-")
-                {
-                    true => (Box::new(BufReader::with_capacity(1 << 20, io::stdin())), "-".into()),
-                    false => {
-                        let file = File::open(&self.source);
-                        let file = file.map_err(|error| Failure::io(&self.source, error))?;
-                        let name = self.source.display().to_string();
-                        (Box::new(BufReader::with_capacity(1 << 20, file)), name)
-                    }
-                };
-                Ok((Box::new(JsonLines::new(input, name)), 0))
+                let name = self.source.display().to_string();
+                if name == "-" {
+                    return Ok((Box::new(JsonLines::new(io::stdin(), name)), 0));
+                }
+                let file = File::open(&self.source);
+                let file = file.map_err(|error| Failure::io(&self.source, error))?;
+                Ok((Box::new(JsonLines::new(file, name)), 0))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, Read};
 
 use rayon::prelude::*;
 
@@ -8,21 +8,25 @@ use super::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
 
-/// Bytes of lines that are parsed at a time.
+/// Bytes of lines that are parsed at a time, at most.
 const BATCH: usize = 4 << 20;
 
 /// Reads samples from JSON lines. Empty lines are skipped.
+///
+/// What has arrived is handed on before more is waited for, so lines that trickle in through a
+/// pipe are not held back.
 pub struct JsonLines<R> {
-    input: R,
+    input: BufReader<R>,
     name: String,
     line: u64,
     /// The lines of the last batch.
     batch: Vec<u64>,
 }
 
-impl<R: BufRead + Send> JsonLines<R> {
+impl<R: Read + Send> JsonLines<R> {
     /// Reads from `input`; errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
+        let input = BufReader::with_capacity(BATCH, input);
         JsonLines { input, name: name.into(), line: 0, batch: Vec::new() }
     }
 
@@ -39,7 +43,7 @@ impl<R: BufRead + Send> JsonLines<R> {
     }
 }
 
-impl<R: BufRead + Send> Source for JsonLines<R> {
+impl<R: Read + Send> Source for JsonLines<R> {
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
         let mut lines = Vec::new();
         let mut bytes = 0;
@@ -48,6 +52,9 @@ impl<R: BufRead + Send> Source for JsonLines<R> {
             if !line.iter().all(u8::is_ascii_whitespace) {
                 bytes += line.len() + 64;
                 lines.push((self.line, line));
+            }
+            if !lines.is_empty() && self.input.buffer().is_empty() {
+                break;
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();

@@ -43,7 +43,10 @@ impl Storage for LocalStorage {
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         match fs::metadata(path) {
-            Ok(metadata) => Ok(Some(Stat { len: metadata.len(), id: identity(&metadata) })),
+            Ok(metadata) => {
+                let (len, id, is_dir) = (metadata.len(), identity(&metadata), metadata.is_dir());
+                Ok(Some(Stat { len, id, is_dir }))
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }

@@ -263,8 +263,10 @@ impl Storage for MemoryStorage {
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         let state = self.state();
         Ok(state.names.get(path).map(|node| match node {
-            Some(id) => Stat { len: state.files[id].bytes.len() as u64, id: (0, *id) },
-            None => Stat { len: 0, id: (1, 0) },
+            Some(id) => {
+                Stat { len: state.files[id].bytes.len() as u64, id: (0, *id), is_dir: false }
+            }
+            None => Stat { len: 0, id: (1, 0), is_dir: true },
         }))
     }
 

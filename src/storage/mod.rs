@@ -61,6 +61,8 @@ pub struct Stat {
     pub len: u64,
     /// Which file it is.
     pub id: FileId,
+    /// Whether it is a directory.
+    pub is_dir: bool,
 }
 
 /// Device and file number: differs between a file and the one that replaced it.

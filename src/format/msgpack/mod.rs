@@ -3,7 +3,7 @@
 //! * [`Cursor`] walks over packed bytes and copies nothing; [`check`] says whether they are one
 //!   well-formed message.
 //! * [`sample`] finds the key and single fields of a packed sample.
-//! * [`decode`] and [`encode`] convert to and from [`Value`](crate::Value), whole.
+//! * [`decode`] and [`encode`] convert to and from [`Value`], whole.
 //! * [`numpy`] knows the maps in which Python's msgpack-numpy hides arrays, [`timestamp`] the
 //!   extension that holds points in time.
 //!

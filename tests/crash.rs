@@ -64,7 +64,7 @@ fn fill(mut writer: Writer, from: u64, to: u64, value: u64) -> Result<()> {
     for i in from..to {
         writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), value + i))?;
         if i % 3 == 2 {
-            writer.flush()?;
+            writer.sync()?;
         }
     }
     writer.finish().map(drop)

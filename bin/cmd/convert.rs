@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use kiste::convert::{ImageFolder, JsonLines, Source, labels_path};
+use kiste::convert::{Duplicates, ImageFolder, JsonLines, Source, convert, labels_path};
 use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
@@ -194,27 +194,20 @@ impl Args {
         writer: &mut Writer,
         progress: &Progress,
     ) -> Outcome<u64> {
-        let mut skipped = 0;
-        loop {
-            let batch = source.next_batch()?;
-            if batch.is_empty() {
-                return Ok(skipped);
-            }
-            for (item, sample) in batch.into_iter().enumerate() {
-                match writer.write_packed(&sample?) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() != ErrorKind::DuplicateKey => {
-                        return Err(source.locate(item, error).into());
-                    }
-                    Err(_) if self.skip_duplicates => skipped += 1,
-                    Err(error) => {
-                        let failure = Failure::from(source.locate(item, error));
-                        return Err(failure.hint("--skip-duplicates passes over such samples"));
-                    }
+        let duplicates = match self.skip_duplicates {
+            true => Duplicates::Skip,
+            false => Duplicates::Refuse,
+        };
+        convert(source, writer, duplicates, |seen| progress.set(seen)).map_err(|error| {
+            let kind = error.kind();
+            let failure = Failure::from(error);
+            match kind {
+                ErrorKind::DuplicateKey => {
+                    failure.hint("--skip-duplicates passes over such samples")
                 }
+                _ => failure,
             }
-            progress.set(writer.len() + skipped);
-        }
+        })
     }
 
     /// The text of DST.labels, if it is to be written. Checked before anything is.

@@ -205,7 +205,8 @@ impl Demo<'_> {
         let mut source = ImageFolder::open(&self.folder)?;
         let mut writer = Writer::options().overwrite(true).create(&self.dataset)?;
         let progress = self.output.progress("converting", source.len_hint());
-        convert::convert(&mut source, &mut writer, |done| progress.set(done))?;
+        let refuse = convert::Duplicates::Refuse;
+        convert::convert(&mut source, &mut writer, refuse, |done| progress.set(done))?;
         let stats = writer.finish()?;
         let labels = source.label_names().unwrap_or_default().join("\n") + "\n";
         file::write(&labels_path(&self.dataset), labels.as_bytes(), true)?;

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Writer;
 
 mod image_folder;
@@ -39,22 +39,51 @@ pub trait Source: Send {
     }
 }
 
-/// Writes all samples of a source; stops at the first error. `progress` hears how many samples
-/// were written so far.
+/// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
+/// next one, so what there is goes to the file.
+const TRICKLE: u64 = 16 << 10;
+
+/// What becomes of a sample whose key is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The conversion stops with an error.
+    Refuse,
+    /// The first one stays, later ones are passed over.
+    Skip,
+}
+
+/// Writes all samples of a source, and says how many were passed over; stops at the first error.
+/// `progress` hears how many samples were seen so far.
 pub fn convert(
     source: &mut dyn Source,
     writer: &mut Writer,
+    duplicates: Duplicates,
     mut progress: impl FnMut(u64),
-) -> Result<()> {
+) -> Result<u64> {
+    let (mut seen, mut skipped) = (0, 0);
     loop {
         let batch = source.next_batch()?;
         if batch.is_empty() {
-            return Ok(());
+            return Ok(skipped);
         }
+        let before = writer.bytes();
         for (item, sample) in batch.into_iter().enumerate() {
-            writer.write_packed(&sample?).map_err(|e| source.locate(item, e))?;
+            seen += 1;
+            match writer.write_packed(&sample?) {
+                Ok(()) => {}
+                Err(error)
+                    if error.kind() == ErrorKind::DuplicateKey
+                        && duplicates == Duplicates::Skip =>
+                {
+                    skipped += 1;
+                }
+                Err(error) => return Err(source.locate(item, error)),
+            }
         }
-        progress(writer.len());
+        if writer.bytes() - before < TRICKLE {
+            writer.flush()?;
+        }
+        progress(seen);
     }
 }
 

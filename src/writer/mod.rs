@@ -526,11 +526,18 @@ impl Writer {
         Ok(self.find(key)?.is_some())
     }
 
-    /// Waits until all samples so far are in the file, and on disk unless the writer is not
-    /// [`durable`](WriterOptions::durable): whatever happens next, `kiste repair` finds them.
+    /// Waits until all samples so far are in the file: if the process dies, `kiste repair` finds
+    /// them.
     pub fn flush(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
-        data.flush(self.options.durable).map_err(|e| Error::io(&self.path, e))
+        data.flush(false).map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Waits until all samples so far are on disk: `kiste repair` finds them after a power failure
+    /// too.
+    pub fn sync(&mut self) -> Result<()> {
+        let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
+        data.flush(true).map_err(|e| Error::io(&self.path, e))
     }
 
     /// Makes the side files and publishes the dataset.

@@ -4,6 +4,7 @@ mod support;
 
 mod compat;
 mod crash;
+mod damage;
 mod together;
 mod writing;
 #[cfg(feature = "cli")]

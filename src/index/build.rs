@@ -49,6 +49,11 @@ pub(crate) fn build(
     let all = keys_file.read(0..keys_file.len()).map_err(|e| Error::io(keys_path, e))?;
     let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(keys_path))?;
     let body = KeyList { path: keys_path, bytes: &all[header..], header: header as u64, count };
+    // A key takes a byte at least: a larger number is a lie, and memory is asked for by it below.
+    if count > body.bytes.len() as u64 {
+        let there = format!("{} bytes for them", body.bytes.len());
+        return Err(body.damaged(FormatError::new(0, format!("{count} keys"), there)));
+    }
     let Hashed { mut salt, mut hashes, filter } = hash_all(&body, wanted.filter, hash_many)?;
     if let Some((params, bits)) = filter {
         let mut sink = staging.create(Some(SideFile::Filter))?;
@@ -95,7 +100,6 @@ struct Hashed {
 /// bits of one batch, the others hash the next.
 fn hash_all(body: &KeyList<'_>, with_filter: bool, hash_many: HashMany) -> Result<Hashed> {
     let salt = Salt::of_try(0);
-    // The count is bounded by the bytes of the file: each key has at least one.
     let mut hashes = vec![0; body.count as usize];
     let params = filter::Params::for_len(body.count);
     let mut bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];

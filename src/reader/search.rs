@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use md5::{Digest as _, Md5};
+
 use super::dataset::Inner;
 use super::table;
 use crate::error::{Error, ErrorKind, Result};
@@ -59,7 +61,7 @@ impl Search {
 
     pub(super) fn contains(&self, inner: &Inner, key: &str) -> Result<bool> {
         if let Some(filter) = self.filter(inner)? {
-            if !filter.contains(key)? {
+            if !filter.contains(key).map_err(|e| e.at(SideFile::Filter.path(&inner.path)))? {
                 if filter.trusted.load(Relaxed) {
                     return Ok(false);
                 }
@@ -76,7 +78,7 @@ impl Search {
             self.table.get_or_init(|| table);
         }
         if let Some(filter) = self.filter(inner)? {
-            self.trust(inner, SideFile::Filter, &filter.trusted)?;
+            self.trust_filter(inner, filter)?;
         }
         Ok(())
     }
@@ -91,12 +93,13 @@ impl Search {
             return probe(inner, hashes, *shape, slot, wanted, key);
         }
         if let Some(lookup) = self.lookup(inner)? {
-            return probe(inner, hashes, lookup.shape, |slot| lookup.slot(slot), wanted, key);
+            let found = probe(inner, hashes, lookup.shape, |slot| lookup.slot(slot), wanted, key);
+            return found.map_err(|e| e.at(SideFile::Lookup.path(&inner.path)));
         }
         self.build_when_due(hashes)?;
         let mut from = 0;
         loop {
-            let found = hashes.search(from, wanted)?;
+            let found = hashes.search(from, wanted).map_err(|e| at_hashes(inner, e))?;
             let passed = found.map_or(hashes.len(), |at| at + 1) - from;
             self.work.fetch_add(passed as u64, Relaxed);
             match found {
@@ -122,73 +125,135 @@ impl Search {
     fn doubt_filter(&self, inner: &Inner, filter: &Filter, key: &str) -> Result<bool> {
         let before = self.work.load(Relaxed);
         if let Some(index) = self.find_hash(inner, key)? {
-            let message = "the filter lacks this key: \"kiste index --force\" makes it anew";
-            return Err(Error::new(ErrorKind::Damaged, message)
-                .at(SideFile::Filter.path(&inner.path))
-                .with_index(index as u64)
-                .with_key(key));
+            return Err(filter.lacks(inner, index, key));
         }
         // A look-up in the table passes a handful of entries but costs as much as a few hundred.
         let passed = self.work.load(Relaxed).saturating_sub(before).max(1000);
         // A byte of the filter takes MD5 as long as a search takes for some fifteen entries.
         if self.doubt.fetch_add(passed, Relaxed) > filter.source.len() * 15 {
             self.doubt.store(0, Relaxed);
-            self.trust(inner, SideFile::Filter, &filter.trusted)?;
+            self.trust_filter(inner, filter)?;
         }
         Ok(false)
     }
 
-    /// The hashes say that a key is absent, but they may be damaged.
+    /// The hashes say that a key is absent, but they or the accelerator may be damaged.
     fn check_absent(&self, inner: &Inner, key: &str) -> Result<()> {
         let hashes = self.hashes(inner)?;
-        if hashes.trusted.load(Relaxed) {
-            return Ok(());
-        }
         if let Some(filter) = self.filter(inner)? {
-            if !filter.contains(key)? {
+            if !filter.contains(key).map_err(|e| e.at(SideFile::Filter.path(&inner.path)))? {
                 return Ok(());
             }
         }
-        // The filter is wrong about one absent key in as many as there are samples, so this pass
+        // The filter is wrong about one absent key in as many as there are samples, so what follows
         // is rare; without a filter it is not, and the digest has to say that the hashes are right.
-        if let Some(bytes) = inner.key_list()? {
-            for (index, listed) in inner.listed_keys(&bytes)?.enumerate() {
-                if listed.map_err(|e| inner.damaged_keys(e))? == key {
-                    let message =
-                        "the hashes lack this key: \"kiste index --force\" makes them anew";
-                    return Err(Error::new(ErrorKind::Damaged, message)
-                        .at(SideFile::KeyHashes.path(&inner.path))
-                        .with_index(index as u64)
-                        .with_key(key));
-                }
+        if self.table.get().is_none() && self.lookup(inner)?.is_some() {
+            self.check_lookup(inner, hashes, key)?;
+        }
+        if hashes.trusted.load(Relaxed) {
+            return Ok(());
+        }
+        let Some(bytes) = inner.key_list()? else {
+            self.trust_hashes(inner, hashes)?;
+            return match hashes.trusted.load(Relaxed) {
+                true => Ok(()),
+                // No other file can tell, so the samples have to.
+                false => (0..inner.len).try_for_each(|index| match inner.has_key(index, key)? {
+                    true => Err(self.lacks(inner, hashes, index, key)),
+                    false => Ok(()),
+                }),
+            };
+        };
+        for (index, listed) in inner.listed_keys(&bytes)?.enumerate() {
+            if listed.map_err(|e| inner.damaged_keys(e))? == key {
+                return Err(self.lacks(inner, hashes, index, key));
             }
         }
         let passed = self.doubt.fetch_add(inner.len as u64 * 20, Relaxed);
         if passed > inner.len as u64 * 150 {
             self.doubt.store(0, Relaxed);
-            self.trust(inner, SideFile::KeyHashes, &hashes.trusted)?;
+            self.trust_hashes(inner, hashes)?;
         }
         Ok(())
     }
 
-    /// Compares a file with its digest. Without one it stays as trusted as it was.
-    fn trust(&self, inner: &Inner, file: SideFile, trusted: &AtomicBool) -> Result<()> {
-        if trusted.load(Relaxed) {
+    /// The accelerator did not lead to this key: neither must the hashes.
+    fn check_lookup(&self, inner: &Inner, hashes: &Hashes, key: &str) -> Result<()> {
+        let wanted = key_hashes::hash(&hashes.salt, key.as_bytes());
+        let mut from = 0;
+        let search = |from| hashes.search(from, wanted).map_err(|e| at_hashes(inner, e));
+        while let Some(at) = search(from)? {
+            if inner.has_key(at, key)? {
+                let message =
+                    "the accelerator lacks this key: \"kiste index --lookup\" makes it anew";
+                return Err(Error::new(ErrorKind::Damaged, message)
+                    .at(SideFile::Lookup.path(&inner.path))
+                    .with_index(at as u64)
+                    .with_key(key));
+            }
+            from = at + 1;
+        }
+        Ok(())
+    }
+
+    /// A key that is there by the list, or by the samples, but was not found by its hash.
+    #[cold]
+    fn lacks(&self, inner: &Inner, hashes: &Hashes, index: usize, key: &str) -> Error {
+        let wanted = key_hashes::hash(&hashes.salt, key.as_bytes());
+        let error = match hashes.get(index) {
+            // The hash led here, but the sample has another key.
+            Ok(hash) if hash == wanted => {
+                let message = "expected a sample with this key, found another one";
+                Error::new(ErrorKind::Damaged, message).at(&inner.path)
+            }
+            _ => {
+                let message = "the hashes lack this key: \"kiste index --force\" makes them anew";
+                let path = SideFile::KeyHashes.path(&inner.path);
+                Error::new(ErrorKind::Damaged, message).at(path)
+            }
+        };
+        error.with_index(index as u64).with_key(key)
+    }
+
+    fn trust_hashes(&self, inner: &Inner, hashes: &Hashes) -> Result<()> {
+        if let (HashBytes::File(source), false) = (&hashes.bytes, hashes.trusted.load(Relaxed)) {
+            hashes.trusted.store(self.has_its_digest(inner, SideFile::KeyHashes, source)?, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn trust_filter(&self, inner: &Inner, filter: &Filter) -> Result<()> {
+        if filter.trusted.load(Relaxed) {
             return Ok(());
         }
+        // Filter and digests may both be of another dataset: some of the keys tell.
+        for index in (0..inner.len).step_by(inner.len / 32 + 1) {
+            // A sample that cannot be read is another matter.
+            let Ok(key) = inner.key(index) else { continue };
+            if !filter.contains(&key)? {
+                return Err(filter.lacks(inner, index, &key));
+            }
+        }
+        filter.trusted.store(self.has_its_digest(inner, SideFile::Filter, &filter.source)?, Relaxed);
+        Ok(())
+    }
+
+    /// Compares a file with its digest. `false` where there is none.
+    fn has_its_digest(&self, inner: &Inner, file: SideFile, source: &Source) -> Result<bool> {
         let path = file.path(&inner.path);
-        let Some(digests) = inner.side_file(SideFile::Md5)? else { return Ok(()) };
+        let Some(digests) = inner.side_file(SideFile::Md5)? else { return Ok(false) };
         let md5_path = SideFile::Md5.path(&inner.path);
         let text = digests.read(0..digests.len()).map_err(|e| Error::io(&md5_path, e))?;
         let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(&md5_path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(expected) = digests.get(&name).copied() else { return Ok(()) };
-        if index::digest(&inner.storage, &path)? != expected {
+        let Some(expected) = digests.get(&name).copied() else { return Ok(false) };
+        let mut md5 = Md5::new();
+        index::digest_into(&mut md5, &path, source, 0..source.len())?;
+        if <[u8; 16]>::from(md5.finalize()) != expected {
             let message = "the file does not match its MD5";
             return Err(Error::new(ErrorKind::Damaged, message).at(path));
         }
-        trusted.store(true, Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     fn hashes(&self, inner: &Inner) -> Result<&Hashes> {
@@ -233,7 +298,7 @@ fn probe(
     key: &str,
 ) -> Result<Option<usize>> {
     let mut candidates = shape.probe(wanted);
-    let hash = |index: u32| hashes.get(index as usize);
+    let hash = |index: u32| hashes.get(index as usize).map_err(|e| at_hashes(inner, e));
     while let Some(index) = candidates.next_candidate(&slot, hash)? {
         if inner.has_key(index as usize, key)? {
             return Ok(Some(index as usize));
@@ -363,6 +428,11 @@ impl Hashes {
 }
 
 #[cold]
+fn at_hashes(inner: &Inner, error: Error) -> Error {
+    error.at(SideFile::KeyHashes.path(&inner.path))
+}
+
+#[cold]
 fn unreadable(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("the key hashes cannot be read: {error}"))
 }
@@ -444,6 +514,15 @@ impl Filter {
             return Err(damaged(e));
         }
         Ok(Some(Filter { params, source, trusted: AtomicBool::new(false) }))
+    }
+
+    #[cold]
+    fn lacks(&self, inner: &Inner, index: usize, key: &str) -> Error {
+        let message = "the filter lacks this key: \"kiste index --force\" makes it anew";
+        Error::new(ErrorKind::Damaged, message)
+            .at(SideFile::Filter.path(&inner.path))
+            .with_index(index as u64)
+            .with_key(key)
     }
 
     #[inline]

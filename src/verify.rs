@@ -213,9 +213,14 @@ impl Files {
         };
         let mut problems = Vec::new();
         let data_name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        if digests.get(&data_name).is_none() {
-            problems
-                .push(Problem::new(&path, format!("expected a digest of {data_name}, found none")));
+        let mut listed = vec![data_name.to_string()];
+        for file in SideFile::WRITTEN.into_iter().filter(|file| *file != SideFile::Md5) {
+            if self.open(file)?.is_some() {
+                listed.push(format!("{data_name}{}", file.suffix()));
+            }
+        }
+        for name in listed.iter().filter(|name| digests.get(name).is_none()) {
+            problems.push(Problem::new(&path, format!("expected a digest of {name}, found none")));
         }
         // Names come from a file: only those that are files of this dataset are opened.
         let ours = |name: &str| {

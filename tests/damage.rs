@@ -23,7 +23,10 @@ fn file_of(data: &Path, suffix: &str) -> PathBuf {
 }
 
 fn hex(digits: &str) -> Vec<u8> {
-    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
+    (0..digits.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap())
+        .collect()
 }
 
 /// Applies an edit of `broken.json`.
@@ -221,6 +224,374 @@ fn where_python_is_wrong_or_fails_we_are_right_or_say_which_file_it_is() {
             for (call, what) in outcome(storage, &data) {
                 let derived = call == "keys" && what.starts_with("Damaged");
                 assert!(expected.contains(&(call, &what)) || derived, "{name}: {call} {what}");
+            }
+        }
+    }
+}
+
+/// Ten samples with every side file there is.
+fn small() -> (Snapshot, PathBuf) {
+    let (storage, data) = golden_in_memory("ten");
+    let shared = Arc::new(storage.clone());
+    IndexOptions::default().storage(shared).lookup(true).build(&data).unwrap();
+    (snapshot(&storage), data)
+}
+
+/// Every proper prefix of these bytes, every change of one bit or of a whole byte, and more bytes.
+fn every_damage(bytes: &[u8], mut with: impl FnMut(Vec<u8>, String)) {
+    for end in 0..bytes.len() {
+        with(bytes[..end].to_vec(), format!("cut to {end}"));
+    }
+    for at in 0..bytes.len() {
+        for mask in [1, 0x10, 0xff] {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= mask;
+            with(changed, format!("byte {at} ^ {mask:#x}"));
+        }
+    }
+    for more in [&[0][..], &[0; 8], &[0xff; 8]] {
+        with([bytes, more].concat(), format!("{} more bytes", more.len()));
+    }
+}
+
+/// Asks everything several times, so that every way to look up is taken; `damaged` is the suffix
+/// of the file that is.
+fn ask_all(storage: Arc<dyn Storage>, data: &Path, damaged: &str, what: &str) {
+    let reader = match DatasetReader::options().storage(storage).open(data) {
+        Ok(reader) => reader,
+        Err(e) => {
+            told(&e);
+            return;
+        }
+    };
+    let in_data = damaged == "data";
+    // A list of keys is as good as its digest, like samples.
+    let in_keys = [".keys", "several"].contains(&damaged);
+    let right = |call: &str, result: Result<bool>| match result {
+        Ok(right) => assert!(right, "{damaged} {what}: {call}"),
+        Err(e) => {
+            assert_eq!(e.kind(), ErrorKind::Damaged, "{damaged} {what}: {call}: {e}");
+            told(&e);
+        }
+    };
+    right("len", Ok(reader.len() == 10));
+    for round in 0..3 {
+        for i in 0..10 {
+            let key = format!("k{i}");
+            let value = msgpack::decode(&packed(&key, i as u64)).unwrap();
+            right("find", reader.find(&key).map(|found| found == Some(i)));
+            right("contains", reader.contains_key(&key));
+            let absent = format!("absent {i}");
+            right("find absent", reader.find(&absent).map(|found| found.is_none()));
+            right("contains absent", reader.contains_key(&absent).map(|found| !found));
+            // The content of a sample only its digest knows.
+            let free = in_data;
+            right("get", reader.get(i).map(|found| free || found == value));
+            right("key", reader.key(i).map(|found| free || found == key));
+            right("v", reader.field(i, "v").map(|v| free || v == Some(Value::from(i))));
+            let _ = reader.get_raw(i);
+            let _ = reader.get_as::<std::collections::BTreeMap<String, Value>>(i);
+        }
+        let mut keys = reader.keys();
+        for i in 0..10 {
+            match keys.next() {
+                Some(Ok(key)) => {
+                    assert!(in_data || in_keys || key == format!("k{i}"), "{damaged} {what}")
+                }
+                Some(Err(e)) => drop(told(&e)),
+                None => break,
+            }
+        }
+        for value in reader.iter(..).chain(reader.iter(3..5)) {
+            right("iter", value.map(|_| true));
+        }
+        if round == 1 {
+            right("prepare", reader.prepare_keys().map(|()| true));
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_every_file_damaged() {
+    let (files, data) = small();
+    let no_digest = |suffix: &str| ["data", ".md5"].contains(&suffix);
+    for (name, content) in &files {
+        let suffix = suffix_of(name);
+        every_damage(content.as_ref().unwrap(), |damaged, what| {
+            if suffix == ".md5" && content.as_ref().unwrap().strip_suffix(b"\n") == Some(&damaged) {
+                return; // the end of the last line: nothing is lost
+            }
+            let storage = restore(&files);
+            storage.put(name, damaged);
+            ask_all(Arc::new(storage.clone()), &data, suffix, &what);
+            // The digests tell every change; without them the files tell on each other.
+            for with_digests in [true, false] {
+                if !with_digests {
+                    if no_digest(suffix) {
+                        continue;
+                    }
+                    storage.remove(&SideFile::Md5.path(&data)).unwrap();
+                }
+                let options = VerifyOptions::default().deep(!with_digests);
+                let options = options.storage(Arc::new(storage.clone()));
+                let problems = options.verify(&data).unwrap().problems;
+                let found = problems.iter().any(|problem| problem.file == *name);
+                let found = found || (suffix == ".md5" || !with_digests) && !problems.is_empty();
+                assert!(found, "{suffix} {what}, digests {with_digests}: {problems:?}");
+            }
+            ask_all(Arc::new(storage.clone()), &data, suffix, &what);
+        });
+    }
+}
+
+#[test]
+fn what_changes_damaged_files_neither_panics_nor_makes_it_worse() {
+    let (files, data) = small();
+    for (name, content) in &files {
+        let content = content.as_ref().unwrap();
+        // Some of them: each of these writes a whole dataset.
+        let mut count = 0;
+        every_damage(content, |damaged, what| {
+            count += 1;
+            if count % 7 != 0 {
+                return;
+            }
+            let storage = restore(&files);
+            storage.put(name, damaged);
+            let before = snapshot(&storage);
+            let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+            let index = IndexOptions::default().storage(shared.clone()).force(true).durable(false);
+            let suffix = suffix_of(name);
+            match index.lookup(true).build(&data) {
+                // All side files follow from the data.
+                Ok(_) if suffix != "data" => {
+                    assert_eq!(snapshot(&storage), files, "{suffix} {what}")
+                }
+                Ok(_) => {}
+                Err(e) => {
+                    told(&e);
+                    assert_eq!(snapshot(&storage), before, "{suffix} {what}");
+                }
+            }
+            let storage = restore(&before);
+            let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+            let repair = RepairOptions::default().storage(shared);
+            let saved = repair.salvage(&data, "saved.msgpack").unwrap();
+            if suffix != "data" {
+                assert_eq!((saved.samples, saved.lost.len()), (10, 0), "{suffix} {what}");
+            } else {
+                assert!(saved.samples >= 9 || what.contains("cut"), "{what}: {saved:?}");
+            }
+            let saved = open_in(&storage, Path::new("saved.msgpack")).unwrap();
+            for key in saved.keys() {
+                assert!(saved.contains_key(&key.unwrap()).unwrap());
+            }
+        });
+    }
+}
+
+#[test]
+fn some_damage_through_a_map() {
+    let (files, data) = small();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &Path| dir.path().join(name);
+    for (name, content) in &files {
+        std::fs::write(path(name), content.as_ref().unwrap()).unwrap();
+    }
+    for (name, content) in &files {
+        let mut count = 0;
+        every_damage(content.as_ref().unwrap(), |damaged, what| {
+            count += 1;
+            if count % 11 == 0 {
+                std::fs::write(path(name), damaged).unwrap();
+                let mapped = Arc::new(LocalStorage::mapped());
+                ask_all(mapped, &path(&data), suffix_of(name), &what);
+            }
+        });
+        std::fs::write(path(name), content.as_ref().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_legacy_index() {
+    for name in ["empty", "two", "seventeen"] {
+        let data = golden_dir().join(format!("legacy/{name}.msgpack"));
+        let index = SideFile::Index.path(&data);
+        let content = std::fs::read(&index).unwrap();
+        every_damage(&content, |damaged, what| {
+            let storage = MemoryStorage::new();
+            storage.put("x.msgpack", std::fs::read(&data).unwrap());
+            storage.put("x.msgpack.index", damaged);
+            let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+            match open_in(&storage, Path::new("x.msgpack")) {
+                Ok(reader) => {
+                    for i in 0..reader.len() {
+                        let _ = reader.get(i).map_err(|e| told(&e));
+                        match reader.key(i) {
+                            // Found means that the sample says so itself.
+                            Ok(key) => {
+                                let found = reader.find(&key);
+                                assert!(found.is_err() || found.unwrap().is_some(), "{what}");
+                            }
+                            Err(e) => drop(told(&e)),
+                        }
+                    }
+                }
+                Err(e) => drop(told(&e)),
+            }
+            let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify("x.msgpack");
+            if IndexOptions::default().storage(shared.clone()).build("x.msgpack").is_err() {
+                assert_eq!(storage.names().len(), 2, "{what}");
+            }
+        });
+    }
+}
+
+/// The calls that believe the lengths in side files, if anything does.
+fn try_all(storage: &MemoryStorage, data: &Path) {
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    if let Ok(reader) = open_in(storage, data) {
+        let _ = reader.prepare_keys();
+        let _ = (reader.find("k3"), reader.find("absent"), reader.contains_key("absent"));
+        let _ = reader.keys().count();
+    }
+    let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify(data);
+    for missing in [SideFile::Filter, SideFile::KeyHashes, SideFile::Offsets] {
+        if storage.get(missing.path(data)).is_some() {
+            storage.remove(&missing.path(data)).unwrap();
+        }
+        let _ = IndexOptions::default().storage(shared.clone()).build(data);
+    }
+}
+
+#[test]
+fn lengths_in_headers_are_not_believed() {
+    // Each claims billions of entries in a file of a few bytes. Believed, it would take gigabytes.
+    let huge: &[(SideFile, &[u8])] = &[
+        (SideFile::Keys, b"\xdd\xff\xff\xff\xff"),
+        (SideFile::Keys, b"\xdd\xff\xff\xff\xff\xa2k0\xa2k1"),
+        (SideFile::Keys, b"\xdd\xff\xff\xff\xf0\xdb\xff\xff\xff\xff"),
+        (SideFile::Keys, b"\x9a\xdb\xff\xff\xff\xff"),
+        (SideFile::Index, b"\xdf\xff\xff\xff\xff\xa2k0\x00"),
+        (SideFile::Index, b"\x81\xdb\xff\xff\xff\xff"),
+        (SideFile::Filter, b"SIMPBLOO\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+        (
+            SideFile::Filter,
+            b"SIMPBLOO\0\0\0\0\0\0\0\x26\0\0\xff\xff\xff\xff\xff\xff\x3f\xb9\x99\x99\x99\x99\x99\x9a\0\0\0\0\0\0",
+        ),
+    ];
+    for (file, content) in huge {
+        for offsets in [true, false] {
+            let (files, data) = small();
+            let storage = restore(&files);
+            storage.put(file.path(&data), *content);
+            if !offsets {
+                storage.remove(&SideFile::Offsets.path(&data)).unwrap();
+            }
+            try_all(&storage, &data);
+        }
+    }
+    let (files, data) = small();
+    let lookup = SideFile::Lookup.path(&data);
+    let good = files[&lookup].clone().unwrap();
+    for at in 0..good.len() - 8 {
+        let storage = restore(&files);
+        let mut bad = good.clone();
+        bad[at..at + 8].fill(0xff);
+        storage.put(&lookup, bad);
+        try_all(&storage, &data);
+    }
+}
+
+#[test]
+fn a_message_that_claims_more_than_there_is() {
+    let storage = MemoryStorage::new();
+    let claims: [&[u8]; 8] = [
+        b"\xdf\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdb\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\xc9\xff\xff\xff\xff\x05",
+        b"\x82\xa3key\xa1a\xa1v\xdd\xff\xff\xff\xff",
+        b"\x82\xa3key\xa1a\xa1v\xdf\xff\xff\xff\xff\x01",
+        &[0x91; 100_000],
+    ];
+    let options = Writer::options().storage(Arc::new(storage.clone()));
+    let mut writer = options.create("x.msgpack").unwrap();
+    for (i, claim) in claims.iter().enumerate() {
+        writer.write_raw_unchecked(&format!("k{i}"), claim).unwrap();
+    }
+    writer.finish().unwrap();
+    let reader = open_in(&storage, Path::new("x.msgpack")).unwrap();
+    for i in 0..claims.len() {
+        for error in [
+            reader.get(i).unwrap_err(),
+            reader.field(i, "v").unwrap_err(),
+            reader.get_as::<std::collections::BTreeMap<String, Value>>(i).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Damaged, "{i}: {error}");
+            assert_eq!(error.index(), Some(i as u64));
+        }
+        assert_eq!(reader.find(&format!("k{i}")).unwrap(), Some(i));
+    }
+}
+
+#[test]
+fn side_files_of_another_dataset() {
+    // As many keys of the same length, so that every size fits.
+    let other = MemoryStorage::new();
+    let options = Writer::options().storage(Arc::new(other.clone())).lookup(true);
+    let mut writer = options.create("ten.msgpack").unwrap();
+    for i in 0..10 {
+        writer.write_raw(&format!("x{i}"), &packed(&format!("x{i}"), i)).unwrap();
+    }
+    writer.finish().unwrap();
+    let (files, data) = small();
+    let sides: Vec<SideFile> = SideFile::ALL
+        .into_iter()
+        .filter(|file| other.get(file.path(&data)).is_some() && *file != SideFile::Offsets)
+        .collect();
+    for mixed in 1..1 << sides.len() {
+        let storage = restore(&files);
+        for (bit, file) in sides.iter().enumerate() {
+            if mixed >> bit & 1 == 1 {
+                storage.put(file.path(&data), other.get(file.path(&data)).unwrap());
+            }
+        }
+        let what = format!("{mixed:06b} of {sides:?}");
+        ask_all(Arc::new(storage.clone()), &data, "several", &what);
+        let options = VerifyOptions::default().storage(Arc::new(storage.clone()));
+        assert!(!options.verify(&data).unwrap().problems.is_empty(), "{what}");
+    }
+    assert_eq!(keys::MAX_HEADER + filter::HEADER, 37);
+}
+
+#[test]
+fn damage_while_side_files_are_missing() {
+    // One file damaged, any of the others missing.
+    let (files, data) = small();
+    let sides = [SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Md5];
+    let mut all = sides.to_vec();
+    all.push(SideFile::Lookup);
+    for damaged in all {
+        let content = files[&damaged.path(&data)].clone().unwrap();
+        for missing in 1..1 << sides.len() {
+            let mut rest = files.clone();
+            for (bit, file) in sides.iter().enumerate() {
+                if missing >> bit & 1 == 1 {
+                    rest.remove(&file.path(&data));
+                }
+            }
+            if !rest.contains_key(&damaged.path(&data)) {
+                continue;
+            }
+            for at in (0..content.len()).step_by(3) {
+                let storage = restore(&rest);
+                let mut bad = content.clone();
+                bad[at] ^= 0x10;
+                storage.put(damaged.path(&data), bad);
+                let what = format!("byte {at}, missing {missing:04b}");
+                ask_all(Arc::new(storage), &data, damaged.suffix(), &what);
             }
         }
     }

@@ -5,6 +5,8 @@ mod support;
 mod compat;
 mod crash;
 mod damage;
+mod lazy;
+mod model;
 mod together;
 mod writing;
 #[cfg(feature = "cli")]

@@ -234,7 +234,9 @@ impl Search {
                 return Err(filter.lacks(inner, index, &key));
             }
         }
-        filter.trusted.store(self.has_its_digest(inner, SideFile::Filter, &filter.source)?, Relaxed);
+        filter
+            .trusted
+            .store(self.has_its_digest(inner, SideFile::Filter, &filter.source)?, Relaxed);
         Ok(())
     }
 

@@ -620,3 +620,6 @@ fn key_of_encoded(packed: &[u8]) -> Result<&str, FormatError> {
 fn invalid(error: FormatError) -> Error {
     Error::new(ErrorKind::Invalid, format!("not a sample: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

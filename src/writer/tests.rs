@@ -1,0 +1,93 @@
+//! Hashes that collide, which those of the format do once in a lifetime: injected.
+
+use std::path::Path;
+
+use super::*;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::index::IndexOptions;
+use crate::storage::MemoryStorage;
+
+/// All keys have few hashes under the first two salts, and their own from then on.
+fn weak_twice(salt: &Salt, keys: &[&[u8]], out: &mut [u64]) {
+    let weak = [Salt::of_try(0), Salt::of_try(1)].contains(salt);
+    for (key, out) in keys.iter().zip(out) {
+        let hash = key_hashes::hash(salt, key);
+        *out = if weak { hash % 5 } else { hash };
+    }
+}
+
+/// Two keys have one hash under the first salt.
+fn weak_for_two(salt: &Salt, keys: &[&[u8]], out: &mut [u64]) {
+    for (key, out) in keys.iter().zip(out) {
+        let twin = *salt == Salt::of_try(0) && *key == b"k7";
+        *out = key_hashes::hash(salt, if twin { b"k3" } else { key });
+    }
+}
+
+fn always_the_same(_: &Salt, _: &[&[u8]], out: &mut [u64]) {
+    out.fill(7);
+}
+
+fn written(hash_many: HashMany, n: usize) -> (MemoryStorage, Result<Stats>) {
+    let storage = MemoryStorage::new();
+    let options = Writer::options().storage(Arc::new(storage.clone())).lookup(true);
+    let mut writer = options.hash_many(hash_many).create("x").unwrap();
+    for i in 0..n {
+        let key = format!("k{i}");
+        let sample = vec![("key".into(), key.as_str().into()), ("v".into(), i.into())];
+        writer.write_value(&Value::Map(sample)).unwrap();
+    }
+    let result = writer.finish();
+    (storage, result)
+}
+
+fn check_salt(hash_many: HashMany, tries: u32) {
+    let (storage, result) = written(hash_many, 50);
+    assert_eq!(result.unwrap().samples, 50);
+    let file = storage.get("x.key_hashes").unwrap();
+    let salt = Salt::of_try(tries);
+    assert_eq!(file[..8], salt.0);
+    for (i, hash) in file[8..].chunks_exact(8).enumerate() {
+        let expected = key_hashes::hash(&salt, format!("k{i}").as_bytes());
+        assert_eq!(hash, expected.to_be_bytes(), "{i}");
+    }
+    // All files are those of that salt, so readers and checks know nothing of the matter.
+    let shared: Arc<dyn Storage> = Arc::new(storage);
+    let reader = DatasetReader::options().storage(shared.clone()).open("x").unwrap();
+    for i in 0..50 {
+        assert_eq!(reader.find(&format!("k{i}")).unwrap(), Some(i));
+    }
+    assert_eq!(reader.find("k50").unwrap(), None);
+    let verify = crate::verify::VerifyOptions::default().deep(true).storage(shared);
+    assert_eq!(verify.verify("x").unwrap().problems, []);
+}
+
+#[test]
+fn keys_with_one_hash_get_the_next_salt() {
+    check_salt(weak_for_two, 1);
+    check_salt(weak_twice, 2);
+    check_salt(index::hash_keys, 0);
+}
+
+#[test]
+fn a_hash_that_always_collides_is_given_up_at_last() {
+    let (storage, result) = written(always_the_same, 3);
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(storage.get("x").is_none());
+    let (_, result) = written(always_the_same, 1);
+    assert_eq!(result.unwrap().samples, 1);
+}
+
+#[test]
+fn real_duplicates_are_told_from_collisions() {
+    let sample = |key: &str| [b"\x81\xa3key\xa2", key.as_bytes()].concat();
+    let keys = ["k0", "k1", "k2", "k1", "k3"];
+    let storage = MemoryStorage::new();
+    storage.put("x", keys.map(sample).concat());
+    let options = IndexOptions::default().storage(Arc::new(storage.clone()));
+    let error = options.build("x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+    assert_eq!((error.key(), error.index()), (Some("k1"), Some(3)));
+    assert_eq!(storage.names(), [Path::new("x")]);
+}

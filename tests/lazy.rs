@@ -1,0 +1,148 @@
+//! What is read, and that it does not grow with the dataset.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kiste::format::dataset::SideFile;
+use kiste::storage::MemoryStorage;
+use kiste::{DatasetReader, Writer};
+
+use crate::support::{open_in, packed};
+
+fn dataset() -> PathBuf {
+    PathBuf::from("x.msgpack")
+}
+
+fn written(n: u64, lookup: bool) -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    let shared = Arc::new(storage.clone());
+    let options = Writer::options().storage(shared).durable(false).lookup(lookup);
+    let mut writer = options.create(dataset()).unwrap();
+    for i in 0..n {
+        let key = format!("{i:06}");
+        writer.write_raw_unchecked(&key, &packed(&key, i % 100)).unwrap();
+    }
+    writer.finish().unwrap();
+    storage.clear_reads();
+    storage
+}
+
+/// Reads and bytes by file, since the last call.
+fn cost(storage: &MemoryStorage) -> BTreeMap<String, (usize, u64)> {
+    let mut cost = BTreeMap::new();
+    for read in storage.reads() {
+        let name = read.path.to_str().unwrap().strip_prefix("x.msgpack").unwrap().to_string();
+        let entry = cost.entry(name).or_insert((0, 0));
+        entry.0 += 1;
+        entry.1 += read.range.end - read.range.start;
+    }
+    storage.clear_reads();
+    cost
+}
+
+fn costs<const K: usize>(expected: [(&str, usize, u64); K]) -> BTreeMap<String, (usize, u64)> {
+    expected.into_iter().map(|(name, reads, bytes)| (name.to_string(), (reads, bytes))).collect()
+}
+
+fn opened(n: u64, lookup: bool) -> (MemoryStorage, DatasetReader) {
+    let storage = written(n, lookup);
+    let reader = open_in(&storage, &dataset()).unwrap();
+    (storage, reader)
+}
+
+#[test]
+fn opening_reads_two_offsets() {
+    for n in [1, 10, 20_000] {
+        let (storage, reader) = opened(n, true);
+        assert_eq!(cost(&storage), costs([(".offsets", 2, 16)]), "{n}");
+        assert_eq!((reader.len() as u64, reader.data_len()), (n, n * 15));
+        assert_eq!(cost(&storage), costs([]));
+    }
+}
+
+#[test]
+fn a_sample_is_all_that_is_read_for_a_sample() {
+    for n in [10, 20_000] {
+        let (storage, reader) = opened(n, false);
+        cost(&storage);
+        for i in [0, 9, n as usize / 2, n as usize - 1] {
+            reader.get(i).unwrap();
+            assert_eq!(cost(&storage), costs([("", 1, 15), (".offsets", 1, 16)]), "{n}");
+            reader.key(i).unwrap();
+            assert_eq!(cost(&storage), costs([("", 1, 15), (".offsets", 1, 16)]), "{n}");
+        }
+        assert_eq!(reader.iter_raw(2..5).count(), 3);
+        assert_eq!(cost(&storage), costs([("", 3, 45), (".offsets", 3, 48)]), "{n}");
+        assert!(reader.byte_range(n as usize).is_err());
+        assert_eq!(cost(&storage), costs([]), "{n}");
+    }
+}
+
+#[test]
+fn a_first_look_up_goes_through_the_hashes_and_reads_one_sample() {
+    const N: u64 = 20_000;
+    let (storage, reader) = opened(N, false);
+    cost(&storage);
+    assert_eq!(reader.find("000003").unwrap(), Some(3));
+    let first = cost(&storage);
+    // One sample to see that the salt is right, one to confirm the key.
+    assert_eq!(first[""], (2, 30));
+    assert!(first[".key_hashes"].1 <= 8 + 8 + N * 8, "{first:?}");
+    assert!(!first.contains_key(".keys") && !first.contains_key(".md5"), "{first:?}");
+}
+
+#[test]
+fn with_the_accelerator_a_look_up_reads_a_handful_of_bytes() {
+    let cold = |n| {
+        let (storage, reader) = opened(n, true);
+        cost(&storage);
+        assert_eq!(reader.find("000003").unwrap(), Some(3));
+        let first = cost(&storage);
+        assert_eq!(reader.find("000007").unwrap(), Some(7));
+        (first, cost(&storage))
+    };
+    for n in [10, 20_000] {
+        let (first, second) = cold(n);
+        let bytes = |cost: &BTreeMap<String, (usize, u64)>| cost.values().map(|c| c.1).sum::<u64>();
+        assert!(bytes(&first) < 600, "{n}: {first:?}");
+        assert!(bytes(&second) < 300, "{n}: {second:?}");
+        assert!(!first.contains_key(".filter") && !first.contains_key(".keys"), "{first:?}");
+    }
+}
+
+#[test]
+fn the_filter_is_asked_first() {
+    let (storage, reader) = opened(20_000, true);
+    reader.prepare_keys().unwrap();
+    cost(&storage);
+    let mut asked_hashes = 0;
+    for i in 0..100 {
+        assert!(!reader.contains_key(&format!("absent {i}")).unwrap());
+        let absent = cost(&storage);
+        // Bits are asked until one is not set.
+        assert!(absent[".filter"].1 < 40, "{absent:?}");
+        asked_hashes += usize::from(absent.len() > 1);
+    }
+    assert_eq!(asked_hashes, 0);
+    // A key that is there is looked up, once the filter has said perhaps.
+    assert!(reader.contains_key("000003").unwrap());
+    let there = cost(&storage);
+    assert_eq!(there[""], (1, 15), "{there:?}");
+    assert!(there.contains_key(".lookup") && !there.contains_key(".keys"), "{there:?}");
+    assert!(SideFile::Filter.path(&dataset()).to_str().unwrap().ends_with(".filter"));
+}
+
+#[test]
+fn the_table_makes_look_ups_read_little() {
+    const N: u64 = 2_000;
+    let (storage, reader) = opened(N, false);
+    let mut last = u64::MAX;
+    for round in 0..600 {
+        let key = format!("{:06}", round * 7919 % N);
+        assert!(reader.find(&key).unwrap().is_some());
+        last = cost(&storage).values().map(|c| c.1).sum();
+    }
+    // One sample, its offsets, and the hashes of a candidate or two.
+    assert!(last < 200, "{last}");
+}

@@ -367,7 +367,9 @@ fn an_append_that_starts_or_ends_within_the_opening_of_a_reader() {
         let mut writer = options.append(dataset()).unwrap();
         writer.write_raw("k3", &packed("k3", 0)).unwrap();
         writer.flush().unwrap();
-        let hooked = Hooked::new(&storage, call, path, move || drop(writer.finish().unwrap()));
+        let hooked = Hooked::new(&storage, call, path, move || {
+            writer.finish().unwrap();
+        });
         match DatasetReader::options().storage(hooked.clone()).open(dataset()) {
             Ok(reader) if reader.len() == 3 => assert_old_or_replaced(&reader),
             Ok(reader) => assert_eq!((reader.len(), reader.find("k3").unwrap()), (4, Some(3))),

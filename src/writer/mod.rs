@@ -503,7 +503,10 @@ impl Writer {
     #[inline]
     fn find(&mut self, key: &str) -> Result<Option<u32>> {
         let keys = &mut open(&mut self.open, self.broken, &self.path)?.keys;
-        self.key_set.find(self.key_set.hash(key), |index| keys.is(index, key))
+        let found = self.key_set.find(self.key_set.hash(key), |index| keys.is(index, key));
+        // To read a key back those before it are written, maybe in part.
+        self.broken = found.is_err();
+        found
     }
 
     /// Samples so far, those from before an append included.

@@ -409,6 +409,21 @@ fn a_resumed_write_that_fails_again_keeps_its_samples() {
 }
 
 #[test]
+fn a_writer_that_could_not_write_says_so_from_then_on() {
+    let storage = MemoryStorage::new();
+    let mut writer = options(&storage).create(dataset()).unwrap();
+    write_range(&mut writer, 0..3);
+    storage.fail_after(0);
+    // The keys so far are written to be read back.
+    assert_eq!(writer.contains_key(&key_of(1)).unwrap_err().kind(), ErrorKind::Io);
+    storage.restart();
+    let refused = writer.write_raw_unchecked("new", b"").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Io);
+    assert!(open_in(&storage, &dataset()).is_err());
+}
+
+#[test]
 fn nothing_to_resume() {
     let storage = in_one_go(2);
     let refused = options(&storage).resume(dataset()).unwrap_err();

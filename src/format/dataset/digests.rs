@@ -120,6 +120,8 @@ fn parse_line(line: &[u8], at: u64) -> Result<(&str, Digest), FormatError> {
     };
     match std::str::from_utf8(name) {
         Ok("") => Err(wrong(34, "a file name")),
+        // One was the line's end; no name that can be set has another.
+        Ok(name) if name.ends_with('\r') => Err(wrong(34, "a file name and one line end")),
         Ok(name) => Ok((name, digest)),
         Err(_) => Err(wrong(34, "a file name in UTF-8")),
     }

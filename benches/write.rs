@@ -8,7 +8,10 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write as _;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use kiste::Writer;
 use md5::{Digest as _, Md5};
@@ -67,7 +70,7 @@ fn measure(samples: usize, bytes: usize) -> Result<(), Box<dyn std::error::Error
     let keys: Vec<String> = (0..samples).map(|i| format!("n{:08}_{i}", i * 7919 % 1000)).collect();
     for (name, digests, limit) in [("with .md5", true, md5), ("without .md5", false, file)] {
         let path = dir.path().join("data.msgpack");
-        let before = peak_memory();
+        let memory = Memory::watch();
         let time = seconds(|| {
             let mut writer = Writer::options().durable(false).digests(digests).create(&path)?;
             for (i, key) in keys.iter().enumerate() {
@@ -76,10 +79,10 @@ fn measure(samples: usize, bytes: usize) -> Result<(), Box<dyn std::error::Error
             writer.finish()?;
             Ok(())
         })?;
-        let memory = peak_memory().saturating_sub(before) as f64 / samples as f64;
+        let memory = memory.growth() as f64 / samples as f64;
         println!(
             "  {name}: {time:.3} s, {:.2} M samples/s, {:.0} MB/s, {:.2} of the limit; \
-             {memory:.1} bytes of memory a sample more than before",
+             at most {memory:.1} bytes of memory a sample",
             samples as f64 / time / 1e6,
             total as f64 / time / 1e6,
             limit / time,
@@ -99,10 +102,40 @@ fn seconds(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// The most memory this process has had, in bytes; 0 where the system does not tell.
-fn peak_memory() -> u64 {
+/// Watches the memory of this process while it lives. Mapped files do not count: the kernel takes
+/// their pages back when it wants.
+struct Memory {
+    stop: Arc<AtomicBool>,
+    watch: JoinHandle<u64>,
+}
+
+impl Memory {
+    fn watch() -> Memory {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let watch = std::thread::spawn(move || {
+            let before = anonymous_memory();
+            let mut most = before;
+            while !seen.load(Relaxed) {
+                most = most.max(anonymous_memory());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            most - before
+        });
+        Memory { stop, watch }
+    }
+
+    /// How many bytes more there were at most than at the beginning.
+    fn growth(self) -> u64 {
+        self.stop.store(true, Relaxed);
+        self.watch.join().unwrap_or_default()
+    }
+}
+
+/// 0 where the system does not tell.
+fn anonymous_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

@@ -64,30 +64,36 @@ pub(crate) fn build(
             sink.sync().map_err(at)?;
         }
     }
-    let mut sorted = hashes.clone();
     let mut tries = 0;
-    while let Some(collision) = collision(&mut sorted) {
+    loop {
+        // Written before they are known to be good: the test for collisions sorts them in place,
+        // which spares eight bytes a key, and practically never finds one.
+        if wanted.key_hashes {
+            write_hashes(staging, &salt, &hashes, sync)?;
+        }
+        if wanted.lookup {
+            write_lookup(staging, salt, &hashes, sync)?;
+        }
+        let Some(collision) = collision(&mut hashes) else { return Ok(()) };
         body.refuse_duplicate(&salt, collision, hash_many)?;
         tries += 1;
         if tries == key_hashes::MAX_TRIES {
             let message = format!("key hashes still collide after {tries} salts");
             return Err(Error::new(ErrorKind::Limit, message).at(keys_path));
         }
+        for (made, file) in
+            [(wanted.key_hashes, SideFile::KeyHashes), (wanted.lookup, SideFile::Lookup)]
+        {
+            if made {
+                staging.discard(Some(file))?;
+            }
+        }
         salt = Salt::of_try(tries);
         body.for_batches(|first, batch| {
             hash_batch(&salt, &batch, &mut hashes[first..first + batch.len()], hash_many);
             Ok(())
         })?;
-        sorted.copy_from_slice(&hashes);
     }
-    drop(sorted);
-    if wanted.key_hashes {
-        write_hashes(staging, &salt, &hashes, sync)?;
-    }
-    if wanted.lookup {
-        write_lookup(staging, salt, &hashes, sync)?;
-    }
-    Ok(())
 }
 
 struct Hashed {

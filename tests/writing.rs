@@ -538,11 +538,15 @@ fn the_accelerator_changes_no_answer() {
             assert_eq!(reader.contains_key(&key).unwrap(), expected.is_some());
         }
     }
-    // An append without it leaves none of the old dataset behind.
+    // An append makes it anew, asked or not.
     let mut writer = options(&with).append(dataset()).unwrap();
     write_range(&mut writer, 300..301);
     writer.finish().unwrap();
-    assert!(snapshot(&with) == snapshot(&in_one_go(301)));
+    let in_one_go = MemoryStorage::new();
+    let mut writer = options(&in_one_go).lookup(true).create(dataset()).unwrap();
+    write_range(&mut writer, 0..301);
+    writer.finish().unwrap();
+    assert!(snapshot(&with) == snapshot(&in_one_go));
 }
 
 #[test]
@@ -606,4 +610,34 @@ fn a_bare_file_name_is_written_where_the_process_is() {
     assert_eq!(open_in(&storage, Path::new("bare")).unwrap().len(), 1);
     assert!(files_of(Path::new("no such dataset")).is_empty());
     assert!(DatasetReader::open("no such dataset").is_err());
+}
+
+#[test]
+fn an_append_keeps_the_accelerator() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.msgpack");
+    let mut writer = Writer::options().lookup(true).create(&path).unwrap();
+    writer.write_raw("a", b"\x81\xa3key\xa1a").unwrap();
+    writer.finish().unwrap();
+    let mut writer = Writer::append(&path).unwrap();
+    writer.write_raw("b", b"\x81\xa3key\xa1b").unwrap();
+    writer.finish().unwrap();
+    assert!(SideFile::Lookup.path(&path).exists());
+    assert_eq!(DatasetReader::open(&path).unwrap().find("b").unwrap(), Some(1));
+}
+
+#[test]
+fn keys_of_another_number_of_samples_are_not_indexed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.msgpack");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write_raw("a", b"\x81\xa3key\xa1a").unwrap();
+    writer.finish().unwrap();
+    std::fs::write(SideFile::Keys.path(&path), b"\x92\xa1a\xa1b").unwrap();
+    std::fs::remove_file(SideFile::Filter.path(&path)).unwrap();
+    let error = kiste::index::IndexOptions::default().build(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("expected 1 keys, found 2"), "{error}");
+    kiste::index::IndexOptions::default().force(true).build(&path).unwrap();
+    assert!(kiste::verify::verify(&path).unwrap().problems.is_empty());
 }

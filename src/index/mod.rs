@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digests, SideFile, legacy_index};
+use crate::format::dataset::{Digests, SideFile, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Cursor};
 use crate::staging::{Journal, KeySpool, OffsetSpool, Spool, Staging};
 use crate::storage::{LocalStorage, Sink, Source, Storage};
@@ -197,10 +197,29 @@ impl<'a> Rebuild<'a> {
         if wanted.key_hashes || wanted.filter || wanted.lookup {
             let keys_path = self.current(staging, SideFile::Keys);
             let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+            if !self.makes(SideFile::Keys) {
+                self.check_count(&keys_path, &keys)?;
+            }
             build(staging, &keys_path, &keys, wanted, self.options.durable, hash_keys)?;
         }
         if self.makes(SideFile::Md5) {
             self.stage_digests(staging)?;
+        }
+        Ok(())
+    }
+
+    /// Keys that were there before are believed only if there are as many as offsets.
+    fn check_count(&self, keys_path: &Path, keys: &Source) -> Result<()> {
+        let path = SideFile::Offsets.path(self.path);
+        let stat = self.options.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let samples = offsets::count(stat.map_or(0, |stat| stat.len));
+        let samples = samples.map_err(|e| Error::from(e).at(&path))?;
+        let head = keys.read(0..keys.len().min(keys::MAX_HEADER as u64));
+        let head = head.map_err(|e| Error::io(keys_path, e))?;
+        let (count, _) = keys::parse_header(&head).map_err(|e| Error::from(e).at(keys_path))?;
+        if count != samples {
+            let message = format!("expected {samples} keys, found {count}");
+            return Err(Error::new(ErrorKind::Damaged, message).at(keys_path));
         }
         Ok(())
     }

@@ -209,16 +209,18 @@ impl WriterOptions {
 
     /// Continues a finished dataset: the result is the same as if it had been written in one go.
     ///
-    /// New samples go behind the data that is there, so nothing large is copied; but the digest
+    /// An accelerator `.lookup` that is there is made anew. New samples go behind the data that is there, so nothing large is copied; but the digest
     /// of the data needs all of it to be read again when [`digests`](Self::digests) is on. That
     /// pass also compares the old data with its digest, and refuses to bless damage.
     ///
     /// # Errors
     ///
     /// Those of [`DatasetReader::open`] and [`create`](Self::create).
-    pub fn append(self, path: impl AsRef<Path>) -> Result<Writer> {
+    pub fn append(mut self, path: impl AsRef<Path>) -> Result<Writer> {
         let path = path.as_ref();
         check_name(path)?;
+        let lookup = SideFile::Lookup.path(path);
+        self.lookup |= self.storage.stat(&lookup).map_err(|e| Error::io(&lookup, e))?.is_some();
         let old = DatasetReader::options().storage(self.storage.clone()).open(path)?;
         let base = Base { samples: old.len() as u64, bytes: old.data_len() };
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;

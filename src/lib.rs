@@ -38,6 +38,7 @@
 //! * [`Writer`], [`WriterOptions`]: create, append, resume; published in one step.
 //! * [`DatasetReader`]: lazy, zero-copy, shared by any number of threads.
 //! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
+//! * [`sampler`]: in which order, for which rank; resumable, the same everywhere.
 //! * [`convert`]: image folders and JSON lines.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
@@ -58,6 +59,7 @@ pub mod index;
 pub mod writer;
 pub mod verify;
 pub mod repair;
+pub mod sampler;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

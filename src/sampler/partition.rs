@@ -1,0 +1,276 @@
+//! The share of rank r of a world, and of worker w of a rank.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::Order;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Where a training run is: all that has to be saved to resume it.
+///
+/// The position is *global*: how many positions of the epoch all ranks together are done with. So
+/// it does not matter how many ranks, workers or samples a batch there were or will be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct State {
+    /// The epoch, counted from 0.
+    pub epoch: u64,
+    /// The next position of that epoch.
+    pub position: u64,
+}
+
+/// What happens at the end of an epoch, if its samples do not fill the last step of all ranks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Tail {
+    /// Positions from the beginning of the epoch fill it up: all batches are full, all ranks have
+    /// equally many, a few samples are seen twice ([`Partition::padded`]).
+    Pad,
+    /// What is left over is dropped: all batches are full, all ranks have equally many, a few
+    /// samples are not seen ([`Partition::dropped`]); others in each epoch, if it is shuffled.
+    Drop,
+    /// Each sample is seen once: the last batch may be short, and some ranks may have one batch
+    /// less. Right for evaluation; ranks that wait for each other in each step may hang.
+    #[default]
+    Uneven,
+}
+
+/// Cuts an epoch into batches and deals them out to ranks and workers.
+///
+/// From the start position on, each `batch` positions are a batch; each `world` batches are a
+/// step: rank `r` has in step `s` the batch number `s × world + r`. In a rank the steps go round
+/// its workers: step `s` is made by worker `s % workers`. So the batches of a step, taken over all
+/// ranks, are always the same stretch of positions, and after it the run is at
+/// [`state_after`](Partition::state_after) that step, from which a `Partition` with any other
+/// world, number of workers or batch size can go on.
+///
+/// ```
+/// use kiste::sampler::{Partition, Tail};
+///
+/// let plan = Partition::new(100, 8)?.world(2)?.tail(Tail::Uneven);
+/// assert_eq!(plan.batch(0, 1).positions(), 8..16);
+/// let state = plan.state_after(0, 2); // epoch 0, three steps done
+/// assert_eq!(state.position, 48);
+///
+/// // Goes on with three ranks:
+/// let plan = Partition::new(100, 8)?.world(3)?.start(state.position)?;
+/// assert_eq!(plan.batch(0, 0).positions(), 48..56);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    len: u64,
+    batch: u64,
+    world: u64,
+    workers: u64,
+    start: u64,
+    tail: Tail,
+}
+
+impl Partition {
+    /// Batches of `batch` positions of an epoch of `len`, for one rank with one worker.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if a batch has no positions.
+    pub fn new(len: u64, batch: u64) -> Result<Partition> {
+        let batch = positive(batch, "samples a batch")?;
+        Ok(Partition { len, batch, world: 1, workers: 1, start: 0, tail: Tail::default() })
+    }
+
+    /// So many ranks. Default: 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it is 0.
+    pub fn world(mut self, ranks: u64) -> Result<Partition> {
+        self.world = positive(ranks, "ranks")?;
+        Ok(self)
+    }
+
+    /// So many workers in each rank. Default: 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it is 0.
+    pub fn workers(mut self, workers: u64) -> Result<Partition> {
+        self.workers = positive(workers, "workers")?;
+        Ok(self)
+    }
+
+    /// Where to start or resume, in positions. Default: 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the epoch ends before.
+    pub fn start(mut self, position: u64) -> Result<Partition> {
+        if position > self.len {
+            let message = format!("start at position {position} of an epoch of {}", self.len);
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        self.start = position;
+        Ok(self)
+    }
+
+    /// What to do at the end. Default: [`Tail::Uneven`].
+    pub fn tail(mut self, tail: Tail) -> Partition {
+        self.tail = tail;
+        self
+    }
+
+    /// Steps from the start to the end of the epoch: of the rank with the most, that is rank 0.
+    pub fn steps(&self) -> u64 {
+        let left = u128::from(self.len - self.start);
+        let steps = match self.tail {
+            Tail::Drop => left / self.step(),
+            Tail::Pad | Tail::Uneven => left.div_ceil(self.step()),
+        };
+        steps as u64
+    }
+
+    /// Steps in which this rank has a batch: as many as [`steps`](Partition::steps), or one less
+    /// under [`Tail::Uneven`].
+    pub fn steps_of(&self, rank: u64) -> u64 {
+        let steps = self.steps();
+        match steps.checked_sub(1) {
+            Some(last) if self.batch(last, rank).is_empty() => last,
+            _ => steps,
+        }
+    }
+
+    /// The batch of a rank in a step; empty after the end of the epoch.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    pub fn batch(&self, step: u64, rank: u64) -> Batch {
+        assert!(rank < self.world, "rank {rank} of {}", self.world);
+        if step >= self.steps() {
+            return Batch { start: self.len, end: self.len, padding: 0, len: self.len };
+        }
+        let number = u128::from(step) * u128::from(self.world) + u128::from(rank);
+        let start = u128::from(self.start) + number * u128::from(self.batch);
+        let end = start + u128::from(self.batch);
+        let len = u128::from(self.len);
+        let real = start.min(len) as u64..end.min(len) as u64;
+        let padding = match self.tail {
+            Tail::Pad => self.batch - (real.end - real.start),
+            Tail::Drop | Tail::Uneven => 0,
+        };
+        // Padding goes round: a batch that is nothing else starts where the one before it ended.
+        let start = if real.is_empty() && padding > 0 { (start % len) as u64 } else { real.start };
+        Batch { start, end: start + (real.end - real.start), padding, len: self.len }
+    }
+
+    /// The worker of a rank that makes the batch of a step.
+    pub fn worker_of(&self, step: u64) -> u64 {
+        step % self.workers
+    }
+
+    /// The steps and batches of a worker of a rank.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank or worker.
+    pub fn share(&self, rank: u64, worker: u64) -> impl Iterator<Item = (u64, Batch)> + '_ {
+        assert!(worker < self.workers, "worker {worker} of {}", self.workers);
+        let stride = usize::try_from(self.workers).unwrap_or(usize::MAX);
+        (worker..self.steps_of(rank))
+            .step_by(stride)
+            .map(move |step| (step, self.batch(step, rank)))
+    }
+
+    /// Where the run is after a step of all ranks: the beginning of the next epoch after the last.
+    pub fn state_after(&self, epoch: u64, step: u64) -> State {
+        let done = (u128::from(step) + 1) * self.step() + u128::from(self.start);
+        if step.saturating_add(1) >= self.steps() {
+            State { epoch: epoch.saturating_add(1), position: 0 }
+        } else {
+            State { epoch, position: done as u64 }
+        }
+    }
+
+    /// How many positions are repeated to fill up the last step.
+    pub fn padded(&self) -> u64 {
+        let left = u128::from(self.len - self.start);
+        match self.tail {
+            Tail::Pad => (u128::from(self.steps()) * self.step() - left) as u64,
+            Tail::Drop | Tail::Uneven => 0,
+        }
+    }
+
+    /// How many positions at the end are in no batch.
+    pub fn dropped(&self) -> u64 {
+        match self.tail {
+            Tail::Drop => (u128::from(self.len - self.start) % self.step()) as u64,
+            Tail::Pad | Tail::Uneven => 0,
+        }
+    }
+
+    /// Positions in a step of all ranks.
+    fn step(&self) -> u128 {
+        u128::from(self.world) * u128::from(self.batch)
+    }
+}
+
+fn positive(number: u64, what: &str) -> Result<u64> {
+    if number == 0 {
+        return Err(Error::new(ErrorKind::Invalid, format!("0 {what}, expected 1 or more")));
+    }
+    Ok(number)
+}
+
+/// The positions of one batch: a range, and after it what pads it from the epoch's beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    start: u64,
+    end: u64,
+    padding: u64,
+    /// Of the epoch.
+    len: u64,
+}
+
+impl Batch {
+    /// Positions, padding included.
+    pub fn len(&self) -> u64 {
+        self.end - self.start + self.padding
+    }
+
+    /// Whether there are none: this rank has nothing to do in this step.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The positions that no other batch has.
+    pub fn positions(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
+    /// How many of the positions, the last ones, are also in another batch.
+    pub fn padding(&self) -> u64 {
+        self.padding
+    }
+
+    /// All positions, padding included, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+        let (len, end) = (self.len, self.end);
+        let first = if end == len { 0 } else { end };
+        let padding = (0..self.padding)
+            .map(move |i| ((u128::from(first) + u128::from(i)) % u128::from(len)) as u64);
+        (self.start..end).chain(padding)
+    }
+
+    /// The indices of the samples, padding included.
+    pub fn indices(&self, order: &dyn Order) -> Vec<u64> {
+        let mut indices = Vec::new();
+        self.fill(order, &mut indices);
+        indices
+    }
+
+    /// Appends the indices of the samples, padding included.
+    pub fn fill(&self, order: &dyn Order, out: &mut Vec<u64>) {
+        order.fill(self.positions(), out);
+        out.extend(self.iter().skip((self.end - self.start) as usize).map(|p| order.index_at(p)));
+    }
+}

@@ -127,7 +127,12 @@ fn quasi_shuffler_resumes_where_python_does_and_where_it_should() {
             }
         }
     }
-    assert_eq!(excepted, []);
+    let expected = [
+        [(10, 4, 2, 2), (10, 4, 2, 4), (10, 4, 2, 6)],
+        [(17, 6, 3, 3), (17, 6, 3, 5), (17, 6, 3, 8)],
+        [(20, 8, 4, 4), (20, 8, 4, 8), (20, 8, 4, 12)],
+    ];
+    assert_eq!(excepted, expected.concat(), "samples, buffer, chunk, position");
 }
 
 #[derive(Deserialize)]
@@ -166,8 +171,7 @@ fn shuffler_resumes_as_python_within_a_pass() {
         let first: Vec<u64> = cycle.range(position..next).collect();
         assert_eq!(first, case.python_first, "seek({})", case.i);
     }
-    let expected =
-        [(10, 10), (10, 12), (10, 31), (10, -1), (7, 7), (7, 9), (7, 22), (7, -1)];
+    let expected = [(10, 10), (10, 12), (10, 31), (10, -1), (7, 7), (7, 9), (7, 22), (7, -1)];
     assert_eq!(excepted, expected);
 }
 
@@ -292,11 +296,9 @@ fn torch_shards_as_python() {
             let at = TorchWorker { rank, world_size, worker, num_workers };
             let what = format!("{n}, {at:?}, {batch_size:?}, {epoch}");
             match torch_shard(n, at, batch_size, epoch) {
-                Ok(shard) => assert_eq!(
-                    serde_json::json!([shard.start, shard.end]),
-                    *expected,
-                    "{what}"
-                ),
+                Ok(shard) => {
+                    assert_eq!(serde_json::json!([shard.start, shard.end]), *expected, "{what}")
+                }
                 Err(_) => assert_eq!(expected["err"], "RuntimeError", "{what}"),
             }
         }
@@ -310,43 +312,99 @@ fn print(order: &Arc<dyn Order>) -> (Vec<u64>, u64) {
     (indices.iter().copied().take(6).collect(), stable_hash(&indices))
 }
 
-/// What a seed means. **If this fails, the code is wrong, not the numbers.**
+/// What a seed means. **If these fail, the code is wrong, not the numbers.**
 #[test]
 fn frozen_shuffle() {
-    let golden: [(u64, u64, u64, [u64; 6], u64); 0] = [];
-    for (n, seed, epoch, first, hash) in golden {
+    let golden = [
+        ((10, 0, 0), [0, 7, 4, 1, 8, 2], 0x4826_d4cc_1cc1_3d89),
+        ((10, 0, 1), [6, 1, 2, 7, 0, 9], 0x767c_0be5_efc4_7730),
+        ((10, 1, 0), [3, 4, 6, 1, 5, 9], 0xd1e1_ad30_434e_c26b),
+        ((1000, 42, 0), [583, 705, 890, 125, 173, 617], 0xcd5f_5015_aa7b_eb15),
+        (
+            (1_281_167, 42, 7),
+            [746895, 1067466, 976707, 1280947, 109201, 1189417],
+            0xd46babd0f966d86,
+        ),
+        (
+            (100_000_000, 0, 0),
+            [41236380, 82653354, 66644466, 55345941, 19761173, 64758475],
+            0xd7ba_c227_9815_b387,
+        ),
+        (
+            (1 << 32, 1, 1),
+            [3668638876, 1208810364, 3503396024, 2191735541, 2979769335, 3866923462],
+            0xadf9_6572_11a8_b7fc,
+        ),
+        (
+            (1 << 40, u64::MAX, 3),
+            [245290357823, 169918102431, 754779829630, 285027052539, 518939366373, 830642326257],
+            0x2643_b2a8_dca5_7fea,
+        ),
+        (
+            (u64::MAX, 5, 0),
+            [
+                1133008201735775233,
+                16879725098655554014,
+                2590175928532710882,
+                12571701979988981664,
+                7309818112157038650,
+                5327616736220305329,
+            ],
+            0x1525_1bf7_95f9_b41d,
+        ),
+    ];
+    for ((n, seed, epoch), first, hash) in golden {
         let order = Shuffle::new(n, seed).order(epoch).unwrap();
         assert_eq!(print(&order), (first.to_vec(), hash), "{n}, seed {seed}, epoch {epoch}");
     }
-    assert_eq!(golden.len(), 0);
-    if golden.is_empty() {
-        for (n, seed, epoch) in [
-            (10, 0, 0), (10, 0, 1), (10, 1, 0), (1000, 42, 0), (1_281_167, 42, 7),
-            (100_000_000, 0, 0), (1 << 32, 1, 1), (1 << 40, u64::MAX, 3), (u64::MAX, 5, 0),
-        ] {
-            let order = Shuffle::new(n, seed).order(epoch).unwrap();
-            let (first, hash) = print(&order);
-            eprintln!("SHUF ({n}, {seed}, {epoch}, {first:?}, {hash:#018x}),");
-        }
-        let p: Vec<u64> = (0..10).map(|p| Permutation::new(10, 42).apply(p)).collect();
-        eprintln!("PERM {p:?}");
-        for (n, block, window, seed, epoch) in [
-            (20, 3, 2, 0, 0), (20, 3, 2, 0, 1), (1000, 16, 8, 42, 0), (1_281_167, 256, 64, 42, 7),
+    let keyed: Vec<u64> = (0..10).map(|n| Permutation::new(10, 42).apply(n)).collect();
+    assert_eq!(keyed, [2, 3, 0, 8, 9, 1, 6, 5, 7, 4]);
+}
+
+#[test]
+fn frozen_block_shuffle() {
+    let golden = [
+        ((20, 3, 2, 0, 0), [9, 3, 5, 10, 11, 4], 0x374b_5711_72b5_d501),
+        ((20, 3, 2, 0, 1), [3, 11, 9, 4, 10, 5], 0x55e3_c982_32f3_fa21),
+        ((1000, 16, 8, 42, 0), [435, 145, 155, 805, 46, 317], 0xdcec_9f48_6b97_778c),
+        (
+            (1_281_167, 256, 64, 42, 7),
+            [792473, 844864, 1116413, 202379, 741139, 324974],
+            0xd6d3_4e90_10d8_fb4e,
+        ),
+        (
             (1 << 40, 4096, 1024, 1, 1),
-        ] {
-            let order = BlockShuffle::new(n, block, window, seed).unwrap().order(epoch).unwrap();
-            let (first, hash) = print(&order);
-            eprintln!("BLOCK ({n}, {block}, {window}, {seed}, {epoch}, {first:?}, {hash:#018x}),");
-        }
-        for (epoch, seed) in [(0, 0), (1, 0), (0, 42)] {
-            let m = Mixture::new(
-                vec![MixtureSource::new(100, 3), MixtureSource::new(7, 1), MixtureSource::new(1000, 2)],
-                1000, seed,
-            ).unwrap();
-            let (first, hash) = print(&m.order(epoch).unwrap());
-            eprintln!("MIX ({seed}, {epoch}, {first:?}, {hash:#018x}, {:#018x}),", m.schedule_hash());
-        }
-        let mut rng = StableRng::new(&[1, 2, 3]);
-        eprintln!("RNG {:?} {:#x}", [rng.next_u64(), rng.next_u64(), rng.below(1000)], stable_hash(&[]));
+            [1044338569816, 493017129536, 954700471136, 145058759100, 613969704849, 53608664785],
+            0x9716_1bc5_315d_77d1,
+        ),
+    ];
+    for ((n, block, window, seed, epoch), first, hash) in golden {
+        let order = BlockShuffle::new(n, block, window, seed).unwrap().order(epoch).unwrap();
+        assert_eq!(print(&order), (first.to_vec(), hash), "{n}, {block} × {window}");
     }
+}
+
+#[test]
+fn frozen_mixture() {
+    let golden = [
+        ((0, 0), [68, 81, 505, 100, 58, 102], 0x59db_dff4_f43e_08d4, 0xa1a4_d6d7_08ab_6977),
+        ((0, 1), [114, 35, 91, 325, 95, 64], 0x07f4_f972_2399_25d5, 0xa1a4_d6d7_08ab_6977),
+        ((42, 0), [97, 102, 95, 11, 105, 698], 0x9788_3605_ea5c_3820, 0x351d_1238_2821_9ef0),
+    ];
+    for ((seed, epoch), first, hash, schedule) in golden {
+        let sources = [(100, 3), (7, 1), (1000, 2)];
+        let sources = sources.map(|(samples, quota)| MixtureSource::new(samples, quota));
+        let mixture = Mixture::new(sources.to_vec(), 1000, seed).unwrap();
+        let order = mixture.order(epoch).unwrap();
+        assert_eq!(print(&order), (first.to_vec(), hash), "seed {seed}, epoch {epoch}");
+        assert_eq!(mixture.schedule_hash(), schedule);
+    }
+}
+
+#[test]
+fn frozen_generator() {
+    let mut rng = StableRng::new(&[1, 2, 3]);
+    let first = [rng.next_u64(), rng.next_u64(), rng.below(1000)];
+    assert_eq!(first, [3563345307169803008, 15117046121632643886, 703]);
+    assert_eq!(stable_hash(&[]), 0xe220_a839_7b1d_cdaf);
 }

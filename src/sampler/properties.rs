@@ -115,7 +115,6 @@ fn small_shuffles_reach_all_orders_alike() {
             let square = |count: u64| (count as f64 - 200.0).powi(2) / 200.0;
             let chi: f64 = counts.values().map(|&count| square(count)).sum();
             let deviations = (chi + missing * 200.0 - freedom) / (2.0 * freedom).sqrt();
-            println!("n {n}: {deviations:.2}");
             assert!(deviations < 6.0, "{n}: {deviations} standard deviations");
         }
     }
@@ -202,10 +201,12 @@ fn fill_iter_and_range_agree_with_index_at() {
             let first = one_by_one.iter().position(|&other| other == index);
             assert_eq!(order.position_of(index), first.map(|position| position as u64));
         }
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            order.index_at(sampler.len())
-        }))
-        .is_err());
+        assert!(
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                order.index_at(sampler.len())
+            }))
+            .is_err()
+        );
     }
 }
 
@@ -306,12 +307,8 @@ fn nonsense_is_refused() {
     let beyond = MixtureSource::new(9, 1).sampler(Sequential::new(10));
     assert!(Mixture::new(vec![beyond], 10, 0).is_err());
     assert!(DatadingsShuffle::new(1 << 33, None).order(0).is_err());
-    let message = torch_shard(
-        10,
-        TorchWorker { rank: 0, world_size: 0, worker: 0, num_workers: 1 },
-        None,
-        0,
-    );
+    let message =
+        torch_shard(10, TorchWorker { rank: 0, world_size: 0, worker: 0, num_workers: 1 }, None, 0);
     assert_eq!(message.unwrap_err().to_string(), "no worker 0 of 1 in process 0 of 0");
     for bad in [&[][..], &[-1.0, 2.0], &[f64::NAN], &[0.0], &[1.0, 1e-9]] {
         assert!(quotas(bad, 1000).is_err(), "{bad:?}");
@@ -356,8 +353,7 @@ fn mixtures_have_exact_shares_and_go_through_each_source_in_turn() {
             let ideal = 5.0 * len as f64 * mixture.shares()[source];
             assert!((came.len() as f64 - ideal).abs() <= 300.0);
         }
-        let round = mixture.shares().len() as u64;
-        assert!(round > 0);
+        assert!((mixture.shares().iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
     // Both quotas below the sum of a round: 256 positions have 192 and 64.
     let sources = vec![MixtureSource::new(10, 3), MixtureSource::new(10, 1)];
@@ -388,23 +384,24 @@ fn label_runs_tell_a_shuffle_from_an_order() {
     assert!(none.mean.is_finite() && none.expected_mean.is_finite());
 }
 
-/// Where three samples go, taken together, is uniform.
+/// Where three samples go, taken together, is uniform: tells a network with too few rounds.
 #[test]
-fn exp_triples() {
-    for n in [5u64, 6, 7, 9, 12, 16, 17, 20, 24, 32, 33, 40, 48, 63, 64, 65, 100] {
+fn triples_of_samples_go_anywhere() {
+    for n in [5, 6, 7, 9, 12, 16, 17, 33] {
         let cells = n * (n - 1) * (n - 2);
-        let epochs = (cells * 20).max(200_000);
-        let mut counts = vec![0u64; (n * n * n) as usize];
-        for epoch in 0..epochs {
+        let mut counts = vec![0; (n * n * n) as usize];
+        for epoch in 0..cells * 20 {
             let order = Shuffle::new(n, 9).permutation(epoch);
             let at = [0, 1, n / 2].map(|index| order.invert(index));
             counts[((at[0] * n + at[1]) * n + at[2]) as usize] += 1;
         }
-        let expected = epochs as f64 / cells as f64;
-        let used = counts.iter().filter(|&&c| c > 0).count();
-        let chi: f64 = counts.iter().filter(|&&c| c > 0).map(|&c| (c as f64 - expected).powi(2) / expected).sum::<f64>()
-            + (cells as f64 - used as f64) * expected;
-        let freedom = cells as f64 - 1.0;
-        println!("TRI {n}: {:.2}", (chi - freedom) / (2.0 * freedom).sqrt());
+        // Cells with two samples at one place stay empty, and no others.
+        let missing =
+            (cells as f64 - counts.iter().filter(|&&count| count > 0).count() as f64) * 20.0;
+        let square = |count: u64| (count as f64 - 20.0).powi(2) / 20.0;
+        let chi: f64 = counts.into_iter().filter(|&count| count > 0).map(square).sum();
+        let freedom = (cells - 1) as f64;
+        let deviations = (chi + missing - freedom) / (2.0 * freedom).sqrt();
+        assert!(deviations < 6.0, "{n}: {deviations} standard deviations");
     }
 }

@@ -51,6 +51,7 @@
 //!   `complex`, as msgpack-numpy writes them. Pickles are never executed.
 
 pub mod error;
+mod natural;
 pub mod storage;
 pub mod format;
 mod staging;
@@ -63,6 +64,7 @@ pub mod sampler;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};
+pub use natural::natural_order;
 pub use reader::DatasetReader;
 pub use rmpv::Value;
 pub use writer::{Stats, Writer, WriterOptions};

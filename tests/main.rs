@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod lazy;
 mod model;
+mod readers;
 mod together;
 mod writing;
 #[cfg(feature = "cli")]

@@ -10,11 +10,10 @@ use crate::writer::Writer;
 
 mod image_folder;
 mod jsonl;
-mod natural;
 
 pub use image_folder::ImageFolder;
 pub use jsonl::JsonLines;
-pub use natural::natural_order;
+pub use crate::natural::natural_order;
 
 /// Raw data that becomes samples.
 pub trait Source: Send {

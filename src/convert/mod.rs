@@ -11,9 +11,9 @@ use crate::writer::Writer;
 mod image_folder;
 mod jsonl;
 
+pub use crate::natural::natural_order;
 pub use image_folder::ImageFolder;
 pub use jsonl::JsonLines;
-pub use crate::natural::natural_order;
 
 /// Raw data that becomes samples.
 pub trait Source: Send {

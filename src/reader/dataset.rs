@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Range, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -10,12 +10,16 @@ use serde::Deserialize;
 
 use super::iter::{Iter, Keys, RawIter};
 use super::search::Search;
+use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Cursor, Value};
 use crate::staging;
 use crate::storage::{FileId, LocalStorage, Source, Storage};
+
+/// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
+const NEIGHBOUR: u64 = 4096;
 
 /// How to open a dataset.
 #[derive(Debug, Clone)]
@@ -191,18 +195,7 @@ impl DatasetReader {
     /// Without a map ([`LocalStorage::positioned`]) there is nothing to borrow from: such types
     /// are an error then, owned ones work.
     pub fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
-        let raw = self.get_raw(index)?;
-        check_one(&raw).map_err(|e| self.inner.damaged_sample(index, e))?;
-        let value = match raw {
-            Cow::Borrowed(raw) => rmp_serde::from_slice(raw),
-            Cow::Owned(raw) => {
-                T::deserialize(&mut rmp_serde::Deserializer::new(std::io::Cursor::new(raw)))
-            }
-        };
-        value.map_err(|e| {
-            let message = format!("the sample is not of the type asked for: {e}");
-            Error::new(ErrorKind::Invalid, message).at(self.path()).with_index(index as u64)
-        })
+        super::unpack(self.get_raw(index)?, || Reader::locate(self, index))
     }
 
     /// One field of a sample, the rest of which is not decoded.
@@ -297,18 +290,54 @@ impl DatasetReader {
     }
 
     fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
-        let start = match range.start_bound() {
-            Bound::Included(&start) => start,
-            Bound::Excluded(&start) => start.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&end) => end.saturating_add(1),
-            Bound::Excluded(&end) => end,
-            Bound::Unbounded => self.len(),
-        };
-        assert!(start <= end && end <= self.len(), "{start}..{end} is not within {}", self.len());
-        start..end
+        super::resolve(range, self.len())
+    }
+}
+
+impl Reader for DatasetReader {
+    fn len(&self) -> usize {
+        self.inner.len
+    }
+
+    fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        self.inner.key(index)
+    }
+
+    fn find(&self, key: &str) -> Result<Option<usize>> {
+        self.inner.search.find(&self.inner, key)
+    }
+
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        self.inner.raw(index)
+    }
+
+    fn contains_key(&self, key: &str) -> Result<bool> {
+        self.inner.search.contains(&self.inner, key)
+    }
+
+    fn locate(&self, index: usize) -> Location {
+        let path = Some(self.path().to_path_buf());
+        Location { path, index: index as u64, range: self.byte_range(index).ok() }
+    }
+
+    /// Tells the kernel, where the data is mapped; neighbours are told as one.
+    fn prefetch(&self, indices: &[usize]) {
+        if self.inner.data.mapped().is_none() {
+            return;
+        }
+        let mut ranges: Vec<Range<u64>> =
+            indices.iter().filter_map(|&index| self.byte_range(index).ok()).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut ranges = ranges.into_iter();
+        let Some(mut run) = ranges.next() else { return };
+        for range in ranges {
+            if range.start <= run.end.saturating_add(NEIGHBOUR) {
+                run.end = run.end.max(range.end);
+            } else {
+                self.inner.data.will_need(std::mem::replace(&mut run, range));
+            }
+        }
+        self.inner.data.will_need(run);
     }
 }
 
@@ -502,13 +531,6 @@ impl Inner {
             Err(_) => error,
         }
     }
-}
-
-/// Exactly one well-formed message.
-fn check_one(raw: &[u8]) -> Result<(), FormatError> {
-    let mut cursor = Cursor::new(raw);
-    cursor.skip()?;
-    cursor.expect_end()
 }
 
 fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {

@@ -1,7 +1,24 @@
 //! Access: a sample by index or by key.
 //!
-//! [`DatasetReader`] opens a dataset without reading it: the data file and its offsets are mapped,
-//! every other side file is opened when it is first needed, and none is ever loaded whole.
+//! [`Reader`] is the one small trait: how many samples, the key of one, the index of a key, the
+//! packed bytes of one. [`ReaderExt`] has the conveniences on top of it, for any reader and for
+//! `dyn Reader`.
+//!
+//! | reader | samples |
+//! | --- | --- |
+//! | [`DatasetReader`] | a dataset on storage: the data file and its offsets are mapped, every other side file is opened when it is first needed, and none is ever loaded whole |
+//! | [`ShardedReader`] | several readers seen as one: shards, or any concatenation |
+//! | [`ListReader`] | values in memory |
+//! | [`DirectoryReader`] | files of a directory tree or of a list |
+//! | `ZipReader` | files in a zip archive (feature `zip`) |
+//! | [`RangeReader`], [`SelectReader`] | part of another reader: a range, chosen indices or keys, what passes a filter |
+//! | [`JoinReader`] | the samples that two readers have in common by key, with the fields of both |
+//!
+//! A key may come twice in a concatenation or a selection. Then [`Reader::find`] gives the first
+//! index that has it, [`Reader::find_all`] all of them.
+//!
+//! Absent on purpose: positions. No reader has a "next" sample; an order of indices is the matter
+//! of a sampler.
 //!
 //! # Where Python datadings is silently wrong
 //!
@@ -16,14 +33,360 @@
 //! | two keys with one hash | the wrong sample | the key of the sample decides |
 //! | `.filter` missing | `in` fails | the hashes answer |
 //! | files of two datasets after a crash | a mixture | refused until repaired |
+//! | an empty dataset, or an empty shard between others | an error when iterated | no samples |
+//! | a shard pattern that matches nothing | no samples | an error |
+//! | the order of shards of a pattern | as text: 10 before 2 | natural: 2 before 10 |
+//! | a key in two shards | the first one, unnoticed | the first one; [`ShardedReader::duplicates`] tells |
+//! | `slice(n, n)` of shards | an error | no samples |
+//! | labels `01` and `1` | numbered by chance, anew in each run | told apart by code points |
+//! | a sample whose label is not among those given | an error when it is read | an error on opening |
+//! | a list sample without a key | has its index, a number, for a key | its index as text |
+//! | samples of a list | changed in place | copied |
+//! | the order of a directory | whatever the file system says | natural order of the paths |
+//! | the part of a path that is no key (`tree/`) | removed wherever it occurs | removed at the front |
+//! | several patterns: `tree/b2/**`, `tree/b10/**` | keys `2/…`, `10/…` | keys `b2/…`, `b10/…` |
+//! | a pattern below `root_dir` | searched elsewhere, opened there | searched there |
+//! | blank lines of a list file | samples without a name | nothing |
+//! | a wildcard before `{LABEL}` in an archive | keys cut at the wrong place | keys begin with the label |
+//! | two entries of one name in an archive | an error | an error |
 //!
 //! A key is said to be absent only when two files agree on it, or one of them was compared with
 //! its MD5: see [`DatasetReader::contains_key`].
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Bound, Range, RangeBounds};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::msgpack::{self, Cursor, Value};
 
 mod dataset;
 mod iter;
 mod search;
 mod table;
+mod pattern;
+mod labels;
+mod key_index;
+mod pack;
+mod sharded;
+mod list;
+mod files;
+mod directory;
+#[cfg(feature = "zip")]
+mod zip;
+mod range;
+mod select;
+mod join;
 
 pub use dataset::{DatasetReader, ReaderOptions};
+pub use directory::DirectoryReader;
+pub use files::{FileEntry, FileOptions};
 pub use iter::{Iter, Keys, RawIter};
+pub use join::{JoinReader, Shared};
+pub use labels::Labels;
+pub use list::{ListOptions, ListReader};
+pub use pattern::fnmatch;
+pub use range::RangeReader;
+pub use select::SelectReader;
+pub use sharded::ShardedReader;
+#[cfg(feature = "zip")]
+pub use zip::ZipReader;
+
+/// Keyed samples by index: what a loader, a command or another reader needs to know of a dataset.
+///
+/// Indices run from 0 to [`len`](Reader::len); there are no negative ones. All methods take
+/// `&self`, and a reader is shared by any number of threads. What can be derived from these few
+/// methods is in [`ReaderExt`].
+///
+/// ```
+/// use kiste::reader::{ListReader, Reader, ReaderExt};
+///
+/// fn labels(reader: &dyn Reader) -> kiste::Result<Vec<i64>> {
+///     reader.iter(..).map(|sample| Ok(sample?["label"].as_i64().unwrap_or(-1))).collect()
+/// }
+///
+/// let list = ListReader::pack([[("key", "a"), ("label", "no")], [("key", "b"), ("label", "yes")]]
+///     .map(std::collections::BTreeMap::from))?;
+/// assert_eq!(labels(&list)?, [0, 1]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub trait Reader: Send + Sync {
+    /// Samples.
+    fn len(&self) -> usize;
+
+    /// The key of a sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such index, here and wherever one is asked
+    /// for; [`Damaged`](ErrorKind::Damaged) if the key cannot be read.
+    fn key(&self, index: usize) -> Result<Cow<'_, str>>;
+
+    /// The index of the sample with this key, the first one if there are several, `None` if there
+    /// is none.
+    fn find(&self, key: &str) -> Result<Option<usize>>;
+
+    /// The packed bytes of a sample: one msgpack map. They are borrowed where the reader has them
+    /// in memory or in a map, and not checked before they are decoded.
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>>;
+
+    /// Whether there are no samples.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All indices of samples with this key, ascending. At most one, except where readers or
+    /// selections were put together.
+    fn find_all(&self, key: &str) -> Result<Vec<usize>> {
+        Ok(self.find(key)?.into_iter().collect())
+    }
+
+    /// Whether there is a sample with this key: where there is a Bloom filter it answers first.
+    fn contains_key(&self, key: &str) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    /// A sample as a dynamic value.
+    fn get(&self, index: usize) -> Result<Value> {
+        let raw = self.get_raw(index)?;
+        msgpack::decode(&raw).map_err(|e| self.locate(index).damaged(e))
+    }
+
+    /// Where a sample comes from, as far as that is known without reading it: for messages.
+    fn locate(&self, index: usize) -> Location {
+        Location { index: index as u64, ..Location::default() }
+    }
+
+    /// Says that these samples will be read soon, so that a slow storage may begin. Never an
+    /// error: an index that does not exist is passed over.
+    fn prefetch(&self, indices: &[usize]) {
+        let _ = indices;
+    }
+}
+
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<R: Reader + ?Sized> Reader for $pointer {
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+            fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+                (**self).key(index)
+            }
+            fn find(&self, key: &str) -> Result<Option<usize>> {
+                (**self).find(key)
+            }
+            fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+                (**self).get_raw(index)
+            }
+            fn is_empty(&self) -> bool {
+                (**self).is_empty()
+            }
+            fn find_all(&self, key: &str) -> Result<Vec<usize>> {
+                (**self).find_all(key)
+            }
+            fn contains_key(&self, key: &str) -> Result<bool> {
+                (**self).contains_key(key)
+            }
+            fn get(&self, index: usize) -> Result<Value> {
+                (**self).get(index)
+            }
+            fn locate(&self, index: usize) -> Location {
+                (**self).locate(index)
+            }
+            fn prefetch(&self, indices: &[usize]) {
+                (**self).prefetch(indices);
+            }
+        }
+    )*};
+}
+
+forward!(&R, Box<R>, Arc<R>);
+
+/// What follows from [`Reader`]: typed samples, iteration, parts and joins.
+pub trait ReaderExt: Reader {
+    /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
+    /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`].
+    fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
+        unpack(self.get_raw(index)?, || self.locate(index))
+    }
+
+    /// The sample with this key, if there is one.
+    fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
+        self.find(key)?.map(|index| self.get(index)).transpose()
+    }
+
+    /// One field of a sample, the rest of which is not decoded.
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        let raw = self.get_raw(index)?;
+        let packed = msgpack::field(&raw, name).and_then(|f| f.map(msgpack::decode).transpose());
+        packed.map_err(|e| self.locate(index).damaged(e))
+    }
+
+    /// The samples of a range as dynamic values, in order.
+    ///
+    /// # Panics
+    ///
+    /// Here and below, if the range is not within the reader, as slicing does.
+    fn iter(&self, range: impl RangeBounds<usize>) -> impl ExactSizeIterator<Item = Result<Value>> {
+        resolve(range, self.len()).map(|index| self.get(index))
+    }
+
+    /// The packed bytes of the samples of a range, in order.
+    fn iter_raw(
+        &self,
+        range: impl RangeBounds<usize>,
+    ) -> impl ExactSizeIterator<Item = Result<Cow<'_, [u8]>>> {
+        resolve(range, self.len()).map(|index| self.get_raw(index))
+    }
+
+    /// The samples of a range as a type of yours, in order.
+    fn iter_as<'a, T: Deserialize<'a>>(
+        &'a self,
+        range: impl RangeBounds<usize>,
+    ) -> impl ExactSizeIterator<Item = Result<T>> {
+        resolve(range, self.len()).map(|index| self.get_as(index))
+    }
+
+    /// The keys of all samples, in order.
+    fn keys(&self) -> impl ExactSizeIterator<Item = Result<Cow<'_, str>>> {
+        (0..self.len()).map(|index| self.key(index))
+    }
+
+    /// These samples only: see [`RangeReader`].
+    fn range(self, range: impl RangeBounds<usize>) -> RangeReader<Self>
+    where
+        Self: Sized,
+    {
+        RangeReader::new(self, range)
+    }
+
+    /// The samples of these indices, in this order: see [`SelectReader`].
+    fn select(self, indices: impl IntoIterator<Item = usize>) -> Result<SelectReader<Self>>
+    where
+        Self: Sized,
+    {
+        SelectReader::new(self, indices)
+    }
+
+    /// The samples with these keys, in this order: see [`SelectReader`].
+    fn select_keys<K: AsRef<str>>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<SelectReader<Self>>
+    where
+        Self: Sized,
+    {
+        SelectReader::from_keys(self, keys)
+    }
+
+    /// The samples of which this is true. All are decoded, now and once.
+    fn filter(self, mut keep: impl FnMut(&Value) -> bool) -> Result<SelectReader<Self>>
+    where
+        Self: Sized,
+    {
+        SelectReader::filter(self, |reader, index| Ok(keep(&reader.get(index)?)))
+    }
+
+    /// The samples that the other reader has as well, by key, with the fields of both: see
+    /// [`JoinReader`].
+    fn join<R: Reader>(self, other: R, shared: Shared) -> Result<JoinReader<Self, R>>
+    where
+        Self: Sized,
+    {
+        JoinReader::new(self, other, shared)
+    }
+}
+
+impl<R: Reader + ?Sized> ReaderExt for R {}
+
+/// Where a sample comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Location {
+    /// The file, unless the sample is made or in memory.
+    pub path: Option<PathBuf>,
+    /// The index of the sample in that file (of its shard, say), or in the reader where there is
+    /// no file.
+    pub index: u64,
+    /// The bytes of the file that it takes, where they are known.
+    pub range: Option<Range<u64>>,
+}
+
+impl Location {
+    /// Adds to an error what is known of the place, unless the error knows a file already.
+    pub fn describe(self, mut error: Error) -> Error {
+        if error.path().is_some() {
+            return error;
+        }
+        error = error.with_index(self.index);
+        if let Some(path) = self.path {
+            error = error.at(path);
+        }
+        match self.range {
+            Some(range) => error.with_range(range),
+            None => error,
+        }
+    }
+
+    #[cold]
+    fn damaged(self, error: FormatError) -> Error {
+        self.describe(Error::from(error))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "sample {}", self.index)?;
+        match &self.range {
+            Some(range) => write!(f, ": bytes {}..{}", range.start, range.end),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A packed sample as a type that may borrow from it, where it is borrowed itself.
+fn unpack<'a, T: Deserialize<'a>>(raw: Cow<'a, [u8]>, locate: impl Fn() -> Location) -> Result<T> {
+    let mut cursor = Cursor::new(&raw);
+    cursor.skip().and_then(|()| cursor.expect_end()).map_err(|e| locate().damaged(e))?;
+    let value = match raw {
+        Cow::Borrowed(raw) => rmp_serde::from_slice(raw),
+        Cow::Owned(raw) => {
+            T::deserialize(&mut rmp_serde::Deserializer::new(std::io::Cursor::new(raw)))
+        }
+    };
+    value.map_err(|e| {
+        let message = format!("the sample is not of the type asked for: {e}");
+        let Location { path, index, .. } = locate();
+        Location { path, index, range: None }.describe(Error::new(ErrorKind::Invalid, message))
+    })
+}
+
+/// The indices of a range, which must lie within the length.
+fn resolve(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&end) => end.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "{start}..{end} is not within {len}");
+    start..end
+}
+
+#[cold]
+fn out_of_range(index: usize, len: usize) -> Error {
+    Error::new(ErrorKind::Invalid, format!("there is no sample {index}: there are {len}"))
+}

@@ -18,6 +18,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 use super::FileId;
 
@@ -42,6 +43,21 @@ impl Map {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Asks the kernel to fetch these bytes, as far as they are in the map.
+    pub(super) fn will_need(&self, range: Range<u64>) {
+        let len = self.map.len() as u64;
+        let (start, end) = (range.start.min(len), range.end.min(len));
+        if start < end {
+            // Both fit, since the map does. Without the advice all goes on, only later.
+            #[cfg(unix)]
+            let _ = self.map.advise_range(
+                memmap2::Advice::WillNeed,
+                start as usize,
+                (end - start) as usize,
+            );
+        }
     }
 
     pub(super) fn id(&self) -> FileId {

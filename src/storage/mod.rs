@@ -164,6 +164,14 @@ impl Source {
         }
     }
 
+    /// Says that these bytes will be read soon: the kernel begins to fetch them, where they are
+    /// mapped and it can be told. Only advice, so it never fails.
+    pub fn will_need(&self, range: Range<u64>) {
+        if let Source::Mapped(map) = self {
+            map.will_need(range);
+        }
+    }
+
     /// Calls `with` on consecutive parts of these bytes and their positions, at most `step` at a
     /// time: the whole range at once where it is mapped. Stops at the first `Some`.
     pub fn scan<T>(

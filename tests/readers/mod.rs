@@ -1,3 +1,10 @@
 //! Readers of all kinds: what is theirs alone, and the one list of questions that all answer alike.
 
+mod compose;
+mod conformance;
+mod files;
+mod list;
 mod natural;
+mod sharded;
+#[cfg(feature = "zip")]
+mod zip;

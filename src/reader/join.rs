@@ -1,0 +1,180 @@
+//! [`JoinReader`]: two readers joined by key.
+
+use std::borrow::Cow;
+
+use super::{Location, Reader, out_of_range};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::msgpack::sample::{KEY, fields};
+use crate::format::msgpack::{Cursor, Kind, Value, encode};
+
+/// What becomes of the fields that both samples of a [`JoinReader`] have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shared {
+    /// The right one takes the place of the left one.
+    Right,
+    /// All fields of the right sample have this in front of their names, shared or not, so that
+    /// names do not depend on the sample. A name that is taken even so is replaced.
+    Prefix(String),
+}
+
+/// The samples of the left reader whose keys the right reader has as well, in the left order,
+/// with the fields of both: an inner join.
+///
+/// Keys are compared when it is opened, which reads every key of the left reader; after that a
+/// pair takes two numbers. Fields are merged as packed bytes and not decoded. The key is that of
+/// the left sample.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use kiste::reader::{ListReader, ReaderExt, Shared};
+///
+/// let images = ListReader::pack([BTreeMap::from([("key", "a"), ("image", "…"), ("by", "me")])])?;
+/// let labels = ListReader::pack([BTreeMap::from([("key", "a"), ("kind", "cat"), ("by", "you")])])?;
+/// let joined = images.join(labels, Shared::Prefix("label_".into()))?;
+/// let sample = joined.get_by_key("a")?.expect("both have it");
+/// assert_eq!(sample["by"].as_str(), Some("me"));
+/// assert_eq!(sample["label_by"].as_str(), Some("you"));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct JoinReader<L, R> {
+    left: L,
+    right: R,
+    shared: Shared,
+    /// Indices on both sides, ascending on the left.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl<L: Reader, R: Reader> JoinReader<L, R> {
+    /// Joins two readers by key. Of several samples with one key on the right the first counts.
+    pub fn new(left: L, right: R, shared: Shared) -> Result<JoinReader<L, R>> {
+        let mut pairs = Vec::new();
+        for index in 0..left.len() {
+            if let Some(other) = right.find(&left.key(index)?)? {
+                pairs.push((index, other));
+            }
+        }
+        Ok(JoinReader { left, right, shared, pairs })
+    }
+
+    /// The indices of a sample in the left and in the right reader.
+    pub fn pair(&self, index: usize) -> Result<(usize, usize)> {
+        self.pairs.get(index).copied().ok_or_else(|| out_of_range(index, self.len()))
+    }
+
+    fn position(&self, left: usize) -> Option<usize> {
+        self.pairs.binary_search_by_key(&left, |pair| pair.0).ok()
+    }
+}
+
+impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
+    fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        self.left.key(self.pair(index)?.0)
+    }
+
+    fn find(&self, key: &str) -> Result<Option<usize>> {
+        // All samples with one key are joined, or none is.
+        Ok(self.left.find(key)?.and_then(|left| self.position(left)))
+    }
+
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        let (left, right) = self.pair(index)?;
+        let (left_raw, right_raw) = (self.left.get_raw(left)?, self.right.get_raw(right)?);
+        let mut merged = Fields::parse(&left_raw).map_err(|e| self.left.locate(left).damaged(e))?;
+        let added = Fields::parse(&right_raw).map_err(|e| self.right.locate(right).damaged(e))?;
+        merged.merge(added, &self.shared)?;
+        Ok(Cow::Owned(merged.pack()?))
+    }
+
+    fn find_all(&self, key: &str) -> Result<Vec<usize>> {
+        let all = self.left.find_all(key)?;
+        Ok(all.into_iter().filter_map(|left| self.position(left)).collect())
+    }
+
+    fn contains_key(&self, key: &str) -> Result<bool> {
+        Ok(self.left.contains_key(key)? && self.right.contains_key(key)?)
+    }
+
+    /// Where the left sample comes from.
+    fn locate(&self, index: usize) -> Location {
+        match self.pair(index) {
+            Ok((left, _)) => self.left.locate(left),
+            Err(_) => Location { index: index as u64, ..Location::default() },
+        }
+    }
+
+    fn prefetch(&self, indices: &[usize]) {
+        let (left, right): (Vec<_>, Vec<_>) =
+            indices.iter().filter_map(|&index| self.pair(index).ok()).unzip();
+        self.left.prefetch(&left);
+        self.right.prefetch(&right);
+    }
+}
+
+/// The fields of a sample, packed, with the text of their names where that is what they have.
+struct Fields<'a>(Vec<(Name<'a>, &'a [u8])>);
+
+#[derive(PartialEq)]
+enum Name<'a> {
+    Text(Cow<'a, str>),
+    Packed(&'a [u8]),
+}
+
+impl<'a> Fields<'a> {
+    fn parse(raw: &'a [u8]) -> Result<Fields<'a>, FormatError> {
+        let named = |field: Result<(&'a [u8], &'a [u8]), FormatError>| {
+            let (name, value) = field?;
+            let mut cursor = Cursor::new(name);
+            match cursor.peek()? {
+                Kind::Str => Ok((Name::Text(Cow::Borrowed(cursor.read_str()?)), value)),
+                _ => Ok((Name::Packed(name), value)),
+            }
+        };
+        let mut cursor = Cursor::new(raw);
+        cursor.skip()?;
+        cursor.expect_end()?;
+        fields(raw)?.map(named).collect::<Result<_, _>>().map(Fields)
+    }
+
+    fn merge(&mut self, added: Fields<'a>, shared: &Shared) -> Result<()> {
+        for (mut name, value) in added.0 {
+            if name == Name::Text(Cow::Borrowed(KEY)) {
+                continue;
+            }
+            if let (Shared::Prefix(prefix), Name::Text(text)) = (shared, &mut name) {
+                text.to_mut().insert_str(0, prefix);
+                if text == KEY {
+                    let message = format!("the prefix {prefix:?} makes a second {KEY:?}");
+                    return Err(Error::new(ErrorKind::Invalid, message));
+                }
+            }
+            // Of two fields with one name the last counts.
+            match self.0.iter_mut().rev().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = value,
+                None => self.0.push((name, value)),
+            }
+        }
+        Ok(())
+    }
+
+    fn pack(self) -> Result<Vec<u8>> {
+        let size: usize = self.0.iter().map(|(_, value)| value.len() + 32).sum();
+        let mut out = Vec::with_capacity(size + 8);
+        super::pack::map_len(self.0.len(), &mut out)?;
+        for (name, value) in self.0 {
+            match name {
+                Name::Text(text) => {
+                    encode(&Value::from(&*text), &mut out)?;
+                }
+                Name::Packed(name) => out.extend_from_slice(name),
+            }
+            out.extend_from_slice(value);
+        }
+        Ok(out)
+    }
+}

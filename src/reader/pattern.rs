@@ -1,0 +1,279 @@
+//! Patterns of names: Python's `fnmatch`, and its `glob` in a fixed order.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::natural::natural_order;
+
+/// What stands in a pattern for the path component that is the label.
+pub(super) const LABEL: &str = "{LABEL}";
+
+/// Whether a whole name matches a pattern, by the rules of Python's `fnmatch`.
+///
+/// `*` is any text, `/` and nothing included; `?` one character; `[a-z_]` one of these and
+/// `[!a-z]` one of all others, where `]` counts as a member if it comes first. All else stands
+/// for itself: `^`, a backslash, a `[` that is never closed. Case matters.
+///
+/// ```
+/// use kiste::reader::fnmatch;
+///
+/// assert!(fnmatch("cat/1.jpg", "*.[jJ][pP]g"));
+/// assert!(!fnmatch("cat/1.jpg", "[!a-f]*"));
+/// ```
+pub fn fnmatch(name: &str, pattern: &str) -> bool {
+    let pattern = parse(pattern);
+    let name: Vec<char> = name.chars().collect();
+    let (mut at, mut part) = (0, 0);
+    // Where to go on after a mismatch: the last star, and how far it reaches.
+    let mut star = None;
+    while at < name.len() {
+        match pattern.get(part) {
+            Some(Part::Any) => {
+                star = Some((part, at));
+                part += 1;
+                continue;
+            }
+            Some(one) if one.matches(name[at]) => {
+                (at, part) = (at + 1, part + 1);
+                continue;
+            }
+            _ => {}
+        }
+        let Some((star_part, reach)) = &mut star else { return false };
+        *reach += 1;
+        (at, part) = (*reach, *star_part + 1);
+    }
+    pattern[part..].iter().all(|part| matches!(part, Part::Any))
+}
+
+enum Part {
+    /// Any text.
+    Any,
+    /// Any character.
+    One,
+    This(char),
+    /// A character of these ranges, or of none of them.
+    Set {
+        ranges: Vec<(char, char)>,
+        negated: bool,
+    },
+}
+
+impl Part {
+    fn matches(&self, c: char) -> bool {
+        match self {
+            Part::Any => false,
+            Part::One => true,
+            Part::This(this) => *this == c,
+            Part::Set { ranges, negated } => {
+                ranges.iter().any(|&(first, last)| first <= c && c <= last) != *negated
+            }
+        }
+    }
+}
+
+fn parse(pattern: &str) -> Vec<Part> {
+    let chars: Vec<char> = pattern.chars().collect();
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < chars.len() {
+        at += 1;
+        parts.push(match chars[at - 1] {
+            '*' => Part::Any,
+            '?' => Part::One,
+            '[' => match parse_set(&chars[at..]) {
+                Some((set, len)) => {
+                    at += len;
+                    set
+                }
+                None => Part::This('['),
+            },
+            c => Part::This(c),
+        });
+    }
+    parts
+}
+
+/// A set, of which the bracket was read, and its length up to and with the closing one.
+fn parse_set(chars: &[char]) -> Option<(Part, usize)> {
+    let negated = chars.first() == Some(&'!');
+    let start = usize::from(negated);
+    // The first member may be a bracket.
+    let len = chars.get(start + 1..)?.iter().position(|&c| c == ']')? + 1;
+    let members = &chars[start..start + len];
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < members.len() {
+        let (range, len) = match members[at..] {
+            [first, '-', last, ..] => ((first, last), 3),
+            _ => ((members[at], members[at]), 1),
+        };
+        ranges.push(range);
+        at += len;
+    }
+    Some((Part::Set { ranges, negated }, start + len + 1))
+}
+
+/// A pattern of paths, in which one component may be `{LABEL}`.
+pub(super) struct PathPattern {
+    /// Without doubled slashes, `*` in place of the label.
+    components: Vec<String>,
+    label: Option<usize>,
+}
+
+impl PathPattern {
+    /// Takes a pattern apart. `{LABEL}` must be a whole component; only the first one counts.
+    pub(super) fn parse(pattern: &str) -> Result<PathPattern> {
+        let mut components: Vec<String> = Vec::new();
+        for (i, component) in pattern.split('/').enumerate() {
+            // An empty one at the front means the root.
+            if i == 0 || !component.is_empty() {
+                components.push(component.to_string());
+            }
+        }
+        let label = components.iter().position(|component| component == LABEL);
+        if label.is_none() && pattern.contains(LABEL) {
+            let message = format!("expected {LABEL} as a whole component, found {pattern:?}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if let Some(label) = label {
+            components[label] = "*".to_string();
+        }
+        Ok(PathPattern { components, label })
+    }
+
+    /// The component that is the label.
+    pub(super) fn label(&self) -> Option<usize> {
+        self.label
+    }
+
+    /// The components, `*` for the label.
+    pub(super) fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    /// The components as one pattern for [`fnmatch`].
+    pub(super) fn text(&self) -> String {
+        self.components.join("/")
+    }
+
+    /// The files below `root` that match, and their labels, in natural order of their paths.
+    ///
+    /// As Python's `glob`: `**` as a whole component is any number of directories, none included;
+    /// other wildcards stay within a component; hidden names match only what begins with a dot
+    /// itself. Links to directories are followed, except upwards.
+    pub(super) fn glob(&self, root: &Path) -> Result<Vec<(String, Option<String>)>> {
+        let mut found = Vec::new();
+        let (base, skip) = match self.components.first() {
+            Some(first) if first.is_empty() && self.components.len() > 1 => ("/", 1),
+            _ => ("", 0),
+        };
+        Search { root, pattern: self, found: &mut found }.expand(base, skip, None)?;
+        found.sort_by(|a, b| natural_order(&a.0, &b.0));
+        found.dedup_by(|a, b| a.0 == b.0);
+        Ok(found)
+    }
+}
+
+struct Search<'a> {
+    root: &'a Path,
+    pattern: &'a PathPattern,
+    found: &'a mut Vec<(String, Option<String>)>,
+}
+
+impl Search<'_> {
+    /// Follows the components from number `at` on, from the path that those before it led to.
+    fn expand(&mut self, base: &str, at: usize, label: Option<&str>) -> Result<()> {
+        let Some(component) = self.pattern.components.get(at) else {
+            if !base.is_empty() && self.root.join(base).is_file() {
+                self.found.push((base.to_string(), label.map(str::to_string)));
+            }
+            return Ok(());
+        };
+        if component == "**" {
+            return self.descend(base, at, label);
+        }
+        if !component.contains(['*', '?', '[']) {
+            return self.expand(&join(base, component), at + 1, label);
+        }
+        let is_last = at + 1 == self.pattern.components.len();
+        for name in self.list(base)? {
+            let visible = !name.starts_with('.') || component.starts_with('.');
+            if !visible || !fnmatch(&name, component) {
+                continue;
+            }
+            let path = join(base, &name);
+            if is_last || self.root.join(&path).is_dir() {
+                let label = if self.pattern.label == Some(at) { Some(&*name) } else { label };
+                self.expand(&path, at + 1, label)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `**` at this component: here, and in all directories below.
+    fn descend(&mut self, base: &str, at: usize, label: Option<&str>) -> Result<()> {
+        self.expand(base, at + 1, label)?;
+        let is_last = at + 1 == self.pattern.components.len();
+        for name in self.list(base)? {
+            if name.starts_with('.') {
+                continue;
+            }
+            let path = join(base, &name);
+            let full = self.root.join(&path);
+            if full.is_dir() {
+                if !leads_up(&full) {
+                    self.descend(&path, at, label)?;
+                }
+            } else if is_last {
+                self.expand(&path, at + 1, label)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names in a directory; none where there is no directory.
+    fn list(&self, base: &str) -> Result<Vec<String>> {
+        let mut dir = self.root.join(base);
+        if dir.as_os_str().is_empty() {
+            dir.push(".");
+        }
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
+                return Ok(Vec::new());
+            }
+            Err(e) => return Err(Error::io(dir, e)),
+        };
+        let name = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry.map_err(|e| Error::io(&dir, e))?;
+            entry.file_name().into_string().map_err(|_| {
+                let message = "the name is not UTF-8, so it cannot be a key";
+                Error::new(ErrorKind::Invalid, message).at(entry.path())
+            })
+        };
+        entries.map(name).collect()
+    }
+}
+
+fn join(base: &str, name: &str) -> String {
+    match base {
+        "" => name.to_string(),
+        _ if base.ends_with('/') => format!("{base}{name}"),
+        _ => format!("{base}/{name}"),
+    }
+}
+
+/// Whether a directory is a link to one that it lies in, and so has no end.
+fn leads_up(path: &Path) -> bool {
+    let Some(parent) = path.parent().filter(|_| path.is_symlink()) else { return false };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match (path.canonicalize(), parent.canonicalize()) {
+        (Ok(target), Ok(parent)) => parent.starts_with(target),
+        _ => true,
+    }
+}

@@ -1,0 +1,296 @@
+//! [`ZipReader`]: files in a zip archive.
+
+use std::borrow::Cow;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::zip::ZipArchive;
+use ::zip::result::ZipError;
+
+use super::files::{FileEntry, FileOptions, Files, too_large};
+use super::pattern::{PathPattern, fnmatch};
+use super::{Location, Reader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::Value;
+use crate::storage::{LocalStorage, Source, Storage};
+
+/// Files in a zip archive as samples, in the order of its central directory: see [`FileOptions`]
+/// for what is in them. Feature `zip`.
+///
+/// **Patterns** are matched against whole names by [`fnmatch`]: `*` goes over `/`
+/// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
+/// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
+///
+/// Entries are stored or deflated, and their checksums compared whenever they are read. Nothing
+/// an archive says about sizes is believed further than its own bytes can bear out.
+///
+/// ```no_run
+/// use kiste::reader::{Reader, ZipReader};
+///
+/// let images = ZipReader::open("photos.zip", ["{LABEL}/*.jpg"])?;
+/// println!("{} images of {} kinds", images.len(), images.labels().len());
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub struct ZipReader {
+    path: PathBuf,
+    archive: ZipArchive<Cursor>,
+    /// The number in the archive, and the bytes taken there, of each sample.
+    members: Vec<(usize, Option<std::ops::Range<u64>>)>,
+    files: Files,
+    max_bytes: u64,
+}
+
+impl ZipReader {
+    /// The files of an archive that match any of these patterns. See [`FileOptions::open_zip`].
+    pub fn open<S: AsRef<str>>(
+        path: impl AsRef<Path>,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ZipReader> {
+        ZipReader::options().open_zip(path, patterns)
+    }
+
+    /// The options, to be changed before [`open_zip`](FileOptions::open_zip).
+    pub fn options() -> FileOptions {
+        FileOptions::default()
+    }
+
+    /// The path of the archive.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All labels by their numbers.
+    pub fn labels(&self) -> &[Value] {
+        self.files.labels.labels()
+    }
+
+    /// The files.
+    pub fn entries(&self) -> &[FileEntry] {
+        &self.files.entries
+    }
+
+    fn read(&self, index: usize) -> Result<Vec<u8>> {
+        let entry = self.files.entry(index)?;
+        let at = |e: Error| e.at(&self.path).with_key(&entry.key);
+        let mut archive = self.archive.clone();
+        let member = archive.by_index(self.members[index].0).map_err(|e| at(blame(e)))?;
+        let size = member.size();
+        if size > self.max_bytes {
+            return Err(at(too_large(size, self.max_bytes)));
+        }
+        // What the entry claims, but not more than its bytes can become.
+        let bound = member.compressed_size().saturating_mul(MAX_RATIO).min(size);
+        let mut data = Vec::with_capacity(usize::try_from(bound).unwrap_or(0));
+        let read = member.take(size + 1).read_to_end(&mut data);
+        read.map_err(|e| at(Error::new(kind_of(&e), e.to_string())))?;
+        if data.len() as u64 != size {
+            let found =
+                if data.len() as u64 > size { "more".into() } else { data.len().to_string() };
+            let message = format!("expected {size} bytes, found {found}");
+            return Err(at(Error::new(ErrorKind::Damaged, message)));
+        }
+        Ok(data)
+    }
+}
+
+/// How much longer than its input the output of deflate can be, and some more for stored bytes.
+const MAX_RATIO: u64 = 1040;
+
+impl FileOptions {
+    /// Lists the files of an archive that match any of these patterns; the first that does
+    /// decides. No file is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged) for what is no archive, or has one name twice;
+    /// [`Unsupported`](ErrorKind::Unsupported) for encryption and archives in several parts; and
+    /// those of [`open`](Self::open). Compression that is not supported is an error when an entry
+    /// is read.
+    pub fn open_zip<S: AsRef<str>>(
+        mut self,
+        path: impl AsRef<Path>,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ZipReader> {
+        let path = path.as_ref();
+        let parse = |pattern: S| PathPattern::parse(pattern.as_ref());
+        let patterns: Vec<(String, Option<usize>)> = patterns
+            .into_iter()
+            .map(|pattern| parse(pattern).map(|p| (p.text(), p.label())))
+            .collect::<Result<_>>()?;
+        let source = LocalStorage::mapped().open(path).map_err(|e| Error::io(path, e))?;
+        let cursor = Cursor { source: Arc::new(source), position: 0 };
+        let mut archive = open_archive(cursor).map_err(|e| e.at(path))?;
+        let (mut entries, mut members) = (Vec::new(), Vec::new());
+        for number in 0..archive.len() {
+            let member = archive.by_index_raw(number).map_err(|e| blame(e).at(path))?;
+            let name = member.name();
+            let matching = patterns.iter().find(|(pattern, _)| fnmatch(name, pattern));
+            let Some((_, label)) = matching.filter(|_| !member.is_dir() && self.keeps(name)) else {
+                continue;
+            };
+            entries.push(entry(name, *label));
+            let range = member
+                .data_start()
+                .and_then(|start| Some(start..start.checked_add(member.compressed_size())?));
+            members.push((number, range));
+        }
+        let max_bytes = self.max_bytes;
+        let files = self.finish(entries).map_err(|e| e.at(path))?;
+        Ok(ZipReader { path: path.to_path_buf(), archive, members, files, max_bytes })
+    }
+}
+
+/// The entry of a name that matched a pattern with the label at this component.
+fn entry(name: &str, label: Option<usize>) -> FileEntry {
+    let path = name.to_string();
+    let Some(at) = label else {
+        return FileEntry { key: path.clone(), label: None, path, extra: vec![] };
+    };
+    // The pattern has as many slashes before the label, so the name does.
+    let key = name.splitn(at + 1, '/').nth(at).unwrap_or(name).to_string();
+    let label = key.split('/').next().map(str::to_string);
+    FileEntry { key, label, path, extra: vec![] }
+}
+
+/// Opens the archive, once its end promises no more than can be there.
+fn open_archive(mut cursor: Cursor) -> Result<ZipArchive<Cursor>> {
+    let promised = promised_entries(&mut cursor)?;
+    let archive = ZipArchive::new(cursor).map_err(blame)?;
+    // Of entries with one name only the last would be there.
+    if archive.len() as u64 != promised {
+        let found = archive.len();
+        let message = format!("expected {promised} entries of different names, found {found}");
+        return Err(Error::new(ErrorKind::Damaged, message));
+    }
+    Ok(archive)
+}
+
+/// The least bytes of an entry in the central directory.
+const MIN_HEADER: u64 = 46;
+/// The record at the end without its comment, which is at most 65535 bytes.
+const END_LEN: usize = 22;
+const END_MAGIC: &[u8] = b"PK\x05\x06";
+const LOCATOR_LEN: usize = 20;
+const END64_MAGIC: &[u8] = b"PK\x06\x06";
+
+/// How many entries the end of an archive promises. Memory is reserved for as many, so they must
+/// fit in the file.
+fn promised_entries(cursor: &mut Cursor) -> Result<u64> {
+    let none = || Error::new(ErrorKind::Damaged, "expected a zip archive, found no end of one");
+    let io = |e: io::Error| Error::new(ErrorKind::Io, e.to_string());
+    let len = cursor.source.len();
+    let tail = (END_LEN + LOCATOR_LEN + usize::from(u16::MAX)) as u64;
+    let start = len.saturating_sub(tail);
+    let tail = cursor.source.read(start..len).map_err(io)?;
+    let at = (0..=tail.len().checked_sub(END_LEN).ok_or_else(none)?)
+        .rev()
+        .find(|&at| tail[at..].starts_with(END_MAGIC))
+        .ok_or_else(none)?;
+    let mut entries = u64::from(u16::from_le_bytes([tail[at + 10], tail[at + 11]]));
+    let locator = at.checked_sub(LOCATOR_LEN).map(|from| &tail[from..at]);
+    if let Some([b'P', b'K', 6, 7, _, _, _, _, o0, o1, o2, o3, o4, o5, o6, o7, ..]) = locator {
+        let offset = u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]);
+        let end = offset.checked_add(40).ok_or_else(none)?;
+        let record = cursor.source.read(offset..end).map_err(|_| none())?;
+        if record.starts_with(END64_MAGIC) {
+            let count = record.get(32..40).and_then(|bytes| bytes.try_into().ok());
+            entries = count.map(u64::from_le_bytes).ok_or_else(none)?;
+        }
+    }
+    match entries.checked_mul(MIN_HEADER) {
+        Some(size) if size <= len => Ok(entries),
+        _ => {
+            let message = format!("{entries} entries do not fit in an archive of {len} bytes");
+            Err(Error::new(ErrorKind::Damaged, message))
+        }
+    }
+}
+
+impl Reader for ZipReader {
+    fn len(&self) -> usize {
+        self.files.entries.len()
+    }
+
+    fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        self.files.key(index)
+    }
+
+    fn find(&self, key: &str) -> Result<Option<usize>> {
+        Ok(self.files.find(key))
+    }
+
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        Ok(Cow::Owned(self.files.pack(index, &self.read(index)?)?))
+    }
+
+    /// The bytes are those that the file takes in the archive.
+    fn locate(&self, index: usize) -> Location {
+        let range = self.members.get(index).and_then(|(_, range)| range.clone());
+        Location { path: Some(self.path.clone()), index: index as u64, range }
+    }
+
+    fn prefetch(&self, indices: &[usize]) {
+        for &index in indices {
+            if let Some((_, Some(range))) = self.members.get(index) {
+                // Header and name come before the data.
+                let start = range.start.saturating_sub(512);
+                self.archive.clone().into_inner().source.will_need(start..range.end);
+            }
+        }
+    }
+}
+
+fn blame(error: ZipError) -> Error {
+    let kind = match &error {
+        ZipError::Io(e) => kind_of(e),
+        ZipError::UnsupportedArchive(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::Damaged,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// Bytes that end too early or do not decompress are the fault of the file.
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::Other => ErrorKind::Damaged,
+        _ => ErrorKind::Io,
+    }
+}
+
+/// A position in an archive that many share.
+#[derive(Clone)]
+struct Cursor {
+    source: Arc<Source>,
+    position: u64,
+}
+
+impl Read for Cursor {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.source.len().saturating_sub(self.position);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        if len == 0 {
+            return Ok(0);
+        }
+        let bytes = self.source.read(self.position..self.position + len as u64)?;
+        buf[..len].copy_from_slice(&bytes);
+        self.position += len as u64;
+        Ok(len)
+    }
+}
+
+impl Seek for Cursor {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.source.len().checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+        };
+        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "a seek beyond all bounds");
+        self.position = position.ok_or_else(outside)?;
+        Ok(self.position)
+    }
+}

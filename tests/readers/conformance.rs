@@ -1,0 +1,148 @@
+//! The questions that every reader answers alike.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kiste::format::msgpack;
+use kiste::reader::{ListReader, Reader, ReaderExt, ShardedReader, Shared};
+use kiste::{DatasetReader, ErrorKind, Value};
+use serde::Deserialize;
+
+use crate::support::{golden, golden_names};
+
+#[derive(Deserialize)]
+struct Keyed {
+    key: String,
+}
+
+/// Asks a reader that has these keys, in this order.
+pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
+    assert_eq!(reader.len(), keys.len(), "{what}");
+    assert_eq!(reader.is_empty(), keys.is_empty(), "{what}");
+    let listed: Vec<String> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
+    assert_eq!(listed, keys, "{what}");
+    let mut where_by_key: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        where_by_key.entry(key).or_default().push(index);
+    }
+    for (key, indices) in &where_by_key {
+        assert_eq!(reader.find(key).unwrap(), Some(indices[0]), "{what}: {key:?}");
+        assert_eq!(&reader.find_all(key).unwrap(), indices, "{what}: {key:?}");
+        assert!(reader.contains_key(key).unwrap(), "{what}: {key:?}");
+    }
+    for (index, key) in keys.iter().enumerate() {
+        let what = format!("{what}: {key:?}");
+        let raw = reader.get_raw(index).unwrap();
+        assert_eq!(msgpack::check_sample(&raw).unwrap(), *key, "{what}");
+        assert_eq!(raw, reader.get_raw(index).unwrap(), "{what}");
+        let value = format!("{:?}", reader.get(index).unwrap());
+        assert_eq!(value, format!("{:?}", msgpack::decode(&raw).unwrap()), "{what}");
+        assert_eq!(reader.get_as::<Keyed>(index).unwrap().key, *key, "{what}");
+        assert_eq!(reader.field(index, "key").unwrap(), Some(Value::from(*key)), "{what}");
+        assert_eq!(reader.field(index, "no such field").unwrap(), None, "{what}");
+        let range = reader.locate(index).range;
+        assert!(range.is_none_or(|range| range.start < range.end), "{what}");
+    }
+    for absent in ["", "no such key", "\u{0}", "key"] {
+        if !where_by_key.contains_key(absent) {
+            assert_eq!(reader.find(absent).unwrap(), None, "{what}: {absent:?}");
+            assert!(reader.find_all(absent).unwrap().is_empty(), "{what}: {absent:?}");
+            assert!(!reader.contains_key(absent).unwrap(), "{what}: {absent:?}");
+            assert_eq!(reader.get_by_key(absent).unwrap(), None, "{what}: {absent:?}");
+        }
+    }
+    let n = keys.len();
+    for (start, end) in [(0, n), (0, 0), (n, n), (n / 3, n / 2), (n / 2, n)] {
+        let raws: Vec<_> = reader.iter_raw(start..end).map(Result::unwrap).collect();
+        let single = |index| reader.get_raw(index).unwrap();
+        assert_eq!(raws, (start..end).map(single).collect::<Vec<_>>(), "{what}");
+        let typed = reader.iter_as::<Keyed>(start..end).map(|sample| sample.unwrap().key);
+        assert_eq!(typed.collect::<Vec<_>>(), keys[start..end], "{what}");
+        assert_eq!(reader.iter(start..end).len(), end - start, "{what}");
+        assert!(reader.iter(start..end).all(|sample| sample.is_ok()), "{what}");
+    }
+    for index in [n, n + 1, usize::MAX / 8, usize::MAX - 1, usize::MAX] {
+        let errors = [
+            reader.get(index).unwrap_err(),
+            reader.get_raw(index).unwrap_err(),
+            reader.key(index).unwrap_err(),
+            reader.get_as::<Keyed>(index).map(|_| ()).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
+        }
+        assert_eq!(reader.locate(index).range, None, "{what}");
+    }
+    reader.prefetch(&[]);
+    reader.prefetch(&(0..n).rev().chain([0, n, usize::MAX]).collect::<Vec<_>>());
+}
+
+/// Asks a reader, and what can be made of it.
+pub(crate) fn ask_all(reader: &dyn Reader, keys: &[&str], what: &str) {
+    ask(reader, keys, what);
+    for range in [0..keys.len() + 1, keys.len() + 1..keys.len() + 1, usize::MAX - 1..usize::MAX] {
+        let asked = std::panic::AssertUnwindSafe(|| reader.iter(range.clone()).count());
+        assert!(std::panic::catch_unwind(asked).is_err(), "{what}: {range:?}");
+    }
+    ask(&&reader, keys, &format!("{what}, by reference"));
+    let n = keys.len();
+    let part = reader.range(n / 3..n);
+    ask(&part, &keys[n / 3..], &format!("{what}, a range"));
+    ask(&part.range(..n / 3), &keys[n / 3..n / 3 * 2], &format!("{what}, a range of a range"));
+    let backwards: Vec<&str> = keys.iter().rev().copied().collect();
+    let selected = reader.select((0..n).rev()).unwrap();
+    ask(&selected, &backwards, &format!("{what}, backwards"));
+    let twice = reader.select((0..n).chain(0..n)).unwrap();
+    ask(&twice, &[keys, keys].concat(), &format!("{what}, selected twice"));
+    let odd: Vec<&str> = keys.iter().skip(1).step_by(2).copied().collect();
+    let every_other = reader.select((1..n).step_by(2)).unwrap();
+    ask(&every_other, &odd, &format!("{what}, every other"));
+    let by_key = reader.select_keys(&odd).unwrap();
+    ask(&by_key, &odd, &format!("{what}, by key"));
+    let filtered = reader.filter(|sample| odd.contains(&key_of(sample))).unwrap();
+    ask(&filtered, &odd, &format!("{what}, filtered"));
+    let shards = [reader.range(..n / 2), reader.range(..0), reader.range(n / 2..)];
+    let shards = ShardedReader::new(shards).unwrap();
+    ask(&shards, keys, &format!("{what}, in shards"));
+    assert!(shards.duplicates().unwrap().is_empty());
+    let doubled = ShardedReader::new([reader, reader]).unwrap();
+    ask(&doubled, &[keys, keys].concat(), &format!("{what}, after itself"));
+    assert_eq!(doubled.duplicates().unwrap(), (0..n).map(|i| (i, n + i)).collect::<Vec<_>>());
+    // The first of two samples with one key is outside, the second inside.
+    ask(&doubled.clone().range(n..), keys, &format!("{what}, the second half"));
+    let second = doubled.select((n..2 * n).rev()).unwrap();
+    ask(&second, &backwards, &format!("{what}, the second half backwards"));
+    let joined = reader.join(&every_other, Shared::Right).unwrap();
+    ask(&joined, &odd, &format!("{what}, joined"));
+    let joined = second.join(reader, Shared::Prefix("right_".into())).unwrap();
+    ask(&joined, &backwards, &format!("{what}, joined with prefixes"));
+}
+
+fn key_of(sample: &Value) -> &str {
+    let fields = sample.as_map().unwrap();
+    let key = fields.iter().rev().find(|(name, _)| name.as_str() == Some("key"));
+    key.unwrap().1.as_str().unwrap()
+}
+
+#[test]
+fn datasets_and_lists_answer_alike() {
+    let mut asked = 0;
+    for name in golden_names() {
+        let reader = DatasetReader::open(golden(&name)).unwrap();
+        if reader.len() > 200 {
+            continue;
+        }
+        asked += 1;
+        let keys: Vec<String> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        ask_all(&reader, &keys, &name);
+        let boxed: Box<dyn Reader> = Box::new(reader.clone());
+        ask(&boxed, &keys, &format!("{name}, boxed"));
+        let shared: Arc<dyn Reader> = Arc::new(reader.clone());
+        ask(&shared, &keys, &format!("{name}, shared"));
+        let options = ListReader::options().numeric_labels(false);
+        let list = options.build(reader.iter(..).map(Result::unwrap)).unwrap();
+        ask_all(&list, &keys, &format!("{name}, listed"));
+    }
+    assert_eq!(asked, 19);
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::permutation::{Grid, Key, Purpose};
-use super::{Order, Sampler, check};
+use super::{Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Shuffles blocks of neighbouring samples, then the samples within each window of blocks.
@@ -144,6 +144,14 @@ impl BlockOrder {
         slot * self.block - if slot > self.short { self.missing } else { 0 }
     }
 
+    /// The index at a position of a window, whose samples the grid permutes.
+    #[inline]
+    fn index_in(&self, number: u64, window: &Range<u64>, grid: &Grid, position: u64) -> u64 {
+        let place = window.start + self.sample_key.apply(grid, number, position - window.start);
+        let (slot, within) = self.slot_of(place);
+        self.block_key.apply(&self.blocks, 0, slot) * self.block + within
+    }
+
     /// The slot of a place in the sequence of blocks, and where in the slot that is.
     fn slot_of(&self, place: u64) -> (u64, u64) {
         let (slot, within) = (place / self.block, place % self.block);
@@ -166,10 +174,23 @@ impl Order for BlockOrder {
     fn index_at(&self, position: u64) -> u64 {
         let number = self.window_of(position);
         let window = self.window(number);
-        let grid = Grid::new(window.end - window.start);
-        let place = window.start + self.sample_key.apply(&grid, number, position - window.start);
-        let (slot, within) = self.slot_of(place);
-        self.block_key.apply(&self.blocks, 0, slot) * self.block + within
+        self.index_in(number, &window, &Grid::new(window.end - window.start), position)
+    }
+
+    fn fill(&self, mut positions: Range<u64>, out: &mut Vec<u64>) {
+        if positions.is_empty() {
+            return;
+        }
+        check(positions.end - 1, self.samples);
+        reserve(&positions, out);
+        while !positions.is_empty() {
+            let number = self.window_of(positions.start);
+            let window = self.window(number);
+            let grid = Grid::new(window.end - window.start);
+            let end = positions.end.min(window.end);
+            out.extend((positions.start..end).map(|p| self.index_in(number, &window, &grid, p)));
+            positions.start = end;
+        }
     }
 
     fn position_of(&self, index: u64) -> Option<u64> {

@@ -83,6 +83,8 @@ fn windows_are_made_of_their_reads() {
 
 #[test]
 fn enormous_orders_work_in_no_memory() {
+    // They own nothing beside these bytes: no field is a pointer.
+    assert!(size_of::<Permutation>() <= 128 && size_of::<BlockOrder>() <= 256);
     let mut rng = StableRng::new(&[12]);
     for n in [100_000_000, 1 << 32, (1 << 32) + 1, 1 << 40, u64::MAX - 1, u64::MAX] {
         let shuffle = Shuffle::new(n, 1).order(0).unwrap();
@@ -387,7 +389,7 @@ fn label_runs_tell_a_shuffle_from_an_order() {
 /// Where three samples go, taken together, is uniform: tells a network with too few rounds.
 #[test]
 fn triples_of_samples_go_anywhere() {
-    for n in [5, 6, 7, 9, 12, 16, 17, 33] {
+    for n in [5, 6, 7, 9, 12, 16, 17] {
         let cells = n * (n - 1) * (n - 2);
         let mut counts = vec![0; (n * n * n) as usize];
         for epoch in 0..cells * 20 {

@@ -61,6 +61,7 @@ pub mod writer;
 pub mod verify;
 pub mod repair;
 pub mod sampler;
+pub mod loader;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,256 @@
+//! One batch: fetching its samples, decoding them, and what becomes of those that fail.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::msgpack::{self, Cursor, Value};
+use crate::reader::Reader;
+use crate::sampler::State;
+
+/// What becomes of a sample that cannot be read or decoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The batch is an error. The next one is not: going on skips the whole batch.
+    #[default]
+    Raise,
+    /// The batch is shorter by it.
+    Skip,
+    /// Something takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
+    Placeholder,
+}
+
+/// A sample that could not be read or decoded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Its position in the epoch.
+    pub position: u64,
+    /// Its index in the reader.
+    pub index: u64,
+    /// Its key, if that can be read.
+    pub key: Option<String>,
+    /// What is wrong, with file, index and byte range as far as they are known.
+    pub error: Error,
+}
+
+/// One batch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Batch<D> {
+    /// The epoch.
+    pub epoch: u64,
+    /// The step in that epoch, counted from where it was started or resumed.
+    pub step: u64,
+    /// Where the run is once all ranks have done this step.
+    pub state: State,
+    /// The positions of the batch in the epoch, without padding.
+    pub positions: Range<u64>,
+    /// The indices of the samples in `data`, in its order.
+    pub indices: Vec<u64>,
+    /// The samples.
+    pub data: D,
+    /// The samples that could not be read.
+    pub failures: Vec<Failure>,
+}
+
+/// Samples one by one.
+pub type Samples<T> = Vec<T>;
+
+/// A sample that was fetched, on its way into a batch.
+pub struct Record<'a> {
+    reader: &'a dyn Reader,
+    index: usize,
+    raw: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Its index in the reader.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its packed bytes.
+    pub fn raw(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Result<Cow<'a, str>> {
+        self.reader.key(self.index)
+    }
+
+    /// All of it, as a dynamic value.
+    pub fn get(&self) -> Result<Value> {
+        msgpack::decode(self.raw).map_err(Error::from)
+    }
+
+    /// All of it, as a type of yours, which may borrow.
+    pub fn get_as<T: Deserialize<'a>>(&self) -> Result<T> {
+        let mut cursor = Cursor::new(self.raw);
+        cursor.skip()?;
+        cursor.expect_end()?;
+        rmp_serde::from_slice(self.raw).map_err(|e| {
+            let message = format!("the sample is not of the type asked for: {e}");
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+
+    /// One field, packed; an error if the sample has none of this name.
+    pub fn field(&self, name: &str) -> Result<&'a [u8]> {
+        let field = msgpack::field(self.raw, name)?;
+        field.ok_or_else(|| no_field(name))
+    }
+
+    /// A field that holds bytes or text.
+    pub fn bytes(&self, name: &str) -> Result<&'a [u8]> {
+        Ok(Cursor::new(self.field(name)?).read_bytes()?)
+    }
+}
+
+pub(super) fn no_field(name: &str) -> Error {
+    Error::from(FormatError::new(0, format!("a field {name:?}"), "none"))
+}
+
+/// What a batch's samples are gathered into.
+pub(super) trait Gather: Send + Sync {
+    type Data;
+
+    /// Fetches and decodes these samples.
+    fn gather(&self, task: &Task<'_>) -> Result<Gathered<Self::Data>>;
+
+    /// Bytes that a batch takes, about.
+    fn size(&self, data: &Self::Data) -> usize;
+}
+
+pub(super) struct Gathered<D> {
+    pub(super) indices: Vec<u64>,
+    pub(super) data: D,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// The samples of one batch.
+pub(super) struct Task<'a> {
+    pub(super) reader: &'a dyn Reader,
+    pub(super) positions: &'a [u64],
+    pub(super) indices: &'a [u64],
+    pub(super) on_error: OnError,
+}
+
+/// How far ahead of decoding a sample is touched, so that its bytes are on their way from memory.
+const AHEAD: usize = 16;
+
+impl Task<'_> {
+    /// Calls `decode` on each sample in order. What fails goes to `failed`, which says whether
+    /// something took its place.
+    pub(super) fn each<S>(
+        &self,
+        state: &mut S,
+        mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
+        mut failed: impl FnMut(&mut S, &Failure) -> bool,
+    ) -> Result<(Vec<u64>, Vec<Failure>)> {
+        let mut indices = Vec::with_capacity(self.indices.len());
+        let mut failures = Vec::new();
+        // First where all of them are, then their bytes: so that the waits for memory overlap.
+        let fetch = |index: &u64| self.reader.get_raw(*index as usize);
+        let raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
+        let touch = |at: usize| match raws.get(at) {
+            Some(Ok(raw)) => raw.first().copied().unwrap_or_default(),
+            _ => 0,
+        };
+        let mut touched = (0..AHEAD).fold(0, |sum, at| sum ^ touch(at));
+        for (at, raw) in raws.iter().enumerate() {
+            touched ^= touch(at + AHEAD);
+            let index = self.indices[at];
+            let result = match raw {
+                Ok(raw) => {
+                    let record = Record { reader: self.reader, index: index as usize, raw };
+                    let describe = |e| self.reader.locate(index as usize).describe(e);
+                    decode(state, &record).map_err(describe)
+                }
+                Err(error) => Err(copy_of(error)),
+            };
+            match result {
+                Ok(()) => indices.push(index),
+                Err(error) => {
+                    let failure = self.failure(at, error)?;
+                    if failed(state, &failure) {
+                        indices.push(index);
+                    }
+                    failures.push(failure);
+                }
+            }
+        }
+        std::hint::black_box(touched);
+        Ok((indices, failures))
+    }
+
+    fn failure(&self, at: usize, error: Error) -> Result<Failure> {
+        let index = self.indices[at];
+        let key = self.reader.key(index as usize).ok().map(Cow::into_owned);
+        if self.on_error == OnError::Raise {
+            return Err(match key {
+                Some(key) if error.key().is_none() => error.with_key(key),
+                _ => error,
+            });
+        }
+        Ok(Failure { position: self.positions[at], index, key, error })
+    }
+}
+
+/// Errors are not clonable, and this one is behind a reference.
+fn copy_of(error: &Error) -> Error {
+    let mut copy = Error::new(error.kind(), error.message());
+    if let Some(path) = error.path() {
+        copy = copy.at(path);
+    }
+    if let Some(index) = error.index() {
+        copy = copy.with_index(index);
+    }
+    if let Some(range) = error.range() {
+        copy = copy.with_range(range);
+    }
+    copy
+}
+
+/// Samples that a closure makes.
+pub(super) struct MapSamples<F, P> {
+    pub(super) decode: F,
+    pub(super) placeholder: Option<P>,
+}
+
+impl<T, F, P> Gather for MapSamples<F, P>
+where
+    T: Send,
+    F: Fn(&Record<'_>) -> Result<T> + Send + Sync,
+    P: Fn(&Failure) -> T + Send + Sync,
+{
+    type Data = Samples<T>;
+
+    fn gather(&self, task: &Task<'_>) -> Result<Gathered<Samples<T>>> {
+        let mut data = Vec::with_capacity(task.indices.len());
+        let (indices, failures) = task.each(
+            &mut data,
+            |data, record| {
+                data.push((self.decode)(record)?);
+                Ok(())
+            },
+            |data, failure| match &self.placeholder {
+                Some(placeholder) => {
+                    data.push(placeholder(failure));
+                    true
+                }
+                None => false,
+            },
+        )?;
+        Ok(Gathered { indices, data, failures })
+    }
+
+    fn size(&self, data: &Samples<T>) -> usize {
+        // What a sample owns elsewhere is not known here; the packed size would not tell either.
+        std::mem::size_of_val(data.as_slice())
+    }
+}

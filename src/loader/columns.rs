@@ -1,0 +1,551 @@
+//! Columns: the fields of a batch's samples as arrays with one more dimension.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ndarray::{ArrayViewD, IxDyn};
+
+use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::msgpack::{Cursor, Kind};
+
+/// A number that a column holds.
+pub trait Element: Copy + Default + Send + Sync + 'static {
+    /// NumPy's letter and size, as in `f4`.
+    const KIND: &'static str;
+    /// From a msgpack number, if it can be told without loss.
+    fn from_number(number: Number) -> Option<Self>;
+    /// From its bytes, least significant first; there are as many as it takes.
+    fn from_le_bytes(bytes: &[u8]) -> Self;
+}
+
+/// A number as msgpack has it.
+#[derive(Debug, Clone, Copy)]
+pub enum Number {
+    /// Not negative.
+    Unsigned(u64),
+    /// Negative.
+    Signed(i64),
+    /// Single or double precision.
+    Float(f64),
+}
+
+macro_rules! integer {
+    ($($type:ty, $kind:literal;)*) => {$(
+        impl Element for $type {
+            const KIND: &'static str = $kind;
+
+            fn from_number(number: Number) -> Option<Self> {
+                match number {
+                    Number::Unsigned(number) => number.try_into().ok(),
+                    Number::Signed(number) => number.try_into().ok(),
+                    Number::Float(_) => None,
+                }
+            }
+
+            #[inline]
+            fn from_le_bytes(bytes: &[u8]) -> Self {
+                bytes.try_into().map(<$type>::from_le_bytes).unwrap_or_default()
+            }
+        }
+    )*};
+}
+
+integer! {
+    u8, "u1"; u16, "u2"; u32, "u4"; u64, "u8";
+    i8, "i1"; i16, "i2"; i32, "i4"; i64, "i8";
+}
+
+macro_rules! float {
+    ($($type:ty, $kind:literal;)*) => {$(
+        impl Element for $type {
+            const KIND: &'static str = $kind;
+
+            fn from_number(number: Number) -> Option<Self> {
+                Some(match number {
+                    Number::Unsigned(number) => number as $type,
+                    Number::Signed(number) => number as $type,
+                    Number::Float(number) => number as $type,
+                })
+            }
+
+            #[inline]
+            fn from_le_bytes(bytes: &[u8]) -> Self {
+                bytes.try_into().map(<$type>::from_le_bytes).unwrap_or_default()
+            }
+        }
+    )*};
+}
+
+float! { f32, "f4"; f64, "f8"; }
+
+/// Which columns a batch has, and what they are made of.
+///
+/// ```
+/// use kiste::loader::Columns;
+///
+/// let columns = Columns::new()
+///     .scalar::<i64>("label")              // int64[n]
+///     .array::<f32>("embedding", &[128])   // float32[n, 128]: a NumPy array of each sample
+///     .bytes("image")                      // the bytes of all samples, and where each begins
+///     .row::<u8>("pixels", &[28, 28], |record, row| {
+///         // Runs on the workers, straight into the batch: decode an image here.
+///         row.fill(record.bytes("image")?.len() as u8);
+///         Ok(())
+///     });
+/// ```
+#[derive(Default, Clone)]
+pub struct Columns(Vec<(String, Arc<dyn Column>)>);
+
+impl Columns {
+    /// No columns yet.
+    pub fn new() -> Columns {
+        Columns::default()
+    }
+
+    /// A field that is one number. Integers must fit; a float column takes integers as well.
+    pub fn scalar<T: Element>(self, field: &str) -> Columns {
+        self.with(field, FieldColumn::<T> { shape: Vec::new(), kind: std::marker::PhantomData })
+    }
+
+    /// A field that is an array of this shape: a NumPy array of this very type (either byte order),
+    /// or bytes that are just as long.
+    pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
+        let shape = shape.to_vec();
+        self.with(field, FieldColumn::<T> { shape, kind: std::marker::PhantomData })
+    }
+
+    /// A field that is bytes or text of any length.
+    pub fn bytes(self, field: &str) -> Columns {
+        self.with(field, BytesColumn)
+    }
+
+    /// A column that a closure makes: it fills one row, whose elements are zero or what an earlier
+    /// batch left.
+    pub fn row<T: Element>(
+        self,
+        name: &str,
+        shape: &[usize],
+        fill: impl Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync + 'static,
+    ) -> Columns {
+        self.with(name, RowColumn { shape: shape.to_vec(), fill: Box::new(fill) })
+    }
+
+    fn with(mut self, name: &str, column: impl Column + 'static) -> Columns {
+        self.0.push((name.to_string(), Arc::new(column)));
+        self
+    }
+}
+
+/// How one column is made.
+trait Column: Send + Sync {
+    fn empty(&self) -> Box<dyn Buffer>;
+    /// Whether the column is made of the field of its name.
+    fn is_field(&self) -> bool;
+    /// Writes row `row` from the packed field that begins here.
+    fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()>;
+    /// Writes row `row` from the sample.
+    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()>;
+}
+
+/// The content of one column.
+trait Buffer: Any + Send {
+    /// Makes it this many rows: cuts, or adds zeros.
+    fn set_rows(&mut self, rows: usize);
+    fn bytes(&self) -> usize;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Rows of one shape.
+struct Fixed<T> {
+    shape: Vec<usize>,
+    width: usize,
+    values: Vec<T>,
+}
+
+impl<T: Element> Fixed<T> {
+    fn empty(shape: &[usize]) -> Fixed<T> {
+        Fixed { shape: shape.to_vec(), width: shape.iter().product(), values: Vec::new() }
+    }
+
+    fn row(&mut self, row: usize) -> &mut [T] {
+        let end = (row + 1) * self.width;
+        if self.values.len() < end {
+            self.values.resize(end, T::default());
+        }
+        &mut self.values[end - self.width..end]
+    }
+}
+
+impl<T: Element> Buffer for Fixed<T> {
+    fn set_rows(&mut self, rows: usize) {
+        self.values.resize(rows * self.width, T::default());
+    }
+
+    fn bytes(&self) -> usize {
+        std::mem::size_of_val(self.values.as_slice())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Bytes of all rows, back to back.
+struct Ragged {
+    data: Vec<u8>,
+    offsets: Vec<u64>,
+}
+
+impl Ragged {
+    fn push(&mut self, row: usize, bytes: &[u8]) {
+        self.set_rows(row);
+        self.data.extend_from_slice(bytes);
+        self.offsets.push(self.data.len() as u64);
+    }
+}
+
+impl Buffer for Ragged {
+    fn set_rows(&mut self, rows: usize) {
+        let end = self.data.len() as u64;
+        self.offsets.resize(rows + 1, end);
+        self.data.truncate(self.offsets[rows] as usize);
+    }
+
+    fn bytes(&self) -> usize {
+        self.data.len() + self.offsets.len() * 8
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A number or an array of one field.
+struct FieldColumn<T> {
+    shape: Vec<usize>,
+    kind: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Column for FieldColumn<T> {
+    fn empty(&self) -> Box<dyn Buffer> {
+        Box::new(Fixed::<T>::empty(&self.shape))
+    }
+
+    fn is_field(&self) -> bool {
+        true
+    }
+
+    fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
+        let Some(column) = buffer.as_any_mut().downcast_mut::<Fixed<T>>() else { return Ok(()) };
+        let row = column.row(row);
+        match field.peek()? {
+            Kind::Map => read_array(row, &self.shape, field),
+            Kind::Bin => copy(row, field.read_bin()?, false),
+            _ if self.shape.is_empty() => {
+                row[0] = read_number(field)?;
+                Ok(())
+            }
+            kind => {
+                let (expected, found) = ("an array", format!("{kind:?}").to_lowercase());
+                Err(FormatError::new(field.position() as u64, expected, found).into())
+            }
+        }
+    }
+
+    fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
+    let at = field.position() as u64;
+    let number = match field.peek()? {
+        Kind::Float => Number::Float(field.read_f64()?),
+        Kind::Bool => Number::Unsigned(u64::from(field.read_bool()?)),
+        _ => {
+            let mut negative = field.clone();
+            match field.read_u64() {
+                Ok(number) => Number::Unsigned(number),
+                Err(_) => {
+                    let number = Number::Signed(negative.read_i64()?);
+                    *field = negative;
+                    number
+                }
+            }
+        }
+    };
+    let message = || FormatError::new(at, format!("a number of type {}", T::KIND), format!("{number:?}"));
+    Ok(T::from_number(number).ok_or_else(message)?)
+}
+
+/// An array as msgpack-numpy packs it.
+fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
+    let at = field.position() as u64;
+    let (mut dtype, mut data, mut found_shape) = ("", None, None);
+    for _ in 0..field.read_map_len()? {
+        match field.read_bytes()? {
+            b"type" => dtype = field.read_str()?,
+            b"data" => data = Some(field.read_bytes()?),
+            b"shape" => {
+                let mut sizes = Vec::new();
+                for _ in 0..field.read_array_len()? {
+                    sizes.push(field.read_u64()? as usize);
+                }
+                found_shape = Some(sizes);
+            }
+            _ => field.skip()?,
+        }
+    }
+    let expected = || format!("an array of type {} and shape {shape:?}", T::KIND);
+    let (order, kind) = dtype.split_at(dtype.len().min(1));
+    let same_kind = kind == T::KIND || (kind == "b1" && T::KIND == "u1");
+    let same_shape = found_shape.as_deref().is_none_or(|found| found == shape);
+    match data {
+        Some(data) if same_kind && same_shape => copy(row, data, order == ">"),
+        _ => {
+            let found = format!("type {dtype:?} and shape {:?}", found_shape.unwrap_or_default());
+            Err(FormatError::new(at, expected(), found).into())
+        }
+    }
+}
+
+/// The elements of a row from their bytes.
+fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()> {
+    let size = std::mem::size_of::<T>();
+    if bytes.len() != row.len() * size {
+        let expected = format!("{} bytes for {} of {}", row.len() * size, row.len(), T::KIND);
+        return Err(FormatError::new(0, expected, bytes.len().to_string()).into());
+    }
+    let elements = row.iter_mut().zip(bytes.chunks_exact(size));
+    if big_endian {
+        for (element, bytes) in elements {
+            let mut swapped = [0; 8];
+            let swapped = &mut swapped[..size];
+            swapped.copy_from_slice(bytes);
+            swapped.reverse();
+            *element = T::from_le_bytes(swapped);
+        }
+    } else {
+        elements.for_each(|(element, bytes)| *element = T::from_le_bytes(bytes));
+    }
+    Ok(())
+}
+
+/// Bytes or text of any length.
+struct BytesColumn;
+
+impl Column for BytesColumn {
+    fn empty(&self) -> Box<dyn Buffer> {
+        Box::new(Ragged { data: Vec::new(), offsets: vec![0] })
+    }
+
+    fn is_field(&self) -> bool {
+        true
+    }
+
+    fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
+        if let Some(column) = buffer.as_any_mut().downcast_mut::<Ragged>() {
+            column.push(row, field.read_bytes()?);
+        }
+        Ok(())
+    }
+
+    fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+type Fill<T> = Box<dyn Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync>;
+
+/// Rows that a closure fills.
+struct RowColumn<T> {
+    shape: Vec<usize>,
+    fill: Fill<T>,
+}
+
+impl<T: Element> Column for RowColumn<T> {
+    fn empty(&self) -> Box<dyn Buffer> {
+        Box::new(Fixed::<T>::empty(&self.shape))
+    }
+
+    fn is_field(&self) -> bool {
+        false
+    }
+
+    fn read(&self, _: &mut dyn Buffer, _: usize, _: &mut Cursor<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
+        match buffer.as_any_mut().downcast_mut::<Fixed<T>>() {
+            Some(column) => (self.fill)(record, column.row(row)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The buffers of one batch.
+type Buffers = Vec<Box<dyn Buffer>>;
+
+/// Buffers that wait for the next batch.
+type Spare = Arc<Mutex<Vec<Buffers>>>;
+
+/// A batch of columns. When it is dropped, a later batch uses its memory again.
+pub struct ColumnBatch {
+    rows: usize,
+    columns: Columns,
+    buffers: Buffers,
+    spare: Spare,
+}
+
+impl ColumnBatch {
+    /// Rows: samples in the batch.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// A column as an array whose first dimension counts the samples.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds another type.
+    pub fn array<T: Element>(&self, name: &str) -> Result<ArrayViewD<'_, T>> {
+        let column = self.column::<Fixed<T>>(name)?;
+        let mut shape = vec![self.rows];
+        shape.extend_from_slice(&column.shape);
+        ArrayViewD::from_shape(IxDyn(&shape), &column.values)
+            .map_err(|e| Error::new(ErrorKind::Invalid, format!("column {name:?}: {e}")))
+    }
+
+    /// The elements of a column, all samples one after another.
+    pub fn values<T: Element>(&self, name: &str) -> Result<&[T]> {
+        Ok(&self.column::<Fixed<T>>(name)?.values)
+    }
+
+    /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
+    /// them.
+    pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
+        let column = self.column::<Ragged>(name)?;
+        Ok((&column.data, &column.offsets))
+    }
+
+    fn column<B: Buffer>(&self, name: &str) -> Result<&B> {
+        let at = self.columns.0.iter().position(|(known, _)| known == name);
+        let buffer = at.and_then(|at| self.buffers.get(at));
+        let column = buffer.and_then(|buffer| buffer.as_any().downcast_ref::<B>());
+        column.ok_or_else(|| {
+            let known: Vec<&str> = self.columns.0.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!("there is no column {name:?} of this type among {known:?}");
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+}
+
+impl std::fmt::Debug for ColumnBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.columns.0.iter().map(|(name, _)| name.as_str()).collect();
+        write!(f, "ColumnBatch({} samples, {names:?})", self.rows)
+    }
+}
+
+impl Drop for ColumnBatch {
+    fn drop(&mut self) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.push(std::mem::take(&mut self.buffers));
+    }
+}
+
+/// Collates samples into columns.
+pub(super) struct CollateColumns {
+    columns: Columns,
+    spare: Spare,
+}
+
+impl CollateColumns {
+    pub(super) fn new(columns: Columns) -> CollateColumns {
+        CollateColumns { columns, spare: Spare::default() }
+    }
+
+    fn buffers(&self) -> Buffers {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| self.columns.0.iter().map(|(_, column)| column.empty()).collect())
+    }
+
+    /// Writes one row: one walk over the sample for all columns that are fields.
+    fn row(&self, buffers: &mut Buffers, row: usize, record: &Record<'_>) -> Result<()> {
+        let columns = &self.columns.0;
+        let mut found = 0u64;
+        let mut cursor = Cursor::new(record.raw());
+        for _ in 0..cursor.read_map_len()? {
+            let name = cursor.read_bytes()?;
+            let wanted = |(known, column): &(String, Arc<dyn Column>)| {
+                known.as_bytes() == name && column.is_field()
+            };
+            match columns.iter().position(wanted) {
+                Some(at) => {
+                    columns[at].1.read(&mut *buffers[at], row, &mut cursor)?;
+                    found |= 1 << (at % 64);
+                }
+                None => cursor.skip()?,
+            }
+        }
+        cursor.expect_end()?;
+        for (at, (name, column)) in columns.iter().enumerate() {
+            if !column.is_field() {
+                column.fill(&mut *buffers[at], row, record)?;
+            } else if found & 1 << (at % 64) == 0 {
+                return Err(no_field(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gather for CollateColumns {
+    type Data = ColumnBatch;
+
+    fn gather(&self, task: &Task<'_>) -> Result<Gathered<ColumnBatch>> {
+        let (columns, spare) = (self.columns.clone(), self.spare.clone());
+        let buffers = self.buffers();
+        let mut batch = ColumnBatch { rows: 0, columns, buffers, spare };
+        batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
+        let zeros = task.on_error == OnError::Placeholder;
+        let (indices, failures) = task.each(
+            &mut batch,
+            |batch, record| {
+                self.row(&mut batch.buffers, batch.rows, record)?;
+                batch.rows += 1;
+                Ok(())
+            },
+            |batch, _: &Failure| {
+                let rows = batch.rows;
+                batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
+                batch.rows += usize::from(zeros);
+                let rows = batch.rows;
+                batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
+                zeros
+            },
+        )?;
+        Ok(Gathered { indices, data: batch, failures })
+    }
+
+    fn size(&self, batch: &ColumnBatch) -> usize {
+        batch.buffers.iter().map(|buffer| buffer.bytes()).sum()
+    }
+}

@@ -1,0 +1,317 @@
+//! Loading: a reader and a sampler become batches.
+//!
+//! Threads fetch and decode, a bounded queue holds what is ready, and batches come **in the order
+//! of the sampler, the same for any number of threads**. Where a run is takes two integers
+//! ([`Loader::state`]), because an order is a function of seed, epoch and position: a run resumes
+//! in the middle of an epoch, on another number of ranks, threads or samples a batch.
+//!
+//! | kind of batch | made by | for |
+//! | --- | --- | --- |
+//! | [`Samples<Vec<u8>>`](Samples) | [`LoaderOptions::raw`] | packed bytes, passed on |
+//! | [`Samples<T>`](Samples) | [`LoaderOptions::typed`], [`LoaderOptions::map`] | your types, or whatever a closure makes on the workers |
+//! | [`ColumnBatch`] | [`LoaderOptions::columns`] | arrays with one more dimension, in buffers that are used again |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kiste::loader::{Columns, Loader};
+//! use kiste::sampler::Shuffle;
+//! use kiste::DatasetReader;
+//! # use serde::Serialize;
+//! # #[derive(Serialize)] struct Digit { key: String, label: i64 }
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("digits.msgpack");
+//! # let mut writer = kiste::Writer::create(&path)?;
+//! # for i in 0..100 { writer.write(&Digit { key: i.to_string(), label: i })?; }
+//! # writer.finish()?;
+//!
+//! let digits = Arc::new(DatasetReader::open(&path)?);
+//! let shuffle = Shuffle::new(digits.len() as u64, 42);
+//! let options = Loader::options(digits, shuffle).batch_size(32).threads(2).epochs(1);
+//! let mut seen = 0;
+//! for batch in options.columns(Columns::new().scalar::<i64>("label"))? {
+//!     let batch = batch?;
+//!     seen += batch.data.array::<i64>("label")?.iter().sum::<i64>();
+//! }
+//! assert_eq!(seen, 99 * 100 / 2); // each sample once
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # A sample that cannot be read
+//!
+//! never ends a run unless it is to ([`OnError`]): it is passed over, or a placeholder takes its
+//! place, and either way the [`Batch`] lists it once, with file, index, key and byte range. The
+//! positions of all other samples are what they would have been.
+
+mod batch;
+mod columns;
+mod pool;
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::Reader;
+use crate::sampler::{Partition, Sampler, State, Tail};
+
+pub use batch::{Batch, Failure, OnError, Record, Samples};
+pub use columns::{ColumnBatch, Columns, Element};
+
+use batch::{Gather, MapSamples};
+use columns::CollateColumns;
+use pool::Pool;
+
+/// How to load.
+#[derive(Clone)]
+pub struct LoaderOptions {
+    reader: Arc<dyn Reader>,
+    sampler: Arc<dyn Sampler>,
+    batch_size: u64,
+    world: u64,
+    rank: u64,
+    tail: Tail,
+    threads: usize,
+    queue: usize,
+    queue_bytes: usize,
+    epochs: Option<u64>,
+    start: State,
+    on_error: OnError,
+    prefetch: bool,
+}
+
+impl LoaderOptions {
+    /// Samples in a batch. Default: 64.
+    pub fn batch_size(mut self, samples: u64) -> Self {
+        self.batch_size = samples;
+        self
+    }
+
+    /// Which of how many ranks this is; each gets other batches of the same epoch. Default: 0 of 1.
+    pub fn rank(mut self, rank: u64, world: u64) -> Self {
+        self.rank = rank;
+        self.world = world;
+        self
+    }
+
+    /// What happens to samples that do not fill the last step of all ranks. Default:
+    /// [`Tail::Uneven`].
+    pub fn tail(mut self, tail: Tail) -> Self {
+        self.tail = tail;
+        self
+    }
+
+    /// Threads that fetch and decode; 0 does it in the caller's. Default: one a core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Batches that may be ready or in the making. Default: twice the threads.
+    pub fn queue(mut self, batches: usize) -> Self {
+        self.queue = batches;
+        self
+    }
+
+    /// Bytes that may be ready: no new batch is begun while there are more, except the very next
+    /// one. Default: 1 GiB.
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queue_bytes = bytes;
+        self
+    }
+
+    /// How many epochs, from the one that is started or resumed on. Default: for ever.
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.epochs = Some(epochs);
+        self
+    }
+
+    /// Goes on where another loader of the same sampler was, whatever its ranks, threads and batch
+    /// size were. Default: the beginning of epoch 0.
+    pub fn resume(mut self, state: State) -> Self {
+        self.start = state;
+        self
+    }
+
+    /// What becomes of a sample that cannot be read. Default: [`OnError::Raise`].
+    pub fn on_error(mut self, policy: OnError) -> Self {
+        self.on_error = policy;
+        self
+    }
+
+    /// Tells the storage which samples come next ([`Reader::prefetch`]): worth it where a read
+    /// takes long, a loss where the data is in memory. Default: no.
+    pub fn prefetch(mut self, yes: bool) -> Self {
+        self.prefetch = yes;
+        self
+    }
+
+    /// Batches of packed samples, copied out of the reader.
+    pub fn raw(self) -> Result<Loader<Samples<Vec<u8>>>> {
+        self.map(|record| Ok(record.raw().to_vec()))
+    }
+
+    /// Batches of a type of yours.
+    pub fn typed<T: DeserializeOwned + Send + 'static>(self) -> Result<Loader<Samples<T>>> {
+        self.map(|record| record.get_as())
+    }
+
+    /// Batches of whatever `decode` makes of a sample: on the workers, so decoding an image belongs
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for [`OnError::Placeholder`], which needs
+    /// [`map_or`](Self::map_or); for options that make no sense; and for a sampler that asks for
+    /// more samples than the reader has.
+    pub fn map<T: Send + 'static>(
+        self,
+        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<Loader<Samples<T>>> {
+        if self.on_error == OnError::Placeholder {
+            let message = "a placeholder has to come from somewhere: map_or says which";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T> };
+        self.start(Arc::new(gather))
+    }
+
+    /// As [`map`](Self::map), with what takes the place of a sample that cannot be read, whatever
+    /// [`on_error`](Self::on_error) says.
+    pub fn map_or<T: Send + 'static>(
+        mut self,
+        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
+        placeholder: impl Fn(&Failure) -> T + Send + Sync + 'static,
+    ) -> Result<Loader<Samples<T>>> {
+        self.on_error = OnError::Placeholder;
+        self.start(Arc::new(MapSamples { decode, placeholder: Some(placeholder) }))
+    }
+
+    /// Batches of columns: each field an array with one more dimension, or bytes of any length. A
+    /// placeholder is zeros, or no bytes.
+    pub fn columns(self, columns: Columns) -> Result<Loader<ColumnBatch>> {
+        self.start(Arc::new(CollateColumns::new(columns)))
+    }
+
+    fn start<D: Send + 'static>(self, gather: Arc<dyn Gather<Data = D>>) -> Result<Loader<D>> {
+        let (have, need) = (self.reader.len() as u64, self.sampler.bound());
+        if need > have {
+            let message = format!("the sampler orders {need} samples, the reader has {have}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if self.rank >= self.world {
+            let message = format!("there is no rank {} of {}", self.rank, self.world);
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let plan = Partition::new(self.sampler.len(), self.batch_size)?
+            .world(self.world)?
+            .tail(self.tail);
+        let first = plan.clone().start(self.start.position)?;
+        let schedule = Schedule {
+            sampler: self.sampler.clone(),
+            first,
+            plan,
+            rank: self.rank,
+            epoch: self.start.epoch,
+            epochs: self.epochs,
+        };
+        let state = self.start;
+        Ok(Loader { pool: Pool::start(self, schedule, gather)?, state })
+    }
+}
+
+/// Which batch is which: pure numbers.
+pub(self) struct Schedule {
+    sampler: Arc<dyn Sampler>,
+    /// The epoch that is started or resumed.
+    first: Partition,
+    /// All others.
+    plan: Partition,
+    rank: u64,
+    epoch: u64,
+    epochs: Option<u64>,
+}
+
+impl Schedule {
+    /// Epoch, step and partition of the batch with this number, counted from the start or resume;
+    /// `None` after the last.
+    fn at(&self, number: u64) -> Option<(u64, u64, &Partition)> {
+        if self.epochs == Some(0) {
+            return None;
+        }
+        let first = self.first.steps_of(self.rank);
+        if number < first {
+            return Some((self.epoch, number, &self.first));
+        }
+        let each = self.plan.steps_of(self.rank);
+        if each == 0 {
+            return None;
+        }
+        let passed = (number - first) / each + 1;
+        if self.epochs.is_some_and(|epochs| passed >= epochs) {
+            return None;
+        }
+        Some((self.epoch.checked_add(passed)?, (number - first) % each, &self.plan))
+    }
+}
+
+/// Batches, in order: an iterator.
+///
+/// Dropping it, in the middle of an epoch too, stops and joins its threads.
+pub struct Loader<D: Send + 'static> {
+    pool: Pool<D>,
+    state: State,
+}
+
+impl Loader<()> {
+    /// The options for a reader and a sampler.
+    pub fn options(
+        reader: Arc<dyn Reader>,
+        sampler: impl Sampler + 'static,
+    ) -> LoaderOptions {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        LoaderOptions {
+            reader,
+            sampler: Arc::new(sampler),
+            batch_size: 64,
+            world: 1,
+            rank: 0,
+            tail: Tail::default(),
+            threads,
+            queue: 0,
+            queue_bytes: 1 << 30,
+            epochs: None,
+            start: State::default(),
+            on_error: OnError::default(),
+            prefetch: false,
+        }
+    }
+}
+
+impl<D: Send + 'static> Loader<D> {
+    /// Where the run is after the batches that were handed out: two integers to save, and to give
+    /// to [`LoaderOptions::resume`].
+    ///
+    /// It speaks of the steps of all ranks, so save it where all ranks have done the same step.
+    pub fn state(&self) -> State {
+        self.state
+    }
+}
+
+impl<D: Send + 'static> Iterator for Loader<D> {
+    type Item = Result<Batch<D>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.pool.next()?;
+        match &batch {
+            Ok(batch) => self.state = batch.state,
+            Err((_, state)) => self.state = *state,
+        }
+        Some(batch.map_err(|(error, _)| error))
+    }
+}
+
+impl<D: Send + 'static> std::fmt::Debug for Loader<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Loader(epoch {}, position {})", self.state.epoch, self.state.position)
+    }
+}

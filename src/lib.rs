@@ -37,6 +37,8 @@
 //!
 //! * [`Writer`], [`WriterOptions`]: create, append, resume; published in one step.
 //! * [`DatasetReader`]: lazy, zero-copy, shared by any number of threads.
+//! * [`reader`]: shards, lists, directories, archives, and parts and joins of them, behind the one
+//!   trait [`Reader`].
 //! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
 //! * [`sampler`]: in which order, for which rank; resumable, the same everywhere.
 //! * [`convert`]: image folders and JSON lines.
@@ -66,7 +68,7 @@ pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};
 pub use natural::natural_order;
-pub use reader::DatasetReader;
+pub use reader::{DatasetReader, Reader, ReaderExt};
 pub use rmpv::Value;
 pub use writer::{Stats, Writer, WriterOptions};
 

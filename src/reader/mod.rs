@@ -40,6 +40,7 @@
 //! | `slice(n, n)` of shards | an error | no samples |
 //! | labels `01` and `1` | numbered by chance, anew in each run | told apart by code points |
 //! | a sample whose label is not among those given | an error when it is read | an error on opening |
+//! | files without labels where labels are not numbered | an error unless labels are given | no label |
 //! | a list sample without a key | has its index, a number, for a key | its index as text |
 //! | samples of a list | changed in place | copied |
 //! | the order of a directory | whatever the file system says | natural order of the paths |

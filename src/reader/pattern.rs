@@ -154,11 +154,6 @@ impl PathPattern {
         &self.components
     }
 
-    /// The components as one pattern for [`fnmatch`].
-    pub(super) fn text(&self) -> String {
-        self.components.join("/")
-    }
-
     /// The files below `root` that match, and their labels, in natural order of their paths.
     ///
     /// As Python's `glob`: `**` as a whole component is any number of directories, none included;

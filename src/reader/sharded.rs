@@ -1,6 +1,7 @@
 //! [`ShardedReader`]: several readers seen as one.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::pattern::PathPattern;
@@ -53,14 +54,12 @@ impl ShardedReader {
     /// [`DatasetReader::open`].
     pub fn glob(pattern: &str) -> Result<ShardedReader> {
         let found = PathPattern::parse(pattern)?.glob(Path::new(""))?;
-        let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
-        let is_side_file = |path: &str| {
-            SideFile::ALL.iter().any(|side| {
-                let data = paths.iter().filter(|data| path.starts_with(*data));
-                data.into_iter().any(|data| side.path(Path::new(data)) == Path::new(path))
-            })
-        };
-        let data: Vec<&str> = paths.iter().copied().filter(|path| !is_side_file(path)).collect();
+        let mut side_files = HashSet::new();
+        for (path, _) in &found {
+            side_files.extend(SideFile::ALL.iter().map(|side| side.path(Path::new(path))));
+        }
+        let is_data = |path: &&String| !side_files.contains(Path::new(path));
+        let data: Vec<&String> = found.iter().map(|(path, _)| path).filter(is_data).collect();
         if data.is_empty() {
             let message = "no file matches this pattern";
             return Err(Error::new(ErrorKind::NotFound, message).at(pattern));

@@ -116,7 +116,7 @@ impl FileOptions {
         let parse = |pattern: S| PathPattern::parse(pattern.as_ref());
         let patterns: Vec<(String, Option<usize>)> = patterns
             .into_iter()
-            .map(|pattern| parse(pattern).map(|p| (p.text(), p.label())))
+            .map(|pattern| parse(pattern).map(|p| (p.components().join("/"), p.label())))
             .collect::<Result<_>>()?;
         let source = LocalStorage::mapped().open(path).map_err(|e| Error::io(path, e))?;
         let cursor = Cursor { source: Arc::new(source), position: 0 };

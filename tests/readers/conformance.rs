@@ -35,8 +35,9 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         let raw = reader.get_raw(index).unwrap();
         assert_eq!(msgpack::check_sample(&raw).unwrap(), *key, "{what}");
         assert_eq!(raw, reader.get_raw(index).unwrap(), "{what}");
-        let value = format!("{:?}", reader.get(index).unwrap());
-        assert_eq!(value, format!("{:?}", msgpack::decode(&raw).unwrap()), "{what}");
+        // Packed, since a NaN is not equal to itself.
+        let packed = msgpack::to_vec(&reader.get(index).unwrap()).unwrap();
+        assert!(packed == msgpack::to_vec(&msgpack::decode(&raw).unwrap()).unwrap(), "{what}");
         assert_eq!(reader.get_as::<Keyed>(index).unwrap().key, *key, "{what}");
         assert_eq!(reader.field(index, "key").unwrap(), Some(Value::from(*key)), "{what}");
         assert_eq!(reader.field(index, "no such field").unwrap(), None, "{what}");
@@ -135,6 +136,11 @@ fn datasets_and_lists_answer_alike() {
         asked += 1;
         let keys: Vec<String> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        // Some hold ten thousands of values, which are not asked for again and again.
+        if reader.data_len() > 200_000 {
+            ask(&reader, &keys, &name);
+            continue;
+        }
         ask_all(&reader, &keys, &name);
         let boxed: Box<dyn Reader> = Box::new(reader.clone());
         ask(&boxed, &keys, &format!("{name}, boxed"));

@@ -2,6 +2,7 @@
 
 mod compose;
 mod conformance;
+mod dataset;
 mod files;
 mod list;
 mod natural;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
 /// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
 ///
-/// Entries are stored or deflated, and their checksums compared whenever they are read. Nothing
+/// Opening reads the central directory and nothing else. Entries are stored or deflated, and their checksums compared whenever they are read. Nothing
 /// an archive says about sizes is believed further than its own bytes can bear out.
 ///
 /// ```no_run
@@ -34,9 +35,10 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// ```
 pub struct ZipReader {
     path: PathBuf,
+    source: Arc<Source>,
     archive: ZipArchive<Cursor>,
-    /// The number in the archive, and the bytes taken there, of each sample.
-    members: Vec<(usize, Option<std::ops::Range<u64>>)>,
+    /// The number in the archive of each sample.
+    members: Vec<usize>,
     files: Files,
     max_bytes: u64,
 }
@@ -70,11 +72,19 @@ impl ZipReader {
         &self.files.entries
     }
 
+    /// The bytes of the archive that a sample takes. Reads the header in front of them.
+    fn range(&self, index: usize) -> Option<Range<u64>> {
+        let mut archive = self.archive.clone();
+        let member = archive.by_index_raw(*self.members.get(index)?).ok()?;
+        let start = member.data_start()?;
+        Some(start..start.checked_add(member.compressed_size())?)
+    }
+
     fn read(&self, index: usize) -> Result<Vec<u8>> {
         let entry = self.files.entry(index)?;
         let at = |e: Error| e.at(&self.path).with_key(&entry.key);
         let mut archive = self.archive.clone();
-        let member = archive.by_index(self.members[index].0).map_err(|e| at(blame(e)))?;
+        let member = archive.by_index(self.members[index]).map_err(|e| at(blame(e)))?;
         let size = member.size();
         if size > self.max_bytes {
             return Err(at(too_large(size, self.max_bytes)));
@@ -119,25 +129,23 @@ impl FileOptions {
             .map(|pattern| parse(pattern).map(|p| (p.components().join("/"), p.label())))
             .collect::<Result<_>>()?;
         let source = LocalStorage::mapped().open(path).map_err(|e| Error::io(path, e))?;
-        let cursor = Cursor { source: Arc::new(source), position: 0 };
-        let mut archive = open_archive(cursor).map_err(|e| e.at(path))?;
+        let source = Arc::new(source);
+        let cursor = Cursor { source: source.clone(), position: 0 };
+        let archive = open_archive(cursor).map_err(|e| e.at(path))?;
         let (mut entries, mut members) = (Vec::new(), Vec::new());
         for number in 0..archive.len() {
-            let member = archive.by_index_raw(number).map_err(|e| blame(e).at(path))?;
-            let name = member.name();
+            let name = archive.name_for_index(number).unwrap_or_default();
             let matching = patterns.iter().find(|(pattern, _)| fnmatch(name, pattern));
-            let Some((_, label)) = matching.filter(|_| !member.is_dir() && self.keeps(name)) else {
-                continue;
-            };
-            entries.push(entry(name, *label));
-            let range = member
-                .data_start()
-                .and_then(|start| Some(start..start.checked_add(member.compressed_size())?));
-            members.push((number, range));
+            let Some((_, label)) = matching else { continue };
+            // Directories have names that end like this.
+            if !name.ends_with('/') && self.keeps(name) {
+                entries.push(entry(name, *label));
+                members.push(number);
+            }
         }
         let max_bytes = self.max_bytes;
         let files = self.finish(entries).map_err(|e| e.at(path))?;
-        Ok(ZipReader { path: path.to_path_buf(), archive, members, files, max_bytes })
+        Ok(ZipReader { path: path.to_path_buf(), source, archive, members, files, max_bytes })
     }
 }
 
@@ -226,16 +234,14 @@ impl Reader for ZipReader {
 
     /// The bytes are those that the file takes in the archive.
     fn locate(&self, index: usize) -> Location {
-        let range = self.members.get(index).and_then(|(_, range)| range.clone());
-        Location { path: Some(self.path.clone()), index: index as u64, range }
+        let path = Some(self.path.clone());
+        Location { path, index: index as u64, range: self.range(index) }
     }
 
     fn prefetch(&self, indices: &[usize]) {
         for &index in indices {
-            if let Some((_, Some(range))) = self.members.get(index) {
-                // Header and name come before the data.
-                let start = range.start.saturating_sub(512);
-                self.archive.clone().into_inner().source.will_need(start..range.end);
+            if let Some(range) = self.range(index) {
+                self.source.will_need(range);
             }
         }
     }

@@ -139,3 +139,16 @@ fn two_entries_of_one_name_are_an_error() {
     assert_eq!((errors.len(), errors[0].kind()), (1, ErrorKind::Damaged));
     assert!(errors[0].to_string().contains("different names"), "{}", errors[0]);
 }
+
+#[test]
+fn samples_say_which_bytes_of_the_archive_they_take() {
+    let path = golden_dir().join("tree.zip");
+    let bytes = fs::read(&path).unwrap();
+    let reader = ZipReader::options().numeric_labels(false).open_zip(&path, ["**"]).unwrap();
+    let index = reader.find("root.txt").unwrap().unwrap();
+    let place = reader.locate(index);
+    assert_eq!(place.path, Some(path));
+    let range = place.range.unwrap();
+    // It is stored, not deflated.
+    assert_eq!(&bytes[range.start as usize..range.end as usize], b"content of root.txt");
+}

@@ -285,7 +285,8 @@ fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
             }
         }
     };
-    let message = || FormatError::new(at, format!("a number of type {}", T::KIND), format!("{number:?}"));
+    let message =
+        || FormatError::new(at, format!("a number of type {}", T::KIND), format!("{number:?}"));
     Ok(T::from_number(number).ok_or_else(message)?)
 }
 
@@ -323,8 +324,9 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
 /// The elements of a row from their bytes.
 fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()> {
     let size = std::mem::size_of::<T>();
-    if bytes.len() != row.len() * size {
-        let expected = format!("{} bytes for {} of {}", row.len() * size, row.len(), T::KIND);
+    let expected = std::mem::size_of_val(row);
+    if bytes.len() != expected {
+        let expected = format!("{expected} bytes for {} of {}", row.len(), T::KIND);
         return Err(FormatError::new(0, expected, bytes.len().to_string()).into());
     }
     let elements = row.iter_mut().zip(bytes.chunks_exact(size));

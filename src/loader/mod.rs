@@ -202,9 +202,8 @@ impl LoaderOptions {
             let message = format!("there is no rank {} of {}", self.rank, self.world);
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let plan = Partition::new(self.sampler.len(), self.batch_size)?
-            .world(self.world)?
-            .tail(self.tail);
+        let plan =
+            Partition::new(self.sampler.len(), self.batch_size)?.world(self.world)?.tail(self.tail);
         let first = plan.clone().start(self.start.position)?;
         let schedule = Schedule {
             sampler: self.sampler.clone(),
@@ -220,7 +219,7 @@ impl LoaderOptions {
 }
 
 /// Which batch is which: pure numbers.
-pub(self) struct Schedule {
+struct Schedule {
     sampler: Arc<dyn Sampler>,
     /// The epoch that is started or resumed.
     first: Partition,
@@ -264,10 +263,7 @@ pub struct Loader<D: Send + 'static> {
 
 impl Loader<()> {
     /// The options for a reader and a sampler.
-    pub fn options(
-        reader: Arc<dyn Reader>,
-        sampler: impl Sampler + 'static,
-    ) -> LoaderOptions {
+    pub fn options(reader: Arc<dyn Reader>, sampler: impl Sampler + 'static) -> LoaderOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         LoaderOptions {
             reader,

@@ -60,8 +60,7 @@ impl<D: Send + 'static> Pool<D> {
     ) -> Result<Pool<D>> {
         let threads = options.threads;
         let queue = if options.queue == 0 { 2 * threads } else { options.queue };
-        let empty =
-            Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, stop: false };
+        let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, stop: false };
         let shared = Arc::new(Shared {
             options,
             schedule,

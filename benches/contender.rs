@@ -9,15 +9,18 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kiste::format::msgpack::Cursor;
+use kiste::loader::{Columns, Loader};
+use kiste::sampler::{Shuffle, State};
 use kiste::{DatasetReader, Writer};
 use serde::Deserialize;
 
 type Res<T> = Result<T, Box<dyn Error>>;
 
-const OPS: &str = r#"["write","open_index","open_scan","open_key","scan_raw","scan_sum","scan","scan_serde","get_index","get_batch","get_key","absent","verify"]"#;
+const OPS: &str = r#"["write","open_index","open_scan","open_key","scan_raw","scan_sum","scan","scan_serde","get_index","get_batch","get_key","absent","epoch","verify"]"#;
 
 fn main() -> Res<()> {
     let args = Args::parse(std::env::args().skip(1))?;
@@ -28,8 +31,8 @@ fn main() -> Res<()> {
     let workload = Workload::open(&args.src)?;
     match run(&args, &workload)? {
         Some(done) => println!(
-            r#"{{"op": "{}", "seconds": {}, "cpu": {}, "items": {}, "bytes": {}, "ok": {}, "complete": true}}"#,
-            args.op, done.seconds, done.cpu, done.items, done.bytes, done.ok
+            r#"{{"op": "{}", "seconds": {}, "cpu": {}, "items": {}, "bytes": {}, "ok": {}, "complete": true{}}}"#,
+            args.op, done.seconds, done.cpu, done.items, done.bytes, done.ok, done.extra
         ),
         None => println!(r#"{{"op": "{}", "skip": "n/a"}}"#, args.op),
     }
@@ -43,6 +46,8 @@ struct Args {
     store: String,
     count: usize,
     batch: usize,
+    workers: usize,
+    seed: u64,
 }
 
 impl Args {
@@ -54,6 +59,8 @@ impl Args {
             store: "plain".into(),
             count: 10_000,
             batch: 256,
+            workers: 2,
+            seed: 7,
         };
         while let Some(name) = words.next() {
             let value = words.next().ok_or("an option lacks its value")?;
@@ -64,6 +71,8 @@ impl Args {
                 "--store" => args.store = value,
                 "--count" => args.count = value.parse()?,
                 "--batch" => args.batch = value.parse()?,
+                "--workers" => args.workers = value.parse()?,
+                "--seed" => args.seed = value.parse()?,
                 _ => {}
             }
         }
@@ -108,6 +117,44 @@ impl Workload {
     fn check(&self, indices: impl Iterator<Item = usize>) -> u64 {
         indices.map(|i| touch(i as u64, self.payload(i))).sum()
     }
+}
+
+/// Two shuffled epochs; the second is timed.
+fn epoch(args: &Args, workload: &Workload, reader: DatasetReader) -> Res<Option<Done>> {
+    let reader = Arc::new(reader);
+    let samples = workload.len() as u64;
+    let (mut first, mut done) = (0.0, None);
+    for epoch in 0..2 {
+        let clock = Clock::start();
+        let loader = Loader::options(reader.clone(), Shuffle::new(samples, args.seed))
+            .batch_size(args.batch as u64)
+            .threads(args.workers)
+            .resume(State { epoch, position: 0 })
+            .epochs(1)
+            .columns(Columns::new().scalar::<i64>("label").bytes("payload"))?;
+        let (mut items, mut bytes, mut labels, mut distance) = (0, 0, 0i64, 0u64);
+        for batch in loader {
+            let batch = batch?;
+            for label in batch.data.values::<i64>("label")? {
+                distance += label.abs_diff(items as i64);
+                labels += label;
+                items += 1;
+            }
+            bytes += batch.data.bytes("payload")?.0.len();
+        }
+        let expected = (samples * (samples - 1) / 2) as i64;
+        let ok = items == workload.len() && labels == expected;
+        if epoch == 0 {
+            first = clock.0.elapsed().as_secs_f64();
+            continue;
+        }
+        let displacement = distance as f64 / samples as f64 / (samples as f64 / 3.0);
+        done = clock.stop(items, bytes, || ok)?.map(|done| {
+            let extra = format!(r#", "first_seconds": {first}, "displacement": {displacement}"#);
+            Done { extra, ..done }
+        });
+    }
+    Ok(done)
 }
 
 fn words(path: &Path) -> Res<Vec<u64>> {
@@ -157,6 +204,7 @@ struct Done {
     items: usize,
     bytes: usize,
     ok: bool,
+    extra: String,
 }
 
 struct Clock(Instant, f64);
@@ -169,7 +217,7 @@ impl Clock {
     /// Stops, and only then asks whether the result is right.
     fn stop(&self, items: usize, bytes: usize, ok: impl FnOnce() -> bool) -> Res<Option<Done>> {
         let (seconds, cpu) = (self.0.elapsed().as_secs_f64(), cpu_seconds() - self.1);
-        Ok(Some(Done { seconds, cpu, items, bytes, ok: ok() }))
+        Ok(Some(Done { seconds, cpu, items, bytes, ok: ok(), extra: String::new() }))
     }
 }
 
@@ -320,6 +368,7 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             }
             clock.stop(absent.len().min(args.count), 0, || found == 0)
         }
+        "epoch" => epoch(args, workload, open()?),
         "verify" => {
             let clock = Clock::start();
             let report = kiste::verify::verify(&path)?;

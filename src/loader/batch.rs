@@ -140,8 +140,20 @@ pub(super) struct Task<'a> {
     pub(super) on_error: OnError,
 }
 
-/// How far ahead of decoding a sample is touched, so that its bytes are on their way from memory.
-const AHEAD: usize = 16;
+/// Samples that are touched before they are decoded.
+const TOUCHED: usize = 32;
+
+/// Looks at the first cache lines of each sample. Nothing else stands between the looks, so the processor waits
+/// for all of them at once instead of for one after another: about twice as fast for small samples
+/// in random order.
+fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
+    let mut sum = 0;
+    for raw in raws.iter().flatten() {
+        let at = |at: usize| raw.get(at).copied().unwrap_or_default();
+        sum ^= at(0) ^ at(64) ^ at(raw.len().wrapping_sub(1).min(128));
+    }
+    std::hint::black_box(sum);
+}
 
 impl Task<'_> {
     /// Calls `decode` on each sample in order. What fails goes to `failed`, which says whether
@@ -157,13 +169,10 @@ impl Task<'_> {
         // First where all of them are, then their bytes: so that the waits for memory overlap.
         let fetch = |index: &u64| self.reader.get_raw(*index as usize);
         let raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
-        let touch = |at: usize| match raws.get(at) {
-            Some(Ok(raw)) => raw.first().copied().unwrap_or_default(),
-            _ => 0,
-        };
-        let mut touched = (0..AHEAD).fold(0, |sum, at| sum ^ touch(at));
         for (at, raw) in raws.iter().enumerate() {
-            touched ^= touch(at + AHEAD);
+            if at % TOUCHED == 0 {
+                touch(&raws[at..raws.len().min(at + TOUCHED)]);
+            }
             let index = self.indices[at];
             let result = match raw {
                 Ok(raw) => {
@@ -184,7 +193,6 @@ impl Task<'_> {
                 }
             }
         }
-        std::hint::black_box(touched);
         Ok((indices, failures))
     }
 

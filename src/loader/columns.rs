@@ -480,8 +480,19 @@ pub(super) struct CollateColumns {
 }
 
 impl CollateColumns {
-    pub(super) fn new(columns: Columns) -> CollateColumns {
-        CollateColumns { columns, spare: Spare::default() }
+    pub(super) fn new(columns: Columns) -> Result<CollateColumns> {
+        let names = || columns.0.iter().map(|(name, _)| name);
+        if let Some(twice) =
+            names().enumerate().find(|(i, name)| names().take(*i).any(|n| n == *name))
+        {
+            let message = format!("two columns have the name {:?}", twice.1);
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if columns.0.len() > u128::BITS as usize {
+            let message = format!("{} columns, at most {} can be", columns.0.len(), u128::BITS);
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(CollateColumns { columns, spare: Spare::default() })
     }
 
     fn buffers(&self) -> Buffers {
@@ -490,19 +501,22 @@ impl CollateColumns {
     }
 
     /// Writes one row: one walk over the sample for all columns that are fields.
-    fn row(&self, buffers: &mut Buffers, row: usize, record: &Record<'_>) -> Result<()> {
+    fn row(
+        &self,
+        buffers: &mut Buffers,
+        layout: &mut Layout,
+        row: usize,
+        record: &Record<'_>,
+    ) -> Result<()> {
         let columns = &self.columns.0;
-        let mut found = 0u64;
+        let mut found = 0;
         let mut cursor = Cursor::new(record.raw());
-        for _ in 0..cursor.read_map_len()? {
+        for entry in 0..cursor.read_map_len()? as usize {
             let name = cursor.read_bytes()?;
-            let wanted = |(known, column): &(String, Arc<dyn Column>)| {
-                known.as_bytes() == name && column.is_field()
-            };
-            match columns.iter().position(wanted) {
+            match layout.column(entry, name, columns) {
                 Some(at) => {
                     columns[at].1.read(&mut *buffers[at], row, &mut cursor)?;
-                    found |= 1 << (at % 64);
+                    found |= bit(at);
                 }
                 None => cursor.skip()?,
             }
@@ -511,11 +525,58 @@ impl CollateColumns {
         for (at, (name, column)) in columns.iter().enumerate() {
             if !column.is_field() {
                 column.fill(&mut *buffers[at], row, record)?;
-            } else if found & 1 << (at % 64) == 0 {
+            } else if found & bit(at) == 0 {
                 return Err(no_field(name));
             }
         }
         Ok(())
+    }
+}
+
+/// Which fields were seen, by column; the number of columns is limited to as many bits.
+fn bit(column: usize) -> u128 {
+    1 << column
+}
+
+/// Which column the fields of a sample are for. Samples mostly have the same fields in the same
+/// order, so each is compared with the one that the last sample had in its place.
+#[derive(Default)]
+struct Layout(Vec<(Vec<u8>, Option<usize>)>);
+
+impl Layout {
+    #[inline]
+    fn column(
+        &mut self,
+        entry: usize,
+        name: &[u8],
+        columns: &[(String, Arc<dyn Column>)],
+    ) -> Option<usize> {
+        match self.0.get(entry) {
+            Some((known, column)) if known == name => *column,
+            _ => self.learn(entry, name, columns),
+        }
+    }
+
+    #[cold]
+    fn learn(
+        &mut self,
+        entry: usize,
+        name: &[u8],
+        columns: &[(String, Arc<dyn Column>)],
+    ) -> Option<usize> {
+        let wanted = |(known, column): &(String, Arc<dyn Column>)| {
+            known.as_bytes() == name && column.is_field()
+        };
+        let column = columns.iter().position(wanted);
+        // Beyond, a sample has more fields than is worth remembering.
+        if entry < 256 && name.len() < 256 {
+            if entry < self.0.len() {
+                self.0[entry] = (name.to_vec(), column);
+            } else if entry == self.0.len() {
+                self.0.push((name.to_vec(), column));
+            }
+        }
+        column
     }
 }
 
@@ -528,10 +589,11 @@ impl Gather for CollateColumns {
         let mut batch = ColumnBatch { rows: 0, columns, buffers, spare };
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;
+        let mut layout = Layout::default();
         let (indices, failures) = task.each(
             &mut batch,
             |batch, record| {
-                self.row(&mut batch.buffers, batch.rows, record)?;
+                self.row(&mut batch.buffers, &mut layout, batch.rows, record)?;
                 batch.rows += 1;
                 Ok(())
             },

@@ -189,7 +189,7 @@ impl LoaderOptions {
     /// Batches of columns: each field an array with one more dimension, or bytes of any length. A
     /// placeholder is zeros, or no bytes.
     pub fn columns(self, columns: Columns) -> Result<Loader<ColumnBatch>> {
-        self.start(Arc::new(CollateColumns::new(columns)))
+        self.start(Arc::new(CollateColumns::new(columns)?))
     }
 
     fn start<D: Send + 'static>(self, gather: Arc<dyn Gather<Data = D>>) -> Result<Loader<D>> {

@@ -96,7 +96,8 @@ impl<D: Send + 'static> Pool<D> {
                 queue.bytes -= ready.bytes;
                 queue.wanted = number + 1;
                 drop(queue);
-                self.shared.room.notify_all();
+                // One batch less is room for one worker; whoever is at work looks by itself.
+                self.shared.room.notify_one();
                 return Some(ready.outcome.unwrap_or_else(|panic| resume_unwind(panic)));
             }
             queue = self.shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +131,12 @@ impl<D: Send + 'static> Shared<D> {
             let mut queue = self.queue();
             queue.bytes += bytes;
             queue.done.insert(number, Ready { bytes, outcome });
+            let wanted = queue.wanted == number;
             drop(queue);
-            self.ready.notify_all();
+            // There is one caller, and it waits for one number.
+            if wanted {
+                self.ready.notify_one();
+            }
         }
     }
 

@@ -641,3 +641,27 @@ fn keys_of_another_number_of_samples_are_not_indexed() {
     kiste::index::IndexOptions::default().force(true).build(&path).unwrap();
     assert!(kiste::verify::verify(&path).unwrap().problems.is_empty());
 }
+
+/// Python cuts such a sample to 2,147,479,552 bytes without a word. Takes five gigabytes of memory
+/// and disk: `cargo test --release --test main -- --ignored`.
+#[test]
+#[ignore = "takes five gigabytes"]
+fn a_sample_of_more_than_two_gibibytes_is_written_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("big.msgpack");
+    let size = (2u32 << 30) + 12_345;
+    let mut packed = b"\x82\xa3key\xa3big\xa1v\xc6".to_vec();
+    packed.extend_from_slice(&size.to_be_bytes());
+    packed.resize(packed.len() + size as usize, 7);
+    packed.push(8);
+    packed.remove(packed.len() - 2);
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write_raw("big", &packed).unwrap();
+    writer.write_raw("b", b"\x81\xa3key\xa1b").unwrap();
+    let stats = writer.finish().unwrap();
+    assert_eq!(stats.bytes, packed.len() as u64 + 7);
+    let reader = DatasetReader::open(&path).unwrap();
+    assert!(*reader.get_raw(0).unwrap() == packed[..]);
+    assert_eq!(reader.find("b").unwrap(), Some(1));
+    assert!(VerifyOptions::default().deep(true).verify(&path).unwrap().problems.is_empty());
+}

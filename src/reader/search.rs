@@ -113,10 +113,14 @@ impl Search {
     fn build_when_due(&self, hashes: &Hashes) -> Result<()> {
         let due = self.work.load(Relaxed) > TABLE_COST * hashes.len() as u64;
         if due && !self.building.swap(true, Relaxed) {
-            let table = table::build(hashes);
-            self.building.store(false, Relaxed);
-            let table = table?;
-            self.table.get_or_init(|| table);
+            match table::build(hashes) {
+                // Nobody has to build it again: that flag stays.
+                Ok(table) => drop(self.table.set(table)),
+                Err(error) => {
+                    self.building.store(false, Relaxed);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod compat;
 mod crash;
 mod damage;
 mod lazy;
+mod loader;
 mod model;
 mod readers;
 mod together;

@@ -1,20 +1,20 @@
 //! Columns: the fields of a batch's samples as arrays with one more dimension.
 
 use std::any::Any;
+use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::{ArrayViewD, IxDyn};
 
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::FormatError;
 use crate::format::msgpack::{Cursor, Kind};
 
 /// A number that a column holds.
 pub trait Element: Copy + Default + Send + Sync + 'static {
     /// NumPy's letter and size, as in `f4`.
     const KIND: &'static str;
-    /// From a msgpack number, if it can be told without loss.
+    /// From a msgpack number, if it is within the range.
     fn from_number(number: Number) -> Option<Self>;
     /// From its bytes, least significant first; there are as many as it takes.
     fn from_le_bytes(bytes: &[u8]) -> Self;
@@ -23,12 +23,22 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
 /// A number as msgpack has it.
 #[derive(Debug, Clone, Copy)]
 pub enum Number {
-    /// Not negative.
+    /// 2^63 or more.
     Unsigned(u64),
-    /// Negative.
+    /// Any other integer.
     Signed(i64),
     /// Single or double precision.
     Float(f64),
+}
+
+impl Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Unsigned(number) => write!(f, "{number}"),
+            Number::Signed(number) => write!(f, "{number}"),
+            Number::Float(number) => write!(f, "{number:?}"),
+        }
+    }
 }
 
 macro_rules! integer {
@@ -63,11 +73,14 @@ macro_rules! float {
             const KIND: &'static str = $kind;
 
             fn from_number(number: Number) -> Option<Self> {
-                Some(match number {
-                    Number::Unsigned(number) => number as $type,
-                    Number::Signed(number) => number as $type,
-                    Number::Float(number) => number as $type,
-                })
+                match number {
+                    Number::Unsigned(number) => Some(number as $type),
+                    Number::Signed(number) => Some(number as $type),
+                    Number::Float(number) => {
+                        let rounded = number as $type;
+                        (rounded.is_finite() || !number.is_finite()).then_some(rounded)
+                    }
+                }
             }
 
             #[inline]
@@ -80,7 +93,7 @@ macro_rules! float {
 
 float! { f32, "f4"; f64, "f8"; }
 
-/// Which columns a batch has, and what they are made of.
+/// Which columns a batch has, and what they are made of. No two have the same name.
 ///
 /// ```
 /// use kiste::loader::Columns;
@@ -104,7 +117,9 @@ impl Columns {
         Columns::default()
     }
 
-    /// A field that is one number. Integers must fit; a float column takes integers as well.
+    /// A field that is one number, a truth value as 0 or 1, or a NumPy scalar of this very type.
+    /// Integers must fit; a float column takes integers as well, rounds, and refuses a number that
+    /// only rounding makes infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
         self.with(field, FieldColumn::<T> { shape: Vec::new(), kind: std::marker::PhantomData })
     }
@@ -121,8 +136,7 @@ impl Columns {
         self.with(field, BytesColumn)
     }
 
-    /// A column that a closure makes: it fills one row, whose elements are zero or what an earlier
-    /// batch left.
+    /// A column that a closure makes: it fills one row, whose elements are zero before.
     pub fn row<T: Element>(
         self,
         name: &str,
@@ -135,6 +149,19 @@ impl Columns {
     fn with(mut self, name: &str, column: impl Column + 'static) -> Columns {
         self.0.push((name.to_string(), Arc::new(column)));
         self
+    }
+}
+
+impl Columns {
+    /// Names are how columns are asked for: each must be there once.
+    pub(super) fn check(&self) -> Result<()> {
+        for (at, (name, _)) in self.0.iter().enumerate() {
+            if self.0[..at].iter().any(|(known, _)| known == name) {
+                let message = format!("there are two columns {name:?}");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -251,15 +278,12 @@ impl<T: Element> Column for FieldColumn<T> {
         let row = column.row(row);
         match field.peek()? {
             Kind::Map => read_array(row, &self.shape, field),
-            Kind::Bin => copy(row, field.read_bin()?, false),
             _ if self.shape.is_empty() => {
                 row[0] = read_number(field)?;
                 Ok(())
             }
-            kind => {
-                let (expected, found) = ("an array", format!("{kind:?}").to_lowercase());
-                Err(FormatError::new(field.position() as u64, expected, found).into())
-            }
+            Kind::Bin => copy(row, field.read_bin()?, false),
+            kind => Err(unfit("an array", name_of(kind))),
         }
     }
 
@@ -268,35 +292,37 @@ impl<T: Element> Column for FieldColumn<T> {
     }
 }
 
+/// The sample is fine, but not what the column is to hold.
+fn unfit(expected: impl Display, found: impl Display) -> Error {
+    Error::new(ErrorKind::Invalid, format!("expected {expected}, found {found}"))
+}
+
+fn name_of(kind: Kind) -> String {
+    format!("{kind:?}").to_lowercase()
+}
+
 fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
-    let at = field.position() as u64;
     let number = match field.peek()? {
         Kind::Float => Number::Float(field.read_f64()?),
-        Kind::Bool => Number::Unsigned(u64::from(field.read_bool()?)),
-        _ => {
-            let mut negative = field.clone();
-            match field.read_u64() {
-                Ok(number) => Number::Unsigned(number),
-                Err(_) => {
-                    let number = Number::Signed(negative.read_i64()?);
-                    *field = negative;
-                    number
-                }
-            }
-        }
+        Kind::Bool => Number::Signed(i64::from(field.read_bool()?)),
+        Kind::Int => match field.clone().read_i64() {
+            Ok(_) => Number::Signed(field.read_i64()?),
+            // An error is costly to make: this is for the rare ones from 2^63 on.
+            Err(_) => Number::Unsigned(field.read_u64()?),
+        },
+        kind => return Err(unfit("a number", name_of(kind))),
     };
-    let message =
-        || FormatError::new(at, format!("a number of type {}", T::KIND), format!("{number:?}"));
-    Ok(T::from_number(number).ok_or_else(message)?)
+    let expected = || unfit(format!("a number of type {}", T::KIND), number);
+    T::from_number(number).ok_or_else(expected)
 }
 
 /// An array as msgpack-numpy packs it.
 fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
-    let at = field.position() as u64;
     let (mut dtype, mut data, mut found_shape) = ("", None, None);
     for _ in 0..field.read_map_len()? {
         match field.read_bytes()? {
-            b"type" => dtype = field.read_str()?,
+            // Of records it is a list.
+            b"type" if field.peek()? == Kind::Str => dtype = field.read_str()?,
             b"data" => data = Some(field.read_bytes()?),
             b"shape" => {
                 let mut sizes = Vec::new();
@@ -308,15 +334,19 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
             _ => field.skip()?,
         }
     }
-    let expected = || format!("an array of type {} and shape {shape:?}", T::KIND);
-    let (order, kind) = dtype.split_at(dtype.len().min(1));
+    // Byte order, letter and size. `|` is for what has no byte order.
+    let big_endian = dtype.starts_with('>');
+    let orders: &[char] =
+        if size_of::<T>() == 1 { &['|', '<', '>', '='] } else { &['<', '>', '='] };
+    let kind = dtype.strip_prefix(orders).unwrap_or_default();
     let same_kind = kind == T::KIND || (kind == "b1" && T::KIND == "u1");
     let same_shape = found_shape.as_deref().is_none_or(|found| found == shape);
     match data {
-        Some(data) if same_kind && same_shape => copy(row, data, order == ">"),
+        Some(data) if same_kind && same_shape => copy(row, data, big_endian),
         _ => {
             let found = format!("type {dtype:?} and shape {:?}", found_shape.unwrap_or_default());
-            Err(FormatError::new(at, expected(), found).into())
+            let expected = format!("an array of type {} and shape {shape:?}", T::KIND);
+            Err(unfit(expected, found))
         }
     }
 }
@@ -327,7 +357,7 @@ fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()>
     let expected = std::mem::size_of_val(row);
     if bytes.len() != expected {
         let expected = format!("{expected} bytes for {} of {}", row.len(), T::KIND);
-        return Err(FormatError::new(0, expected, bytes.len().to_string()).into());
+        return Err(unfit(expected, bytes.len()));
     }
     let elements = row.iter_mut().zip(bytes.chunks_exact(size));
     if big_endian {
@@ -357,8 +387,10 @@ impl Column for BytesColumn {
     }
 
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
-        if let Some(column) = buffer.as_any_mut().downcast_mut::<Ragged>() {
-            column.push(row, field.read_bytes()?);
+        let Some(column) = buffer.as_any_mut().downcast_mut::<Ragged>() else { return Ok(()) };
+        match field.peek()? {
+            Kind::Bin | Kind::Str => column.push(row, field.read_bytes()?),
+            kind => return Err(unfit("bytes or text", name_of(kind))),
         }
         Ok(())
     }
@@ -400,15 +432,32 @@ impl<T: Element> Column for RowColumn<T> {
 /// The buffers of one batch.
 type Buffers = Vec<Box<dyn Buffer>>;
 
-/// Buffers that wait for the next batch.
-type Spare = Arc<Mutex<Vec<Buffers>>>;
+/// Buffers that wait for the next batch: never more than can be in use at once, or a caller who
+/// gathers batches for a while would have all of them kept for ever.
+struct Spare {
+    keep: usize,
+    buffers: Mutex<Vec<Buffers>>,
+}
+
+impl Spare {
+    fn take(&self) -> Option<Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put(&self, buffers: Buffers) {
+        let mut spare = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < self.keep {
+            spare.push(buffers);
+        }
+    }
+}
 
 /// A batch of columns. When it is dropped, a later batch uses its memory again.
 pub struct ColumnBatch {
     rows: usize,
     columns: Columns,
     buffers: Buffers,
-    spare: Spare,
+    spare: Arc<Spare>,
 }
 
 impl ColumnBatch {
@@ -468,35 +517,26 @@ impl std::fmt::Debug for ColumnBatch {
 
 impl Drop for ColumnBatch {
     fn drop(&mut self) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.push(std::mem::take(&mut self.buffers));
+        self.spare.put(std::mem::take(&mut self.buffers));
     }
 }
 
 /// Collates samples into columns.
 pub(super) struct CollateColumns {
     columns: Columns,
-    spare: Spare,
+    spare: Arc<Spare>,
 }
 
 impl CollateColumns {
-    pub(super) fn new(columns: Columns) -> Result<CollateColumns> {
-        let names = || columns.0.iter().map(|(name, _)| name);
-        if let Some(twice) =
-            names().enumerate().find(|(i, name)| names().take(*i).any(|n| n == *name))
-        {
-            let message = format!("two columns have the name {:?}", twice.1);
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        if columns.0.len() > u128::BITS as usize {
-            let message = format!("{} columns, at most {} can be", columns.0.len(), u128::BITS);
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        Ok(CollateColumns { columns, spare: Spare::default() })
+    /// For so many batches in the queue.
+    pub(super) fn new(columns: Columns, queue: usize) -> CollateColumns {
+        // And one with the caller.
+        let keep = queue.saturating_add(1);
+        CollateColumns { columns, spare: Arc::new(Spare { keep, buffers: Mutex::default() }) }
     }
 
     fn buffers(&self) -> Buffers {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = self.spare.take();
         spare.unwrap_or_else(|| self.columns.0.iter().map(|(_, column)| column.empty()).collect())
     }
 
@@ -504,19 +544,32 @@ impl CollateColumns {
     fn row(
         &self,
         buffers: &mut Buffers,
-        layout: &mut Layout,
         row: usize,
         record: &Record<'_>,
+        Scratch { layout, found }: &mut Scratch,
     ) -> Result<()> {
         let columns = &self.columns.0;
-        let mut found = 0;
+        found.clear();
+        found.resize_with(columns.len(), || None);
         let mut cursor = Cursor::new(record.raw());
         for entry in 0..cursor.read_map_len()? as usize {
-            let name = cursor.read_bytes()?;
+            if cursor.peek()? != Kind::Str {
+                // Of any kind, but not the name of a column.
+                cursor.skip()?;
+                cursor.skip()?;
+                continue;
+            }
+            let name = cursor.read_str_bytes()?;
             match layout.column(entry, name, columns) {
                 Some(at) => {
-                    columns[at].1.read(&mut *buffers[at], row, &mut cursor)?;
-                    found |= bit(at);
+                    let value = cursor.clone();
+                    let read = columns[at].1.read(&mut *buffers[at], row, &mut cursor);
+                    if read.is_err() {
+                        cursor = value;
+                        cursor.skip()?;
+                    }
+                    // Of two fields with one name the last counts.
+                    found[at] = Some(read);
                 }
                 None => cursor.skip()?,
             }
@@ -525,17 +578,24 @@ impl CollateColumns {
         for (at, (name, column)) in columns.iter().enumerate() {
             if !column.is_field() {
                 column.fill(&mut *buffers[at], row, record)?;
-            } else if found & bit(at) == 0 {
-                return Err(no_field(name));
+            } else {
+                let read = found[at].take().ok_or_else(|| no_field(name))?;
+                // What was read has no file yet: that comes later.
+                let named =
+                    |e: Error| Error::new(e.kind(), format!("field {name:?}: {}", e.message()));
+                read.map_err(named)?;
             }
         }
         Ok(())
     }
 }
 
-/// Which fields were seen, by column; the number of columns is limited to as many bits.
-fn bit(column: usize) -> u128 {
-    1 << column
+/// What the rows of one batch share.
+#[derive(Default)]
+struct Scratch {
+    layout: Layout,
+    /// What came of each column's field in this row.
+    found: Vec<Option<Result<()>>>,
 }
 
 /// Which column the fields of a sample are for. Samples mostly have the same fields in the same
@@ -589,11 +649,11 @@ impl Gather for CollateColumns {
         let mut batch = ColumnBatch { rows: 0, columns, buffers, spare };
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;
-        let mut layout = Layout::default();
+        let mut scratch = Scratch::default();
         let (indices, failures) = task.each(
             &mut batch,
             |batch, record| {
-                self.row(&mut batch.buffers, &mut layout, batch.rows, record)?;
+                self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
                 batch.rows += 1;
                 Ok(())
             },

@@ -106,14 +106,16 @@ impl LoaderOptions {
         self
     }
 
-    /// Batches that may be ready or in the making. Default: twice the threads.
+    /// Batches that may be ready or in the making. Default, and 0: twice the threads.
     pub fn queue(mut self, batches: usize) -> Self {
         self.queue = batches;
         self
     }
 
     /// Bytes that may be ready: no new batch is begun while there are more, except the very next
-    /// one. Default: 1 GiB.
+    /// one. Known of packed samples and columns; of other types only what they take themselves is
+    /// counted, not what they own on the heap, so bound those by [`queue`](Self::queue). Default:
+    /// 1 GiB.
     pub fn queue_bytes(mut self, bytes: usize) -> Self {
         self.queue_bytes = bytes;
         self
@@ -147,7 +149,7 @@ impl LoaderOptions {
 
     /// Batches of packed samples, copied out of the reader.
     pub fn raw(self) -> Result<Loader<Samples<Vec<u8>>>> {
-        self.map(|record| Ok(record.raw().to_vec()))
+        self.map_sized(|record| Ok(record.raw().to_vec()), Vec::len)
     }
 
     /// Batches of a type of yours.
@@ -167,11 +169,19 @@ impl LoaderOptions {
         self,
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<Loader<Samples<T>>> {
+        self.map_sized(decode, |_| 0)
+    }
+
+    fn map_sized<T: Send + 'static>(
+        self,
+        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
+        owned: fn(&T) -> usize,
+    ) -> Result<Loader<Samples<T>>> {
         if self.on_error == OnError::Placeholder {
             let message = "a placeholder has to come from somewhere: map_or says which";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T> };
+        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T>, owned };
         self.start(Arc::new(gather))
     }
 
@@ -183,13 +193,25 @@ impl LoaderOptions {
         placeholder: impl Fn(&Failure) -> T + Send + Sync + 'static,
     ) -> Result<Loader<Samples<T>>> {
         self.on_error = OnError::Placeholder;
-        self.start(Arc::new(MapSamples { decode, placeholder: Some(placeholder) }))
+        self.start(Arc::new(MapSamples { decode, placeholder: Some(placeholder), owned: |_| 0 }))
     }
 
     /// Batches of columns: each field an array with one more dimension, or bytes of any length. A
     /// placeholder is zeros, or no bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map), with any policy; and [`Invalid`](ErrorKind::Invalid) for two columns
+    /// of one name.
     pub fn columns(self, columns: Columns) -> Result<Loader<ColumnBatch>> {
-        self.start(Arc::new(CollateColumns::new(columns)?))
+        columns.check()?;
+        let queue = self.batches();
+        self.start(Arc::new(CollateColumns::new(columns, queue)))
+    }
+
+    /// Batches that may be ready or in the making.
+    fn batches(&self) -> usize {
+        if self.queue == 0 { 2 * self.threads } else { self.queue }
     }
 
     fn start<D: Send + 'static>(self, gather: Arc<dyn Gather<Data = D>>) -> Result<Loader<D>> {
@@ -231,6 +253,12 @@ struct Schedule {
 }
 
 impl Schedule {
+    /// Where the run is after all epochs, if there are any and they end.
+    fn end(&self) -> Option<State> {
+        let epochs = self.epochs.filter(|&epochs| epochs > 0)?;
+        Some(State { epoch: self.epoch.saturating_add(epochs), position: 0 })
+    }
+
     /// Epoch, step and partition of the batch with this number, counted from the start or resume;
     /// `None` after the last.
     fn at(&self, number: u64) -> Option<(u64, u64, &Partition)> {
@@ -287,7 +315,8 @@ impl<D: Send + 'static> Loader<D> {
     /// Where the run is after the batches that were handed out: two integers to save, and to give
     /// to [`LoaderOptions::resume`].
     ///
-    /// It speaks of the steps of all ranks, so save it where all ranks have done the same step.
+    /// It speaks of the steps of all ranks, so save it where all ranks have done the same step; or
+    /// after the last batch of all [`epochs`](LoaderOptions::epochs), when it is the same for all.
     pub fn state(&self) -> State {
         self.state
     }
@@ -297,7 +326,10 @@ impl<D: Send + 'static> Iterator for Loader<D> {
     type Item = Result<Batch<D>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.pool.next()?;
+        let Some(batch) = self.pool.next() else {
+            self.state = self.pool.end().unwrap_or(self.state);
+            return None;
+        };
         match &batch {
             Ok(batch) => self.state = batch.state,
             Err((_, state)) => self.state = *state,

@@ -59,7 +59,7 @@ impl<D: Send + 'static> Pool<D> {
         gather: Arc<dyn Gather<Data = D>>,
     ) -> Result<Pool<D>> {
         let threads = options.threads;
-        let queue = if options.queue == 0 { 2 * threads } else { options.queue };
+        let queue = options.batches();
         let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, stop: false };
         let shared = Arc::new(Shared {
             options,
@@ -80,6 +80,11 @@ impl<D: Send + 'static> Pool<D> {
             pool.workers.push(worker.map_err(|e| Error::io("a thread of the loader", e))?);
         }
         Ok(pool)
+    }
+
+    /// Where the run is after the last batch, if there is one.
+    pub(super) fn end(&self) -> Option<State> {
+        self.shared.schedule.end()
     }
 
     /// The next batch, `None` after the last.

@@ -5,6 +5,7 @@ mod support;
 mod compat;
 mod crash;
 mod damage;
+mod examples;
 mod lazy;
 mod loader;
 mod model;

@@ -41,6 +41,8 @@
 //!   trait [`Reader`].
 //! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
 //! * [`sampler`]: in which order, for which rank; resumable, the same everywhere.
+//! * [`loader`]: batches of samples in such an order, made on threads.
+//! * `burn`: readers as datasets of Burn (feature `burn`).
 //! * [`convert`]: image folders and JSON lines.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
@@ -64,6 +66,8 @@ pub mod verify;
 pub mod repair;
 pub mod sampler;
 pub mod loader;
+#[cfg(feature = "burn")]
+pub mod burn;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

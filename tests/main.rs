@@ -14,3 +14,5 @@ mod together;
 mod writing;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "burn")]
+mod burn;

@@ -43,6 +43,7 @@
 //! * [`sampler`]: in which order, for which rank; resumable, the same everywhere.
 //! * [`loader`]: batches of samples in such an order, made on threads.
 //! * `burn`: readers as datasets of Burn (feature `burn`).
+//! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
 //! * [`convert`]: image folders and JSON lines.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
@@ -68,6 +69,7 @@ pub mod sampler;
 pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;
+pub mod rearrange;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,108 @@
+//! Rearranging: the samples of datasets in another order, or some of them, in new datasets.
+//!
+//! What comes where is decided first, as plain numbers; then the packed bytes of the samples are
+//! passed through, never decoded and packed again. So a sample is the same, byte for byte, however
+//! often it was shuffled, merged and split.
+//!
+//! | function | what it decides or moves |
+//! | --- | --- |
+//! | [`copy`] | moves the samples of some indices, in their order |
+//! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
+//! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
+//! | [`interleave`] | from which input the next sample is taken |
+//! | [`diff`] | how two datasets differ, by key |
+//! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+mod diff;
+mod external;
+mod merge;
+mod parts;
+mod scalar;
+
+pub use diff::{Changed, Difference, Side, diff};
+pub use external::external_shuffle;
+pub use merge::interleave;
+pub use parts::{parts, whole_groups};
+pub use scalar::Scalar;
+
+/// Samples between two calls of a progress closure, and that a reader is told of in advance.
+const STRIDE: usize = 1024;
+
+/// Writes the samples of these indices, in this order, as the bytes they are. `progress` hears
+/// how many were written so far.
+///
+/// ```
+/// use kiste::reader::{ListReader, Reader};
+/// use kiste::{DatasetReader, Writer, rearrange};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("chosen.msgpack");
+/// let letters = ["a", "b", "c"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+/// let letters = ListReader::pack(letters)?;
+/// let mut writer = Writer::create(&path)?;
+/// rearrange::copy(&letters, [2, 0], &mut writer, |_| {})?;
+/// writer.finish()?;
+/// assert_eq!(DatasetReader::open(&path)?.key(0)?, "c");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of the reader and of [`Writer::write_raw`]. A sample that is not what its reader says is
+/// [`Damaged`](ErrorKind::Damaged): it is not passed on.
+pub fn copy(
+    reader: &dyn Reader,
+    indices: impl IntoIterator<Item = usize>,
+    writer: &mut Writer,
+    mut progress: impl FnMut(u64),
+) -> Result<()> {
+    let mut indices = indices.into_iter();
+    let mut written = 0;
+    loop {
+        let batch: Vec<usize> = indices.by_ref().take(STRIDE).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if !batch.is_sorted() {
+            // The kernel reads ahead by itself where reads are in order.
+            reader.prefetch(&batch);
+        }
+        for &index in &batch {
+            copy_one(reader, index, writer)?;
+        }
+        written += batch.len() as u64;
+        progress(written);
+    }
+}
+
+/// Writes one sample as the bytes it is.
+///
+/// # Errors
+///
+/// As for [`copy`].
+pub fn copy_one(reader: &dyn Reader, index: usize, writer: &mut Writer) -> Result<()> {
+    let key = reader.key(index)?;
+    let packed = reader.get_raw(index)?;
+    put(reader, index, &key, &packed, writer)
+}
+
+/// Writes a sample of a reader, whose key and bytes these are.
+fn put(
+    reader: &dyn Reader,
+    index: usize,
+    key: &str,
+    packed: &[u8],
+    writer: &mut Writer,
+) -> Result<()> {
+    writer.write_raw(key, packed).map_err(|error| match error.kind() {
+        ErrorKind::Invalid => {
+            let error = Error::new(ErrorKind::Damaged, error.message()).with_key(key);
+            reader.locate(index).describe(error)
+        }
+        _ => error,
+    })
+}

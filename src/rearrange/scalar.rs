@@ -1,0 +1,204 @@
+//! [`Scalar`]: a field that can be compared.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::format::msgpack::Value;
+use crate::format::msgpack::numpy::{Special, recognise};
+use crate::natural::natural_order;
+
+/// A value with an order: what samples are sorted and grouped by.
+///
+/// Numbers are compared by value, whatever their type: 1, 1.0 and a `numpy.uint8(1)` are equal.
+/// Of different kinds, nothing comes before truth values, these before numbers, these before text.
+///
+/// ```
+/// use kiste::Value;
+/// use kiste::rearrange::Scalar;
+///
+/// assert_eq!(Scalar::of(&Value::from(1)), Scalar::of(&Value::from(1.0)));
+/// assert!(Scalar::of(&Value::from(10)) < Scalar::of(&Value::from("9")));
+/// assert_eq!(Scalar::of(&Value::from(&b"bytes"[..])), None);
+/// ```
+#[derive(Debug, Clone)]
+pub enum Scalar {
+    /// `null`, or no such field.
+    Nothing,
+    /// True or false.
+    Truth(bool),
+    /// A whole number.
+    Whole(i128),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+impl Scalar {
+    /// The scalar that a value is; `None` for bytes, lists, maps, arrays and the like.
+    pub fn of(value: &Value) -> Option<Scalar> {
+        match value {
+            Value::Nil => Some(Scalar::Nothing),
+            Value::Boolean(truth) => Some(Scalar::Truth(*truth)),
+            Value::Integer(number) => {
+                let number = number.as_i64().map(i128::from);
+                number.or_else(|| value.as_u64().map(i128::from)).map(Scalar::Whole)
+            }
+            Value::F32(number) => Some(Scalar::number(f64::from(*number))),
+            Value::F64(number) => Some(Scalar::number(*number)),
+            Value::String(text) => text.as_str().map(|text| Scalar::Text(text.to_string())),
+            Value::Map(_) => match recognise(value)? {
+                Special::Scalar { dtype, data } => Scalar::of_numpy(dtype.plain()?, &data),
+                _ => None,
+            },
+            Value::Binary(_) | Value::Array(_) | Value::Ext(..) => None,
+        }
+    }
+
+    /// A number, whole if it is.
+    pub fn number(number: f64) -> Scalar {
+        // Beyond, a float has no digits behind the point, and 2¹²⁷ has no room.
+        match number.fract() == 0.0 && number.abs() < 1e30 {
+            true => Scalar::Whole(number as i128),
+            false => Scalar::Float(number),
+        }
+    }
+
+    fn of_numpy(dtype: &str, data: &[u8]) -> Option<Scalar> {
+        let (order, kind) = dtype.split_at_checked(1)?;
+        let mut bytes = data.to_vec();
+        if order == ">" {
+            bytes.reverse();
+        }
+        let signed = kind.starts_with('i') && bytes.last().is_some_and(|last| last & 0x80 != 0);
+        let mut wide = [if signed { 0xFF } else { 0 }; 16];
+        wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        match kind {
+            "b1" => Some(Scalar::Truth(wide[0] != 0)),
+            "i1" | "i2" | "i4" | "i8" | "u1" | "u2" | "u4" | "u8" => {
+                Some(Scalar::Whole(i128::from_le_bytes(wide)))
+            }
+            "f4" => Some(Scalar::number(f32::from_le_bytes(bytes.try_into().ok()?).into())),
+            "f8" => Some(Scalar::number(f64::from_le_bytes(bytes.try_into().ok()?))),
+            _ => None,
+        }
+    }
+
+    /// As [`Ord`], but text in [natural order](natural_order): `a2` before `a10`.
+    pub fn natural_cmp(&self, other: &Scalar) -> Ordering {
+        match (self, other) {
+            (Scalar::Text(a), Scalar::Text(b)) => natural_order(a, b).then_with(|| a.cmp(b)),
+            _ => self.cmp(other),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Scalar::Nothing => 0,
+            Scalar::Truth(_) => 1,
+            Scalar::Whole(_) | Scalar::Float(_) => 2,
+            Scalar::Text(_) => 3,
+        }
+    }
+}
+
+impl Ord for Scalar {
+    fn cmp(&self, other: &Scalar) -> Ordering {
+        match (self, other) {
+            (Scalar::Truth(a), Scalar::Truth(b)) => a.cmp(b),
+            (Scalar::Whole(a), Scalar::Whole(b)) => a.cmp(b),
+            (Scalar::Float(a), Scalar::Float(b)) => a.total_cmp(b),
+            // Never equal: a float that is whole is a whole number.
+            (Scalar::Whole(a), Scalar::Float(b)) => (*a as f64).total_cmp(b).then(Ordering::Less),
+            (Scalar::Float(a), Scalar::Whole(b)) => {
+                a.total_cmp(&(*b as f64)).then(Ordering::Greater)
+            }
+            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Scalar {
+    fn partial_cmp(&self, other: &Scalar) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Scalar) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scalar {}
+
+impl Hash for Scalar {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        match self {
+            Scalar::Nothing => {}
+            Scalar::Truth(truth) => truth.hash(state),
+            Scalar::Whole(number) => number.hash(state),
+            Scalar::Float(number) => number.to_bits().hash(state),
+            Scalar::Text(text) => text.hash(state),
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Nothing => f.write_str("null"),
+            Scalar::Truth(truth) => truth.fmt(f),
+            Scalar::Whole(number) => number.fmt(f),
+            Scalar::Float(number) => number.fmt(f),
+            Scalar::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::msgpack::numpy::Descr;
+
+    fn numpy(dtype: &str, data: &[u8]) -> Option<Scalar> {
+        let dtype = Value::from(dtype);
+        Scalar::of(&Special::scalar(Descr::new(&dtype)?, data)?.to_value())
+    }
+
+    #[test]
+    fn numbers_of_numpy_are_numbers() {
+        assert_eq!(numpy("<i8", &(-3i64).to_le_bytes()), Some(Scalar::Whole(-3)));
+        assert_eq!(numpy(">i2", &(-3i16).to_be_bytes()), Some(Scalar::Whole(-3)));
+        assert_eq!(numpy("|u1", &[200]), Some(Scalar::Whole(200)));
+        assert_eq!(numpy("<f4", &0.5f32.to_le_bytes()), Some(Scalar::Float(0.5)));
+        assert_eq!(numpy("|b1", &[1]), Some(Scalar::Truth(true)));
+        assert_eq!(numpy("<M8[s]", &[0; 8]), None);
+    }
+
+    #[test]
+    fn the_order_is_total() {
+        let sorted = [
+            Scalar::Nothing,
+            Scalar::Truth(false),
+            Scalar::Truth(true),
+            Scalar::Float(-1.5),
+            Scalar::Whole(-1),
+            Scalar::number(0.0),
+            Scalar::Float(0.5),
+            Scalar::Whole(1),
+            Scalar::Float(f64::INFINITY),
+            Scalar::Text("10".into()),
+            Scalar::Text("9".into()),
+        ];
+        for (i, a) in sorted.iter().enumerate() {
+            for (j, b) in sorted.iter().enumerate() {
+                assert_eq!(a.cmp(b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(sorted[9].natural_cmp(&sorted[10]), Ordering::Greater);
+    }
+}

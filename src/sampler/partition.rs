@@ -163,6 +163,15 @@ impl Partition {
         Batch { start, end: start + (real.end - real.start), padding, len: self.len }
     }
 
+    /// The step and the rank whose batch a position is in; `None` if it is in no batch, because it
+    /// is before the start or was dropped at the end. Positions that fill up the end are seen
+    /// again there.
+    pub fn place_of(&self, position: u64) -> Option<(u64, u64)> {
+        let number = position.checked_sub(self.start)? / self.batch;
+        let (step, rank) = (number / self.world, number % self.world);
+        (position < self.len && step < self.steps()).then_some((step, rank))
+    }
+
     /// The worker of a rank that makes the batch of a step.
     pub fn worker_of(&self, step: u64) -> u64 {
         step % self.workers

@@ -236,6 +236,9 @@ fn every_sample_once_whatever_the_ranks_and_stops() {
                 for worker in 0..workers {
                     for (step, batch) in plan.share(rank, worker) {
                         assert_eq!(plan.worker_of(step), worker);
+                        for position in batch.positions() {
+                            assert_eq!(plan.place_of(position), Some((step, rank)));
+                        }
                         assert_eq!(batch, plan.batch(step, rank));
                         assert!(!batch.is_empty());
                         steps.push(step);

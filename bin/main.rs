@@ -4,8 +4,8 @@
 //! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
 //! library. What they share is `output.rs` (what is printed where, and how), `exit.rs` (how it
-//! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all) and
-//! `units.rs` (numbers for people).
+//! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
+//! `ordering.rs` (orders), `rearrange.rs` (datasets of datasets) and `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` makes of it what everybody expects of a filter,
@@ -16,7 +16,9 @@ use std::process::ExitCode;
 mod cmd;
 mod exit;
 mod file;
+mod ordering;
 mod output;
+mod rearrange;
 mod render;
 mod units;
 

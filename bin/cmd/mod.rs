@@ -16,7 +16,9 @@ mod index;
 mod info;
 mod ls;
 mod man;
+mod order;
 mod repair;
+mod shuffle;
 mod tail;
 mod verify;
 
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Ls(ls::Args),
     Get(get::Args),
     Info(info::Args),
+    Order(order::Args),
+    Shuffle(shuffle::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -72,6 +76,8 @@ impl Command {
             Command::Ls(args) => args.run(output),
             Command::Get(args) => args.run(output),
             Command::Info(args) => args.run(output),
+            Command::Order(args) => args.run(output),
+            Command::Shuffle(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
             Command::Completions(args) => args.run(output),
@@ -92,6 +98,7 @@ const STYLES: Styles = Styles::styled()
 const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["demo", "convert", "index"]),
     ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
+    ("Rearrange", &["order", "shuffle"]),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 mod usage;
 mod making;
 mod looking;
+mod rearranging;
 mod checking;
 mod pipes;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: &[&str] = &[
     "demo",
     "convert",
     "index",
@@ -12,6 +12,8 @@ const COMMANDS: [&str; 13] = [
     "ls",
     "get",
     "info",
+    "order",
+    "shuffle",
     "verify",
     "repair",
     "completions",
@@ -26,13 +28,13 @@ fn help_lists_every_command_by_intent() {
         at(&format!("\n  {command} "));
     }
     assert!(at("Make:") < at("convert") && at("convert") < at("Look:") && at("Look:") < at("cat"));
-    assert!(at("Check:") < at("verify"));
+    assert!(at("Rearrange:") < at("\n  order") && at("Check:") < at("verify"));
 }
 
 #[test]
 fn every_command_has_help_with_an_example() {
     for command in COMMANDS {
-        let help = run(&scratch(), [command, "--help"]).quietly().out;
+        let help = run(&scratch(), [*command, "--help"]).quietly().out;
         assert!(help.contains("Examples:\n"), "{help}");
     }
 }

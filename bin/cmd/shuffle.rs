@@ -1,0 +1,152 @@
+use std::path::PathBuf;
+
+use kiste::rearrange;
+use kiste::sampler::Order;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::ordering::{Name, Ordering};
+use crate::output::Output;
+use crate::rearrange::{Made, Making};
+use crate::{file, units};
+
+/// Write the samples of a dataset in another order
+///
+/// The order is that of epoch 0 of the sampler: "kiste order" prints it. Samples are passed
+/// through, byte for byte.
+///
+/// By default samples are read where they are, through the page cache: quick as long as the
+/// dataset fits in memory. For larger ones --memory shuffles in two sequential passes, over
+/// temporary files beside OUT that are as large as the data together; the result is the same.
+///
+/// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
+/// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a
+/// seed for the latter; here it is --seed, or the one that the class takes by itself.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data file to read
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Data file to make
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    #[command(flatten)]
+    ordering: Ordering,
+    /// The orders of Python's datadings-shuffle, exactly
+    #[arg(long, conflicts_with = "sampler")]
+    compat: bool,
+    /// With --compat: shuffle in full
+    #[arg(long, requires = "compat", conflicts_with_all = ["buf_size", "chunk_size"])]
+    true_shuffle: bool,
+    /// Hold at most so many bytes of samples at once (500M, 2G): for datasets larger than memory
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<u64>,
+    #[command(flatten)]
+    making: Making,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste shuffle train.msgpack shuffled.msgpack --seed 42
+  kiste shuffle huge.msgpack shuffled.msgpack --memory 2G
+  kiste shuffle train.msgpack shuffled.msgpack --sampler block --chunk-size 1024
+  kiste shuffle train.msgpack shuffled.msgpack --compat --true-shuffle";
+
+#[derive(Serialize)]
+struct Shuffled {
+    #[serde(flatten)]
+    made: Made,
+    sampler: String,
+    seed: Option<i128>,
+}
+
+impl Args {
+    pub(crate) fn run(mut self, output: &Output) -> Outcome<Exit> {
+        if self.compat {
+            self.choose_compatible(output)?;
+        }
+        let reader = file::open(&self.input)?;
+        let order = self.ordering.sampler(reader.len() as u64)?.order(0)?;
+        let made = self.making.make(&[&self.input], &self.out, output, |writer| {
+            let passes = if self.memory.is_some() { 2 } else { 1 };
+            let progress = output.progress("shuffling", Some(reader.len() as u64 * passes));
+            let hear = |n| progress.set(n);
+            match self.memory {
+                Some(memory) => {
+                    rearrange::external_shuffle(&reader, &*order, memory, writer, &self.out, hear)?;
+                }
+                None => {
+                    let order: &dyn Order = &*order;
+                    let indices = order.iter().map(|index| index as usize);
+                    rearrange::copy(&reader, indices, writer, hear)?;
+                }
+            }
+            progress.say("finishing");
+            Ok(())
+        })?;
+        if self.making.json {
+            let sampler = clap::ValueEnum::to_possible_value(&self.ordering.sampler);
+            let sampler = sampler.map(|value| value.get_name().to_string()).unwrap_or_default();
+            output.json(&Shuffled { made, sampler, seed: self.ordering.seed })?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn choose_compatible(&mut self, output: &Output) -> Outcome<()> {
+        if self.true_shuffle {
+            self.ordering.sampler = Name::DatadingsShuffle;
+            return Ok(());
+        }
+        let (Some(buffer), Some(_)) = (self.ordering.buf_size, self.ordering.chunk_size) else {
+            let message = "--compat needs --true-shuffle, or both --buf-size and --chunk-size";
+            return Err(Failure::trouble(message));
+        };
+        if buffer < 1.0 && buffer != 0.01 {
+            output.warn(format_args!(
+                "--buf-size {buffer} is that part of all samples; Python takes every number below \
+                 1 for 0.01, which gives its order"
+            ));
+        }
+        self.ordering.sampler = Name::DatadingsQuasi;
+        Ok(())
+    }
+}
+
+/// `1000`, `64k`, `500M`, `2G`, `1.5GB`, `2GiB`
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let expected = || "expected a number of bytes such as 500M, 2G or 1.5GiB".to_string();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().map_err(|_| expected())?;
+    let unit = text[at..].trim().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024f64,
+        "mib" => 1024f64.powi(2),
+        "gib" => 1024f64.powi(3),
+        "tib" => 1024f64.powi(4),
+        _ => return Err(expected()),
+    };
+    match number * factor {
+        bytes if bytes >= 1.0 => Ok(bytes as u64),
+        _ => Err(format!("{} is nothing", units::bytes(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        let good = ["1000", "64k", "500M", "2G", "1.5GB", "2KiB"].map(|t| parse_bytes(t).unwrap());
+        assert_eq!(good, [1000, 64_000, 500_000_000, 2_000_000_000, 1_500_000_000, 2048]);
+        for wrong in ["", "G", "-1", "2X", "0", "1..2"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

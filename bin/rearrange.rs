@@ -1,0 +1,205 @@
+//! What the commands share that make datasets of datasets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::convert::labels_path;
+use kiste::reader::{Reader, ReaderExt};
+use kiste::rearrange::{self, Scalar};
+use kiste::{ErrorKind, Writer};
+use serde::Serialize;
+
+use crate::exit::{Failure, Outcome};
+use crate::output::{Output, Progress};
+use crate::{file, units};
+
+/// How to write, and what to print about it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Making {
+    /// Replace a dataset that exists
+    #[arg(long, short = 'y')]
+    pub(crate) force: bool,
+    /// Leave the digests for later: faster for large samples ("kiste index" makes them)
+    #[arg(long)]
+    no_md5: bool,
+    /// Also make .lookup, with which finding the first keys among millions takes no time
+    #[arg(long)]
+    lookup: bool,
+    /// Do not wait for the disk: faster, but a power failure may lose what was written
+    #[arg(long)]
+    no_sync: bool,
+    /// Print one JSON object that says what was written
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A dataset that was made.
+#[derive(Debug, Serialize)]
+pub(crate) struct Made {
+    pub(crate) file: PathBuf,
+    pub(crate) samples: u64,
+    pub(crate) bytes: u64,
+    pub(crate) labels: Option<PathBuf>,
+    pub(crate) seconds: f64,
+}
+
+impl Making {
+    /// Fails if a dataset cannot be made here of these: before anything is read or written.
+    pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
+        file::check_is_data(out)?;
+        if let Some(input) = inputs.iter().find(|input| is_same(input, out)) {
+            let message = format!("{}: is both read and written", input.display());
+            return Err(Failure::trouble(message).hint("write to another file, then rename it"));
+        }
+        if !self.force && out.symlink_metadata().is_ok() {
+            let message = format!("{}: the dataset exists already", out.display());
+            return Err(Failure::trouble(message).hint("--force replaces it"));
+        }
+        let labels = labels_path(out);
+        if !self.force && labels.exists() {
+            let message = format!("{}: the file exists already", labels.display());
+            return Err(Failure::trouble(message).hint("--force replaces it"));
+        }
+        Ok(())
+    }
+
+    /// Makes a dataset of what `fill` writes, and names its labels as those of the inputs.
+    pub(crate) fn make(
+        &self,
+        inputs: &[&Path],
+        out: &Path,
+        output: &Output,
+        fill: impl FnOnce(&mut Writer) -> Outcome<()>,
+    ) -> Outcome<Made> {
+        let start = Instant::now();
+        self.check(inputs, out)?;
+        let options = Writer::options()
+            .overwrite(self.force)
+            .digests(!self.no_md5)
+            .lookup(self.lookup)
+            .durable(!self.no_sync);
+        let mut writer = options.create(out)?;
+        if let Err(failure) = fill(&mut writer) {
+            // The first error is the one to tell.
+            let _ = writer.abort();
+            return Err(failure);
+        }
+        let stats = writer.finish()?;
+        let labels = carry_labels(inputs, out, output)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (samples, bytes) = (stats.samples, stats.bytes);
+        let made = Made { file: out.to_path_buf(), samples, bytes, labels, seconds };
+        made.tell(output);
+        Ok(made)
+    }
+
+    /// Makes a dataset of some samples of another one.
+    pub(crate) fn make_of(
+        &self,
+        input: &Path,
+        reader: &dyn Reader,
+        indices: Vec<usize>,
+        out: &Path,
+        output: &Output,
+    ) -> Outcome<Made> {
+        self.make(&[input], out, output, |writer| {
+            let progress =
+                output.progress(format!("writing {}", out.display()), Some(indices.len() as u64));
+            rearrange::copy(reader, indices, writer, |n| progress.set(n))?;
+            progress.say("finishing");
+            Ok(())
+        })
+    }
+}
+
+impl Made {
+    fn tell(&self, output: &Output) {
+        let time = std::time::Duration::from_secs_f64(self.seconds);
+        output.note(format_args!(
+            "{}: {}, {} in {} ({}, {})",
+            self.file.display(),
+            units::counted(self.samples, "sample"),
+            units::bytes(self.bytes),
+            units::duration(time),
+            units::sample_rate(self.samples, time),
+            units::byte_rate(self.bytes, time),
+        ));
+    }
+}
+
+/// Whether two paths are one file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Numbers mean the same in the new dataset as in the old ones, if they meant the same there.
+fn carry_labels(inputs: &[&Path], out: &Path, output: &Output) -> Outcome<Option<PathBuf>> {
+    let path = labels_path(out);
+    let mut found: Vec<Option<Vec<u8>>> = Vec::new();
+    for input in inputs {
+        let labels = labels_path(input);
+        found.push(match fs::read(&labels) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::io(&labels, error)),
+        });
+    }
+    let first = found.first().cloned().flatten();
+    let alike = found.iter().all(|labels| *labels == first);
+    if !alike {
+        output.warn(format_args!(
+            "{}: the inputs have different .labels, so labels may not mean the same; none written",
+            out.display()
+        ));
+    }
+    match first.filter(|_| alike) {
+        Some(text) => file::write(&path, &text, true).map(|()| Some(path)),
+        None if path.exists() => {
+            // Those of the dataset that was replaced.
+            fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}
+
+/// A field of each sample, to sort or group by. `key` is a field as any other.
+pub(crate) fn scalars(
+    path: &Path,
+    reader: &dyn Reader,
+    field: &str,
+    progress: &Progress,
+) -> Outcome<Vec<Scalar>> {
+    let mut scalars = Vec::with_capacity(reader.len());
+    for index in 0..reader.len() {
+        let place = format!("{}: sample {index}", path.display());
+        let scalar = if field == "key" {
+            Scalar::Text(reader.key(index)?.into_owned())
+        } else {
+            let Some(value) = reader.field(index, field)? else {
+                let message = format!("{place}: there is no field {field:?}");
+                return Err(Failure::trouble(message));
+            };
+            Scalar::of(&value).ok_or_else(|| {
+                let message = "neither a number nor text nor true or false";
+                Failure::trouble(format!("{place}: field {field:?} is {message}"))
+            })?
+        };
+        scalars.push(scalar);
+        if index % 1024 == 0 {
+            progress.set(index as u64);
+        }
+    }
+    Ok(scalars)
+}
+
+/// A duplicate where there must be none: of what a user chose, a sample twice.
+pub(crate) fn explain_duplicate(error: kiste::Error, hint: &str) -> Failure {
+    let kind = error.kind();
+    let failure = Failure::from(error);
+    if kind == ErrorKind::DuplicateKey { failure.hint(hint) } else { failure }
+}

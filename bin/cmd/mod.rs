@@ -16,9 +16,12 @@ mod index;
 mod info;
 mod ls;
 mod man;
+mod merge;
 mod order;
 mod repair;
+mod sample;
 mod shuffle;
+mod split;
 mod tail;
 mod verify;
 
@@ -58,6 +61,9 @@ pub(crate) enum Command {
     Info(info::Args),
     Order(order::Args),
     Shuffle(shuffle::Args),
+    Split(split::Args),
+    Merge(merge::Args),
+    Sample(sample::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -78,6 +84,9 @@ impl Command {
             Command::Info(args) => args.run(output),
             Command::Order(args) => args.run(output),
             Command::Shuffle(args) => args.run(output),
+            Command::Split(args) => args.run(output),
+            Command::Merge(args) => args.run(output),
+            Command::Sample(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
             Command::Completions(args) => args.run(output),
@@ -98,7 +107,7 @@ const STYLES: Styles = Styles::styled()
 const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["demo", "convert", "index"]),
     ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
-    ("Rearrange", &["order", "shuffle"]),
+    ("Rearrange", &["order", "shuffle", "split", "merge", "sample"]),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];

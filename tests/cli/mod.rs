@@ -14,6 +14,7 @@ mod usage;
 mod making;
 mod looking;
 mod rearranging;
+mod parting;
 mod checking;
 mod pipes;
 

@@ -5,7 +5,8 @@
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
 //! library. What they share is `output.rs` (what is printed where, and how), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
-//! `ordering.rs` (orders), `rearrange.rs` (datasets of datasets) and `units.rs` (numbers for people).
+//! `ordering.rs` (orders), `expression.rs` (conditions), `rearrange.rs` (datasets of datasets) and
+//! `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` makes of it what everybody expects of a filter,
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 
 mod cmd;
 mod exit;
+mod expression;
 mod file;
 mod ordering;
 mod output;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use kiste::Writer;
 use kiste::convert::labels_path;
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
-use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
@@ -195,11 +195,4 @@ pub(crate) fn scalars(
         }
     }
     Ok(scalars)
-}
-
-/// A duplicate where there must be none: of what a user chose, a sample twice.
-pub(crate) fn explain_duplicate(error: kiste::Error, hint: &str) -> Failure {
-    let kind = error.kind();
-    let failure = Failure::from(error);
-    if kind == ErrorKind::DuplicateKey { failure.hint(hint) } else { failure }
 }

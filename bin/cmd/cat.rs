@@ -76,7 +76,8 @@ pub(super) fn absent(path: &Path, key: &str) -> Failure {
     Failure::no(format_args!("{}: there is no sample with the key {key:?}", path.display()))
 }
 
-fn read_lines(path: &Path) -> Outcome<Vec<String>> {
+/// The lines of a file, or of standard input.
+pub(super) fn read_lines(path: &Path) -> Outcome<Vec<String>> {
     let lines: std::io::Result<Vec<String>> = match path == Path::new("-") {
         true => std::io::stdin().lock().lines().collect(),
         false => std::fs::File::open(path)
@@ -85,7 +86,8 @@ fn read_lines(path: &Path) -> Outcome<Vec<String>> {
     lines.map_err(|error| Failure::io(path, error))
 }
 
-fn parse_range(text: &str) -> Result<Range<usize>, String> {
+/// A half-open range.
+pub(super) fn parse_range(text: &str) -> Result<Range<usize>, String> {
     let expected = || "expected A..B, A.. or ..B".to_string();
     let (start, end) = text.split_once("..").ok_or_else(expected)?;
     let number = |text: &str, default| match text {

@@ -10,6 +10,7 @@ mod cat;
 mod completions;
 mod convert;
 mod demo;
+mod filter;
 mod get;
 mod head;
 mod index;
@@ -20,7 +21,9 @@ mod merge;
 mod order;
 mod repair;
 mod sample;
+mod select;
 mod shuffle;
+mod sort;
 mod split;
 mod tail;
 mod verify;
@@ -64,6 +67,9 @@ pub(crate) enum Command {
     Split(split::Args),
     Merge(merge::Args),
     Sample(sample::Args),
+    Select(select::Args),
+    Filter(filter::Args),
+    Sort(sort::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -87,6 +93,9 @@ impl Command {
             Command::Split(args) => args.run(output),
             Command::Merge(args) => args.run(output),
             Command::Sample(args) => args.run(output),
+            Command::Select(args) => args.run(output),
+            Command::Filter(args) => args.run(output),
+            Command::Sort(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
             Command::Completions(args) => args.run(output),
@@ -107,7 +116,7 @@ const STYLES: Styles = Styles::styled()
 const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["demo", "convert", "index"]),
     ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
-    ("Rearrange", &["order", "shuffle", "split", "merge", "sample"]),
+    ("Rearrange", &["order", "shuffle", "split", "merge", "sample", "select", "filter", "sort"]),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];

@@ -15,6 +15,7 @@ mod making;
 mod looking;
 mod rearranging;
 mod parting;
+mod choosing;
 mod checking;
 mod pipes;
 

@@ -6,10 +6,12 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
 
+mod bench;
 mod cat;
 mod completions;
 mod convert;
 mod demo;
+mod diff;
 mod filter;
 mod get;
 mod head;
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Select(select::Args),
     Filter(filter::Args),
     Sort(sort::Args),
+    Diff(diff::Args),
+    Bench(bench::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -96,6 +100,8 @@ impl Command {
             Command::Select(args) => args.run(output),
             Command::Filter(args) => args.run(output),
             Command::Sort(args) => args.run(output),
+            Command::Diff(args) => args.run(output),
+            Command::Bench(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
             Command::Completions(args) => args.run(output),
@@ -116,7 +122,13 @@ const STYLES: Styles = Styles::styled()
 const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["demo", "convert", "index"]),
     ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
-    ("Rearrange", &["order", "shuffle", "split", "merge", "sample", "select", "filter", "sort"]),
+    (
+        "Rearrange",
+        &[
+            "order", "shuffle", "split", "merge", "sample", "select", "filter", "sort", "diff",
+            "bench",
+        ],
+    ),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];

@@ -16,6 +16,7 @@ mod looking;
 mod rearranging;
 mod parting;
 mod choosing;
+mod comparing;
 mod checking;
 mod pipes;
 

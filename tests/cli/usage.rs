@@ -20,6 +20,8 @@ const COMMANDS: &[&str] = &[
     "select",
     "filter",
     "sort",
+    "diff",
+    "bench",
     "verify",
     "repair",
     "completions",

@@ -1,0 +1,82 @@
+//! `diff` and `bench`.
+
+use super::rearranging::numbered;
+use super::*;
+
+#[test]
+fn equal_datasets_do_not_differ_whatever_their_order() {
+    let dir = with_words();
+    let same = run(&dir, ["diff", "words.msgpack", "words.msgpack"]).exits(0);
+    assert_eq!((same.out.as_str(), same.err.as_str()), ("", "3 samples the same\n"));
+    run(&dir, ["sort", "words.msgpack", "back.msgpack", "--reverse"]).exits(0);
+    let same = run(&dir, ["diff", "words.msgpack", "back.msgpack"]).exits(0);
+    assert!(same.err.contains("that both have are in another order"), "{same:?}");
+    let counts = run(&dir, ["diff", "words.msgpack", "back.msgpack", "--json", "-q"]).quietly();
+    let expected = serde_json::json!({
+        "same": 3, "only_left": 0, "only_right": 0, "changed": 0, "same_order": false,
+    });
+    assert_eq!(counts.json(), expected);
+}
+
+#[test]
+fn differences_are_listed_and_the_answer_is_no() {
+    let dir = with_words();
+    let other = r#"{"key":"d","n":4}
+{"key":"c","n":30,"raw":{"$bin":"AAEC"},"text":"drei"}
+{"key":"b","text":"zwei","n":2,"raw":{"$bin":""},"new":[1]}
+"#;
+    run_with(&dir, ["convert", "-", "other.msgpack"], other.as_bytes()).exits(0);
+    let differ = run(&dir, ["diff", "words.msgpack", "other.msgpack"]).exits(1);
+    assert_eq!(differ.out, "- a\n~ b: +new [1]\n~ c: n 3 → 30\n+ d\n");
+    let told = "0 samples the same, 1 only in words.msgpack, 1 only in other.msgpack, 2 changed";
+    assert!(differ.err.starts_with(told), "{differ:?}");
+    let lines = run(&dir, ["diff", "words.msgpack", "other.msgpack", "--jsonl"]).exits(1).jsonl();
+    assert_eq!(lines[0], serde_json::json!({"key": "a", "change": "left", "index": 0}));
+    assert_eq!(lines[1]["fields"], serde_json::json!({"new": {"right": [1]}}));
+    assert_eq!((&lines[1]["left"], &lines[1]["right"]), (&1.into(), &2.into()));
+    assert_eq!(lines[2]["fields"], serde_json::json!({"n": {"left": 3, "right": 30}}));
+    assert_eq!(lines[3], serde_json::json!({"key": "d", "change": "right", "index": 0}));
+
+    // The same fields in another order are other bytes, too.
+    let turned =
+        WORDS.replace("\"n\":1,\"raw\":{\"$bin\":\"AP8=\"}", "\"raw\":{\"$bin\":\"AP8=\"},\"n\":1");
+    run_with(&dir, ["convert", "-", "turned.msgpack"], turned.as_bytes()).exits(0);
+    let differ = run(&dir, ["diff", "words.msgpack", "turned.msgpack"]).exits(1);
+    assert_eq!(differ.out, "~ a: fields in another order, or packed differently\n");
+    run(&dir, ["diff", "words.msgpack", "none.msgpack"]).fails(2, "none.msgpack");
+}
+
+#[test]
+fn empty_datasets_can_be_compared_and_measured() {
+    let dir = with_empty();
+    run(&dir, ["diff", "empty.msgpack", "empty.msgpack"]).exits(0);
+    run_with(&dir, ["convert", "-", "words.msgpack"], WORDS.as_bytes()).exits(0);
+    assert_eq!(
+        run(&dir, ["diff", "empty.msgpack", "words.msgpack"]).exits(1).out,
+        "+ a\n+ b\n+ c\n"
+    );
+    assert_eq!(
+        run(&dir, ["diff", "words.msgpack", "empty.msgpack"]).exits(1).out,
+        "- a\n- b\n- c\n"
+    );
+    run(&dir, ["bench", "empty.msgpack"]).quietly();
+}
+
+#[test]
+fn a_bench_reads_everything_and_says_how_fast() {
+    let dir = scratch();
+    numbered(&dir, "n.msgpack", 500);
+    for mode in ["seq", "rand", "key"] {
+        for raw in [&[][..], &["--raw"]] {
+            let args = ["bench", "n.msgpack", "--passes=2", "--mode", mode];
+            let told = run(&dir, [&args[..], raw].concat()).quietly().out;
+            assert_eq!(told.lines().count(), 2);
+            assert!(told.contains("500 samples, ") && told.contains("samples/s, "), "{told}");
+            let json = run(&dir, [&args[..], raw, &["--json"]].concat()).quietly().json();
+            assert_eq!((&json["samples"], &json["mode"]), (&500.into(), &mode.into()));
+            assert!(json["passes"][1]["samples_per_second"].as_f64() > Some(0.0));
+        }
+    }
+    run(&dir, ["bench", "none.msgpack"]).fails(2, "none.msgpack");
+    run(&dir, ["bench", "n.msgpack", "--mode=loder"]).exits(2);
+}

@@ -72,7 +72,7 @@ fn by_weight(left: &[u64], weights: &[f64], rng: &mut StableRng) -> usize {
         drawn < 0.0
     });
     // Rounding may leave a rest: it belongs to the last one.
-    input.or_else(|| open().last()).expect("one that is not exhausted")
+    input.or_else(|| open().next_back()).expect("one that is not exhausted")
 }
 
 #[cfg(test)]

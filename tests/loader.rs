@@ -1191,3 +1191,11 @@ fn any_reader_is_loaded() {
     assert_eq!(failure.error.path(), Some(paths[1].as_path()));
     assert_eq!((failure.error.index(), failure.error.range()), (Some(7), Some(range)));
 }
+
+#[test]
+fn a_shape_that_no_machine_can_hold_is_refused() {
+    let reader = Arc::new(ListReader::new(Vec::<Value>::new()).unwrap());
+    let columns = Columns::new().array::<f32>("x", &[usize::MAX / 2, 3]);
+    let options = Loader::options(reader, Sequential::new(0));
+    assert_eq!(options.columns(columns).unwrap_err().kind(), ErrorKind::Limit);
+}

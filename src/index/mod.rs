@@ -104,7 +104,7 @@ impl IndexOptions {
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         // What there is counts from here on: another writer may have finished before this.
         let staged = Rebuild::plan(&self, path).and_then(|rebuild| {
-            staging.journal(&Journal::new(None, true))?;
+            staging.journal(&Journal::side_files())?;
             rebuild.stage(&staging)?;
             Ok(rebuild)
         });

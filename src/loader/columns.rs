@@ -155,7 +155,12 @@ impl Columns {
 impl Columns {
     /// Names are how columns are asked for: each must be there once.
     pub(super) fn check(&self) -> Result<()> {
-        for (at, (name, _)) in self.0.iter().enumerate() {
+        for (at, (name, column)) in self.0.iter().enumerate() {
+            let elements = column.shape().iter().try_fold(8usize, |n, size| n.checked_mul(*size));
+            if elements.is_none_or(|bytes| bytes > isize::MAX as usize) {
+                let message = format!("column {name:?}: {:?} is no shape", column.shape());
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
             if self.0[..at].iter().any(|(known, _)| known == name) {
                 let message = format!("there are two columns {name:?}");
                 return Err(Error::new(ErrorKind::Invalid, message));
@@ -168,6 +173,10 @@ impl Columns {
 /// How one column is made.
 trait Column: Send + Sync {
     fn empty(&self) -> Box<dyn Buffer>;
+    /// The dimensions of a row; none for a number, and for bytes of any length.
+    fn shape(&self) -> &[usize] {
+        &[]
+    }
     /// Whether the column is made of the field of its name.
     fn is_field(&self) -> bool;
     /// Writes row `row` from the packed field that begins here.
@@ -267,6 +276,10 @@ struct FieldColumn<T> {
 impl<T: Element> Column for FieldColumn<T> {
     fn empty(&self) -> Box<dyn Buffer> {
         Box::new(Fixed::<T>::empty(&self.shape))
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
     }
 
     fn is_field(&self) -> bool {
@@ -411,6 +424,10 @@ struct RowColumn<T> {
 impl<T: Element> Column for RowColumn<T> {
     fn empty(&self) -> Box<dyn Buffer> {
         Box::new(Fixed::<T>::empty(&self.shape))
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
     }
 
     fn is_field(&self) -> bool {

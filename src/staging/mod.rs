@@ -62,11 +62,33 @@ pub(crate) struct Journal {
     /// Whether this only replaces side files: the data file is not touched.
     #[serde(default)]
     pub(crate) side_files_only: bool,
+    /// Whether the dataset is to have digests, for whoever finishes it.
+    #[serde(default = "yes")]
+    pub(crate) digests: bool,
+    /// Whether it is to have the accelerator.
+    #[serde(default)]
+    pub(crate) lookup: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Journal {
-    pub(crate) fn new(base: Option<Base>, side_files_only: bool) -> Journal {
-        Journal { version: VERSION, base, side_files_only }
+    /// Samples are written, or appended.
+    pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
+        Journal { version: VERSION, base, side_files_only: false, digests, lookup }
+    }
+
+    /// Only side files are made.
+    pub(crate) fn side_files() -> Journal {
+        Journal {
+            version: VERSION,
+            base: None,
+            side_files_only: true,
+            digests: true,
+            lookup: false,
+        }
     }
 }
 

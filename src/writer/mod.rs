@@ -138,7 +138,7 @@ impl WriterOptions {
             staging.abort()?;
             return Err(error);
         }
-        staging.journal(&Journal::new(None, false))?;
+        staging.journal(&Journal::samples(None, self.digests, self.lookup))?;
         let data = staging.create(None)?;
         Writer::start(self, path, staging, data, None, false)
     }
@@ -152,14 +152,14 @@ impl WriterOptions {
     }
 
     /// Continues a write that was cut short: all whole samples that had reached the file are kept,
-    /// and more can be written.
+    /// and more can be written. Digests and accelerator are made as that write had been asked to.
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
     /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
     /// it ([`repair::finish`](crate::repair::finish)).
-    pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
+    pub fn resume(mut self, path: impl AsRef<Path>) -> Result<Writer> {
         let path = path.as_ref();
         let at = |e| Error::io(path, e);
         let (staging, journal) = match staging::unfinished(&self.storage, path)? {
@@ -175,6 +175,8 @@ impl WriterOptions {
                 return Err(Error::new(ErrorKind::NotFound, message).at(path));
             }
         };
+        self.digests &= journal.digests;
+        self.lookup |= journal.lookup;
         staging.discard_side_files()?;
         let data_path = match journal.base {
             Some(_) => path.to_path_buf(),
@@ -229,7 +231,7 @@ impl WriterOptions {
             staging.abort()?;
             return Err(error);
         }
-        staging.journal(&Journal::new(Some(base), false))?;
+        staging.journal(&Journal::samples(Some(base), self.digests, self.lookup))?;
         let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
         let mut writer = Writer::start(self, path, staging, data, Some(base), true)?;
         match writer.note_all(&old) {

@@ -107,5 +107,5 @@ mod tests {
     }
 
     const FROZEN: [usize; 12] = [1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1];
-    const FROZEN_WEIGHTED: [usize; 12] = [0; 12];
+    const FROZEN_WEIGHTED: [usize; 12] = [1, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1, 1];
 }

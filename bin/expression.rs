@@ -115,9 +115,11 @@ const SIGNS: [&str; 12] = ["==", "!=", "<=", ">=", "!~", "<", ">", "~", "(", ")"
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     let mut tokens = Vec::new();
     let mut rest = text;
+    let (mut counted, mut at) = (text, 1);
     loop {
         rest = rest.trim_start();
-        let at = text[..text.len() - rest.len()].chars().count() + 1;
+        at += counted[..counted.len() - rest.len()].chars().count();
+        counted = rest;
         let Some(first) = rest.chars().next() else { return Ok(tokens) };
         if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             tokens.push((at, Token::Sign(sign)));

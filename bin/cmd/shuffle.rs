@@ -17,7 +17,8 @@ use crate::{file, units};
 ///
 /// By default samples are read where they are, through the page cache: quick as long as the
 /// dataset fits in memory. For larger ones --memory shuffles in two sequential passes, over
-/// temporary files beside OUT that are as large as the data together; the result is the same.
+/// temporary files beside OUT that are as large as the data together; the result is the same. What
+/// is mapped of IN counts as page cache; 20 to 30 bytes a sample come on top.
 ///
 /// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
 /// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a

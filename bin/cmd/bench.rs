@@ -1,26 +1,30 @@
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use kiste::DatasetReader;
-use kiste::sampler::{Order, Sampler, Sequential, Shuffle};
+use kiste::loader::Loader;
+use kiste::sampler::{Order, Sampler, Sequential, Shuffle, State};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::{file, units};
 
-/// Measure how fast samples are read, on one thread
+/// Measure how fast samples are read
 ///
 /// Every sample is read once a pass and decoded, or with --raw only copied. The first pass may
 /// have to wait for the disk, later ones find everything in memory that fits: --passes shows both.
+/// All but the loader read on one thread.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
-    /// seq (one after the other), rand (shuffled) or key (shuffled, each looked up by its key)
+    /// seq (one after the other), rand (shuffled), key (shuffled, each looked up by its key) or
+    /// loader (shuffled, in batches, on threads)
     #[arg(long, value_name = "MODE", default_value = "seq", hide_possible_values = true)]
     mode: Mode,
     /// Do not decode samples, only copy their bytes
@@ -29,6 +33,12 @@ pub(crate) struct Args {
     /// Times to read everything
     #[arg(long, value_name = "N", default_value_t = 1)]
     passes: u64,
+    /// Threads of the loader [default: one a core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Samples in a batch of the loader
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    batch_size: u64,
     /// Another seed shuffles otherwise
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -41,7 +51,8 @@ const EXAMPLES: &str = "\
 Examples:
   kiste bench train.msgpack
   kiste bench train.msgpack --mode rand --raw --passes 3
-  kiste bench train.msgpack --mode key --json";
+  kiste bench train.msgpack --mode key --json
+  kiste bench train.msgpack --mode loader --threads 4 --passes 2";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -49,6 +60,7 @@ enum Mode {
     Seq,
     Rand,
     Key,
+    Loader,
 }
 
 #[derive(Serialize)]
@@ -74,7 +86,10 @@ impl Args {
         let (samples, bytes) = (reader.len() as u64, reader.data_len());
         let mut passes = Vec::new();
         for pass in 0..self.passes {
-            let time = self.pass(&reader, pass, output)?;
+            let time = match self.mode {
+                Mode::Loader => self.epoch(&reader, pass, output)?,
+                _ => self.pass(&reader, pass, output)?,
+            };
             if !self.json {
                 let line = format!(
                     "{}: {}, {} in {}: {}, {}\n",
@@ -107,7 +122,9 @@ impl Args {
         let samples = reader.len() as u64;
         let order = match self.mode {
             Mode::Seq => Sequential::new(samples).order(pass)?,
-            Mode::Rand | Mode::Key => Shuffle::new(samples, self.seed).order(pass)?,
+            Mode::Rand | Mode::Key | Mode::Loader => {
+                Shuffle::new(samples, self.seed).order(pass)?
+            }
         };
         let order: &dyn Order = &*order;
         let mut keys = Vec::new();
@@ -131,7 +148,7 @@ impl Args {
         };
         let start = Instant::now();
         match self.mode {
-            Mode::Seq | Mode::Rand => {
+            Mode::Seq | Mode::Rand | Mode::Loader => {
                 for index in order.iter() {
                     read(index as usize)?;
                 }
@@ -145,4 +162,31 @@ impl Args {
         }
         Ok(start.elapsed())
     }
+
+    /// How long a shuffled epoch takes, its threads included.
+    fn epoch(&self, reader: &DatasetReader, pass: u64, output: &Output) -> Outcome<Duration> {
+        let shuffle = Shuffle::new(reader.len() as u64, self.seed);
+        let mut options = Loader::options(Arc::new(reader.clone()), shuffle)
+            .batch_size(self.batch_size)
+            .resume(State { epoch: pass, position: 0 })
+            .epochs(1);
+        if let Some(threads) = self.threads {
+            options = options.threads(threads);
+        }
+        let _progress = output.progress(format!("loading {}", self.file.display()), None);
+        let start = Instant::now();
+        if self.raw {
+            drain(options.raw()?)?;
+        } else {
+            drain(options.map(|record| record.get())?)?;
+        }
+        Ok(start.elapsed())
+    }
+}
+
+fn drain<D: Send>(loader: Loader<D>) -> kiste::Result<()> {
+    for batch in loader {
+        black_box(batch?);
+    }
+    Ok(())
 }

@@ -66,7 +66,7 @@ fn empty_datasets_can_be_compared_and_measured() {
 fn a_bench_reads_everything_and_says_how_fast() {
     let dir = scratch();
     numbered(&dir, "n.msgpack", 500);
-    for mode in ["seq", "rand", "key"] {
+    for mode in ["seq", "rand", "key", "loader"] {
         for raw in [&[][..], &["--raw"]] {
             let args = ["bench", "n.msgpack", "--passes=2", "--mode", mode];
             let told = run(&dir, [&args[..], raw].concat()).quietly().out;

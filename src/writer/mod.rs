@@ -10,8 +10,8 @@
 //! # Costs
 //!
 //! About ten bytes of memory a sample while writing (to refuse duplicates), sixteen while
-//! finishing, and some megabytes of buffers; keys and offsets are on disk. Packing, MD5 and
-//! writing run side by side on three threads. MD5 is the limit for large samples: see
+//! finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
+//! beside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 
 use std::path::{Path, PathBuf};

@@ -154,7 +154,7 @@ fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> R
 /// The value of two equal hashes, if there are any. Sorts them.
 fn collision(hashes: &mut [u64]) -> Option<u64> {
     hashes.par_sort_unstable();
-    hashes.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    key_hashes::duplicate(hashes)
 }
 
 /// The content of `.lookup` for these hashes.

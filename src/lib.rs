@@ -56,6 +56,7 @@
 //!   `complex`, as msgpack-numpy writes them. Pickles are never executed.
 
 pub mod error;
+pub mod value;
 mod natural;
 pub mod storage;
 pub mod format;
@@ -70,6 +71,7 @@ pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;
 pub mod rearrange;
+pub mod array;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

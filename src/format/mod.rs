@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-pub mod dataset;
-pub mod jsonl;
+pub mod numpy;
 pub mod msgpack;
+pub mod jsonl;
+pub mod dataset;
+pub mod blosc;
+pub mod bloscpack;
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

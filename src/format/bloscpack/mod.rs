@@ -1,0 +1,1 @@
+//! The bloscpack container (`.blp`): Blosc chunks behind a header, metadata and offsets.

@@ -49,7 +49,7 @@ fn measure(samples: usize, bytes: usize, threads: usize) -> Res<()> {
     println!("  limit, one thread: {:.2} M samples/s", limit / 1e6);
     let reader = Arc::new(DatasetReader::open(&path)?);
     for epoch in 0..3 {
-        let memory = Memory::watch();
+        let memory = Memory::watch("RssAnon:");
         let start = Instant::now();
         let loader = Loader::options(reader.clone(), Shuffle::new(samples as u64, epoch))
             .batch_size(256)

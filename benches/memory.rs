@@ -5,22 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Watches the memory of this process while it lives. Mapped files do not count: the kernel takes
-/// their pages back when it wants.
+/// Watches the memory of this process while it lives.
 pub(crate) struct Memory {
     stop: Arc<AtomicBool>,
     watch: JoinHandle<u64>,
 }
 
 impl Memory {
-    pub(crate) fn watch() -> Memory {
+    /// Watches what this line of `/proc/self/status` tells: `RssAnon:` is memory without mapped
+    /// files, whose pages the kernel takes back when it wants, `VmRSS:` with them.
+    pub(crate) fn watch(line: &'static str) -> Memory {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let watch = std::thread::spawn(move || {
-            let before = anonymous_memory();
+            let before = memory(line);
             let mut most = before;
             while !seen.load(Relaxed) {
-                most = most.max(anonymous_memory());
+                most = most.max(memory(line));
                 std::thread::sleep(Duration::from_millis(5));
             }
             most - before
@@ -36,9 +37,9 @@ impl Memory {
 }
 
 /// 0 where the system does not tell.
-fn anonymous_memory() -> u64 {
+fn memory(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

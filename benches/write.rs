@@ -71,7 +71,7 @@ fn measure(samples: usize, bytes: usize) -> Result<(), Box<dyn std::error::Error
     let keys: Vec<String> = (0..samples).map(|i| format!("n{:08}_{i}", i * 7919 % 1000)).collect();
     for (name, digests, limit) in [("with .md5", true, md5), ("without .md5", false, file)] {
         let path = dir.path().join("data.msgpack");
-        let memory = Memory::watch();
+        let memory = Memory::watch("RssAnon:");
         let time = seconds(|| {
             let mut writer = Writer::options().durable(false).digests(digests).create(&path)?;
             for (i, key) in keys.iter().enumerate() {

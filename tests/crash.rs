@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
+use kiste::rearrange::external_shuffle;
 use kiste::repair::{Leftover, RepairOptions};
+use kiste::sampler::{Sampler, Shuffle};
 use kiste::storage::MemoryStorage;
 use kiste::{ErrorKind, Result, Writer, WriterOptions};
 
@@ -92,6 +94,28 @@ fn overwrite_without_digests(storage: &MemoryStorage) -> Result<()> {
 
 fn append(storage: &MemoryStorage) -> Result<()> {
     fill(options(storage).append(dataset())?, 5, 9, 0)
+}
+
+fn source() -> PathBuf {
+    PathBuf::from("source.msgpack")
+}
+
+fn write_source(storage: &MemoryStorage) -> Result<()> {
+    fill(options(storage).create(source())?, 0, 7, 0)
+}
+
+fn write_source_and_old(storage: &MemoryStorage) -> Result<()> {
+    write_source(storage)?;
+    write_old(storage)
+}
+
+/// Of a source that is larger than the memory: there are scratch files.
+fn shuffle(storage: &MemoryStorage) -> Result<()> {
+    let reader = open_in(storage, &source())?;
+    let order = Shuffle::new(reader.len() as u64, 3).order(0)?;
+    let mut writer = options(storage).overwrite(true).create(dataset())?;
+    external_shuffle(&reader, &*order, 150, &mut writer, |_| {})?;
+    writer.finish().map(drop)
 }
 
 fn write_legacy(storage: &MemoryStorage) -> Result<()> {
@@ -334,6 +358,8 @@ const OVERWRITE_LEGACY: Scenario = Scenario { before: write_legacy, act: overwri
 const APPEND: Scenario = Scenario { before: write_old, act: append };
 const APPEND_TO_LEGACY: Scenario = Scenario { before: write_legacy, act: append };
 const APPEND_TO_DATA_ALONE: Scenario = Scenario { before: write_data_alone, act: append };
+const SHUFFLE: Scenario = Scenario { before: write_source, act: shuffle };
+const SHUFFLE_OVER: Scenario = Scenario { before: write_source_and_old, act: shuffle };
 const INDEX: Scenario = Scenario { before: write_partly_indexed, act: index };
 const INDEX_FORCE: Scenario = Scenario { before: write_old, act: index_force };
 const INDEX_DATA_ALONE: Scenario = Scenario { before: write_data_alone, act: index };
@@ -360,6 +386,21 @@ fn an_append() {
 fn an_append_to_a_dataset_without_offsets() {
     APPEND_TO_LEGACY.check();
     APPEND_TO_DATA_ALONE.check();
+}
+
+#[test]
+fn an_external_shuffle() {
+    // It does leave something to be cleaned up.
+    let (old, _, operations) = SHUFFLE.run();
+    let scratch_after = |k| {
+        let storage = SHUFFLE.crash(&old, k, Crash::Death);
+        let names = storage.names().into_iter().map(|name| name.display().to_string());
+        names.filter(|name| name.contains("partial/scratch-")).count()
+    };
+    assert!((0..operations).map(scratch_after).max() > Some(2));
+    SHUFFLE.check();
+    SHUFFLE_OVER.check();
+    SHUFFLE.check_repair(true);
 }
 
 #[test]

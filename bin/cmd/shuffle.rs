@@ -75,7 +75,7 @@ impl Args {
             let hear = |n| progress.set(n);
             match self.memory {
                 Some(memory) => {
-                    rearrange::external_shuffle(&reader, &*order, memory, writer, &self.out, hear)?;
+                    rearrange::external_shuffle(&reader, &*order, memory, writer, hear)?;
                 }
                 None => {
                     let order: &dyn Order = &*order;

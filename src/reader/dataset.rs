@@ -284,6 +284,11 @@ impl DatasetReader {
         self.resolve(range).map(move |index| self.get_as(index))
     }
 
+    /// The data file.
+    pub(crate) fn data(&self) -> &Source {
+        &self.inner.data
+    }
+
     /// An error if the dataset was replaced since it was opened.
     pub(crate) fn check_current(&self) -> Result<()> {
         self.inner.check_current()

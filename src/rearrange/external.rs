@@ -1,36 +1,45 @@
 //! A shuffle in two sequential passes, for datasets that are larger than memory.
 //!
 //! Pass 1 reads the dataset from front to back and scatters its samples to bucket files, each of
-//! which is for a stretch of the output that fits in memory. Pass 2 reads one bucket after the
-//! other, puts its samples in order in memory and writes them. So every byte is read and written
+//! which is for a stretch of the output that fits in memory. Pass 2 takes one bucket after the
+//! other, picks its samples in their order and writes them. So every byte is read and written
 //! twice, always in long runs.
+//!
+//! A bucket holds nothing but samples, in the order of the dataset: which ones, and how long each
+//! is, follows from the order and the offsets. Buckets are scratch files of the writer, so what a
+//! dead process leaves of them is removed with the rest of its unfinished dataset.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::PathBuf;
 
-use super::{STRIDE, put};
+use super::{STRIDE, damaged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::SideFile;
 use crate::reader::DatasetReader;
 use crate::sampler::Order;
+use crate::staging::Scratch;
+use crate::storage::{Sink, Source};
 use crate::writer::Writer;
 
-/// A sample in a bucket: its position and its length, before its bytes.
-const HEADER: usize = 16;
-/// What a sample takes in memory beside its bytes and its header: where it is.
-const ENTRY: u64 = 16;
+/// What a sample of the current bucket takes in memory beside its bytes: where it is.
+const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
-/// What each bucket buffers in pass 1, at most and at least.
+/// What each bucket gathers in pass 1 before it is written, at least and at most. The page cache
+/// takes a megabyte at a time at the least cost.
 const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
+/// How much of the dataset pass 1 looks at at once, at most.
+const WINDOW: u64 = 8 << 20;
 
 /// Writes all samples in this order: the same dataset as [`copy`](super::copy) makes of the same
-/// order, byte for byte, but no more than about `memory` bytes of samples are in memory at once.
+/// order, byte for byte, but no more than about `memory` bytes of samples are in memory at once,
+/// those that are mapped included.
 ///
-/// The writer has some 10 to 16 bytes a sample on top of that, and the inverse of the order 8. Bucket files, as large as the data together, are in a directory beside the
-/// output, which is removed at the end, however it ends. `progress` hears how many samples were
-/// moved so far, twice as many as there are at the end.
+/// On top of that come some ten megabytes of buffers, two bytes a sample here, some ten in the
+/// writer, and the offsets, eight bytes a sample, which are mapped and looked up in this order.
+/// Bucket files, as large as the data together, are where the new dataset is being written until
+/// each has been used. `progress` hears how many samples were moved so far, twice as many as there
+/// are at the end.
 ///
 /// # Errors
 ///
@@ -42,88 +51,100 @@ pub fn external_shuffle(
     order: &dyn Order,
     memory: u64,
     writer: &mut Writer,
-    output: &Path,
     mut progress: impl FnMut(u64),
 ) -> Result<()> {
     let plan = Plan::new(reader, order, memory)?;
-    if plan.ends.len() <= 1 {
+    if plan.buckets.len() <= 1 {
         let indices = order.iter().map(|index| index as usize);
         return super::copy(reader, indices, writer, progress);
     }
-    let scratch = Scratch::create(output)?;
+    let scratch = writer.scratch()?;
     scatter(reader, &plan, memory, &scratch, &mut progress)?;
+    let Plan { buckets, bucket_of } = plan;
+    drop(bucket_of);
     let mut moved = reader.len() as u64;
-    for bucket in 0..plan.ends.len() {
-        gather(reader, order, &plan, bucket, &scratch, writer, |n| progress(moved + n))?;
-        moved += plan.positions(bucket).end - plan.positions(bucket).start;
+    let mut next = Some(scratch.open(0)?);
+    for (number, bucket) in buckets.iter().enumerate() {
+        let Some(file) = next.take() else { break };
+        if number + 1 < buckets.len() {
+            let file = scratch.open(number + 1)?;
+            // Fetched while this one is written.
+            file.will_need(0..file.len());
+            next = Some(file);
+        }
+        let path = scratch.path(number);
+        gather(reader, order, bucket, &file, path, writer, |n| progress(moved + n))?;
+        // Its room on the disk is needed for the output, and what never got there is spared it.
+        drop(file);
+        scratch.remove(number)?;
+        moved += bucket.positions.end - bucket.positions.start;
     }
     Ok(())
 }
 
-/// The position of each sample, if each comes once.
-fn invert(order: &dyn Order) -> Result<Vec<u64>> {
-    let wrong = || Error::new(ErrorKind::Invalid, "the order does not have each sample once");
-    let len = usize::try_from(order.len()).map_err(|_| wrong())?;
-    let mut inverse = vec![u64::MAX; len];
-    for (position, index) in order.iter().enumerate() {
-        let at = usize::try_from(index).ok().and_then(|index| inverse.get_mut(index));
-        match at {
-            Some(at) if *at == u64::MAX => *at = position as u64,
-            _ => return Err(wrong()),
-        }
-    }
-    Ok(inverse)
+/// What goes where in pass 1.
+struct Plan {
+    buckets: Vec<Bucket>,
+    /// The bucket of each sample.
+    bucket_of: Vec<u16>,
 }
 
-/// Which positions each bucket is for.
-struct Plan {
-    /// Where each bucket ends.
-    ends: Vec<u64>,
-    /// The position of each sample.
-    inverse: Vec<u64>,
+/// A stretch of the output.
+struct Bucket {
+    positions: Range<u64>,
+    bytes: u64,
+}
+
+impl Bucket {
+    fn memory(&self) -> u64 {
+        self.bytes + (self.positions.end - self.positions.start) * ENTRY
+    }
 }
 
 impl Plan {
     fn new(reader: &DatasetReader, order: &dyn Order, memory: u64) -> Result<Plan> {
-        let inverse = invert(order)?;
-        if inverse.len() != reader.len() {
-            let message = format!("an order of {} for {} samples", inverse.len(), reader.len());
+        if order.len() != reader.len() as u64 {
+            let message = format!("an order of {} for {} samples", order.len(), reader.len());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let mut ends = Vec::new();
-        let mut held = 0u64;
+        let mut bucket_of = vec![u16::MAX; reader.len()];
+        let mut buckets: Vec<Bucket> = Vec::new();
         for (position, index) in order.iter().enumerate() {
-            let range = reader.byte_range(index as usize)?;
-            let size = range.end - range.start + HEADER as u64 + ENTRY;
-            if held > 0 && held + size > memory {
-                ends.push(position as u64);
-                held = 0;
+            let (position, index) = (position as u64, index as usize);
+            match bucket_of.get(index) {
+                Some(&u16::MAX) => {}
+                _ => {
+                    let message = "the order does not have each sample once";
+                    return Err(Error::new(ErrorKind::Invalid, message));
+                }
             }
-            held += size;
+            let range = reader.byte_range(index)?;
+            let bytes = range.end - range.start;
+            let full = buckets.last().is_none_or(|last| last.memory() + bytes + ENTRY > memory);
+            if full && buckets.len() == MAX_BUCKETS {
+                return Err(too_little(reader, memory));
+            }
+            if full {
+                buckets.push(Bucket { positions: position..position, bytes: 0 });
+            }
+            if let Some(last) = buckets.last_mut() {
+                last.positions.end += 1;
+                last.bytes += bytes;
+            }
+            bucket_of[index] = buckets.len() as u16 - 1;
         }
-        if held > 0 {
-            ends.push(order.len());
-        }
-        if ends.len() > MAX_BUCKETS {
-            let message = format!(
-                "{memory} bytes of memory for {} bytes of samples, expected at least {}",
-                reader.data_len(),
-                (reader.data_len() + reader.len() as u64 * (HEADER as u64 + ENTRY))
-                    .div_ceil(MAX_BUCKETS as u64 / 2)
-            );
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        Ok(Plan { ends, inverse })
+        Ok(Plan { buckets, bucket_of })
     }
+}
 
-    fn positions(&self, bucket: usize) -> std::ops::Range<u64> {
-        let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
-        start..self.ends[bucket]
-    }
-
-    fn bucket_of(&self, position: u64) -> usize {
-        self.ends.partition_point(|&end| end <= position)
-    }
+fn too_little(reader: &DatasetReader, memory: u64) -> Error {
+    let expected =
+        (reader.data_len() + reader.len() as u64 * ENTRY).div_ceil(MAX_BUCKETS as u64 / 2);
+    let message = format!(
+        "{memory} bytes of memory for {} bytes of samples, expected at least {expected}",
+        reader.data_len(),
+    );
+    Error::new(ErrorKind::Limit, message)
 }
 
 /// Pass 1.
@@ -134,65 +155,105 @@ fn scatter(
     scratch: &Scratch,
     progress: &mut impl FnMut(u64),
 ) -> Result<()> {
-    let buffer = (memory / plan.ends.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
-    let mut buckets = Vec::with_capacity(plan.ends.len());
-    for bucket in 0..plan.ends.len() {
-        let path = scratch.bucket(bucket);
-        let file = File::create_new(&path).map_err(|e| Error::io(&path, e))?;
-        buckets.push(BufWriter::with_capacity(buffer, file));
+    let capacity = (memory / plan.buckets.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
+    let mut files = Vec::with_capacity(plan.buckets.len());
+    for number in 0..plan.buckets.len() {
+        files.push(BucketFile::create(scratch, number, capacity)?);
     }
-    for (index, sample) in reader.iter_raw(..).enumerate() {
-        let sample = sample?;
-        let position = plan.inverse[index];
-        let bucket = plan.bucket_of(position);
-        let file = &mut buckets[bucket];
-        let mut header = [0; HEADER];
-        header[..8].copy_from_slice(&position.to_le_bytes());
-        header[8..].copy_from_slice(&(sample.len() as u64).to_le_bytes());
-        let written = file.write_all(&header).and_then(|()| file.write_all(&sample));
-        written.map_err(|e| Error::io(scratch.bucket(bucket), e))?;
+    let mut window = Window { reader, bytes: Cow::Borrowed(&[]), range: 0..0 };
+    for (index, &bucket) in plan.bucket_of.iter().enumerate() {
+        files[usize::from(bucket)].append(window.sample(index)?)?;
         if index % STRIDE == 0 {
             progress(index as u64);
         }
     }
-    for (bucket, mut file) in buckets.into_iter().enumerate() {
-        file.flush().map_err(|e| Error::io(scratch.bucket(bucket), e))?;
+    files.into_iter().try_for_each(BucketFile::finish)
+}
+
+/// The part of the dataset that pass 1 is at. What is behind it is no longer in memory, what comes
+/// next is being fetched.
+struct Window<'a> {
+    reader: &'a DatasetReader,
+    bytes: Cow<'a, [u8]>,
+    range: Range<u64>,
+}
+
+impl Window<'_> {
+    /// The bytes of a sample, none of which comes before the last one.
+    fn sample(&mut self, index: usize) -> Result<&[u8]> {
+        let range = self.reader.byte_range(index)?;
+        if range.end > self.range.end {
+            self.move_to(range.clone())?;
+        }
+        slice(&self.bytes, range.start.wrapping_sub(self.range.start), range.end - range.start)
+            .ok_or_else(|| changed(self.reader.path().to_path_buf()))
     }
-    Ok(())
+
+    /// Begins at this range, and has all of it.
+    fn move_to(&mut self, range: Range<u64>) -> Result<()> {
+        let data = self.reader.data();
+        data.release(self.range.clone());
+        let most = range.start.saturating_add(WINDOW).min(self.reader.data_len());
+        self.range = range.start..range.end.max(most);
+        self.bytes = data.read(self.range.clone()).map_err(|e| Error::io(self.reader.path(), e))?;
+        data.will_need(self.range.end..self.range.end.saturating_add(WINDOW));
+        Ok(())
+    }
+}
+
+/// A bucket that is being filled, in large writes.
+struct BucketFile {
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    buffer: Vec<u8>,
+    capacity: usize,
+}
+
+impl BucketFile {
+    fn create(scratch: &Scratch, number: usize, capacity: usize) -> Result<BucketFile> {
+        let (path, sink) = (scratch.path(number), scratch.create(number)?);
+        Ok(BucketFile { path, sink, buffer: Vec::with_capacity(capacity), capacity })
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while self.buffer.len() + bytes.len() > self.capacity {
+            let (now, later) = bytes.split_at(self.capacity - self.buffer.len());
+            self.buffer.extend_from_slice(now);
+            self.write()?;
+            bytes = later;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.sink.append(&self.buffer).map_err(|e| Error::io(&self.path, e))?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.write()
+    }
 }
 
 /// Pass 2, of one bucket.
 fn gather(
     reader: &DatasetReader,
     order: &dyn Order,
-    plan: &Plan,
-    bucket: usize,
-    scratch: &Scratch,
+    bucket: &Bucket,
+    file: &Source,
+    path: PathBuf,
     writer: &mut Writer,
     mut progress: impl FnMut(u64),
 ) -> Result<()> {
-    let path = scratch.bucket(bucket);
-    let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
-    // Room for the next one, while this one is in memory.
-    fs::remove_file(&path).map_err(|e| Error::io(&path, e))?;
-    let positions = plan.positions(bucket);
-    let mut samples: Vec<&[u8]> = vec![&[]; (positions.end - positions.start) as usize];
-    let mut rest = &bytes[..];
-    let changed = || Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(&path);
-    while !rest.is_empty() {
-        let (header, after) = rest.split_first_chunk::<HEADER>().ok_or_else(changed)?;
-        let (position, len) = header.split_at(8);
-        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
-        let len = usize::try_from(number(len)).map_err(|_| changed())?;
-        let (sample, after) = after.split_at_checked(len).ok_or_else(changed)?;
-        let at = number(position).checked_sub(positions.start).and_then(|at| at.try_into().ok());
-        let at: usize = at.ok_or_else(changed)?;
-        *samples.get_mut(at).ok_or_else(changed)? = sample;
-        rest = after;
-    }
-    for (at, (sample, index)) in samples.into_iter().zip(order.range(positions)).enumerate() {
-        let index = index as usize;
-        put(reader, index, &reader.key(index)?, sample, writer)?;
+    let bytes = file.read(0..bucket.bytes).map_err(|e| Error::io(&path, e))?;
+    for (at, place) in places(reader, order, bucket)?.into_iter().enumerate() {
+        let sample = slice(&bytes, place.start, place.len).ok_or_else(|| changed(path.clone()))?;
+        writer.write_packed(sample).map_err(|error| {
+            let index = order.index_at(bucket.positions.start + at as u64) as usize;
+            damaged(reader, index, error)
+        })?;
         if at % STRIDE == 0 {
             progress(at as u64);
         }
@@ -200,27 +261,35 @@ fn gather(
     Ok(())
 }
 
-/// The directory of the bucket files, removed with all that is in it when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create(output: &Path) -> Result<Scratch> {
-        let mut name = output.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".shuffle-{}", std::process::id()));
-        let path = output.with_file_name(name);
-        debug_assert!(SideFile::of(&path).is_none());
-        fs::create_dir(&path).map_err(|e| Error::io(&path, e))?;
-        Ok(Scratch(path))
-    }
-
-    fn bucket(&self, number: usize) -> PathBuf {
-        self.0.join(number.to_string())
-    }
+/// Where a sample is in its bucket.
+#[derive(Clone, Copy)]
+struct Place {
+    start: u64,
+    len: u64,
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is for the eye: its name says what it is.
-        let _ = fs::remove_dir_all(&self.0);
+/// The places of the samples of a bucket, in the order of the output.
+fn places(reader: &DatasetReader, order: &dyn Order, bucket: &Bucket) -> Result<Vec<Place>> {
+    let mut indices: Vec<(u64, usize)> =
+        order.range(bucket.positions.clone()).enumerate().map(|(at, index)| (index, at)).collect();
+    indices.sort_unstable();
+    let mut places = vec![Place { start: 0, len: 0 }; indices.len()];
+    let mut start = 0;
+    for (index, at) in indices {
+        let range = reader.byte_range(index as usize)?;
+        let len = range.end - range.start;
+        places[at] = Place { start, len };
+        start += len;
     }
+    Ok(places)
+}
+
+/// `None` where these bytes are not there.
+fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
+    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+    bytes.get(start..start.checked_add(len)?)
+}
+
+fn changed(path: PathBuf) -> Error {
+    Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(path)
 }

@@ -98,11 +98,18 @@ fn put(
     packed: &[u8],
     writer: &mut Writer,
 ) -> Result<()> {
-    writer.write_raw(key, packed).map_err(|error| match error.kind() {
-        ErrorKind::Invalid => {
-            let error = Error::new(ErrorKind::Damaged, error.message()).with_key(key);
-            reader.locate(index).describe(error)
-        }
-        _ => error,
-    })
+    writer.write_raw(key, packed).map_err(|error| damaged(reader, index, error))
+}
+
+/// What went wrong when this sample was written: if it was no sample, the reader's file is to
+/// blame, not the caller.
+fn damaged(reader: &dyn Reader, index: usize, error: Error) -> Error {
+    if error.kind() != ErrorKind::Invalid {
+        return error;
+    }
+    let mut damaged = Error::new(ErrorKind::Damaged, error.message());
+    if let Ok(key) = reader.key(index) {
+        damaged = damaged.with_key(&*key);
+    }
+    reader.locate(index).describe(damaged)
 }

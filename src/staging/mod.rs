@@ -7,6 +7,7 @@
 //! | `lock` | held by the living writer, so a leftover is told from work in progress |
 //! | `journal` | JSON: what is being written; for an append, where the old dataset ends |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
+//! | `scratch-0` `scratch-1` … | what is needed only meanwhile, of a shuffle for example ([`Scratch`]) |
 //! | `commit` | JSON: everything above is complete and synced; what to publish and what to remove |
 //!
 //! [`Staging::commit`] then does, in this order:
@@ -37,8 +38,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{Lock, Sink, Storage};
 
+mod scratch;
 mod spool;
 
+pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 
 /// The version of `journal` and `commit`.
@@ -216,6 +219,11 @@ impl Staging {
     /// Removes all staged side files, to make them anew.
     pub(crate) fn discard_side_files(&self) -> Result<()> {
         SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(Some(*file))))
+    }
+
+    /// Room for files that are needed only meanwhile.
+    pub(crate) fn scratch(&self) -> Scratch {
+        Scratch::new(self.storage.clone(), self.dir.clone())
     }
 
     /// Publishes the staged files, which the caller has synced, and removes `remove` from the

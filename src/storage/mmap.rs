@@ -60,6 +60,26 @@ impl Map {
         }
     }
 
+    /// Takes these bytes out of the memory of this process, as far as they are in the map. They
+    /// stay in the page cache, and come back when they are touched.
+    pub(super) fn release(&self, range: Range<u64>) {
+        let len = self.map.len() as u64;
+        let (start, end) = (range.start.min(len), range.end.min(len));
+        if start < end {
+            // SAFETY: the advice throws away what was changed in a private map; this one is never
+            // written to, so what is touched again is read from the file, as it was the first
+            // time. Slices of it stay good. Where it fails all goes on, with more memory.
+            #[cfg(unix)]
+            let _ = unsafe {
+                self.map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    start as usize,
+                    (end - start) as usize,
+                )
+            };
+        }
+    }
+
     pub(super) fn id(&self) -> FileId {
         self.id
     }

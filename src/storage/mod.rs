@@ -172,6 +172,14 @@ impl Source {
         }
     }
 
+    /// Says that these bytes will not be read soon: where they are mapped, they no longer count as
+    /// memory of this process. Reading them goes on working. Only advice, so it never fails.
+    pub fn release(&self, range: Range<u64>) {
+        if let Source::Mapped(map) = self {
+            map.release(range);
+        }
+    }
+
     /// Calls `with` on consecutive parts of these bytes and their positions, at most `step` at a
     /// time: the whole range at once where it is mapped. Stops at the first `Some`.
     pub fn scan<T>(

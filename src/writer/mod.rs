@@ -25,7 +25,7 @@ use crate::format::dataset::SideFile;
 use crate::format::msgpack::{self, Value};
 use crate::index::{self, HashMany};
 use crate::reader::DatasetReader;
-use crate::staging::{self, Journal, KeySpool, OffsetSpool, Spool, Staging, Unfinished};
+use crate::staging::{self, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging, Unfinished};
 use crate::storage::{LocalStorage, Storage};
 
 mod key_set;
@@ -178,6 +178,7 @@ impl WriterOptions {
         self.digests &= journal.digests;
         self.lookup |= journal.lookup;
         staging.discard_side_files()?;
+        staging.scratch().clear()?;
         let data_path = match journal.base {
             Some(_) => path.to_path_buf(),
             None => staging.path(None),
@@ -545,6 +546,12 @@ impl Writer {
     pub fn sync(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
         data.flush(true).map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Room for files that are needed only while this dataset is written. They are where it is
+    /// written, so whoever cleans up after a dead writer removes them too.
+    pub(crate) fn scratch(&mut self) -> Result<Scratch> {
+        Ok(open(&mut self.open, self.broken, &self.path)?.staging.scratch())
     }
 
     /// Makes the side files and publishes the dataset.

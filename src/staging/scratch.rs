@@ -1,0 +1,66 @@
+//! Files that are needed only while a dataset is written: numbered, and gone with its writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::storage::{Sink, Source, Storage};
+
+/// What their names begin with.
+const PREFIX: &str = "scratch-";
+
+/// Room for numbered files in the directory `NAME.partial`. They are never synced, and nobody
+/// reads those of a writer that died.
+///
+/// Dropping it removes what is left of them, as far as that can be done: ending the writer, or
+/// cleaning up after it, removes the rest with the directory.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Scratch {
+        Scratch { storage, dir }
+    }
+
+    pub(crate) fn path(&self, number: usize) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{number}"))
+    }
+
+    pub(crate) fn create(&self, number: usize) -> Result<Box<dyn Sink>> {
+        let path = self.path(number);
+        self.storage.create(&path).map_err(|e| Error::io(path, e))
+    }
+
+    pub(crate) fn open(&self, number: usize) -> Result<Source> {
+        let path = self.path(number);
+        self.storage.open(&path).map_err(|e| Error::io(path, e))
+    }
+
+    pub(crate) fn remove(&self, number: usize) -> Result<()> {
+        let path = self.path(number);
+        self.storage.remove(&path).map_err(|e| Error::io(path, e))
+    }
+
+    /// Removes all that there are.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let files = self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        files
+            .iter()
+            .filter(|path| is_scratch(path))
+            .try_for_each(|path| self.storage.remove(path).map_err(|e| Error::io(path, e)))
+    }
+}
+
+fn is_scratch(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Whatever cannot be removed now goes with the directory.
+        let _ = self.clear();
+    }
+}

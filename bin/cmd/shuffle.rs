@@ -17,8 +17,8 @@ use crate::{file, units};
 ///
 /// By default samples are read where they are, through the page cache: quick as long as the
 /// dataset fits in memory. For larger ones --memory shuffles in two sequential passes, over
-/// temporary files beside OUT that are as large as the data together; the result is the same. What
-/// is mapped of IN counts as page cache; 20 to 30 bytes a sample come on top.
+/// temporary files in OUT.partial that are as large as the data together; the result is the same.
+/// On top of it come buffers, an eighth of it and some 20 MB, and 20 to 30 bytes a sample.
 ///
 /// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
 /// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a
@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// With --compat: shuffle in full
     #[arg(long, requires = "compat", conflicts_with_all = ["buf_size", "chunk_size"])]
     true_shuffle: bool,
-    /// Hold at most so many bytes of samples at once (500M, 2G): for datasets larger than memory
+    /// Hold at most so many bytes of samples at once, mapped or not (500M, 2G): for datasets larger
+    /// than memory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
     #[command(flatten)]

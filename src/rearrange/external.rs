@@ -3,7 +3,7 @@
 //! Pass 1 reads the dataset from front to back and scatters its samples to bucket files, each of
 //! which is for a stretch of the output that fits in memory. Pass 2 takes one bucket after the
 //! other, picks its samples in their order and writes them. So every byte is read and written
-//! twice, always in long runs.
+//! twice, always in long runs, except those of the first bucket, which waits in memory.
 //!
 //! A bucket holds nothing but samples, in the order of the dataset: which ones, and how long each
 //! is, follows from the order and the offsets. Buckets are scratch files of the writer, so what a
@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{STRIDE, damaged};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,8 +25,8 @@ use crate::writer::Writer;
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
-/// What each bucket gathers in pass 1 before it is written, at least and at most. The page cache
-/// takes a megabyte at a time at the least cost.
+/// What each bucket gathers in pass 1 before it is written, at least and at most; between these, an
+/// eighth of the memory is for all of them. The page cache takes a megabyte at a time well.
 const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
 /// How much of the dataset pass 1 looks at at once, at most.
 const WINDOW: u64 = 8 << 20;
@@ -35,10 +35,10 @@ const WINDOW: u64 = 8 << 20;
 /// order, byte for byte, but no more than about `memory` bytes of samples are in memory at once,
 /// those that are mapped included.
 ///
-/// On top of that come some ten megabytes of buffers, two bytes a sample here, some ten in the
-/// writer, and the offsets, eight bytes a sample, which are mapped and looked up in this order.
-/// Bucket files, as large as the data together, are where the new dataset is being written until
-/// each has been used. `progress` hears how many samples were moved so far, twice as many as there
+/// On top of that come buffers, of an eighth of the memory and 20 MB, two bytes a sample here, ten
+/// or more in the writer, and the offsets, eight bytes a sample, which are mapped and looked up in
+/// this order. Bucket files, nearly as large as the data together, are where the new dataset is
+/// being written until each has been used. `progress` hears how many samples were moved so far, twice as many as there
 /// are at the end.
 ///
 /// # Errors
@@ -59,27 +59,37 @@ pub fn external_shuffle(
         return super::copy(reader, indices, writer, progress);
     }
     let scratch = writer.scratch()?;
-    scatter(reader, &plan, memory, &scratch, &mut progress)?;
+    let held = scatter(reader, &plan, memory, &scratch, &mut progress)?;
     let Plan { buckets, bucket_of } = plan;
     drop(bucket_of);
     let mut moved = reader.len() as u64;
-    let mut next = Some(scratch.open(0)?);
-    for (number, bucket) in buckets.iter().enumerate() {
+    let mut next = open_ahead(&scratch, 1, buckets.len())?;
+    gather(reader, order, &buckets[0], &held, reader.path(), writer, |n| progress(moved + n))?;
+    drop(held);
+    for (number, bucket) in buckets.iter().enumerate().skip(1) {
+        moved = reader.len() as u64 + bucket.positions.start;
         let Some(file) = next.take() else { break };
-        if number + 1 < buckets.len() {
-            let file = scratch.open(number + 1)?;
-            // Fetched while this one is written.
-            file.will_need(0..file.len());
-            next = Some(file);
-        }
+        next = open_ahead(&scratch, number + 1, buckets.len())?;
         let path = scratch.path(number);
-        gather(reader, order, bucket, &file, path, writer, |n| progress(moved + n))?;
+        let bytes = file.read(0..bucket.bytes).map_err(|e| Error::io(&path, e))?;
+        gather(reader, order, bucket, &bytes, &path, writer, |n| progress(moved + n))?;
         // Its room on the disk is needed for the output, and what never got there is spared it.
+        drop(bytes);
         drop(file);
         scratch.remove(number)?;
-        moved += bucket.positions.end - bucket.positions.start;
     }
     Ok(())
+}
+
+/// Opens a bucket, if there is one of this number, which is fetched while the one before it is
+/// written.
+fn open_ahead(scratch: &Scratch, number: usize, buckets: usize) -> Result<Option<Source>> {
+    if number >= buckets {
+        return Ok(None);
+    }
+    let file = scratch.open(number)?;
+    file.will_need(0..file.len());
+    Ok(Some(file))
 }
 
 /// What goes where in pass 1.
@@ -111,12 +121,9 @@ impl Plan {
         let mut buckets: Vec<Bucket> = Vec::new();
         for (position, index) in order.iter().enumerate() {
             let (position, index) = (position as u64, index as usize);
-            match bucket_of.get(index) {
-                Some(&u16::MAX) => {}
-                _ => {
-                    let message = "the order does not have each sample once";
-                    return Err(Error::new(ErrorKind::Invalid, message));
-                }
+            if bucket_of.get(index) != Some(&u16::MAX) {
+                let message = "the order does not have each sample once";
+                return Err(Error::new(ErrorKind::Invalid, message));
             }
             let range = reader.byte_range(index)?;
             let bytes = range.end - range.start;
@@ -147,27 +154,35 @@ fn too_little(reader: &DatasetReader, memory: u64) -> Error {
     Error::new(ErrorKind::Limit, message)
 }
 
-/// Pass 1.
+/// Pass 1. The samples of the first bucket stay in memory, which nothing else needs as yet: for a
+/// dataset of twice the memory that is half of what would go to the disk.
 fn scatter(
     reader: &DatasetReader,
     plan: &Plan,
     memory: u64,
     scratch: &Scratch,
     progress: &mut impl FnMut(u64),
-) -> Result<()> {
-    let capacity = (memory / plan.buckets.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
+) -> Result<Vec<u8>> {
+    let capacity = (memory / 8 / plan.buckets.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
+    let mut held = Vec::with_capacity(plan.buckets[0].bytes as usize);
     let mut files = Vec::with_capacity(plan.buckets.len());
-    for number in 0..plan.buckets.len() {
+    for number in 1..plan.buckets.len() {
         files.push(BucketFile::create(scratch, number, capacity)?);
     }
     let mut window = Window { reader, bytes: Cow::Borrowed(&[]), range: 0..0 };
     for (index, &bucket) in plan.bucket_of.iter().enumerate() {
-        files[usize::from(bucket)].append(window.sample(index)?)?;
+        let sample = window.sample(index)?;
+        match usize::from(bucket).checked_sub(1) {
+            Some(file) => files[file].append(sample)?,
+            None => held.extend_from_slice(sample),
+        }
         if index % STRIDE == 0 {
             progress(index as u64);
         }
     }
-    files.into_iter().try_for_each(BucketFile::finish)
+    window.release();
+    files.into_iter().try_for_each(BucketFile::finish)?;
+    Ok(held)
 }
 
 /// The part of the dataset that pass 1 is at. What is behind it is no longer in memory, what comes
@@ -186,13 +201,19 @@ impl Window<'_> {
             self.move_to(range.clone())?;
         }
         slice(&self.bytes, range.start.wrapping_sub(self.range.start), range.end - range.start)
-            .ok_or_else(|| changed(self.reader.path().to_path_buf()))
+            .ok_or_else(|| changed(self.reader.path()))
+    }
+
+    /// Lets go of these bytes, and of those before them: a page that is touched at the start of a
+    /// window may have brought neighbours from before it, up to megabytes.
+    fn release(&self) {
+        self.reader.data().release(self.range.start.saturating_sub(WINDOW)..self.range.end);
     }
 
     /// Begins at this range, and has all of it.
     fn move_to(&mut self, range: Range<u64>) -> Result<()> {
+        self.release();
         let data = self.reader.data();
-        data.release(self.range.clone());
         let most = range.start.saturating_add(WINDOW).min(self.reader.data_len());
         self.range = range.start..range.end.max(most);
         self.bytes = data.read(self.range.clone()).map_err(|e| Error::io(self.reader.path(), e))?;
@@ -242,14 +263,13 @@ fn gather(
     reader: &DatasetReader,
     order: &dyn Order,
     bucket: &Bucket,
-    file: &Source,
-    path: PathBuf,
+    bytes: &[u8],
+    path: &Path,
     writer: &mut Writer,
     mut progress: impl FnMut(u64),
 ) -> Result<()> {
-    let bytes = file.read(0..bucket.bytes).map_err(|e| Error::io(&path, e))?;
     for (at, place) in places(reader, order, bucket)?.into_iter().enumerate() {
-        let sample = slice(&bytes, place.start, place.len).ok_or_else(|| changed(path.clone()))?;
+        let sample = slice(bytes, place.start, place.len).ok_or_else(|| changed(path))?;
         writer.write_packed(sample).map_err(|error| {
             let index = order.index_at(bucket.positions.start + at as u64) as usize;
             damaged(reader, index, error)
@@ -290,6 +310,6 @@ fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     bytes.get(start..start.checked_add(len)?)
 }
 
-fn changed(path: PathBuf) -> Error {
+fn changed(path: &Path) -> Error {
     Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(path)
 }

@@ -1,4 +1,20 @@
 //! Values in memory: element types as NumPy names them, and arrays of them.
 //!
-//! An [`NdArray`](self) is a type, a shape and bytes, owned or borrowed from where they were read;
-//! it is looked at through `ndarray` and does no arithmetic. Nothing here knows a file format.
+//! An [`NdArray`] is a type, a shape and bytes, owned or borrowed from where they were read; it is
+//! looked at through `ndarray` and does no arithmetic. A [`DType`] says what the bytes of an
+//! element are, an [`Element`] is a type of Rust that such bytes can be.
+//!
+//! Nothing here knows a file format: spellings of types and `.npy` files are in
+//! [`format::numpy`](crate::format::numpy), arrays within samples in
+//! [`format::msgpack::numpy`](crate::format::msgpack::numpy).
+
+mod array;
+mod dtype;
+mod element;
+
+#[cfg(test)]
+mod tests;
+
+pub use array::{AccessError, NdArray, Order};
+pub use dtype::{ByteOrder, DType, Field, Kind, MAX_NESTING, TimeUnit, Unit};
+pub use element::{Element, Number};

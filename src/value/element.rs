@@ -1,0 +1,201 @@
+//! The types of Rust that elements of arrays can be.
+
+use std::fmt;
+
+use bytemuck::{CheckedBitPattern, NoUninit};
+use half::f16;
+use num_complex::Complex;
+
+use super::dtype::Kind;
+
+/// A type of Rust whose values are elements of arrays.
+///
+/// These are `bool`, the integers of 8 to 64 bits, [`f16`], `f32`, `f64`, and [`Complex`] of the
+/// last two. No others can be: that a type is what the bytes of a [`DType`](super::DType) say is
+/// decided here.
+pub trait Element:
+    sealed::Sealed
+    + CheckedBitPattern
+    + NoUninit
+    + Copy
+    + Default
+    + PartialEq
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// The kind of type. Its size is that of the Rust type.
+    const KIND: Kind;
+
+    /// NumPy's name, such as `float32`.
+    const NAME: &'static str;
+
+    /// The value with its bytes in the opposite order, each of two parts by itself.
+    fn swap_bytes(self) -> Self;
+
+    /// The value of these bytes, which are in the order of this machine and as many as the type
+    /// has. Of a `bool`, any byte but 0 is true, as for NumPy.
+    fn from_memory(bytes: &[u8]) -> Self;
+
+    /// From a number without a type, if it is within the range. Floats take integers as well,
+    /// round, and refuse a number that only rounding makes infinite.
+    fn from_number(number: Number) -> Option<Self>;
+}
+
+/// A number without a type, as msgpack has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// An integer of 2^63 or more.
+    Unsigned(u64),
+    /// Any other integer.
+    Signed(i64),
+    /// A float of single or double precision.
+    Float(f64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Unsigned(number) => write!(f, "{number}"),
+            Number::Signed(number) => write!(f, "{number}"),
+            Number::Float(number) => write!(f, "{number:?}"),
+        }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
+    ($($type:ty, $kind:ident, $name:literal;)*) => {$(
+        impl sealed::Sealed for $type {}
+
+        impl Element for $type {
+            const KIND: Kind = Kind::$kind;
+            const NAME: &'static str = $name;
+
+            #[inline]
+            fn swap_bytes(self) -> Self {
+                self.swap_bytes()
+            }
+
+            #[inline]
+            fn from_memory(bytes: &[u8]) -> Self {
+                bytemuck::pod_read_unaligned(bytes)
+            }
+
+            fn from_number(number: Number) -> Option<Self> {
+                match number {
+                    Number::Unsigned(number) => number.try_into().ok(),
+                    Number::Signed(number) => number.try_into().ok(),
+                    Number::Float(_) => None,
+                }
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8, UInt, "uint8"; u16, UInt, "uint16"; u32, UInt, "uint32"; u64, UInt, "uint64";
+    i8, Int, "int8"; i16, Int, "int16"; i32, Int, "int32"; i64, Int, "int64";
+}
+
+macro_rules! floats {
+    ($($type:ty, $name:literal, $round:expr;)*) => {$(
+        impl sealed::Sealed for $type {}
+
+        impl Element for $type {
+            const KIND: Kind = Kind::Float;
+            const NAME: &'static str = $name;
+
+            #[inline]
+            fn swap_bytes(self) -> Self {
+                <$type>::from_bits(self.to_bits().swap_bytes())
+            }
+
+            #[inline]
+            fn from_memory(bytes: &[u8]) -> Self {
+                bytemuck::pod_read_unaligned(bytes)
+            }
+
+            fn from_number(number: Number) -> Option<Self> {
+                let (from_unsigned, from_signed, from_float) = $round;
+                match number {
+                    Number::Unsigned(number) => Some(from_unsigned(number)),
+                    Number::Signed(number) => Some(from_signed(number)),
+                    Number::Float(number) => Some(from_float(number))
+                        .filter(|rounded: &$type| rounded.is_finite() || !number.is_finite()),
+                }
+                .filter(|rounded: &$type| {
+                    rounded.is_finite() || matches!(number, Number::Float(_))
+                })
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16, "float16", (
+        // Half precision has no more digits than a double, and its largest number is far below
+        // where these conversions lose any.
+        |number: u64| f16::from_f64(number as f64),
+        |number: i64| f16::from_f64(number as f64),
+        f16::from_f64
+    );
+    f32, "float32", (|number: u64| number as f32, |number: i64| number as f32, |number: f64| number as f32);
+    f64, "float64", (|number: u64| number as f64, |number: i64| number as f64, |number: f64| number);
+}
+
+macro_rules! complexes {
+    ($($part:ty, $name:literal;)*) => {$(
+        impl sealed::Sealed for Complex<$part> {}
+
+        impl Element for Complex<$part> {
+            const KIND: Kind = Kind::Complex;
+            const NAME: &'static str = $name;
+
+            #[inline]
+            fn swap_bytes(self) -> Self {
+                Complex::new(Element::swap_bytes(self.re), Element::swap_bytes(self.im))
+            }
+
+            #[inline]
+            fn from_memory(bytes: &[u8]) -> Self {
+                bytemuck::pod_read_unaligned(bytes)
+            }
+
+            fn from_number(number: Number) -> Option<Self> {
+                Some(Complex::new(<$part>::from_number(number)?, 0.0))
+            }
+        }
+    )*};
+}
+
+complexes! { f32, "complex64"; f64, "complex128"; }
+
+impl sealed::Sealed for bool {}
+
+impl Element for bool {
+    const KIND: Kind = Kind::Bool;
+    const NAME: &'static str = "bool";
+
+    #[inline]
+    fn swap_bytes(self) -> Self {
+        self
+    }
+
+    #[inline]
+    fn from_memory(bytes: &[u8]) -> Self {
+        bytes != [0]
+    }
+
+    fn from_number(number: Number) -> Option<Self> {
+        match number {
+            Number::Signed(0) => Some(false),
+            Number::Signed(1) => Some(true),
+            _ => None,
+        }
+    }
+}

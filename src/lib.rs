@@ -75,6 +75,7 @@ pub mod array;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};
+pub use format::msgpack::numpy::serde_ndarray;
 pub use natural::natural_order;
 pub use reader::{DatasetReader, Reader, ReaderExt};
 pub use rmpv::Value;

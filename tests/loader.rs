@@ -593,13 +593,13 @@ fn arrays_that_python_packed() {
                 assert_eq!(array.shape(), [1, 2, 3]);
                 // As NumPy has it: the bytes are in the value.
                 let value = reader.get(index).unwrap();
-                let Some(msgpack::numpy::Special::Array { data, .. }) =
+                let Some(msgpack::numpy::Special::Array(data)) =
                     msgpack::numpy::recognise(&value["array"])
                 else {
                     panic!("{key} is no array");
                 };
                 let size = size_of::<T>();
-                let elements = data.chunks(size).map(|bytes| {
+                let elements = data.bytes().chunks(size).map(|bytes| {
                     let mut bytes = bytes.to_vec();
                     if dtype.starts_with('>') {
                         bytes.reverse();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use kiste::format::dataset::SideFile;
 use kiste::format::msgpack::numpy::{Special, recognise};
 use kiste::repair::{self, Leftover};
+use kiste::value::{DType, Kind};
 use kiste::{DatasetReader, ErrorKind, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -214,14 +215,15 @@ impl Fields {
 
 fn type_of(value: &Value) -> String {
     if let Some(special) = recognise(value) {
-        let name = |descr: &kiste::format::msgpack::numpy::Descr<'_>| {
-            descr.plain().unwrap_or("structured").to_string()
+        let name = |dtype: &DType| match dtype.kind() {
+            Kind::Struct | Kind::Void => "structured".to_string(),
+            _ => dtype.to_string(),
         };
         return match &special {
-            Special::Array { dtype, shape, .. } => {
-                format!("array {} of {} dimensions", name(dtype), shape.len())
+            Special::Array(array) => {
+                format!("array {} of {} dimensions", name(array.dtype()), array.shape().len())
             }
-            Special::Scalar { dtype, .. } => format!("scalar {}", name(dtype)),
+            Special::Scalar(array) => format!("scalar {}", name(array.dtype())),
             Special::Complex(..) => "complex".to_string(),
         };
     }

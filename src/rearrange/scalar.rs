@@ -4,9 +4,12 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use half::f16;
+
 use crate::format::msgpack::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::natural::natural_order;
+use crate::value::{Element, NdArray};
 
 /// A value with an order: what samples are sorted and grouped by.
 ///
@@ -49,7 +52,7 @@ impl Scalar {
             Value::F64(number) => Some(Scalar::number(*number)),
             Value::String(text) => text.as_str().map(|text| Scalar::Text(text.to_string())),
             Value::Map(_) => match recognise(value)? {
-                Special::Scalar { dtype, data } => Scalar::of_numpy(dtype.plain()?, &data),
+                Special::Scalar(array) => Scalar::of_numpy(&array),
                 _ => None,
             },
             Value::Binary(_) | Value::Array(_) | Value::Ext(..) => None,
@@ -65,22 +68,25 @@ impl Scalar {
         }
     }
 
-    fn of_numpy(dtype: &str, data: &[u8]) -> Option<Scalar> {
-        let (order, kind) = dtype.split_at_checked(1)?;
-        let mut bytes = data.to_vec();
-        if order == ">" {
-            bytes.reverse();
+    fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
+        use crate::value::Kind::{Bool, Float, Int, UInt};
+        // The type has been looked at before it is asked for.
+        fn only<T: Element>(array: &NdArray<'_>) -> Option<T> {
+            array.to_ndarray().ok()?.first().copied()
         }
-        let signed = kind.starts_with('i') && bytes.last().is_some_and(|last| last & 0x80 != 0);
-        let mut wide = [if signed { 0xFF } else { 0 }; 16];
-        wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-        match kind {
-            "b1" => Some(Scalar::Truth(wide[0] != 0)),
-            "i1" | "i2" | "i4" | "i8" | "u1" | "u2" | "u4" | "u8" => {
-                Some(Scalar::Whole(i128::from_le_bytes(wide)))
-            }
-            "f4" => Some(Scalar::number(f32::from_le_bytes(bytes.try_into().ok()?).into())),
-            "f8" => Some(Scalar::number(f64::from_le_bytes(bytes.try_into().ok()?))),
+        match (array.dtype().kind(), array.dtype().item_size()) {
+            (Bool, _) => only(array).map(Scalar::Truth),
+            (Int, 1) => only::<i8>(array).map(|number| Scalar::Whole(number.into())),
+            (Int, 2) => only::<i16>(array).map(|number| Scalar::Whole(number.into())),
+            (Int, 4) => only::<i32>(array).map(|number| Scalar::Whole(number.into())),
+            (Int, 8) => only::<i64>(array).map(|number| Scalar::Whole(number.into())),
+            (UInt, 1) => only::<u8>(array).map(|number| Scalar::Whole(number.into())),
+            (UInt, 2) => only::<u16>(array).map(|number| Scalar::Whole(number.into())),
+            (UInt, 4) => only::<u32>(array).map(|number| Scalar::Whole(number.into())),
+            (UInt, 8) => only::<u64>(array).map(|number| Scalar::Whole(number.into())),
+            (Float, 2) => only::<f16>(array).map(|number| Scalar::number(number.into())),
+            (Float, 4) => only::<f32>(array).map(|number| Scalar::number(number.into())),
+            (Float, 8) => only(array).map(Scalar::number),
             _ => None,
         }
     }
@@ -162,11 +168,9 @@ impl fmt::Display for Scalar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::msgpack::numpy::Descr;
 
     fn numpy(dtype: &str, data: &[u8]) -> Option<Scalar> {
-        let dtype = Value::from(dtype);
-        Scalar::of(&Special::scalar(Descr::new(&dtype)?, data)?.to_value())
+        Scalar::of(&Special::scalar(dtype.parse().ok()?, data)?.to_value())
     }
 
     #[test]
@@ -175,6 +179,7 @@ mod tests {
         assert_eq!(numpy(">i2", &(-3i16).to_be_bytes()), Some(Scalar::Whole(-3)));
         assert_eq!(numpy("|u1", &[200]), Some(Scalar::Whole(200)));
         assert_eq!(numpy("<f4", &0.5f32.to_le_bytes()), Some(Scalar::Float(0.5)));
+        assert_eq!(numpy(">f2", &[0x38, 0]), Some(Scalar::Float(0.5)));
         assert_eq!(numpy("|b1", &[1]), Some(Scalar::Truth(true)));
         assert_eq!(numpy("<M8[s]", &[0; 8]), None);
     }

@@ -10,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use super::write::are_distinct;
 use crate::Value;
 use crate::format::FormatError;
-use crate::format::msgpack::numpy::{Descr, Special};
+use crate::format::msgpack::numpy::{Special, dtype_from_value, shape_from_value};
 use crate::format::msgpack::{MAX_DEPTH, timestamp};
+use crate::value::NdArray;
 
 /// A map is up to three containers of JSON, `{"$map":[[..]]}`, and what can be in the innermost
 /// value is no deeper than two more.
@@ -420,13 +421,13 @@ fn complex(value: &Value) -> Option<Value> {
 
 fn nd(value: &Value) -> Option<Value> {
     let [dtype, shape, data] = members(value, ["dtype", "shape", "data"])?;
-    let shape: Option<Vec<u64>> = shape.as_array()?.iter().map(Value::as_u64).collect();
-    Some(Special::array(Descr::new(dtype)?, shape?, base64(data)?)?.to_value())
+    let (dtype, shape) = (dtype_from_value(dtype)?, shape_from_value(shape)?);
+    Some(Special::Array(NdArray::new(dtype, shape, base64(data)?).ok()?).to_value())
 }
 
 fn np(value: &Value) -> Option<Value> {
     let [dtype, data] = members(value, ["dtype", "data"])?;
-    Some(Special::scalar(Descr::new(dtype)?, base64(data)?)?.to_value())
+    Some(Special::scalar(dtype_from_value(dtype)?, base64(data)?)?.to_value())
 }
 
 /// The members of an object that has just these, in whatever order.

@@ -1,9 +1,12 @@
 //! Values in one line for the eye.
 
+use std::borrow::Cow;
+
 use super::write::{is_object, put, write, write_float, write_text};
 use crate::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::format::msgpack::widen;
+use crate::value::{DType, Kind};
 
 /// How many containers in one another are shown.
 const LEVELS: usize = 4;
@@ -102,18 +105,21 @@ fn short_map(entries: &[(Value, Value)], max: usize, levels: usize, out: &mut Ve
 
 fn short_special(special: &Special<'_>, out: &mut Vec<u8>) {
     match special {
-        Special::Array { dtype, shape, .. } => {
-            let dtype = dtype.plain().unwrap_or("struct");
-            put(out, format_args!("<array {dtype} {shape:?}>"));
+        Special::Array(array) => {
+            put(out, format_args!("<array {} {:?}>", type_name(array.dtype()), array.shape()));
         }
-        Special::Scalar { dtype, .. } => {
-            let dtype = dtype.plain().unwrap_or("struct");
-            put(out, format_args!("<scalar {dtype}>"));
-        }
+        Special::Scalar(array) => put(out, format_args!("<scalar {}>", type_name(array.dtype()))),
         Special::Complex(re, im) => {
             let repr = crate::format::msgpack::numpy::complex_repr(*re, *im);
             put(out, format_args!("{repr}"));
         }
+    }
+}
+
+fn type_name(dtype: &DType) -> Cow<'static, str> {
+    match dtype.kind() {
+        Kind::Struct | Kind::Void => "struct".into(),
+        _ => dtype.to_string().into(),
     }
 }
 

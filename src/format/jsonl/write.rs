@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::Value;
-use crate::format::msgpack::numpy::{Special, recognise};
+use crate::format::msgpack::numpy::{Special, dtype_to_value, recognise};
 use crate::format::msgpack::{EncodeError, MAX_DEPTH, timestamp, widen};
 
 /// Appends a value in one line, without a line end. See the [module](super) for the notation.
@@ -156,23 +156,23 @@ fn write_ext(code: i8, data: &[u8], out: &mut Vec<u8>) {
 
 fn write_special(special: &Special<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     match special {
-        Special::Array { dtype, shape, data } => {
+        Special::Array(array) => {
             out.extend_from_slice(b"{\"$nd\":{\"dtype\":");
-            write_all(&dtype.to_value(), out)?;
+            write_all(&dtype_to_value(array.dtype()), out)?;
             out.extend_from_slice(b",\"shape\":[");
-            for len in shape {
+            for len in array.shape() {
                 comma(out);
                 put(out, format_args!("{len}"));
             }
             out.extend_from_slice(b"],\"data\":");
-            write_base64(data, out);
+            write_base64(&array.c_bytes(), out);
             out.extend_from_slice(b"}}");
         }
-        Special::Scalar { dtype, data } => {
+        Special::Scalar(array) => {
             out.extend_from_slice(b"{\"$np\":{\"dtype\":");
-            write_all(&dtype.to_value(), out)?;
+            write_all(&dtype_to_value(array.dtype()), out)?;
             out.extend_from_slice(b",\"data\":");
-            write_base64(data, out);
+            write_base64(array.bytes(), out);
             out.extend_from_slice(b"}}");
         }
         Special::Complex(re, im) => {

@@ -129,15 +129,8 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
             out.push(0xcb);
             out.extend_from_slice(&number.to_be_bytes());
         }
-        Value::String(text) => {
-            let text = text.as_str().ok_or(EncodeError::NotUtf8)?;
-            write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
-            out.extend_from_slice(text.as_bytes());
-        }
-        Value::Binary(data) => {
-            write_len(data.len(), None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)?;
-            out.extend_from_slice(data);
-        }
+        Value::String(text) => write_text(text.as_str().ok_or(EncodeError::NotUtf8)?, out)?,
+        Value::Binary(data) => write_bin(data, out)?,
         Value::Ext(code, data) => {
             match data.len() {
                 1 => out.push(0xd4),
@@ -151,7 +144,7 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
             out.extend_from_slice(data);
         }
         Value::Array(items) => {
-            write_len(items.len(), Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)?;
+            write_list(items.len(), out)?;
             return Ok(Some(Open::Array(items.iter())));
         }
         Value::Map(pairs) => {
@@ -162,7 +155,24 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
     Ok(None)
 }
 
-fn write_unsigned(number: u64, out: &mut Vec<u8>) {
+pub(super) fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_len(data.len(), None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)?;
+    out.extend_from_slice(data);
+    Ok(())
+}
+
+/// Writes the header of a list of so many values.
+pub(super) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_len(len, Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)
+}
+
+pub(super) fn write_unsigned(number: u64, out: &mut Vec<u8>) {
     if let Ok(number) = u8::try_from(number) {
         if number > 0x7f {
             out.push(0xcc);

@@ -663,7 +663,8 @@ fn python_reprs_of_complex() {
 
 #[test]
 fn only_canonical_types_are_recognised() {
-    use super::numpy::Descr;
+    use super::numpy::{dtype_from_value, dtype_to_value};
+    use crate::value::{DType, NdArray};
     let json = |text: &str| jsonl::parse(text.as_bytes()).unwrap();
     let table = [
         (r#""<f4""#, Some(4)),
@@ -703,22 +704,26 @@ fn only_canonical_types_are_recognised() {
     ];
     for (descr, size) in table {
         let descr = json(descr);
-        assert_eq!(Descr::new(&descr).map(|descr| descr.item_size()), size, "{descr}");
+        let dtype = dtype_from_value(&descr);
+        assert_eq!(dtype.as_ref().map(DType::item_size), size, "{descr}");
+        assert!(dtype.is_none_or(|dtype| dtype_to_value(&dtype) == descr));
     }
     // Nesting far beyond anything real is not followed.
     let mut deep = json(r#"[["a","<i4"]]"#);
     for _ in 0..300 {
         deep = Value::Array(vec![Value::Array(vec!["a".into(), deep])]);
     }
-    assert_eq!(Descr::new(&deep), None);
-    let float = Value::from("<f4");
-    let descr = || Descr::new(&float).unwrap();
-    assert!(Special::array(descr(), vec![2], &[0; 8][..]).is_some());
-    assert!(Special::array(descr(), vec![2], &[0; 9][..]).is_none());
-    assert!(Special::array(descr(), vec![u64::MAX, 2], &[0; 8][..]).is_none());
-    assert!(Special::scalar(descr(), &[0; 4][..]).is_some());
-    assert!(Special::scalar(descr(), &[0; 5][..]).is_none());
-    assert!(Special::scalar(Descr::new(&Value::from("|S4")).unwrap(), &[0; 4][..]).is_none());
+    assert_eq!(dtype_from_value(&deep), None);
+    let float = DType::of::<f32>();
+    let array = NdArray::new(float.clone(), [2], &[0; 8][..]).unwrap();
+    let value = Special::Array(array.clone()).to_value();
+    assert_eq!(recognise(&value), Some(Special::Array(array)));
+    let Value::Map(mut entries) = value else { unreachable!() };
+    entries[4].1 = Value::from(vec![0; 9]);
+    assert_eq!(recognise(&Value::Map(entries)), None);
+    assert!(Special::scalar(float.clone(), &[0; 4][..]).is_some());
+    assert!(Special::scalar(float, &[0; 5][..]).is_none());
+    assert!(Special::scalar(DType::bytes(4), &[0; 4][..]).is_none());
 }
 
 #[test]

@@ -58,9 +58,9 @@ pub fn decode_header(bytes: &[u8]) -> Result<(Header, usize), FormatError> {
     let Some([major, minor]) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()) else {
         return Err(FormatError::new(0, "a .npy file", "other bytes"));
     };
-    let len = |at: usize, size: usize| match bytes.get(at..at + size)? {
-        &[a, b] => Some(usize::from(u16::from_le_bytes([a, b]))),
-        &[a, b, c, d] => usize::try_from(u32::from_le_bytes([a, b, c, d])).ok(),
+    let len = |at: usize, size: usize| match *bytes.get(at..at + size)? {
+        [a, b] => Some(usize::from(u16::from_le_bytes([a, b]))),
+        [a, b, c, d] => usize::try_from(u32::from_le_bytes([a, b, c, d])).ok(),
         _ => None,
     };
     let width = match (major, minor) {

@@ -1,7 +1,7 @@
 //! Columns: the fields of a batch's samples as arrays with one more dimension.
 
 use std::any::Any;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::{ArrayViewD, IxDyn};
@@ -9,89 +9,7 @@ use ndarray::{ArrayViewD, IxDyn};
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{Cursor, Kind};
-
-/// A number that a column holds.
-pub trait Element: Copy + Default + Send + Sync + 'static {
-    /// NumPy's letter and size, as in `f4`.
-    const KIND: &'static str;
-    /// From a msgpack number, if it is within the range.
-    fn from_number(number: Number) -> Option<Self>;
-    /// From its bytes, least significant first; there are as many as it takes.
-    fn from_le_bytes(bytes: &[u8]) -> Self;
-}
-
-/// A number as msgpack has it.
-#[derive(Debug, Clone, Copy)]
-pub enum Number {
-    /// 2^63 or more.
-    Unsigned(u64),
-    /// Any other integer.
-    Signed(i64),
-    /// Single or double precision.
-    Float(f64),
-}
-
-impl Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Number::Unsigned(number) => write!(f, "{number}"),
-            Number::Signed(number) => write!(f, "{number}"),
-            Number::Float(number) => write!(f, "{number:?}"),
-        }
-    }
-}
-
-macro_rules! integer {
-    ($($type:ty, $kind:literal;)*) => {$(
-        impl Element for $type {
-            const KIND: &'static str = $kind;
-
-            fn from_number(number: Number) -> Option<Self> {
-                match number {
-                    Number::Unsigned(number) => number.try_into().ok(),
-                    Number::Signed(number) => number.try_into().ok(),
-                    Number::Float(_) => None,
-                }
-            }
-
-            #[inline]
-            fn from_le_bytes(bytes: &[u8]) -> Self {
-                bytes.try_into().map(<$type>::from_le_bytes).unwrap_or_default()
-            }
-        }
-    )*};
-}
-
-integer! {
-    u8, "u1"; u16, "u2"; u32, "u4"; u64, "u8";
-    i8, "i1"; i16, "i2"; i32, "i4"; i64, "i8";
-}
-
-macro_rules! float {
-    ($($type:ty, $kind:literal;)*) => {$(
-        impl Element for $type {
-            const KIND: &'static str = $kind;
-
-            fn from_number(number: Number) -> Option<Self> {
-                match number {
-                    Number::Unsigned(number) => Some(number as $type),
-                    Number::Signed(number) => Some(number as $type),
-                    Number::Float(number) => {
-                        let rounded = number as $type;
-                        (rounded.is_finite() || !number.is_finite()).then_some(rounded)
-                    }
-                }
-            }
-
-            #[inline]
-            fn from_le_bytes(bytes: &[u8]) -> Self {
-                bytes.try_into().map(<$type>::from_le_bytes).unwrap_or_default()
-            }
-        }
-    )*};
-}
-
-float! { f32, "f4"; f64, "f8"; }
+use crate::value::{Element, Kind as Type, Number};
 
 /// Which columns a batch has, and what they are made of. No two have the same name.
 ///
@@ -118,6 +36,7 @@ impl Columns {
     }
 
     /// A field that is one number, a truth value as 0 or 1, or a NumPy scalar of this very type.
+    /// A `bool` column takes truth values, and of numbers 0 and 1.
     /// Integers must fit; a float column takes integers as well, rounds, and refuses a number that
     /// only rounding makes infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
@@ -156,7 +75,7 @@ impl Columns {
     /// Names are how columns are asked for: each must be there once.
     pub(super) fn check(&self) -> Result<()> {
         for (at, (name, column)) in self.0.iter().enumerate() {
-            let elements = column.shape().iter().try_fold(8usize, |n, size| n.checked_mul(*size));
+            let elements = column.shape().iter().try_fold(16usize, |n, size| n.checked_mul(*size));
             if elements.is_none_or(|bytes| bytes > isize::MAX as usize) {
                 let message = format!("column {name:?}: {:?} is no shape", column.shape());
                 return Err(Error::new(ErrorKind::Limit, message));
@@ -325,7 +244,7 @@ fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
         },
         kind => return Err(unfit("a number", name_of(kind))),
     };
-    let expected = || unfit(format!("a number of type {}", T::KIND), number);
+    let expected = || unfit(format!("a number of type {}", code_of::<T>()), number);
     T::from_number(number).ok_or_else(expected)
 }
 
@@ -352,37 +271,52 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
     let orders: &[char] =
         if size_of::<T>() == 1 { &['|', '<', '>', '='] } else { &['<', '>', '='] };
     let kind = dtype.strip_prefix(orders).unwrap_or_default();
-    let same_kind = kind == T::KIND || (kind == "b1" && T::KIND == "u1");
+    let code = code_of::<T>();
+    let same_kind = kind == code || (kind == "b1" && code == "u1");
     let same_shape = found_shape.as_deref().is_none_or(|found| found == shape);
     match data {
         Some(data) if same_kind && same_shape => copy(row, data, big_endian),
         _ => {
             let found = format!("type {dtype:?} and shape {:?}", found_shape.unwrap_or_default());
-            let expected = format!("an array of type {} and shape {shape:?}", T::KIND);
+            let expected = format!("an array of type {code} and shape {shape:?}");
             Err(unfit(expected, found))
         }
     }
 }
 
+/// NumPy's letter and size, as in `f4`.
+fn code_of<T: Element>() -> &'static str {
+    match (T::KIND, size_of::<T>()) {
+        (Type::Bool, _) => "b1",
+        (Type::Int, 1) => "i1",
+        (Type::Int, 2) => "i2",
+        (Type::Int, 4) => "i4",
+        (Type::Int, _) => "i8",
+        (Type::UInt, 1) => "u1",
+        (Type::UInt, 2) => "u2",
+        (Type::UInt, 4) => "u4",
+        (Type::UInt, _) => "u8",
+        (Type::Float, 2) => "f2",
+        (Type::Float, 4) => "f4",
+        (Type::Float, _) => "f8",
+        (Type::Complex, 8) => "c8",
+        _ => "c16",
+    }
+}
+
 /// The elements of a row from their bytes.
 fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()> {
-    let size = std::mem::size_of::<T>();
-    let expected = std::mem::size_of_val(row);
+    let size = size_of::<T>();
+    let expected = size_of_val(row);
     if bytes.len() != expected {
-        let expected = format!("{expected} bytes for {} of {}", row.len(), T::KIND);
+        let expected = format!("{expected} bytes for {} of {}", row.len(), code_of::<T>());
         return Err(unfit(expected, bytes.len()));
     }
     let elements = row.iter_mut().zip(bytes.chunks_exact(size));
-    if big_endian {
-        for (element, bytes) in elements {
-            let mut swapped = [0; 8];
-            let swapped = &mut swapped[..size];
-            swapped.copy_from_slice(bytes);
-            swapped.reverse();
-            *element = T::from_le_bytes(swapped);
-        }
+    if big_endian == cfg!(target_endian = "big") {
+        elements.for_each(|(element, bytes)| *element = T::from_memory(bytes));
     } else {
-        elements.for_each(|(element, bytes)| *element = T::from_le_bytes(bytes));
+        elements.for_each(|(element, bytes)| *element = T::from_memory(bytes).swap_bytes());
     }
     Ok(())
 }

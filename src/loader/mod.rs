@@ -54,8 +54,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
 use crate::sampler::{Partition, Sampler, State, Tail};
 
+pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
-pub use columns::{ColumnBatch, Columns, Element};
+pub use columns::{ColumnBatch, Columns};
 
 use batch::{Gather, MapSamples};
 use columns::CollateColumns;

@@ -1,5 +1,6 @@
 //! What Python datadings wrote we read, and write again byte for byte.
 
+mod arrays;
 mod reader;
 
 use kiste::{DatasetReader, Writer};

@@ -46,6 +46,7 @@
 //! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
 //! * [`convert`]: image folders and JSON lines.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
+//! * [`value`]: arrays and element types as NumPy has them; [`serde_ndarray`] for fields of structs.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
 //!
 //! # Quirks
@@ -53,7 +54,8 @@
 //! * A sample is the *map* that msgpack has: keys may be of any type and come twice; of two fields
 //!   with one name the last counts, as in Python.
 //! * NumPy arrays, NumPy scalars and complex numbers are maps with the byte-string keys `nd` or
-//!   `complex`, as msgpack-numpy writes them. Pickles are never executed.
+//!   `complex`, as msgpack-numpy writes them; [`format::msgpack::numpy`] reads them. Pickles are
+//!   never executed.
 
 pub mod error;
 pub mod value;

@@ -44,6 +44,10 @@ pub struct NdArray<'a> {
     data: Cow<'a, [u8]>,
 }
 
+/// So many elements may take no bytes, as those of `S0`. Nothing in a file vouches for their number,
+/// and whoever gathers their texts would run out of memory.
+const MAX_WITHOUT_BYTES: usize = 1 << 24;
+
 /// In which order the elements are in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -115,7 +119,8 @@ impl From<AccessError> for Error {
 impl<'a> NdArray<'a> {
     /// An array of these bytes, whose elements are in C order.
     ///
-    /// There must be just as many bytes as type and shape call for. Python objects are refused.
+    /// There must be just as many bytes as type and shape call for. Python objects are refused, and
+    /// so are more than 2^24 elements that take no bytes.
     pub fn new(
         dtype: DType,
         shape: impl Into<Vec<usize>>,
@@ -145,8 +150,13 @@ impl<'a> NdArray<'a> {
             let message = format!("expected {expected} for {dtype} {shape:?}, found {found} bytes");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        // `ndarray` wants the same of types that take more bytes than these.
-        Ok(NdArray { dtype, shape, order, data })
+        let array = NdArray { dtype, shape, order, data };
+        if array.dtype.item_size() == 0 && array.len() > MAX_WITHOUT_BYTES {
+            let expected = format!("at most {MAX_WITHOUT_BYTES} elements without bytes");
+            let message = format!("expected {expected}, found {:?}", array.shape);
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(array)
     }
 
     /// An array of Python objects: this shape, and a pickle that is kept but never looked into.
@@ -206,7 +216,7 @@ impl<'a> NdArray<'a> {
 
     /// How many elements there are.
     pub fn len(&self) -> usize {
-        // Only where elements take no bytes may it be more than there are numbers.
+        // Only the shape of an opaque array is nothing that anybody has looked at.
         self.shape.iter().fold(1, |len: usize, &axis| len.saturating_mul(axis))
     }
 

@@ -237,9 +237,8 @@ struct Name(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // What else can be a key does not matter, but it must not be an error.
-        let content = deserializer.deserialize_any(ContentSeed(0));
-        Ok(match content? {
+        // Other scalars do not matter, but are no errors. Python has no other keys.
+        Ok(match deserializer.deserialize_any(ContentSeed(0))? {
             Content::Bytes(name) => Name(name.into_owned()),
             Content::Text(_) | Content::Number(_) => Name(Vec::new()),
         })

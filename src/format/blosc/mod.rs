@@ -1,1 +1,442 @@
 //! One Blosc-1 chunk: its header, its blocks, compression and decompression.
+//!
+//! A chunk is a header of 16 bytes, the positions of its blocks, and the blocks, each compressed on
+//! its own:
+//!
+//! | at | bytes | |
+//! | --- | --- | --- |
+//! | 0 | 1 | version of the format: 2 |
+//! | 1 | 1 | version of the codec: 1 |
+//! | 2 | 1 | flags: 0x01 bytes shuffled, 0x02 copied, 0x04 bits shuffled, 0x10 blocks not split; the upper three bits are the codec |
+//! | 3 | 1 | bytes of an element |
+//! | 4 | 4 | bytes in the chunk, uncompressed |
+//! | 8 | 4 | bytes of a block, uncompressed |
+//! | 12 | 4 | bytes of the chunk |
+//! | 16 | 4 each | where each block begins, counted from the start of the chunk, in any order |
+//!
+//! A block is one stream, or one for each byte of an element if it is split, each with its length
+//! in 4 bytes before it; a stream as long as its content *is* its content. A copied chunk has its
+//! content at 16, as it is. Numbers are little-endian.
+//!
+//! Chunks come from [`compress`] byte for byte as from python-blosc with one thread, as far as the
+//! two are linked to the same versions of the codecs. That is the C library's work (feature
+//! `c-blosc`); without it [`safe`] reads everything and writes LZ4 and zlib.
+//!
+//! [`decompress_range`] decompresses only the blocks that a range touches.
+//!
+//! Absent on purpose: threads (a caller has many chunks), environment variables such as
+//! `BLOSC_CLEVEL`, which python-blosc obeys, Blosc2, and the containers that chunks stand in.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use super::FormatError;
+
+mod header;
+mod validate;
+mod shuffle;
+mod blosclz;
+pub mod safe;
+#[cfg(feature = "c-blosc")]
+mod c;
+#[cfg(not(feature = "c-blosc"))]
+#[path = "no_c.rs"]
+mod c;
+#[cfg(test)]
+mod tests;
+
+pub use header::{HEADER, Header, MAX_BLOCK, MAX_CHUNK, MAX_TYPESIZE};
+pub use validate::validate;
+
+/// What compresses the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// BloscLZ, which Blosc brings along: fast, and the default of bloscpack.
+    BloscLz,
+    /// LZ4: fastest.
+    Lz4,
+    /// LZ4 with a slow writer; chunks do not tell it from [`Codec::Lz4`].
+    Lz4hc,
+    /// Snappy: only read, not written.
+    Snappy,
+    /// zlib: slow, for old readers.
+    Zlib,
+    /// Zstandard: the best compression.
+    Zstd,
+}
+
+impl Codec {
+    /// All of them.
+    pub const ALL: [Codec; 6] =
+        [Codec::BloscLz, Codec::Lz4, Codec::Lz4hc, Codec::Snappy, Codec::Zlib, Codec::Zstd];
+
+    /// Whether [`compress`] can write chunks of this codec, which depends on the feature `c-blosc`.
+    pub fn is_writable(self) -> bool {
+        c::writes(self)
+    }
+
+    /// The name that python-blosc has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::BloscLz => "blosclz",
+            Codec::Lz4 => "lz4",
+            Codec::Lz4hc => "lz4hc",
+            Codec::Snappy => "snappy",
+            Codec::Zlib => "zlib",
+            Codec::Zstd => "zstd",
+        }
+    }
+
+    fn from_format(number: u8) -> Option<Codec> {
+        let codecs = [Codec::BloscLz, Codec::Lz4, Codec::Snappy, Codec::Zlib, Codec::Zstd];
+        codecs.get(usize::from(number)).copied()
+    }
+
+    /// The number in the flags of a chunk.
+    fn format(self) -> u8 {
+        match self {
+            Codec::BloscLz => 0,
+            Codec::Lz4 | Codec::Lz4hc => 1,
+            Codec::Snappy => 2,
+            Codec::Zlib => 3,
+            Codec::Zstd => 4,
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Codec {
+    type Err = EncodeError;
+
+    fn from_str(name: &str) -> Result<Codec, EncodeError> {
+        let codec = Codec::ALL.into_iter().find(|codec| codec.name() == name);
+        codec.ok_or_else(|| EncodeError::Codec(name.to_owned()))
+    }
+}
+
+/// What is done to the elements before compression, so that like stands beside like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Shuffle {
+    /// Nothing.
+    None,
+    /// First the first bytes of all elements, then the second bytes, and so on.
+    #[default]
+    Byte,
+    /// The same with bits: slower, better where the upper bits of a byte vary least.
+    Bit,
+}
+
+/// How to compress. The default is that of bloscpack: BloscLZ at level 7, bytes shuffled, elements
+/// of 8 bytes. (Where BloscLZ cannot be written, the default is LZ4.)
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Params {
+    /// What compresses.
+    pub codec: Codec,
+    /// How hard to try, from 0 (copy) to 9.
+    pub level: u8,
+    /// What is done to the elements before.
+    pub shuffle: Shuffle,
+    /// Bytes of an element, from 1 to 255.
+    pub typesize: usize,
+    /// Bytes of a block, at most [`MAX_BLOCK`]; taken as at least 128 and rounded down to whole
+    /// elements. If `None`, it follows from codec, level and size.
+    pub blocksize: Option<usize>,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        let codec = if Codec::BloscLz.is_writable() { Codec::BloscLz } else { Codec::Lz4 };
+        Params { codec, level: 7, shuffle: Shuffle::Byte, typesize: 8, blocksize: None }
+    }
+}
+
+impl Params {
+    /// Whether so many bytes can be compressed like this.
+    pub fn check(&self, len: usize) -> Result<(), EncodeError> {
+        if self.level > 9 {
+            return Err(EncodeError::Level(self.level));
+        }
+        if !(1..=MAX_TYPESIZE).contains(&self.typesize) {
+            return Err(EncodeError::TypeSize(self.typesize));
+        }
+        if let Some(size) = self.blocksize.filter(|size| !(1..=MAX_BLOCK).contains(size)) {
+            return Err(EncodeError::BlockSize(size));
+        }
+        if len > MAX_CHUNK {
+            return Err(EncodeError::Length(len));
+        }
+        if !self.codec.is_writable() {
+            return Err(EncodeError::Unsupported(self.codec));
+        }
+        Ok(())
+    }
+}
+
+/// Why something cannot be compressed. Nothing was appended then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// There is no codec of this name.
+    Codec(String),
+    /// This build does not write chunks of this codec: nobody here writes Snappy, and without the
+    /// feature `c-blosc` only LZ4 and zlib are written.
+    Unsupported(Codec),
+    /// A level above 9.
+    Level(u8),
+    /// Elements of no bytes or of more than 255.
+    TypeSize(usize),
+    /// Blocks of no bytes or of more than [`MAX_BLOCK`].
+    BlockSize(usize),
+    /// More bytes than [`MAX_CHUNK`].
+    Length(usize),
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EncodeError::Codec(name) => {
+                let names = Codec::ALL.map(Codec::name).join(", ");
+                write!(f, "expected a codec of Blosc ({names}), found {name:?}")
+            }
+            EncodeError::Unsupported(Codec::Snappy) => {
+                write!(f, "expected a codec that can be written, found snappy, which is only read")
+            }
+            EncodeError::Unsupported(codec) => write!(
+                f,
+                "expected lz4 or zlib, which can be written without the C library, found {codec}"
+            ),
+            EncodeError::Level(level) => write!(f, "expected a level of 0 to 9, found {level}"),
+            EncodeError::TypeSize(size) => {
+                write!(f, "expected elements of 1 to {MAX_TYPESIZE} bytes, found {size}")
+            }
+            EncodeError::BlockSize(size) => {
+                write!(f, "expected blocks of 1 to {MAX_BLOCK} bytes, found {size}")
+            }
+            EncodeError::Length(len) => {
+                write!(f, "expected at most {MAX_CHUNK} bytes for a chunk, found {len}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+/// Appends one chunk to `out` and returns its length, which is at most 16 more than that of `bytes`.
+///
+/// ```
+/// use kiste::format::blosc::{Params, Shuffle, compress, decompress};
+///
+/// let numbers: Vec<u8> = (0..1000_u32).flat_map(u32::to_le_bytes).collect();
+/// let params = Params { typesize: 4, shuffle: Shuffle::Byte, ..Params::default() };
+/// let mut chunk = Vec::new();
+/// let length = compress(&params, &numbers, &mut chunk)?;
+/// assert_eq!(length, chunk.len());
+/// assert!(length < 1000);
+/// assert_eq!(decompress(&chunk, 4000)?, numbers);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn compress(params: &Params, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, EncodeError> {
+    Scratch::default().compress(params, bytes, out)
+}
+
+/// Decompresses a chunk into all of `out`, which must have just the length that is in it.
+///
+/// After an error `out` may hold anything. The chunk is [validated](validate) before.
+pub fn decompress_into(chunk: &[u8], out: &mut [u8]) -> Result<Header, FormatError> {
+    Scratch::default().decompress_into(chunk, out)
+}
+
+/// Decompresses a chunk that holds no more than `limit` bytes.
+///
+/// A chunk of a few bytes may claim to hold two gigabytes; the caller knows how much to believe.
+pub fn decompress(chunk: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
+    let nbytes = Header::parse(chunk)?.nbytes();
+    if nbytes > limit {
+        let expected = format!("a chunk of at most {limit} bytes");
+        return Err(FormatError::new(4, expected, nbytes.to_string()));
+    }
+    let mut out = vec![0; nbytes];
+    decompress_into(chunk, &mut out)?;
+    Ok(out)
+}
+
+/// Decompresses this range of the uncompressed bytes into all of `out`.
+///
+/// Only the blocks that the range touches are checked and decompressed.
+///
+/// ```
+/// use kiste::format::blosc::{Params, compress, decompress_range};
+///
+/// let bytes: Vec<u8> = (0..100_000).map(|i| (i / 1000) as u8).collect();
+/// let mut chunk = Vec::new();
+/// compress(&Params::default(), &bytes, &mut chunk)?;
+/// let mut part = [0; 4];
+/// decompress_range(&chunk, 41_998..42_002, &mut part)?;
+/// assert_eq!(part, [41, 41, 42, 42]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// If `out` has not the length of the range.
+pub fn decompress_range(
+    chunk: &[u8],
+    range: Range<usize>,
+    out: &mut [u8],
+) -> Result<Header, FormatError> {
+    Scratch::default().decompress_range(chunk, range, out)
+}
+
+/// Memory for compression and decompression, kept from one chunk to the next: where there are many
+/// small chunks, a thread does well to have one of these.
+///
+/// Its buffers are as large as the largest block so far.
+///
+/// ```
+/// use kiste::format::blosc::{Params, Scratch};
+///
+/// let mut scratch = Scratch::default();
+/// let mut chunk = Vec::new();
+/// for byte in 0..10 {
+///     chunk.clear();
+///     scratch.compress(&Params::default(), &[byte; 500], &mut chunk)?;
+///     let mut out = [0; 500];
+///     scratch.decompress_into(&chunk, &mut out)?;
+///     assert_eq!(out, [byte; 500]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Scratch {
+    /// A block before its shuffle is undone.
+    shuffled: Vec<u8>,
+    /// A block of which a range needs a part.
+    block: Vec<u8>,
+    /// A block as a chunk of its own.
+    chunk: Vec<u8>,
+    codecs: safe::Codecs,
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.shuffled.len() + self.block.len() + self.chunk.len();
+        f.debug_struct("Scratch").field("bytes", &bytes).finish_non_exhaustive()
+    }
+}
+
+impl Scratch {
+    /// As [`compress()`].
+    pub fn compress(
+        &mut self,
+        params: &Params,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<usize, EncodeError> {
+        params.check(bytes.len())?;
+        c::compress(params, bytes, out, self)
+    }
+
+    /// As [`decompress_into()`].
+    pub fn decompress_into(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<Header, FormatError> {
+        let header = Header::parse(chunk)?;
+        if header.is_memcpyed() || !c::reads(header.codec()) {
+            return safe::decompress_into(chunk, out, self);
+        }
+        c::decompress(chunk, out)?;
+        Ok(header)
+    }
+
+    /// As [`decompress_range()`].
+    ///
+    /// # Panics
+    ///
+    /// If `out` has not the length of the range.
+    pub fn decompress_range(
+        &mut self,
+        chunk: &[u8],
+        range: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<Header, FormatError> {
+        assert_eq!(out.len(), range.len(), "the range and the output differ in length");
+        let header = validate::whole(chunk)?;
+        if range.end > header.nbytes() {
+            let expected = format!("a chunk of at least {} bytes", range.end);
+            return Err(FormatError::new(4, expected, header.nbytes().to_string()));
+        }
+        if range == (0..header.nbytes()) {
+            return self.decompress_into(chunk, out);
+        }
+        if header.is_memcpyed() {
+            out.copy_from_slice(&chunk[HEADER..][range]);
+        } else if !range.is_empty() {
+            self.decompress_blocks(chunk, &header, range, out)?;
+        }
+        Ok(header)
+    }
+
+    /// Whole blocks go straight to where they belong, parts of blocks by way of a buffer.
+    fn decompress_blocks(
+        &mut self,
+        chunk: &[u8],
+        header: &Header,
+        range: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<(), FormatError> {
+        let mut rest = out;
+        for index in range.start / header.blocksize()..=(range.end - 1) / header.blocksize() {
+            let block = header.block(index);
+            let part = range.start.max(block.start)..range.end.min(block.end);
+            let to;
+            (to, rest) = rest.split_at_mut(part.len());
+            if part == block {
+                self.decompress_block(chunk, header, index, to)?;
+            } else {
+                let mut buffer = std::mem::take(&mut self.block);
+                let whole = safe::sized(&mut buffer, block.len());
+                let done = self.decompress_block(chunk, header, index, whole);
+                to.copy_from_slice(&whole[part.start - block.start..part.end - block.start]);
+                self.block = buffer;
+                done?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The C library decompresses chunks, not blocks: it gets a chunk of this block alone. To copy
+    /// the compressed bytes is little work beside decompressing them. (Its own `blosc_getitem`
+    /// counts in elements, and would go through all splits of a block without writing in place.)
+    fn decompress_block(
+        &mut self,
+        chunk: &[u8],
+        header: &Header,
+        index: usize,
+        out: &mut [u8],
+    ) -> Result<(), FormatError> {
+        let block = validate::block(chunk, header, index)?;
+        // A block may be longer than any chunk of it may be; then it is mostly a copy anyway.
+        if !c::reads(header.codec()) || header::BLOCKS + block.bytes.len() > HEADER + out.len() {
+            return safe::decompress_block(&block, header, index, out, self);
+        }
+        self.chunk.clear();
+        self.chunk.extend_from_slice(&header.of_block(index, block.bytes.len()));
+        self.chunk.extend_from_slice(&(header::BLOCKS as u32).to_le_bytes());
+        self.chunk.extend_from_slice(block.bytes);
+        c::decompress(&self.chunk, out)
+            .map_err(|error| FormatError { position: block.at as u64, ..error })
+    }
+}
+
+/// A chunk must hold just as much as there is room for.
+fn expect_length(header: &Header, len: usize) -> Result<(), FormatError> {
+    if header.nbytes() == len {
+        return Ok(());
+    }
+    let expected = format!("a chunk of {len} bytes");
+    Err(FormatError::new(4, expected, header.nbytes().to_string()))
+}

@@ -1,0 +1,190 @@
+//! Shuffles: bytes or bits of equal weight brought together, so that a codec finds runs.
+//!
+//! Both are transpositions of a block. Seen as a table with a row for each element, the byte
+//! shuffle writes the table column by column, a column being the bytes of one weight. The bit
+//! shuffle does the same with bits: first all lowest bits of the first bytes, eight elements to a
+//! byte. Bytes beyond the last whole element stay where they are.
+//!
+//! The bit shuffle of Blosc 1 leaves a block alone unless the number of its elements is a multiple
+//! of eight. Blosc2 has another rule for that.
+//!
+//! Everything here works on tiles of a few rows, written such that the compiler makes vector
+//! instructions of them.
+
+/// Elements in a tile of the byte shuffle.
+const TILE: usize = 64;
+
+/// Undoes the byte shuffle of a block.
+pub(super) fn unshuffle(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let whole = from.len() / typesize * typesize;
+    let (to, tail) = to.split_at_mut(whole);
+    tail.copy_from_slice(&from[whole..]);
+    let from = &from[..whole];
+    match typesize {
+        0 | 1 => to.copy_from_slice(from),
+        2 => join::<2>(from, to),
+        4 => join::<4>(from, to),
+        8 => join_words(from, to),
+        16 => join::<16>(from, to),
+        _ => join_any(typesize, from, to),
+    }
+}
+
+/// Shuffles the bytes of a block.
+pub(super) fn shuffle(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let count = from.len() / typesize;
+    let whole = count * typesize;
+    to[whole..].copy_from_slice(&from[whole..]);
+    for start in (0..count).step_by(TILE) {
+        let tile = start..count.min(start + TILE);
+        let rows = &from[tile.start * typesize..tile.end * typesize];
+        for column in 0..typesize {
+            let to = &mut to[column * count..][tile.clone()];
+            for (to, row) in to.iter_mut().zip(rows.chunks_exact(typesize)) {
+                *to = row[column];
+            }
+        }
+    }
+}
+
+/// Elements of a size that the compiler knows.
+fn join<const T: usize>(from: &[u8], to: &mut [u8]) {
+    let count = to.len() / T;
+    let columns: [&[u8]; T] = std::array::from_fn(|column| &from[column * count..][..count]);
+    for (row, to) in to.chunks_exact_mut(T).enumerate() {
+        for (to, column) in to.iter_mut().zip(columns) {
+            *to = column[row];
+        }
+    }
+}
+
+/// Elements of eight bytes, eight at a time.
+fn join_words(from: &[u8], to: &mut [u8]) {
+    let count = to.len() / 8;
+    let whole = count / 8 * 8;
+    let columns: [&[u8]; 8] = std::array::from_fn(|column| &from[column * count..][..count]);
+    for (tile, to) in to.chunks_exact_mut(64).enumerate() {
+        let words = columns.map(|column| word(&column[tile * 8..]));
+        for (to, word) in to.chunks_exact_mut(8).zip(transpose_bytes(words)) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    for row in whole..count {
+        for (to, column) in to[row * 8..][..8].iter_mut().zip(columns) {
+            *to = column[row];
+        }
+    }
+}
+
+/// Elements of any size.
+fn join_any(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let count = to.len() / typesize;
+    for (tile, to) in to.chunks_mut(TILE * typesize).enumerate() {
+        for column in 0..typesize {
+            let bytes = &from[column * count + tile * TILE..];
+            for (to, byte) in to[column..].iter_mut().step_by(typesize).zip(bytes) {
+                *to = *byte;
+            }
+        }
+    }
+}
+
+/// Undoes the bit shuffle of a block.
+pub(super) fn unshuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let count = from.len() / typesize;
+    if count % 8 != 0 || count == 0 {
+        return to.copy_from_slice(from);
+    }
+    let whole = count * typesize;
+    let (to, tail) = to.split_at_mut(whole);
+    tail.copy_from_slice(&from[whole..]);
+    let groups = count / 8;
+    // A tile has 64 elements: eight bytes of each plane of bits.
+    for start in (0..groups).step_by(8) {
+        let width = (groups - start).min(8);
+        let to = &mut to[start * 8 * typesize..][..width * 8 * typesize];
+        for byte in 0..typesize {
+            let planes = std::array::from_fn(|bit| {
+                short_word(&from[(byte * 8 + bit) * groups + start..][..width])
+            });
+            for (element, word) in transpose_bits(planes).into_iter().enumerate() {
+                let to = to[element * typesize + byte..].iter_mut().step_by(8 * typesize);
+                for (to, value) in to.zip(word.to_le_bytes()) {
+                    *to = value;
+                }
+            }
+        }
+    }
+}
+
+/// Shuffles the bits of a block.
+pub(super) fn shuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
+    let count = from.len() / typesize;
+    if count % 8 != 0 || count == 0 {
+        return to.copy_from_slice(from);
+    }
+    let whole = count * typesize;
+    to[whole..].copy_from_slice(&from[whole..]);
+    let groups = count / 8;
+    for start in (0..groups).step_by(8) {
+        let width = (groups - start).min(8);
+        let from = &from[start * 8 * typesize..][..width * 8 * typesize];
+        for byte in 0..typesize {
+            let words = std::array::from_fn(|element| {
+                let mut word = [0; 8];
+                let bytes = from[element * typesize + byte..].iter().step_by(8 * typesize);
+                for (to, value) in word.iter_mut().zip(bytes) {
+                    *to = *value;
+                }
+                u64::from_le_bytes(word)
+            });
+            for (bit, plane) in transpose_bits(words).into_iter().enumerate() {
+                let to = &mut to[(byte * 8 + bit) * groups + start..][..width];
+                to.copy_from_slice(&plane.to_le_bytes()[..width]);
+            }
+        }
+    }
+}
+
+#[inline]
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// Up to eight bytes, and zeros.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// Transposes eight rows of eight bytes.
+#[inline]
+fn transpose_bytes(mut rows: [u64; 8]) -> [u64; 8] {
+    swap::<4>(&mut rows, 32, 0x0000_0000_FFFF_FFFF);
+    swap::<2>(&mut rows, 16, 0x0000_FFFF_0000_FFFF);
+    swap::<1>(&mut rows, 8, 0x00FF_00FF_00FF_00FF);
+    rows
+}
+
+/// Transposes eight tables of eight by eight bits, of which each row has one byte of each.
+#[inline]
+fn transpose_bits(mut rows: [u64; 8]) -> [u64; 8] {
+    swap::<4>(&mut rows, 4, 0x0F0F_0F0F_0F0F_0F0F);
+    swap::<2>(&mut rows, 2, 0x3333_3333_3333_3333);
+    swap::<1>(&mut rows, 1, 0x5555_5555_5555_5555);
+    rows
+}
+
+/// Swaps the upper parts of each row with the lower parts of the row `D` below it.
+#[inline]
+fn swap<const D: usize>(rows: &mut [u64; 8], shift: u32, low: u64) {
+    for row in (0..8).filter(|row| row & D == 0) {
+        let other = ((rows[row] >> shift) ^ rows[row + D]) & low;
+        rows[row] ^= other << shift;
+        rows[row + D] ^= other;
+    }
+}

@@ -1,4 +1,5 @@
-//! The memory map and its contract: the one file of this crate that holds unsafe code.
+//! The memory map and its contract. Unsafe code is in this file, and in the one that calls the C
+//! library for Blosc.
 //!
 //! A map is a view of a file, not a copy: if another program *truncates* the file, touching a
 //! page beyond its new end kills this process (SIGBUS), and if it *changes* bytes in place, they

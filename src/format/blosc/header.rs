@@ -221,12 +221,10 @@ impl Header {
 
 /// Refuses what only other versions of Blosc can read, and says so.
 fn check_versions(version: u8, codec_version: u8, flags: u8) -> Result<(), FormatError> {
-    let expected = format!("version {VERSION} of the Blosc format");
-    if BLOSC2.contains(&version) {
-        return Err(FormatError::new(0, expected, format!("version {version}, which is Blosc2")));
-    }
     if version != VERSION {
-        return Err(FormatError::new(0, expected, format!("version {version}")));
+        let expected = format!("version {VERSION} of the Blosc format");
+        let name = if BLOSC2.contains(&version) { ", which is Blosc2" } else { "" };
+        return Err(FormatError::new(0, expected, format!("version {version}{name}")));
     }
     if codec_version != CODEC_VERSION {
         let expected = format!("version {CODEC_VERSION} of the codec");

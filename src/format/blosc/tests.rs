@@ -109,7 +109,8 @@ fn golden_chunks_are_read_and_written_again() {
         let expected = if stored.is_null() { &entry["expect"]["sha256"] } else { stored };
         assert_eq!(sha256(&whole), *expected, "{name}");
     }
-    assert!(read > 700 && written > 300, "{read} read, {written} written");
+    let least = if cfg!(feature = "c-blosc") { 500 } else { 150 };
+    assert!(read > 700 && written > least, "{read} read, {written} written");
 }
 
 #[test]

@@ -8,8 +8,8 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::header::HEADER;
-use super::validate::validate;
+use super::header::{BLOCKS, HEADER, Header};
+use super::validate::{block, validate};
 use super::{Codec, EncodeError, Params, Scratch, Shuffle};
 use crate::format::FormatError;
 
@@ -30,10 +30,46 @@ pub(super) fn writes(codec: Codec) -> bool {
 pub(super) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<(), FormatError> {
     let header = validate(chunk)?;
     super::expect_length(&header, out.len())?;
-    // SAFETY: `chunk` is as long as its header says, for `validate` has compared the two, and all
-    // positions and lengths in it lie within; C writes at most `out.len()` bytes to `out`, which
-    // are initialised, whatever it leaves of them. Both fit an i32: `MAX_CHUNK` does. With one
-    // thread neither pointer is kept beyond the call.
+    // SAFETY: `validate` has passed the chunk, and the length of `out` was compared.
+    unsafe { call(chunk, out) }.ok_or_else(|| damaged(&header, HEADER, out.len()))
+}
+
+/// Decompresses one block of a chunk, which is [`whole`](super::validate::whole) and not copied,
+/// into all of `out`.
+///
+/// The library decompresses chunks, not blocks: it gets a chunk of this block alone. To copy the
+/// compressed bytes is little work beside decompressing them. (Its own `blosc_getitem` counts in
+/// elements, allocates three blocks a call, and never writes to the output directly.)
+pub(super) fn decompress_block(
+    chunk: &[u8],
+    header: &Header,
+    index: usize,
+    out: &mut [u8],
+    buffer: &mut Vec<u8>,
+) -> Result<(), FormatError> {
+    let block = block(chunk, header, index)?;
+    assert_eq!(out.len(), header.block(index).len(), "the output is not of the block's length");
+    buffer.clear();
+    buffer.extend_from_slice(&header.of_block(index, block.bytes.len()));
+    buffer.extend_from_slice(&(BLOCKS as u32).to_le_bytes());
+    buffer.extend_from_slice(block.bytes);
+    // SAFETY: the chunk has one block, which begins where the one position says; `block` has
+    // checked the lengths in it, for as many splits as the new header makes of it. Only one rule
+    // for chunks may be broken, that they grow by no more than their header, and C does not rely
+    // on it. The length of `out` was compared.
+    unsafe { call(buffer, out) }.ok_or_else(|| damaged(header, block.at, out.len()))
+}
+
+/// Lets C decompress a chunk into all of `out`; `None` if it cannot.
+///
+/// # Safety
+///
+/// The chunk must be as long as its header says and hold `out.len()` bytes. All positions and
+/// lengths in it must lie within it, and no BloscLZ stream may be longer than [`validate`] allows.
+unsafe fn call(chunk: &[u8], out: &mut [u8]) -> Option<()> {
+    // SAFETY: C reads no further than the chunk says that it is long, and writes at most
+    // `out.len()` bytes to `out`, which are initialised, whatever it leaves of them. Both lengths
+    // fit an i32, since a chunk's do. With one thread neither pointer is kept beyond the call.
     let written = unsafe {
         blosc_src::blosc_decompress_ctx(
             chunk.as_ptr().cast(),
@@ -42,11 +78,12 @@ pub(super) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<(), FormatError
             1,
         )
     };
-    if usize::try_from(written) == Ok(out.len()) {
-        return Ok(());
-    }
-    let expected = format!("blocks of {} that hold {} bytes", header.codec(), out.len());
-    Err(FormatError::new(HEADER as u64, expected, "a damaged one"))
+    (usize::try_from(written) == Ok(out.len())).then_some(())
+}
+
+fn damaged(header: &Header, position: usize, len: usize) -> FormatError {
+    let expected = format!("blocks of {} that hold {len} bytes", header.codec());
+    FormatError::new(position as u64, expected, "damaged ones")
 }
 
 /// Appends a chunk of parameters that were checked.

@@ -4,7 +4,10 @@
 //! does, and it reads the codecs that Rust reads faster (zlib) or that the C library here is built
 //! without (Snappy).
 //!
-//! Absent: encoders for BloscLZ, LZ4HC, Snappy and Zstandard.
+//! Absent: encoders for BloscLZ, LZ4HC, Snappy and Zstandard. Absent too: a bound on the memory that
+//! a hostile Zstandard frame takes. Its window is bounded here, but the decoder in Rust writes a
+//! block of a frame to memory of its own before it looks at how long it became. The C library, which
+//! reads Zstandard by default, writes to the output alone.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 

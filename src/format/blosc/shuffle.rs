@@ -58,20 +58,16 @@ fn join<const T: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Elements of eight bytes, eight at a time.
+/// Elements of eight bytes.
 fn join_words(from: &[u8], to: &mut [u8]) {
     let count = to.len() / 8;
-    let whole = count / 8 * 8;
     let columns: [&[u8]; 8] = std::array::from_fn(|column| &from[column * count..][..count]);
-    for (tile, to) in to.chunks_exact_mut(64).enumerate() {
-        let words = columns.map(|column| word(&column[tile * 8..]));
-        for (to, word) in to.chunks_exact_mut(8).zip(transpose_bytes(words)) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-    }
-    for row in whole..count {
-        for (to, column) in to[row * 8..][..8].iter_mut().zip(columns) {
-            *to = column[row];
+    for (tile, to) in to.chunks_mut(8 * WIDTH).enumerate() {
+        let width = to.len() / 8;
+        let mut rows = columns.map(|column| load(&column[tile * WIDTH..][..width]));
+        transpose_bytes(&mut rows);
+        for (row, to) in to.chunks_exact_mut(8).enumerate() {
+            to.copy_from_slice(&rows[row % 8][row / 8].to_le_bytes());
         }
     }
 }
@@ -89,7 +85,7 @@ fn join_any(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Undoes the bit shuffle of a block.
+/// Undoes the bit shuffle of a block, as a shuffle of bits within bytes and one of bytes.
 pub(super) fn unshuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
     let count = from.len() / typesize;
     if count % 8 != 0 || count == 0 {
@@ -99,18 +95,34 @@ pub(super) fn unshuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
     let (to, tail) = to.split_at_mut(whole);
     tail.copy_from_slice(&from[whole..]);
     let groups = count / 8;
-    // A tile has 64 elements: eight bytes of each plane of bits.
-    for start in (0..groups).step_by(8) {
-        let width = (groups - start).min(8);
+    for start in (0..groups).step_by(WIDTH) {
+        let width = (groups - start).min(WIDTH);
         let to = &mut to[start * 8 * typesize..][..width * 8 * typesize];
-        for byte in 0..typesize {
-            let planes = std::array::from_fn(|bit| {
-                short_word(&from[(byte * 8 + bit) * groups + start..][..width])
-            });
-            for (element, word) in transpose_bits(planes).into_iter().enumerate() {
-                let to = to[element * typesize + byte..].iter_mut().step_by(8 * typesize);
-                for (to, value) in to.zip(word.to_le_bytes()) {
-                    *to = value;
+        // Eight bytes of each element at a time; fewer are padded.
+        for first in (0..typesize).step_by(8) {
+            let bytes = (typesize - first).min(8);
+            let mut elements = [[[0; LANES]; 8]; 8];
+            for byte in 0..bytes {
+                let mut planes = std::array::from_fn(|bit| {
+                    load(&from[((first + byte) * 8 + bit) * groups + start..][..width])
+                });
+                transpose_bits(&mut planes);
+                for (element, plane) in elements.iter_mut().zip(planes) {
+                    element[byte] = plane;
+                }
+            }
+            for (element, rows) in elements.iter_mut().enumerate() {
+                transpose_bytes(rows);
+                let to = &mut to[element * typesize + first..];
+                for lane in 0..LANES {
+                    for group in 0..8 {
+                        let word = rows[group][lane].to_le_bytes();
+                        // The last tile has fewer groups.
+                        let at = (lane * 8 + group) * 8 * typesize;
+                        if let Some(to) = to.get_mut(at..at + bytes) {
+                            store(&word, to);
+                        }
+                    }
                 }
             }
         }
@@ -130,15 +142,16 @@ pub(super) fn shuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
         let width = (groups - start).min(8);
         let from = &from[start * 8 * typesize..][..width * 8 * typesize];
         for byte in 0..typesize {
-            let words = std::array::from_fn(|element| {
+            let mut rows = std::array::from_fn(|element| {
                 let mut word = [0; 8];
                 let bytes = from[element * typesize + byte..].iter().step_by(8 * typesize);
                 for (to, value) in word.iter_mut().zip(bytes) {
                     *to = *value;
                 }
-                u64::from_le_bytes(word)
+                [u64::from_le_bytes(word)]
             });
-            for (bit, plane) in transpose_bits(words).into_iter().enumerate() {
+            transpose_bits(&mut rows);
+            for (bit, [plane]) in rows.into_iter().enumerate() {
                 let to = &mut to[(byte * 8 + bit) * groups + start..][..width];
                 to.copy_from_slice(&plane.to_le_bytes()[..width]);
             }
@@ -146,45 +159,61 @@ pub(super) fn shuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Words that go through the same steps side by side: what SSE2 and NEON have registers for.
+const LANES: usize = 2;
+
+/// Bytes of a column that are taken at a time.
+const WIDTH: usize = 8 * LANES;
+
+/// Up to [`WIDTH`] bytes, and zeros.
 #[inline]
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[..8]);
-    u64::from_le_bytes(word)
+fn load(bytes: &[u8]) -> [u64; LANES] {
+    let mut padded = [0; WIDTH];
+    match <&[u8; WIDTH]>::try_from(bytes) {
+        Ok(bytes) => padded = *bytes,
+        Err(_) => padded[..bytes.len()].copy_from_slice(bytes),
+    }
+    std::array::from_fn(|lane| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&padded[lane * 8..][..8]);
+        u64::from_le_bytes(word)
+    })
 }
 
-/// Up to eight bytes, and zeros.
+/// The first bytes of a word; the usual numbers of them are copied without a loop.
 #[inline]
-fn short_word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+fn store(word: &[u8; 8], to: &mut [u8]) {
+    match to.len() {
+        8 => to.copy_from_slice(word),
+        4 => to.copy_from_slice(&word[..4]),
+        len => to.copy_from_slice(&word[..len]),
+    }
 }
 
-/// Transposes eight rows of eight bytes.
+/// Transposes eight rows of eight bytes, in each lane.
 #[inline]
-fn transpose_bytes(mut rows: [u64; 8]) -> [u64; 8] {
-    swap::<4>(&mut rows, 32, 0x0000_0000_FFFF_FFFF);
-    swap::<2>(&mut rows, 16, 0x0000_FFFF_0000_FFFF);
-    swap::<1>(&mut rows, 8, 0x00FF_00FF_00FF_00FF);
-    rows
+fn transpose_bytes<const L: usize>(rows: &mut [[u64; L]; 8]) {
+    swap::<4, L>(rows, 32, 0x0000_0000_FFFF_FFFF);
+    swap::<2, L>(rows, 16, 0x0000_FFFF_0000_FFFF);
+    swap::<1, L>(rows, 8, 0x00FF_00FF_00FF_00FF);
 }
 
-/// Transposes eight tables of eight by eight bits, of which each row has one byte of each.
+/// Transposes, in each lane, eight tables of eight by eight bits, of which a row has one byte each.
 #[inline]
-fn transpose_bits(mut rows: [u64; 8]) -> [u64; 8] {
-    swap::<4>(&mut rows, 4, 0x0F0F_0F0F_0F0F_0F0F);
-    swap::<2>(&mut rows, 2, 0x3333_3333_3333_3333);
-    swap::<1>(&mut rows, 1, 0x5555_5555_5555_5555);
-    rows
+fn transpose_bits<const L: usize>(rows: &mut [[u64; L]; 8]) {
+    swap::<4, L>(rows, 4, 0x0F0F_0F0F_0F0F_0F0F);
+    swap::<2, L>(rows, 2, 0x3333_3333_3333_3333);
+    swap::<1, L>(rows, 1, 0x5555_5555_5555_5555);
 }
 
 /// Swaps the upper parts of each row with the lower parts of the row `D` below it.
 #[inline]
-fn swap<const D: usize>(rows: &mut [u64; 8], shift: u32, low: u64) {
+fn swap<const D: usize, const L: usize>(rows: &mut [[u64; L]; 8], shift: u32, low: u64) {
     for row in (0..8).filter(|row| row & D == 0) {
-        let other = ((rows[row] >> shift) ^ rows[row + D]) & low;
-        rows[row] ^= other << shift;
-        rows[row + D] ^= other;
+        for lane in 0..L {
+            let other = ((rows[row][lane] >> shift) ^ rows[row + D][lane]) & low;
+            rows[row][lane] ^= other << shift;
+            rows[row + D][lane] ^= other;
+        }
     }
 }

@@ -114,13 +114,12 @@ pub(super) fn unshuffle_bits(typesize: usize, from: &[u8], to: &mut [u8]) {
             for (element, rows) in elements.iter_mut().enumerate() {
                 transpose_bytes(rows);
                 let to = &mut to[element * typesize + first..];
-                for lane in 0..LANES {
-                    for group in 0..8 {
-                        let word = rows[group][lane].to_le_bytes();
+                for (group, row) in rows.iter().enumerate() {
+                    for (lane, word) in row.iter().enumerate() {
                         // The last tile has fewer groups.
                         let at = (lane * 8 + group) * 8 * typesize;
                         if let Some(to) = to.get_mut(at..at + bytes) {
-                            store(&word, to);
+                            store(&word.to_le_bytes(), to);
                         }
                     }
                 }
@@ -210,10 +209,11 @@ fn transpose_bits<const L: usize>(rows: &mut [[u64; L]; 8]) {
 #[inline]
 fn swap<const D: usize, const L: usize>(rows: &mut [[u64; L]; 8], shift: u32, low: u64) {
     for row in (0..8).filter(|row| row & D == 0) {
-        for lane in 0..L {
-            let other = ((rows[row][lane] >> shift) ^ rows[row + D][lane]) & low;
-            rows[row][lane] ^= other << shift;
-            rows[row + D][lane] ^= other;
+        let (above, below) = rows.split_at_mut(row + D);
+        for (above, below) in above[row].iter_mut().zip(&mut below[0]) {
+            let other = ((*above >> shift) ^ *below) & low;
+            *above ^= other << shift;
+            *below ^= other;
         }
     }
 }

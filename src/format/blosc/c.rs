@@ -8,10 +8,13 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::header::{BLOCKS, HEADER, Header};
+use super::header::{HEADER, Header, NOT_SPLIT, WORD, to_bytes};
 use super::validate::{block, validate};
 use super::{Codec, EncodeError, Params, Scratch, Shuffle};
 use crate::format::FormatError;
+
+/// Where the block begins in a chunk that has only one.
+const BLOCKS: usize = HEADER + WORD;
 
 /// Whether chunks of this codec are decompressed here.
 ///
@@ -50,7 +53,7 @@ pub(super) fn decompress_block(
     let block = block(chunk, header, index)?;
     assert_eq!(out.len(), header.block(index).len(), "the output is not of the block's length");
     buffer.clear();
-    buffer.extend_from_slice(&header.of_block(index, block.bytes.len()));
+    buffer.extend_from_slice(&head_of_block(header, index, block.bytes.len()));
     buffer.extend_from_slice(&(BLOCKS as u32).to_le_bytes());
     buffer.extend_from_slice(block.bytes);
     // SAFETY: the chunk has one block, which begins where the one position says; `block` has
@@ -58,6 +61,17 @@ pub(super) fn decompress_block(
     // for chunks may be broken, that they grow by no more than their header, and C does not rely
     // on it. The length of `out` was compared.
     unsafe { call(buffer, out) }.ok_or_else(|| damaged(header, block.at, out.len()))
+}
+
+/// The header of a chunk that holds this block alone, which has so many bytes compressed.
+///
+/// A last block that is short would become whole by this, and whole blocks may be split: so unless
+/// it is split, the new header says that nothing is.
+fn head_of_block(header: &Header, index: usize, compressed: usize) -> [u8; HEADER] {
+    let size = header.block(index).len();
+    let split = if header.splits(index) > 1 { 0 } else { NOT_SPLIT };
+    let flags = header.flags & !NOT_SPLIT | split;
+    to_bytes(flags, header.typesize, size, size, BLOCKS + compressed)
 }
 
 /// Lets C decompress a chunk into all of `out`; `None` if it cannot.

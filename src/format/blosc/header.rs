@@ -29,9 +29,6 @@ const CODEC_VERSION: u8 = 1;
 /// Bytes of the position of a block and of the length of a split.
 pub(super) const WORD: usize = 4;
 
-/// Where the first block of a chunk that has no other can begin.
-pub(super) const BLOCKS: usize = HEADER + WORD;
-
 /// Elements of more bytes than this are not split.
 pub(super) const MAX_SPLITS: usize = 16;
 
@@ -59,9 +56,9 @@ pub(super) const CODEC_SHIFT: u8 = 5;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    flags: u8,
+    pub(super) flags: u8,
     codec: Codec,
-    typesize: u8,
+    pub(super) typesize: u8,
     nbytes: u32,
     blocksize: u32,
     ctbytes: u32,
@@ -205,17 +202,6 @@ impl Header {
     /// How many positions of blocks there are behind the header.
     pub(super) fn positions(&self) -> usize {
         if self.is_memcpyed() { 0 } else { self.blocks() }
-    }
-
-    /// The header of a chunk that holds this block alone, which has so many bytes compressed.
-    ///
-    /// A last block that is short would become whole by this, and whole blocks may be split: so
-    /// unless it is split, the new header says that nothing is.
-    pub(super) fn of_block(&self, index: usize, compressed: usize) -> [u8; HEADER] {
-        let size = self.block(index).len();
-        let split = if self.splits(index) > 1 { 0 } else { NOT_SPLIT };
-        let flags = self.flags & !NOT_SPLIT | split;
-        to_bytes(flags, self.typesize, size, size, BLOCKS + compressed)
     }
 }
 

@@ -406,7 +406,7 @@ impl Spare {
 /// A batch of columns. When it is dropped, a later batch uses its memory again.
 pub struct ColumnBatch {
     rows: usize,
-    columns: Columns,
+    columns: Arc<Columns>,
     buffers: Buffers,
     spare: Arc<Spare>,
 }
@@ -474,7 +474,7 @@ impl Drop for ColumnBatch {
 
 /// Collates samples into columns.
 pub(super) struct CollateColumns {
-    columns: Columns,
+    columns: Arc<Columns>,
     spare: Arc<Spare>,
 }
 
@@ -483,7 +483,8 @@ impl CollateColumns {
     pub(super) fn new(columns: Columns, queue: usize) -> CollateColumns {
         // And one with the caller.
         let keep = queue.saturating_add(1);
-        CollateColumns { columns, spare: Arc::new(Spare { keep, buffers: Mutex::default() }) }
+        let spare = Arc::new(Spare { keep, buffers: Mutex::default() });
+        CollateColumns { columns: Arc::new(columns), spare }
     }
 
     fn buffers(&self) -> Buffers {

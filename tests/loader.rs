@@ -1018,11 +1018,37 @@ fn after_the_last_batch_all_ranks_are_at_the_same_state() {
     for epochs in [1, 2] {
         for rank in 0..3 {
             let options = Loader::options(reader.clone(), Shuffle::new(10, 5)).batch_size(2);
-            let mut loader = options.rank(rank, 3).epochs(epochs).map(v).unwrap();
+            let options = options.rank(rank, 3).tail(Tail::Uneven);
+            let mut loader = options.epochs(epochs).map(v).unwrap();
             loader.by_ref().for_each(|batch| drop(batch.unwrap()));
             assert_eq!(loader.state(), State { epoch: epochs, position: 0 }, "rank {rank}");
         }
     }
+}
+
+#[test]
+fn ranks_stay_in_step_unless_told_otherwise() {
+    // Ten samples in steps of three batches of two: the last step is four short.
+    let reader = Bytes::count(10);
+    let options = |rank, world| {
+        let options = Loader::options(reader.clone(), Shuffle::new(10, 5)).batch_size(2);
+        options.threads(1).rank(rank, world)
+    };
+    let steps = |options: LoaderOptions| {
+        let batches = options.map(v).unwrap().take(100).map(|batch| batch.unwrap());
+        batches.map(|b| (b.epoch, b.step, b.state)).collect::<Vec<_>>()
+    };
+    let first = steps(options(0, 3));
+    assert_eq!(first.len(), 100);
+    assert!((1..3).all(|rank| steps(options(rank, 3)) == first));
+    // With more ranks than batches all of them have one.
+    assert!((0..9).all(|rank| steps(options(rank, 9)) == steps(options(0, 9))));
+    // A rank of its own repeats nothing.
+    let alone = all(options(0, 1).batch_size(4).epochs(1).map(v).unwrap());
+    assert_eq!(alone.iter().map(|b| b.data.len()).collect::<Vec<_>>(), [4, 4, 2]);
+    // Told otherwise, rank 2 is an epoch ahead after some steps.
+    let uneven = |rank| steps(options(rank, 3).tail(Tail::Uneven));
+    assert_ne!(uneven(2)[1].0, uneven(0)[1].0);
 }
 
 #[test]

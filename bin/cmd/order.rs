@@ -47,9 +47,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "T")]
     step: Option<u64>,
     /// What becomes of an end that is no whole step: uneven (the last batches are shorter), drop,
-    /// or pad (with samples from the start)
-    #[arg(long, value_name = "HOW", default_value = "uneven", hide_possible_values = true)]
-    tail: End,
+    /// or pad (with samples from the start). [default: uneven for one rank, pad for several]
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    tail: Option<End>,
     /// Print indices instead of keys
     #[arg(long)]
     indices: bool,
@@ -106,13 +106,14 @@ impl Args {
         let reader = file::open(&self.file)?;
         let sampler = self.ordering.sampler(reader.len() as u64)?;
         let order = sampler.order(self.epoch)?;
-        let tail = match self.tail {
-            End::Uneven => Tail::Uneven,
-            End::Drop => Tail::Drop,
-            End::Pad => Tail::Pad,
-        };
         let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
-        let plan = plan.workers(self.workers)?.tail(tail);
+        let plan = plan.workers(self.workers)?;
+        let plan = match self.tail {
+            Some(End::Uneven) => plan.tail(Tail::Uneven),
+            Some(End::Drop) => plan.tail(Tail::Drop),
+            Some(End::Pad) => plan.tail(Tail::Pad),
+            None => plan,
+        };
         if self.rank >= self.world {
             let message = format!("rank {} of {}: they are counted from 0", self.rank, self.world);
             return Err(Failure::trouble(message));

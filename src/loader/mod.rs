@@ -70,7 +70,7 @@ pub struct LoaderOptions {
     batch_size: u64,
     world: u64,
     rank: u64,
-    tail: Tail,
+    tail: Option<Tail>,
     threads: usize,
     queue: usize,
     queue_bytes: usize,
@@ -95,9 +95,10 @@ impl LoaderOptions {
     }
 
     /// What happens to samples that do not fill the last step of all ranks. Default:
-    /// [`Tail::Uneven`].
+    /// [`Tail::Uneven`] for one rank, whose last batch may be short; [`Tail::Pad`] for several, so
+    /// that all of them have the same steps.
     pub fn tail(mut self, tail: Tail) -> Self {
-        self.tail = tail;
+        self.tail = Some(tail);
         self
     }
 
@@ -225,8 +226,10 @@ impl LoaderOptions {
             let message = format!("there is no rank {} of {}", self.rank, self.world);
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let plan =
-            Partition::new(self.sampler.len(), self.batch_size)?.world(self.world)?.tail(self.tail);
+        let mut plan = Partition::new(self.sampler.len(), self.batch_size)?.world(self.world)?;
+        if let Some(tail) = self.tail {
+            plan = plan.tail(tail);
+        }
         let first = plan.clone().start(self.start.position)?;
         let schedule = Schedule {
             sampler: self.sampler.clone(),
@@ -300,7 +303,7 @@ impl Loader<()> {
             batch_size: 64,
             world: 1,
             rank: 0,
-            tail: Tail::default(),
+            tail: None,
             threads,
             queue: 0,
             queue_bytes: 1 << 30,

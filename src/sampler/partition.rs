@@ -20,7 +20,17 @@ pub struct State {
 }
 
 /// What happens at the end of an epoch, if its samples do not fill the last step of all ranks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+///
+/// | | batches | ranks | samples | for |
+/// | --- | --- | --- | --- | --- |
+/// | `Pad` | full | in step | a few twice | training; **the default of several ranks** |
+/// | `Drop` | full | in step | a few not in this epoch | training with batches of one size and no sample twice |
+/// | `Uneven` | the last one short | one batch more or less | each once | evaluation; **the default of one rank** |
+///
+/// Ranks that reduce gradients wait for each other in each step. Under `Uneven` some end an epoch a
+/// step before the others: if they go on with the next one, steps of two epochs meet, and if they do
+/// not, the others wait for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Tail {
@@ -31,8 +41,7 @@ pub enum Tail {
     /// samples are not seen ([`Partition::dropped`]); others in each epoch, if it is shuffled.
     Drop,
     /// Each sample is seen once: the last batch may be short, and some ranks may have one batch
-    /// less. Right for evaluation; ranks that wait for each other in each step may hang.
-    #[default]
+    /// less.
     Uneven,
 }
 
@@ -65,7 +74,8 @@ pub struct Partition {
     world: u64,
     workers: u64,
     start: u64,
-    tail: Tail,
+    /// As asked for; [`Partition::end`] is what holds.
+    tail: Option<Tail>,
 }
 
 impl Partition {
@@ -76,7 +86,7 @@ impl Partition {
     /// [`Invalid`](ErrorKind::Invalid) if a batch has no positions.
     pub fn new(len: u64, batch: u64) -> Result<Partition> {
         let batch = positive(batch, "samples a batch")?;
-        Ok(Partition { len, batch, world: 1, workers: 1, start: 0, tail: Tail::default() })
+        Ok(Partition { len, batch, world: 1, workers: 1, start: 0, tail: None })
     }
 
     /// So many ranks. Default: 1.
@@ -113,16 +123,16 @@ impl Partition {
         Ok(self)
     }
 
-    /// What to do at the end. Default: [`Tail::Uneven`].
+    /// What to do at the end. Default: [`Tail::Uneven`] for one rank, [`Tail::Pad`] for several.
     pub fn tail(mut self, tail: Tail) -> Partition {
-        self.tail = tail;
+        self.tail = Some(tail);
         self
     }
 
     /// Steps from the start to the end of the epoch: of the rank with the most, that is rank 0.
     pub fn steps(&self) -> u64 {
         let left = u128::from(self.len - self.start);
-        let steps = match self.tail {
+        let steps = match self.end() {
             Tail::Drop => left / self.step(),
             Tail::Pad | Tail::Uneven => left.div_ceil(self.step()),
         };
@@ -154,7 +164,7 @@ impl Partition {
         let end = start + u128::from(self.batch);
         let len = u128::from(self.len);
         let real = start.min(len) as u64..end.min(len) as u64;
-        let padding = match self.tail {
+        let padding = match self.end() {
             Tail::Pad => self.batch - (real.end - real.start),
             Tail::Drop | Tail::Uneven => 0,
         };
@@ -203,7 +213,7 @@ impl Partition {
     /// How many positions are repeated to fill up the last step.
     pub fn padded(&self) -> u64 {
         let left = u128::from(self.len - self.start);
-        match self.tail {
+        match self.end() {
             Tail::Pad => (u128::from(self.steps()) * self.step() - left) as u64,
             Tail::Drop | Tail::Uneven => 0,
         }
@@ -211,10 +221,15 @@ impl Partition {
 
     /// How many positions at the end are in no batch.
     pub fn dropped(&self) -> u64 {
-        match self.tail {
+        match self.end() {
             Tail::Drop => (u128::from(self.len - self.start) % self.step()) as u64,
             Tail::Pad | Tail::Uneven => 0,
         }
+    }
+
+    /// What is done at the end.
+    fn end(&self) -> Tail {
+        self.tail.unwrap_or(if self.world == 1 { Tail::Uneven } else { Tail::Pad })
     }
 
     /// Positions in a step of all ranks.

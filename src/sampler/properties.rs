@@ -291,9 +291,25 @@ fn padding_wraps() {
     assert_eq!(positions(2), [3, 4, 0, 1]);
     assert_eq!((plan.steps(), plan.padded()), (1, 7));
     let huge = Partition::new(u64::MAX, u64::MAX).unwrap().world(u64::MAX).unwrap();
+    let huge = huge.tail(Tail::Uneven);
     assert_eq!(huge.clone().tail(Tail::Drop).steps(), 0);
     assert_eq!(huge.batch(0, 0).len(), u64::MAX);
     assert!(huge.batch(0, 1).is_empty());
+}
+
+#[test]
+fn without_being_told_several_ranks_have_the_same_steps() {
+    for n in 0..50 {
+        let plan = Partition::new(n, 3).unwrap();
+        assert!((0..plan.steps()).map(|s| plan.batch(s, 0).len()).sum::<u64>() == n);
+        for world in 2..5 {
+            let plan = plan.clone().world(world).unwrap();
+            assert!((0..world).all(|rank| plan.steps_of(rank) == plan.steps()));
+            // The order of the calls makes no difference.
+            let told = Partition::new(n, 3).unwrap().tail(Tail::Uneven).world(world).unwrap();
+            assert_eq!(told.padded(), 0);
+        }
+    }
 }
 
 #[test]

@@ -1093,8 +1093,33 @@ fn the_bytes_of_a_queue_are_bounded() {
     let sample = |i: u64| map(&[("b", bin(&[i as u8; 1000])), ("v", i.into())]);
     let fetched = |reader: &Bytes| reader.fetched.load(Ordering::SeqCst);
     type Start = fn(LoaderOptions) -> Box<dyn Iterator<Item = Vec<u64>>>;
-    let kinds: [Start; 2] = [
-        |options| Box::new(options.raw().unwrap().map(|batch| batch.unwrap().indices)),
+    #[derive(serde::Deserialize)]
+    struct Owned {
+        b: serde_bytes::ByteBuf,
+    }
+    fn indices<T: Send>(loader: Loader<Samples<T>>) -> Box<dyn Iterator<Item = Vec<u64>>> {
+        Box::new(loader.map(|batch| batch.unwrap().indices))
+    }
+    let kinds: [Start; 6] = [
+        |options| indices(options.raw().unwrap()),
+        |options| {
+            let loader = options.typed::<Owned>().unwrap();
+            Box::new(loader.map(|batch| {
+                let batch = batch.unwrap();
+                assert!(batch.data.iter().all(|sample| sample.b.len() == 1000));
+                batch.indices
+            }))
+        },
+        |options| indices(options.map(|record| Ok(record.bytes("b")?.to_vec())).unwrap()),
+        |options| {
+            let decode = |record: &Record<'_>| Ok(record.bytes("b")?.to_vec());
+            indices(options.map_or(decode, |_| Vec::new()).unwrap())
+        },
+        // Much more than was packed, and nobody but the caller knows.
+        |options| {
+            let decode = |record: &Record<'_>| Ok(vec![record.bytes("b")?[0]; 100_000]);
+            indices(options.queue_bytes(2_500_000).map_sized(decode, Vec::len).unwrap())
+        },
         |options| {
             let loader = options.columns(Columns::new().bytes("b")).unwrap();
             Box::new(loader.map(|batch| batch.unwrap().indices))

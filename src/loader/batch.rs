@@ -120,14 +120,13 @@ pub(super) trait Gather: Send + Sync {
 
     /// Fetches and decodes these samples.
     fn gather(&self, task: &Task<'_>) -> Result<Gathered<Self::Data>>;
-
-    /// Bytes that a batch takes, about.
-    fn size(&self, data: &Self::Data) -> usize;
 }
 
 pub(super) struct Gathered<D> {
     pub(super) indices: Vec<u64>,
     pub(super) data: D,
+    /// That the data takes, about.
+    pub(super) bytes: usize,
     pub(super) failures: Vec<Failure>,
 }
 
@@ -209,27 +208,33 @@ impl Task<'_> {
 }
 
 /// Samples that a closure makes.
-pub(super) struct MapSamples<T, F, P> {
+pub(super) struct MapSamples<F, P, S> {
     pub(super) decode: F,
     pub(super) placeholder: Option<P>,
-    /// Bytes that a sample owns elsewhere, as far as that is known.
-    pub(super) owned: fn(&T) -> usize,
+    /// Bytes that a sample owns elsewhere. Where nobody says, the packed sample is as good a guess
+    /// as any.
+    pub(super) owned: Option<S>,
 }
 
-impl<T, F, P> Gather for MapSamples<T, F, P>
+impl<T, F, P, S> Gather for MapSamples<F, P, S>
 where
     T: Send,
     F: Fn(&Record<'_>) -> Result<T> + Send + Sync,
     P: Fn(&Failure) -> T + Send + Sync,
+    S: Fn(&T) -> usize + Send + Sync,
 {
     type Data = Samples<T>;
 
     fn gather(&self, task: &Task<'_>) -> Result<Gathered<Samples<T>>> {
         let mut data = Vec::with_capacity(task.indices.len());
+        let mut owned = 0usize;
         let (indices, failures) = task.each(
             &mut data,
             |data, record| {
-                data.push((self.decode)(record)?);
+                let sample = (self.decode)(record)?;
+                let bytes = self.owned.as_ref().map_or(record.raw().len(), |owned| owned(&sample));
+                owned = owned.saturating_add(bytes);
+                data.push(sample);
                 Ok(())
             },
             |data, failure| match &self.placeholder {
@@ -240,10 +245,7 @@ where
                 None => false,
             },
         )?;
-        Ok(Gathered { indices, data, failures })
-    }
-
-    fn size(&self, data: &Samples<T>) -> usize {
-        std::mem::size_of_val(data.as_slice()) + data.iter().map(self.owned).sum::<usize>()
+        let bytes = std::mem::size_of_val(data.as_slice()).saturating_add(owned);
+        Ok(Gathered { indices, data, bytes, failures })
     }
 }

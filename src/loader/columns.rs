@@ -618,10 +618,7 @@ impl Gather for CollateColumns {
                 zeros
             },
         )?;
-        Ok(Gathered { indices, data: batch, failures })
-    }
-
-    fn size(&self, batch: &ColumnBatch) -> usize {
-        batch.buffers.iter().map(|buffer| buffer.bytes()).sum()
+        let bytes = batch.buffers.iter().map(|buffer| buffer.bytes()).sum();
+        Ok(Gathered { indices, data: batch, bytes, failures })
     }
 }

@@ -115,9 +115,10 @@ impl LoaderOptions {
     }
 
     /// Bytes that may be ready: no new batch is begun while there are more, except the very next
-    /// one. Known of packed samples and columns; of other types only what they take themselves is
-    /// counted, not what they own on the heap, so bound those by [`queue`](Self::queue). Default:
-    /// 1 GiB.
+    /// one. Packed samples and columns are counted as they are. Of other types nobody knows what
+    /// they own on the heap: they count as much as the packed samples that they are made of. That is
+    /// about right for [`typed`](Self::typed); decoded images are larger, so say how large with
+    /// [`map_sized`](Self::map_sized). Default: 1 GiB.
     pub fn queue_bytes(mut self, bytes: usize) -> Self {
         self.queue_bytes = bytes;
         self
@@ -171,13 +172,39 @@ impl LoaderOptions {
         self,
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<Loader<Samples<T>>> {
-        self.map_sized(decode, |_| 0)
+        self.mapped(decode, None::<fn(&T) -> usize>)
     }
 
-    fn map_sized<T: Send + 'static>(
+    /// As [`map`](Self::map), with the bytes that a sample owns beside itself, on the heap, so that
+    /// [`queue_bytes`](Self::queue_bytes) bounds them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use kiste::loader::Loader;
+    /// # use kiste::{reader::ListReader, sampler::Shuffle};
+    /// # let list = ListReader::pack([std::collections::BTreeMap::from([("key", "a")])])?;
+    /// let options = Loader::options(Arc::new(list), Shuffle::new(1, 0)).queue_bytes(100 << 20);
+    /// // However small they were packed, at most about 200 of these wait to be taken.
+    /// let loader = options.map_sized(|_| Ok(vec![0u8; 512 << 10]), |pixels| pixels.capacity())?;
+    /// assert_eq!(loader.take(3).count(), 3);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    pub fn map_sized<T: Send + 'static>(
         self,
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
-        owned: fn(&T) -> usize,
+        owned: impl Fn(&T) -> usize + Send + Sync + 'static,
+    ) -> Result<Loader<Samples<T>>> {
+        self.mapped(decode, Some(owned))
+    }
+
+    fn mapped<T: Send + 'static>(
+        self,
+        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
+        owned: Option<impl Fn(&T) -> usize + Send + Sync + 'static>,
     ) -> Result<Loader<Samples<T>>> {
         if self.on_error == OnError::Placeholder {
             let message = "a placeholder has to come from somewhere: map_or says which";
@@ -195,7 +222,8 @@ impl LoaderOptions {
         placeholder: impl Fn(&Failure) -> T + Send + Sync + 'static,
     ) -> Result<Loader<Samples<T>>> {
         self.on_error = OnError::Placeholder;
-        self.start(Arc::new(MapSamples { decode, placeholder: Some(placeholder), owned: |_| 0 }))
+        let owned = None::<fn(&T) -> usize>;
+        self.start(Arc::new(MapSamples { decode, placeholder: Some(placeholder), owned }))
     }
 
     /// Batches of columns: each field an array with one more dimension, or bytes of any length. A

@@ -93,12 +93,12 @@ impl<D: Send + 'static> Pool<D> {
         self.shared.schedule.at(number)?;
         self.next += 1;
         if self.workers.is_empty() {
-            return Some(self.shared.make(number));
+            return Some(self.shared.make(number).0);
         }
         let mut queue = self.shared.queue();
         loop {
             if let Some(ready) = queue.done.remove(&number) {
-                queue.bytes -= ready.bytes;
+                queue.bytes = queue.bytes.saturating_sub(ready.bytes);
                 queue.wanted = number + 1;
                 drop(queue);
                 // One batch less is room for one worker; whoever is at work looks by itself.
@@ -128,13 +128,13 @@ impl<D: Send + 'static> Shared<D> {
 
     fn work(&self) {
         while let Some(number) = self.take() {
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.make(number)));
-            let bytes = match &outcome {
-                Ok(Ok(batch)) => self.gather.size(&batch.data),
-                _ => 0,
+            let made = catch_unwind(AssertUnwindSafe(|| self.make(number)));
+            let (outcome, bytes) = match made {
+                Ok((outcome, bytes)) => (Ok(outcome), bytes),
+                Err(panic) => (Err(panic), 0),
             };
             let mut queue = self.queue();
-            queue.bytes += bytes;
+            queue.bytes = queue.bytes.saturating_add(bytes);
             queue.done.insert(number, Ready { bytes, outcome });
             let wanted = queue.wanted == number;
             drop(queue);
@@ -164,17 +164,21 @@ impl<D: Send + 'static> Shared<D> {
         }
     }
 
-    fn make(&self, number: u64) -> Outcome<D> {
+    /// A batch, and the bytes that it takes.
+    fn make(&self, number: u64) -> (Outcome<D>, usize) {
         // Whoever asks has seen that there is such a batch.
         let Some((epoch, step, plan)) = self.schedule.at(number) else {
             let error = Error::new(crate::ErrorKind::Invalid, "there is no such batch");
-            return Err((error, State::default()));
+            return (Err((error, State::default())), 0);
         };
         let state = plan.state_after(epoch, step);
-        self.batch(epoch, step, number).map_err(|error| (error, state))
+        match self.batch(epoch, step, number) {
+            Ok((batch, bytes)) => (Ok(batch), bytes),
+            Err(error) => (Err((error, state)), 0),
+        }
     }
 
-    fn batch(&self, epoch: u64, step: u64, number: u64) -> Result<Batch<D>> {
+    fn batch(&self, epoch: u64, step: u64, number: u64) -> Result<(Batch<D>, usize)> {
         let plan = self.schedule.at(number).map_or(&self.schedule.plan, |(_, _, plan)| plan);
         let share = plan.batch(step, self.schedule.rank);
         let order = self.order(epoch)?;
@@ -188,7 +192,7 @@ impl<D: Send + 'static> Shared<D> {
         let on_error = self.options.on_error;
         let task = Task { reader, positions: &positions, indices: &indices, on_error };
         let gathered = self.gather.gather(&task)?;
-        Ok(Batch {
+        let batch = Batch {
             epoch,
             step,
             state: plan.state_after(epoch, step),
@@ -196,7 +200,8 @@ impl<D: Send + 'static> Shared<D> {
             indices: gathered.indices,
             data: gathered.data,
             failures: gathered.failures,
-        })
+        };
+        Ok((batch, gathered.bytes))
     }
 
     /// Tells the storage what the batch with this number needs.

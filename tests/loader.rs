@@ -430,6 +430,38 @@ fn a_placeholder_takes_the_place_of_a_bad_sample() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
+#[test]
+fn a_bad_sample_that_comes_again_as_padding_is_reported_once() {
+    // Of all ranks together, whether it comes again in another rank, batch, or the same batch.
+    let bad = BTreeSet::from([0, 1, 5]);
+    let sample = |i: u64| if [0, 1, 5].contains(&i) { vec![0xc1] } else { packed("k", i) };
+    let reader = Bytes::new((0..10).map(sample));
+    for (batch, world) in [(4, 1), (4, 2), (3, 4), (16, 1), (7, 5)] {
+        for policy in [OnError::Skip, OnError::Placeholder] {
+            let mut reported = Vec::new();
+            let mut samples = 0;
+            for rank in 0..world {
+                let options = in_order(&reader, batch).threads(1).epochs(2).rank(rank, world);
+                let options = options.tail(Tail::Pad).on_error(policy);
+                for batch in all(options.columns(Columns::new().scalar::<u64>("v")).unwrap()) {
+                    let real = batch.indices.len() - batch.padding as usize;
+                    let positions: Vec<u64> = batch.positions.clone().collect();
+                    let of = |at: &&u64| policy == OnError::Placeholder || !bad.contains(at);
+                    // In order, the index is the position.
+                    assert!(batch.indices[..real].iter().eq(positions.iter().filter(of)));
+                    assert!(batch.failures.iter().all(|f| batch.positions.contains(&f.position)));
+                    reported.extend(batch.failures.iter().map(|f| (batch.epoch, f.index)));
+                    samples += real;
+                }
+            }
+            reported.sort_unstable();
+            let expected = (0..2).flat_map(|epoch| bad.iter().map(move |&index| (epoch, index)));
+            assert!(reported.into_iter().eq(expected), "{batch} × {world}, {policy:?}");
+            assert_eq!(samples, if policy == OnError::Skip { 14 } else { 20 });
+        }
+    }
+}
+
 /// The bytes of each row.
 fn rows_of(batch: &ColumnBatch, name: &str) -> Vec<Vec<u8>> {
     let (data, offsets) = batch.bytes(name).unwrap();

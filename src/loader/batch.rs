@@ -52,7 +52,13 @@ pub struct Batch<D> {
     pub indices: Vec<u64>,
     /// The samples.
     pub data: D,
-    /// The samples that could not be read.
+    /// How many of them, the last ones, only fill the batch up ([`Tail::Pad`]): another batch of
+    /// this epoch has them as well, or this one itself has. An evaluation leaves them out.
+    ///
+    /// [`Tail::Pad`]: crate::sampler::Tail::Pad
+    pub padding: u64,
+    /// The samples that could not be read; each is listed once in an epoch. One that comes again as
+    /// padding is passed over, or replaced, without being listed again.
     pub failures: Vec<Failure>,
 }
 
@@ -123,10 +129,20 @@ pub(super) trait Gather: Send + Sync {
 }
 
 pub(super) struct Gathered<D> {
-    pub(super) indices: Vec<u64>,
+    pub(super) fetched: Fetched,
     pub(super) data: D,
     /// That the data takes, about.
     pub(super) bytes: usize,
+}
+
+/// What came of the samples of a batch.
+#[derive(Default)]
+pub(super) struct Fetched {
+    /// Of those that are in the data.
+    pub(super) indices: Vec<u64>,
+    /// How many of these are padding.
+    pub(super) padding: u64,
+    /// Those of padding are listed where they are none.
     pub(super) failures: Vec<Failure>,
 }
 
@@ -134,6 +150,8 @@ pub(super) struct Gathered<D> {
 pub(super) struct Task<'a> {
     pub(super) reader: &'a dyn Reader,
     pub(super) positions: &'a [u64],
+    /// How many of the positions come before those that are padding.
+    pub(super) real: usize,
     pub(super) indices: &'a [u64],
     pub(super) on_error: OnError,
 }
@@ -161,9 +179,9 @@ impl Task<'_> {
         state: &mut S,
         mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
-    ) -> Result<(Vec<u64>, Vec<Failure>)> {
-        let mut indices = Vec::with_capacity(self.indices.len());
-        let mut failures = Vec::new();
+    ) -> Result<Fetched> {
+        let indices = Vec::with_capacity(self.indices.len());
+        let mut fetched = Fetched { indices, ..Fetched::default() };
         // First where all of them are, then their bytes: so that the waits for memory overlap.
         let fetch = |index: &u64| self.reader.get_raw(*index as usize);
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
@@ -179,18 +197,24 @@ impl Task<'_> {
                 }
                 Err(error) => Err(error),
             };
-            match result {
-                Ok(()) => indices.push(index),
+            let padding = at >= self.real;
+            let taken = match result {
+                Ok(()) => true,
                 Err(error) => {
                     let failure = self.failure(at, error)?;
-                    if failed(state, &failure) {
-                        indices.push(index);
+                    let replaced = failed(state, &failure);
+                    if !padding {
+                        fetched.failures.push(failure);
                     }
-                    failures.push(failure);
+                    replaced
                 }
+            };
+            if taken {
+                fetched.indices.push(index);
+                fetched.padding += u64::from(padding);
             }
         }
-        Ok((indices, failures))
+        Ok(fetched)
     }
 
     fn failure(&self, at: usize, error: Error) -> Result<Failure> {
@@ -228,7 +252,7 @@ where
     fn gather(&self, task: &Task<'_>) -> Result<Gathered<Samples<T>>> {
         let mut data = Vec::with_capacity(task.indices.len());
         let mut owned = 0usize;
-        let (indices, failures) = task.each(
+        let fetched = task.each(
             &mut data,
             |data, record| {
                 let sample = (self.decode)(record)?;
@@ -246,6 +270,6 @@ where
             },
         )?;
         let bytes = std::mem::size_of_val(data.as_slice()).saturating_add(owned);
-        Ok(Gathered { indices, data, bytes, failures })
+        Ok(Gathered { fetched, data, bytes })
     }
 }

@@ -602,7 +602,7 @@ impl Gather for CollateColumns {
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;
         let mut scratch = Scratch::default();
-        let (indices, failures) = task.each(
+        let fetched = task.each(
             &mut batch,
             |batch, record| {
                 self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
@@ -619,6 +619,6 @@ impl Gather for CollateColumns {
             },
         )?;
         let bytes = batch.buffers.iter().map(|buffer| buffer.bytes()).sum();
-        Ok(Gathered { indices, data: batch, bytes, failures })
+        Ok(Gathered { fetched, data: batch, bytes })
     }
 }

@@ -39,8 +39,9 @@
 //! # A sample that cannot be read
 //!
 //! never ends a run unless it is to ([`OnError`]): it is passed over, or a placeholder takes its
-//! place, and either way the [`Batch`] lists it once, with file, index, key and byte range. The
-//! positions of all other samples are what they would have been.
+//! place, and either way a [`Batch`] lists it once in an epoch, with file, index, key and byte
+//! range; one that comes again to fill up the last step is not listed again. The positions of all
+//! other samples are what they would have been.
 
 mod batch;
 mod columns;

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::batch::{Batch, Gather, Task};
+use super::batch::{Batch, Gather, Gathered, Task};
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, State};
@@ -190,18 +190,20 @@ impl<D: Send + 'static> Shared<D> {
         }
         let reader = &*self.options.reader;
         let on_error = self.options.on_error;
-        let task = Task { reader, positions: &positions, indices: &indices, on_error };
-        let gathered = self.gather.gather(&task)?;
+        let real = positions.len() - share.padding() as usize;
+        let task = Task { reader, positions: &positions, real, indices: &indices, on_error };
+        let Gathered { fetched, data, bytes } = self.gather.gather(&task)?;
         let batch = Batch {
             epoch,
             step,
             state: plan.state_after(epoch, step),
             positions: share.positions(),
-            indices: gathered.indices,
-            data: gathered.data,
-            failures: gathered.failures,
+            indices: fetched.indices,
+            data,
+            padding: fetched.padding,
+            failures: fetched.failures,
         };
-        Ok((batch, gathered.bytes))
+        Ok((batch, bytes))
     }
 
     /// Tells the storage what the batch with this number needs.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use kiste::loader::{
 };
 use kiste::reader::{ListReader, Reader, ReaderExt, ShardedReader};
 use kiste::sampler::{
-    BlockShuffle, Cycle, DatadingsShuffle, Partition, Sampler, Sequential, Shuffle, State, Tail,
+    BlockShuffle, Cycle, DatadingsShuffle, Order, Partition, Sampler, Sequential, Shuffle, State,
+    Tail,
 };
 use kiste::storage::{LocalStorage, MemoryStorage};
 use kiste::{DatasetReader, ErrorKind, Result, Value, Writer};
@@ -1008,6 +1009,99 @@ fn options_that_make_no_sense_are_refused() {
     assert_eq!(Arc::strong_count(&reader), 1);
 }
 
+/// As stored; cannot order the epochs from `fails` on, and waits before it orders those from `waits`
+/// on until it is let.
+struct Orders {
+    samples: u64,
+    fails: u64,
+    waits: u64,
+    go_on: AtomicBool,
+    /// The epochs that were asked for.
+    asked: Mutex<Vec<u64>>,
+}
+
+impl Sampler for Orders {
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn bound(&self) -> u64 {
+        self.samples
+    }
+
+    fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
+        self.asked.lock().unwrap().push(epoch);
+        if epoch >= self.waits {
+            wait_for("nobody lets it go on", || self.go_on.load(Ordering::SeqCst));
+        }
+        if epoch >= self.fails {
+            return Err(kiste::Error::new(ErrorKind::Limit, format!("no epoch {epoch}")));
+        }
+        Sequential::new(self.samples).order(epoch)
+    }
+}
+
+fn orders(fails: u64, waits: u64) -> Arc<Orders> {
+    let (go_on, asked) = (AtomicBool::new(false), Mutex::default());
+    Arc::new(Orders { samples: 40, fails, waits, go_on, asked })
+}
+
+#[test]
+fn a_run_ends_with_an_epoch_that_has_no_order() {
+    let reader = Bytes::count(40);
+    for (threads, queue) in [(0, 0), (1, 1), (3, 4), (2, 100)] {
+        for prefetch in [false, true] {
+            let options = Loader::options(reader.clone(), orders(2, u64::MAX)).batch_size(4);
+            let options = options.threads(threads).queue(queue).prefetch(prefetch);
+            for epochs in [None, Some(5)] {
+                let options = epochs.map_or(options.clone(), |n| options.clone().epochs(n));
+                let mut loader = options.map(v).unwrap();
+                let seen: Vec<u64> =
+                    loader.by_ref().take(20).flat_map(|b| b.unwrap().data).collect();
+                assert!(seen.into_iter().eq((0..40).chain(0..40)));
+                let error = loader.next().unwrap().unwrap_err();
+                assert_eq!((error.kind(), error.message()), (ErrorKind::Limit, "no epoch 2"));
+                assert!(loader.next().is_none() && loader.next().is_none());
+                // There it can be resumed, with another sampler, say.
+                assert_eq!(loader.state(), State { epoch: 2, position: 0 });
+            }
+        }
+    }
+}
+
+#[test]
+fn an_order_in_the_making_keeps_nobody_from_this_epoch() {
+    let reader = Bytes::count(40);
+    let sampler = orders(9, 1);
+    let options = Loader::options(reader.clone(), sampler.clone()).batch_size(4).epochs(3);
+    let mut loader = options.threads(2).queue(4).map(v).unwrap();
+    // One worker waits for the next order all the time.
+    let seen: Vec<u64> = loader.by_ref().take(5).flat_map(|batch| batch.unwrap().data).collect();
+    wait_for("no order is made ahead", || sampler.asked.lock().unwrap().contains(&1));
+    let rest = loader.by_ref().take(5).flat_map(|batch| batch.unwrap().data);
+    assert!(seen.into_iter().chain(rest).eq(0..40));
+    sampler.go_on.store(true, Ordering::SeqCst);
+    assert_eq!(loader.map(|batch| batch.unwrap().data.len()).sum::<usize>(), 80);
+    // Each was made once.
+    let mut asked = sampler.asked.lock().unwrap().clone();
+    asked.sort_unstable();
+    assert_eq!(asked, [0, 1, 2]);
+}
+
+#[test]
+fn orders_are_made_once_when_the_queue_is_longer_than_an_epoch() {
+    let reader = Bytes::count(40);
+    for threads in [0, 1, 3] {
+        let sampler = orders(99, 99);
+        let options = Loader::options(reader.clone(), sampler.clone()).batch_size(20).epochs(9);
+        let options = options.threads(threads).queue(16).prefetch(true);
+        assert_eq!(options.raw().unwrap().count(), 18);
+        let mut asked = sampler.asked.lock().unwrap().clone();
+        asked.sort_unstable();
+        assert!(asked.into_iter().eq(0..9));
+    }
+}
+
 #[test]
 fn epochs_none_some_and_without_end() {
     let reader = Bytes::count(10);
@@ -1185,11 +1279,29 @@ fn the_storage_is_told_what_comes_next() {
     assert_eq!(options.clone().raw().unwrap().count(), 10);
     assert!(reader.prefetched.lock().unwrap().is_empty());
     assert_eq!(options.prefetch(true).raw().unwrap().count(), 10);
-    let told: BTreeSet<usize> = reader.prefetched.lock().unwrap().iter().copied().collect();
-    // All but those that are fetched at once.
-    assert!(told.is_superset(&(15..50).collect()), "{told:?}");
-    let empty = in_order(&reader, 5).threads(0).prefetch(true);
-    assert_eq!(empty.raw().unwrap().count(), 10);
+    // Of each batch once, if it was not begun before.
+    let told = std::mem::take(&mut *reader.prefetched.lock().unwrap());
+    assert!(told.windows(2).all(|two| two[0] < two[1]), "{told:?}");
+    assert!(told.iter().copied().collect::<BTreeSet<_>>().is_superset(&(10..50).collect()));
+
+    // Before the first batch is fetched, of those after it too: without a queue as well.
+    for (threads, queue, ahead) in [(0, 0, 2), (0, 5, 5), (1, 0, 2), (1, 7, 7), (1, 1000, 19)] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (log, told) = (seen.clone(), reader.clone());
+        let decode = move |record: &Record<'_>| {
+            log.lock().unwrap().push((record.index(), told.prefetched.lock().unwrap().len()));
+            Ok(())
+        };
+        reader.prefetched.lock().unwrap().clear();
+        let options = in_order(&reader, 5).epochs(2).threads(threads).queue(queue).prefetch(true);
+        assert_eq!(options.map(decode).unwrap().count(), 20);
+        for (batch, samples) in seen.lock().unwrap().chunks(5).enumerate() {
+            let expected = 5 * (batch + 1 + ahead).min(20);
+            assert!(samples.iter().all(|(_, told)| *told == expected), "{batch}: {samples:?}");
+        }
+        let all = (0..50).chain(0..50);
+        assert!(reader.prefetched.lock().unwrap().iter().copied().eq(all));
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@
 
 mod batch;
 mod columns;
+mod orders;
 mod pool;
 
 use std::sync::Arc;
@@ -360,14 +361,16 @@ impl<D: Send + 'static> Iterator for Loader<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(batch) = self.pool.next() else {
+            // After all epochs; of a run that failed there is no such state.
             self.state = self.pool.end().unwrap_or(self.state);
             return None;
         };
         match &batch {
             Ok(batch) => self.state = batch.state,
-            Err((_, state)) => self.state = *state,
+            // Otherwise the run ends here, and can be resumed here.
+            Err(failed) => self.state = failed.state.unwrap_or(self.state),
         }
-        Some(batch.map_err(|(error, _)| error))
+        Some(batch.map_err(|failed| failed.error))
     }
 }
 

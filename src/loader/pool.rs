@@ -10,17 +10,32 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::batch::{Batch, Gather, Gathered, Task};
+use super::orders::Orders;
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
-use crate::sampler::{Order, State};
+use crate::sampler::{Order, Partition, State};
 
-/// A batch, or what is wrong with it and where the run is after it.
-pub(super) type Outcome<D> = Result<Batch<D>, (Error, State)>;
+/// A batch, or what is wrong with it.
+pub(super) type Outcome<D> = Result<Batch<D>, Failed>;
+
+/// A batch that could not be made.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// Where the run is after it; `None` if it ends with it, because there is no order to go on in.
+    pub(super) state: Option<State>,
+}
+
+/// The storage is told of so many batches beforehand, even if there is no queue.
+const MIN_TOLD: usize = 2;
+/// And of no more, however long the queue: what was read too early is gone when it is needed.
+const MAX_TOLD: usize = 1024;
 
 pub(super) struct Pool<D: Send + 'static> {
     shared: Arc<Shared<D>>,
     workers: Vec<JoinHandle<()>>,
     next: u64,
+    /// The run failed.
+    over: bool,
 }
 
 struct Shared<D> {
@@ -28,7 +43,9 @@ struct Shared<D> {
     schedule: Schedule,
     gather: Arc<dyn Gather<Data = D>>,
     queue: usize,
-    orders: Mutex<Vec<(u64, Arc<dyn Order>)>>,
+    orders: Orders,
+    /// The number of the first batch that the storage was not told of.
+    told: Mutex<u64>,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or an end.
     room: Condvar,
@@ -61,18 +78,20 @@ impl<D: Send + 'static> Pool<D> {
         let threads = options.threads;
         let queue = options.batches();
         let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, stop: false };
+        let orders = Orders::new(schedule.sampler.clone());
         let shared = Arc::new(Shared {
             options,
             schedule,
             gather,
             queue,
-            orders: Mutex::new(Vec::new()),
+            orders,
+            told: Mutex::new(0),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
         });
         // The threads that did start end with it if one does not.
-        let mut pool = Pool { shared, workers: Vec::new(), next: 0 };
+        let mut pool = Pool { shared, workers: Vec::new(), next: 0, over: false };
         for i in 0..threads {
             let shared = pool.shared.clone();
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
@@ -84,11 +103,23 @@ impl<D: Send + 'static> Pool<D> {
 
     /// Where the run is after the last batch, if there is one.
     pub(super) fn end(&self) -> Option<State> {
-        self.shared.schedule.end()
+        if self.over { None } else { self.shared.schedule.end() }
     }
 
-    /// The next batch, `None` after the last.
+    /// The next batch, `None` after the last, and after an error that nothing can come after.
     pub(super) fn next(&mut self) -> Option<Outcome<D>> {
+        if self.over {
+            return None;
+        }
+        let outcome = self.advance()?;
+        self.over = outcome.as_ref().is_err_and(|failed| failed.state.is_none());
+        if self.over {
+            self.shared.stop();
+        }
+        Some(outcome)
+    }
+
+    fn advance(&mut self) -> Option<Outcome<D>> {
         let number = self.next;
         self.shared.schedule.at(number)?;
         self.next += 1;
@@ -112,8 +143,7 @@ impl<D: Send + 'static> Pool<D> {
 
 impl<D: Send + 'static> Drop for Pool<D> {
     fn drop(&mut self) {
-        self.shared.queue().stop = true;
-        self.shared.room.notify_all();
+        self.shared.stop();
         for worker in self.workers.drain(..) {
             // Panics of the decoding are caught in there.
             let _ = worker.join();
@@ -124,6 +154,12 @@ impl<D: Send + 'static> Drop for Pool<D> {
 impl<D: Send + 'static> Shared<D> {
     fn queue(&self) -> MutexGuard<'_, Queue<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No more batches: workers end after those that they are at.
+    fn stop(&self) {
+        self.queue().stop = true;
+        self.room.notify_all();
     }
 
     fn work(&self) {
@@ -141,6 +177,20 @@ impl<D: Send + 'static> Shared<D> {
             // There is one caller, and it waits for one number.
             if wanted {
                 self.ready.notify_one();
+            }
+            // A panic of the sampler comes again when its order is needed, and is the caller's then.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
+        }
+    }
+
+    /// Makes the order of the next epoch while the others are at the last batches of this one.
+    fn look_ahead(&self, number: u64) {
+        let epoch = |number| self.schedule.at(number).map(|(epoch, _, _)| epoch);
+        let (now, ahead) = (epoch(number), epoch(number.saturating_add(self.queue as u64)));
+        // Without others it is no gain.
+        if self.options.threads > 1 && now < ahead {
+            if let Some(next) = now.and_then(|now| now.checked_add(1)) {
+                self.orders.make(next);
             }
         }
     }
@@ -169,24 +219,35 @@ impl<D: Send + 'static> Shared<D> {
         // Whoever asks has seen that there is such a batch.
         let Some((epoch, step, plan)) = self.schedule.at(number) else {
             let error = Error::new(crate::ErrorKind::Invalid, "there is no such batch");
-            return (Err((error, State::default())), 0);
+            return (Err(Failed { error, state: None }), 0);
         };
-        let state = plan.state_after(epoch, step);
-        match self.batch(epoch, step, number) {
+        let order = match self.order(number, epoch) {
+            Ok(order) => order,
+            Err(error) => return (Err(Failed { error, state: None }), 0),
+        };
+        match self.batch(number, epoch, step, plan, &*order) {
             Ok((batch, bytes)) => (Ok(batch), bytes),
-            Err(error) => (Err((error, state)), 0),
+            Err(error) => {
+                let state = Some(plan.state_after(epoch, step));
+                (Err(Failed { error, state }), 0)
+            }
         }
     }
 
-    fn batch(&self, epoch: u64, step: u64, number: u64) -> Result<(Batch<D>, usize)> {
-        let plan = self.schedule.at(number).map_or(&self.schedule.plan, |(_, _, plan)| plan);
+    fn batch(
+        &self,
+        number: u64,
+        epoch: u64,
+        step: u64,
+        plan: &Partition,
+        order: &dyn Order,
+    ) -> Result<(Batch<D>, usize)> {
         let share = plan.batch(step, self.schedule.rank);
-        let order = self.order(epoch)?;
         let positions: Vec<u64> = share.iter().collect();
         let mut indices = Vec::with_capacity(positions.len());
-        share.fill(&*order, &mut indices);
+        share.fill(order, &mut indices);
         if self.options.prefetch {
-            self.prefetch(number + self.queue as u64)?;
+            self.prefetch(number);
         }
         let reader = &*self.options.reader;
         let on_error = self.options.on_error;
@@ -206,25 +267,34 @@ impl<D: Send + 'static> Shared<D> {
         Ok((batch, bytes))
     }
 
-    /// Tells the storage what the batch with this number needs.
-    fn prefetch(&self, number: u64) -> Result<()> {
-        let Some((epoch, step, plan)) = self.schedule.at(number) else { return Ok(()) };
-        let order = self.order(epoch)?;
-        let indices = plan.batch(step, self.schedule.rank).indices(&*order);
-        let indices: Vec<usize> = indices.into_iter().map(|index| index as usize).collect();
-        self.options.reader.prefetch(&indices);
-        Ok(())
+    /// Tells the storage what this batch and those after it need, as far as it was not told before.
+    fn prefetch(&self, number: u64) {
+        // Whoever is at it does it for all.
+        let Ok(mut told) = self.told.try_lock() else { return };
+        *told = number.max(*told);
+        while *told <= number.saturating_add(self.queue.clamp(MIN_TOLD, MAX_TOLD) as u64) {
+            let Some((epoch, step, plan)) = self.schedule.at(*told) else { return };
+            // An order that is not made yet is waited for only where no other thread makes it. That
+            // it cannot be made is said when it is needed.
+            let order = match self.options.threads {
+                0 | 1 => self.orders.get(epoch).ok(),
+                _ => self.orders.made(epoch),
+            };
+            let Some(order) = order else { return };
+            let indices = plan.batch(step, self.schedule.rank).indices(&*order);
+            let indices: Vec<usize> = indices.into_iter().map(|index| index as usize).collect();
+            self.options.reader.prefetch(&indices);
+            *told += 1;
+        }
     }
 
-    /// The order of an epoch: made once, kept while its neighbours are in use.
-    fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, order)) = orders.iter().find(|(known, _)| *known == epoch) {
-            return Ok(order.clone());
+    /// The order of the epoch that this batch is of.
+    fn order(&self, number: u64, epoch: u64) -> Result<Arc<dyn Order>> {
+        // No worker is further behind than the queue is long.
+        let behind = number.saturating_sub(self.queue as u64);
+        if let Some((oldest, _, _)) = self.schedule.at(behind) {
+            self.orders.forget_before(oldest);
         }
-        let order = self.schedule.sampler.order(epoch)?;
-        orders.retain(|(known, _)| known.abs_diff(epoch) <= 1);
-        orders.push((epoch, order.clone()));
-        Ok(order)
+        self.orders.get(epoch)
     }
 }

@@ -49,7 +49,7 @@ pub enum ErrorKind {
 /// Any error of this crate.
 ///
 /// Prints as one line without a full stop: the file, then the sample, key or bytes where these
-/// are known, then what is wrong.
+/// are known, then what is wrong, then the step of a loader.
 ///
 /// ```
 /// let err = kiste::DatasetReader::open("no/such.msgpack").unwrap_err();
@@ -65,6 +65,8 @@ struct Inner {
     index: Option<u64>,
     key: Option<String>,
     range: Option<Range<u64>>,
+    /// Epoch and step of a loader.
+    step: Option<(u64, u64)>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -79,6 +81,7 @@ impl Error {
             index: None,
             key: None,
             range: None,
+            step: None,
             source: None,
         }))
     }
@@ -119,6 +122,21 @@ impl Error {
         self
     }
 
+    /// Adds the epoch and the step in which it happened.
+    pub fn with_step(mut self, epoch: u64, step: u64) -> Error {
+        self.0.step = Some((epoch, step));
+        self
+    }
+
+    /// Adds the error that this one came from.
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
     /// Who is to blame.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -148,11 +166,21 @@ impl Error {
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
     }
+
+    /// The epoch, where a loader was at work.
+    pub fn epoch(&self) -> Option<u64> {
+        self.0.step.map(|(epoch, _)| epoch)
+    }
+
+    /// The step of that epoch.
+    pub fn step(&self) -> Option<u64> {
+        self.0.step.map(|(_, step)| step)
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { path, index, key, range, message, .. } = &*self.0;
+        let Inner { path, index, key, range, step, message, .. } = &*self.0;
         if let Some(path) = path {
             write!(f, "{}: ", path.display())?;
         }
@@ -165,7 +193,11 @@ impl fmt::Display for Error {
         if let Some(range) = range {
             write!(f, "bytes {}..{}: ", range.start, range.end)?;
         }
-        f.write_str(message)
+        f.write_str(message)?;
+        match step {
+            Some((epoch, step)) => write!(f, ", in step {step} of epoch {epoch}"),
+            None => Ok(()),
+        }
     }
 }
 

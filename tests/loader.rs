@@ -302,10 +302,63 @@ fn an_error_names_the_sample_and_the_next_batch_is_fine() {
                 assert_eq!(error.index(), Some(index), "{error}");
                 assert_eq!(error.key(), Some(format!("k{index}").as_str()), "{error}");
                 assert_eq!(error.range(), Some(reader.byte_range(index as usize).unwrap()));
+                assert_eq!((error.epoch(), error.step()), (Some(0), Some(step)));
+                assert!(error.to_string().ends_with(&format!(", in step {step} of epoch 0")));
             }
         }
         assert!(columns.next().is_none() && mapped.next().is_none());
     }
+}
+
+#[test]
+fn an_error_at_another_file_keeps_both_places() {
+    let (reader, path, _) = damaged();
+    // Of a file of its own, of the dataset itself, of the dataset with a place, and of no file.
+    type Decode = fn(&Record<'_>) -> Result<u64>;
+    let cases: [(Decode, &str, Option<&str>); 4] = [
+        (
+            |_| {
+                let source = std::io::Error::from_raw_os_error(5);
+                Err(kiste::Error::io("labels.txt", source))
+            },
+            "labels.txt: ",
+            Some("labels.txt"),
+        ),
+        (|_| Err(kiste::Error::new(ErrorKind::Io, "text").at("bad.msgpack")), "text", None),
+        (
+            |record| {
+                let error = kiste::Error::new(ErrorKind::Io, "text").at("bad.msgpack");
+                Err(error.with_index(record.index() as u64).with_range(1..2))
+            },
+            "text",
+            None,
+        ),
+        (|_| Err(kiste::Error::new(ErrorKind::Io, "text")), "text", None),
+    ];
+    for (decode, message, other) in cases {
+        let options = in_order(&reader, 2).resume(State { epoch: 0, position: 4 }).epochs(1);
+        let raised = options.clone().map(decode).unwrap().next().unwrap().unwrap_err();
+        let options = options.on_error(OnError::Skip);
+        let listed = options.map(decode).unwrap().next().unwrap().unwrap().failures.remove(0).error;
+        assert_eq!((raised.epoch(), raised.step()), (Some(0), Some(0)));
+        for error in [raised, listed] {
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Io, Some(path.as_path())));
+            assert_eq!((error.index(), error.key()), (Some(4), Some("k4")));
+            assert!(error.range().is_some());
+            assert!(error.message().starts_with(message), "{error}");
+            let source = std::error::Error::source(&error);
+            let source = source.map(|source| source.downcast_ref::<kiste::Error>().unwrap());
+            assert_eq!(source.and_then(kiste::Error::path), other.map(Path::new));
+            // And what the operating system said.
+            let deepest = source.and_then(|source| std::error::Error::source(source));
+            assert_eq!(deepest.is_some(), other.is_some());
+        }
+    }
+    // A reader in memory has no file to be taken for.
+    let decode: Decode = |_| Err(kiste::Error::new(ErrorKind::Io, "text").at("labels.txt"));
+    let error = in_order(&Bytes::count(3), 3).map(decode).unwrap().next().unwrap().unwrap_err();
+    assert_eq!((error.path(), error.index()), (None, Some(0)));
+    assert_eq!(error.message(), "labels.txt: text");
 }
 
 /// Each bad sample is reported once, and all of it is said.
@@ -1061,6 +1114,7 @@ fn a_run_ends_with_an_epoch_that_has_no_order() {
                 assert!(seen.into_iter().eq((0..40).chain(0..40)));
                 let error = loader.next().unwrap().unwrap_err();
                 assert_eq!((error.kind(), error.message()), (ErrorKind::Limit, "no epoch 2"));
+                assert_eq!((error.epoch(), error.step()), (Some(2), Some(0)));
                 assert!(loader.next().is_none() && loader.next().is_none());
                 // There it can be resumed, with another sampler, say.
                 assert_eq!(loader.state(), State { epoch: 2, position: 0 });

@@ -13,7 +13,8 @@ use crate::sampler::State;
 /// What becomes of a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The batch is an error. The next one is not: going on skips the whole batch.
+    /// The batch is an error, which also names epoch and step. The next one is not: going on skips
+    /// the whole batch.
     #[default]
     Raise,
     /// The batch is shorter by it.

@@ -223,11 +223,15 @@ impl<D: Send + 'static> Shared<D> {
         };
         let order = match self.order(number, epoch) {
             Ok(order) => order,
-            Err(error) => return (Err(Failed { error, state: None }), 0),
+            Err(error) => {
+                let error = error.with_step(epoch, step);
+                return (Err(Failed { error, state: None }), 0);
+            }
         };
         match self.batch(number, epoch, step, plan, &*order) {
             Ok((batch, bytes)) => (Ok(batch), bytes),
             Err(error) => {
+                let error = error.with_step(epoch, step);
                 let state = Some(plan.state_after(epoch, step));
                 (Err(Failed { error, state }), 0)
             }

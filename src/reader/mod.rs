@@ -320,18 +320,21 @@ pub struct Location {
 }
 
 impl Location {
-    /// Adds to an error what is known of the place, unless the error knows a file already.
+    /// Adds to an error what is known of the place. An error at another file (one that decoding the
+    /// sample needs, say) becomes the [source](std::error::Error::source) of one at this place.
     pub fn describe(self, mut error: Error) -> Error {
-        if error.path().is_some() {
-            return error;
+        if error.path().is_some() && error.path() != self.path.as_deref() {
+            error = Error::new(error.kind(), error.to_string()).with_source(error);
         }
-        error = error.with_index(self.index);
+        if error.index().is_none() {
+            error = error.with_index(self.index);
+        }
         if let Some(path) = self.path {
             error = error.at(path);
         }
         match self.range {
-            Some(range) => error.with_range(range),
-            None => error,
+            Some(range) if error.range().is_none() => error.with_range(range),
+            _ => error,
         }
     }
 

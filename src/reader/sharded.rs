@@ -1,7 +1,8 @@
 //! [`ShardedReader`]: several readers seen as one.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::path::Path;
 
 use super::pattern::PathPattern;
@@ -74,6 +75,9 @@ impl ShardedReader {
     }
 }
 
+/// Keys whose hashes are sorted at once: 256 MB.
+const SORTED: usize = 1 << 24;
+
 impl<R: Reader> ShardedReader<R> {
     /// These readers, in this order.
     ///
@@ -109,18 +113,52 @@ impl<R: Reader> ShardedReader<R> {
     }
 
     /// All samples whose keys an earlier shard has as well: the index of the first sample with
-    /// that key, and that of the later one. Asks for every key; ascending by the later index.
+    /// that key, and that of the later one; ascending by the later index.
+    ///
+    /// Reads every key and sorts their hashes, 16 bytes each; of more than 16 million it takes a part
+    /// at a time and reads the keys again for each.
     pub fn duplicates(&self) -> Result<Vec<(usize, usize)>> {
+        self.duplicates_in_parts(self.len().div_ceil(SORTED).max(1) as u64)
+    }
+
+    fn duplicates_in_parts(&self, parts: u64) -> Result<Vec<(usize, usize)>> {
+        let hasher = foldhash::quality::RandomState::default();
         let mut found = Vec::new();
-        for (number, shard) in self.shards.iter().enumerate().skip(1) {
-            for index in 0..shard.len() {
-                let key = shard.key(index)?;
-                if let Some(first) = self.find_in(0..number, &key)? {
-                    found.push((first, self.starts[number] + index));
+        let mut hashes = Vec::with_capacity(self.len().min(SORTED));
+        for part in 0..parts {
+            hashes.clear();
+            for (shard, start) in self.shards.iter().zip(&self.starts) {
+                for index in 0..shard.len() {
+                    let hash = hasher.hash_one(&*shard.key(index)?);
+                    if hash % parts == part {
+                        hashes.push((hash, start + index));
+                    }
                 }
             }
+            hashes.sort_unstable();
+            for same in hashes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+                self.duplicates_among(same, &mut found)?;
+            }
         }
+        found.sort_unstable_by_key(|(_, later)| *later);
         Ok(found)
+    }
+
+    /// Adds the duplicates among samples whose keys have one hash, in ascending order.
+    fn duplicates_among(
+        &self,
+        same: &[(u64, usize)],
+        found: &mut Vec<(usize, usize)>,
+    ) -> Result<()> {
+        let mut firsts = HashMap::new();
+        for &(_, index) in same {
+            let first = *firsts.entry(self.key(index)?).or_insert(index);
+            // A shard may itself have a key twice: that is its own affair.
+            if self.shard_of(first)?.0 < self.shard_of(index)?.0 {
+                found.push((first, index));
+            }
+        }
+        Ok(())
     }
 
     fn find_in(&self, shards: std::ops::Range<usize>, key: &str) -> Result<Option<usize>> {
@@ -196,5 +234,40 @@ impl<R: Reader> Reader for ShardedReader<R> {
                 shard.prefetch(&indices);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::{ListReader, ReaderExt, SelectReader};
+    use crate::sampler::rng::StableRng;
+
+    /// Some of the keys 0 to 30, any of them several times.
+    fn shard(rng: &mut StableRng) -> SelectReader<ListReader> {
+        let keys = (0..30).map(|i| std::collections::BTreeMap::from([("key", i.to_string())]));
+        let all = ListReader::pack(keys).unwrap();
+        let chosen: Vec<usize> = (0..rng.below(20)).map(|_| rng.below(30) as usize).collect();
+        all.select(chosen).unwrap()
+    }
+
+    #[test]
+    fn duplicates_are_those_that_a_search_finds() {
+        let mut rng = StableRng::new(&[21]);
+        let mut number = 0;
+        for _ in 0..200 {
+            let shards: Vec<_> = (0..2 + rng.below(4)).map(|_| shard(&mut rng)).collect();
+            let shards = ShardedReader::new(shards).unwrap();
+            let mut expected = Vec::new();
+            for index in 0..shards.len() {
+                let (number, _) = shards.shard_of(index).unwrap();
+                let key = shards.key(index).unwrap();
+                expected.extend(shards.find_in(0..number, &key).unwrap().map(|i| (i, index)));
+            }
+            assert_eq!(shards.duplicates().unwrap(), expected);
+            assert_eq!(shards.duplicates_in_parts(7).unwrap(), expected);
+            number += expected.len();
+        }
+        assert!(number > 1000);
     }
 }

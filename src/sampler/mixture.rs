@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::permutation::Purpose;
 use super::repeat::{Passes, too_late};
 use super::rng::{StableRng, stable_hash};
-use super::{Order, Sampler, Shuffle, check};
+use super::{Order, Sampler, Shuffle, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A round has at least so many positions, so that sources alternate at random.
@@ -214,6 +214,49 @@ impl Order for Mixed {
         let passes = passes.as_ref().expect("a source with a quota has samples");
         base + passes.get(nth / passes.len()).index_at(nth % passes.len())
     }
+
+    fn fill(&self, mut positions: Range<u64>, out: &mut Vec<u64>) {
+        if positions.is_empty() {
+            return;
+        }
+        check(positions.end - 1, self.len);
+        reserve(&positions, out);
+        while !positions.is_empty() {
+            let end = positions.end.min(positions.start.saturating_add(TOGETHER));
+            let numbers = self.start + positions.start..self.start + end;
+            if numbers.end - numbers.start < self.sources.len() as u64 {
+                out.extend((positions.start..end).map(|position| self.index_at(position)));
+            } else {
+                self.fill_together(numbers, out);
+            }
+            positions.start = end;
+        }
+    }
+}
+
+/// Positions of a mixture that are filled at once.
+const TOGETHER: u64 = 4096;
+
+impl Mixed {
+    /// Appends the indices at these positions, counted from the very first: those of one source come
+    /// in its order, so they are taken together and then dealt out.
+    fn fill_together(&self, positions: Range<u64>, out: &mut Vec<u64>) {
+        let take = |(number, (base, passes)): (usize, &(u64, Option<Passes>))| {
+            let mut indices = Vec::new();
+            if let Some(passes) = passes {
+                let nth = |position| self.round.count(number, position);
+                passes.fill(0, nth(positions.start)..nth(positions.end), &mut indices);
+                indices.iter_mut().for_each(|index| *index += base);
+            }
+            indices.into_iter()
+        };
+        let mut of_source: Vec<_> = self.sources.iter().enumerate().map(take).collect();
+        let slots = self.round.slots_from(positions.start);
+        let sources = slots.take((positions.end - positions.start) as usize);
+        out.extend(sources.map(|source| {
+            of_source[source].next().expect("a source comes as often as it is counted")
+        }));
+    }
 }
 
 /// Which source comes when: one round, which each later round takes up at another place.
@@ -261,6 +304,17 @@ impl Round {
     /// The slot with which a round starts.
     fn first_slot(&self, round: u64) -> u64 {
         stable_hash(&[self.rotation, round]) % self.len()
+    }
+
+    /// The sources from this position on.
+    fn slots_from(&self, position: u64) -> impl Iterator<Item = usize> + '_ {
+        let (round, within) = (position / self.len(), position % self.len());
+        (round..).zip(std::iter::once(within).chain(std::iter::repeat(0))).flat_map(
+            move |(round, within)| {
+                let (before, after) = self.sources.split_at(self.first_slot(round) as usize);
+                after.iter().chain(before).skip(within as usize).map(|&source| source as usize)
+            },
+        )
     }
 
     /// How many slots before this one have the source.

@@ -158,8 +158,8 @@ impl Iterator for Indices<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        /// Enough for one virtual call to cost nothing.
-        const CHUNK: u64 = 256;
+        /// Enough for what is prepared once for many indices to cost nothing.
+        const CHUNK: u64 = 1024;
         if self.next == self.chunk.len() {
             let start = self.positions.start;
             let end = self.positions.end.min(start.saturating_add(CHUNK));

@@ -1,5 +1,7 @@
 //! A keyed permutation of `0..n`: random access both ways, nothing in memory but the key.
 
+use std::ops::Range;
+
 use super::rng::StableRng;
 
 /// Rounds of the network.
@@ -8,6 +10,10 @@ const ROUNDS: usize = 8;
 /// Below this, numbers go through the network several times. Tests find eight rounds too few for up
 /// to 40 numbers; the rest is margin.
 const FEW: u64 = 256;
+
+/// Numbers that go through the network side by side: each of its rounds waits for the one before, so
+/// a processor has time for others meanwhile.
+const LANES: usize = 8;
 
 /// What a key is for, so that equal seeds do not give related orders.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +71,13 @@ impl Permutation {
         self.key.apply(&self.grid, 0, number)
     }
 
+    /// Appends where these numbers go.
+    pub(super) fn apply_range(&self, numbers: Range<u64>, out: &mut Vec<u64>) {
+        let filled = out.len();
+        out.extend(numbers);
+        self.key.apply_all(&self.grid, 0, &mut out[filled..]);
+    }
+
     /// Where a number comes from: `invert(apply(x)) == x`.
     ///
     /// # Panics
@@ -109,24 +122,62 @@ impl Key {
 
     /// Where a number goes, in the permutation of this grid that the tweak chooses.
     #[inline]
-    pub(super) fn apply(&self, grid: &Grid, tweak: u64, mut number: u64) -> u64 {
+    pub(super) fn apply(&self, grid: &Grid, tweak: u64, number: u64) -> u64 {
         super::check(number, grid.len);
+        self.walk(grid, tweak, number)
+    }
+
+    /// Puts where it goes in the place of each number. They must be below the length of the grid.
+    pub(super) fn apply_all(&self, grid: &Grid, tweak: u64, numbers: &mut [u64]) {
+        let mut chunks = numbers.chunks_exact_mut(LANES);
+        for chunk in &mut chunks {
+            self.pass(grid, tweak, chunk);
+            for number in chunk.iter_mut().filter(|number| **number >= grid.len) {
+                *number = self.walk(grid, tweak, *number);
+            }
+        }
+        for number in chunks.into_remainder() {
+            *number = self.walk(grid, tweak, *number);
+        }
+    }
+
+    /// Through the network until it is below the length.
+    #[inline]
+    fn walk(&self, grid: &Grid, tweak: u64, mut number: u64) -> u64 {
         let mask = (1 << grid.bits) - 1;
         loop {
-            let (mut row, mut column) = (number >> grid.bits, number & mask);
+            let mut cell = (number >> grid.bits, number & mask);
             for pass in 0..grid.passes {
                 let tweak = tweak.wrapping_add(pass.rotate_left(32));
                 for round in self.0.chunks_exact(2) {
-                    let added = scale(mix(column, round[0] ^ tweak), grid.rows);
-                    row = add(row, added, grid.rows);
-                    let added = mix(row, round[1] ^ tweak) >> (64 - grid.bits);
-                    column = column.wrapping_add(added) & mask;
+                    cell = two_rounds(cell, grid, round[0] ^ tweak, round[1] ^ tweak);
                 }
             }
-            number = row << grid.bits | column;
+            number = cell.0 << grid.bits | cell.1;
             if number < grid.len {
                 return number;
             }
+        }
+    }
+
+    /// Once through the network, side by side.
+    #[inline]
+    fn pass(&self, grid: &Grid, tweak: u64, numbers: &mut [u64]) {
+        let mask = (1 << grid.bits) - 1;
+        let mut cells = [(0, 0); LANES];
+        for (cell, number) in cells.iter_mut().zip(&*numbers) {
+            *cell = (number >> grid.bits, number & mask);
+        }
+        for pass in 0..grid.passes {
+            let tweak = tweak.wrapping_add(pass.rotate_left(32));
+            for round in self.0.chunks_exact(2) {
+                for cell in &mut cells {
+                    *cell = two_rounds(*cell, grid, round[0] ^ tweak, round[1] ^ tweak);
+                }
+            }
+        }
+        for (number, (row, column)) in numbers.iter_mut().zip(cells) {
+            *number = row << grid.bits | column;
         }
     }
 
@@ -152,6 +203,14 @@ impl Key {
             }
         }
     }
+}
+
+/// Two rounds: the column says how far the row moves, then the row how far the column does.
+#[inline(always)]
+fn two_rounds((row, column): (u64, u64), grid: &Grid, first: u64, second: u64) -> (u64, u64) {
+    let row = add(row, scale(mix(column, first), grid.rows), grid.rows);
+    let added = mix(row, second) >> (64 - grid.bits);
+    (row, column.wrapping_add(added) & ((1 << grid.bits) - 1))
 }
 
 /// The round function: a keyed hash whose high bits are the good ones.

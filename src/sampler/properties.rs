@@ -181,13 +181,16 @@ fn fill_iter_and_range_agree_with_index_at() {
         Box::new(Repeat::new(Shuffle::new(333, 1), 3).unwrap()),
         Box::new(Cycle::new(Shuffle::new(77, 1))),
         Box::new(Mixture::new(vec![source(10), source(90)], 1000, 1).unwrap()),
+        Box::new(Mixture::new((0..40).map(|n| source(n % 3)).collect(), 1000, 1).unwrap()),
+        Box::new(Repeat::new(BlockShuffle::new(200, 16, 3, 1).unwrap(), 4).unwrap()),
+        Box::new(Mixture::new(vec![source(1), source(5000)], 20_000, 1).unwrap()),
         Box::new(Arc::new(Sequential::new(900))),
     ];
     let mut rng = StableRng::new(&[13]);
     for sampler in samplers {
         let order = sampler.order(0).unwrap();
         assert_eq!(order.len(), sampler.len());
-        let len = order.len().min(2000);
+        let len = order.len().min(9000);
         let one_by_one: Vec<u64> = (0..len).map(|position| order.index_at(position)).collect();
         assert!(one_by_one.iter().all(|&index| index < sampler.bound()));
         assert_eq!(order.range(0..len).collect::<Vec<_>>(), one_by_one);

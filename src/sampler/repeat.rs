@@ -109,18 +109,11 @@ impl Order for Run {
         self.passes.get(self.first + position / n).index_at(position % n)
     }
 
-    fn fill(&self, mut positions: Range<u64>, out: &mut Vec<u64>) {
-        if positions.is_empty() {
-            return;
-        }
-        check(positions.end - 1, self.len);
-        reserve(&positions, out);
-        let n = self.passes.len();
-        while !positions.is_empty() {
-            let (pass, start) = (positions.start / n, positions.start % n);
-            let count = (n - start).min(positions.end - positions.start);
-            self.passes.get(self.first + pass).fill(start..start + count, out);
-            positions.start += count;
+    fn fill(&self, positions: Range<u64>, out: &mut Vec<u64>) {
+        if !positions.is_empty() {
+            check(positions.end - 1, self.len);
+            reserve(&positions, out);
+            self.passes.fill(self.first, positions, out);
         }
     }
 
@@ -163,6 +156,17 @@ impl Passes {
             recent[0] = (pass, order);
         }
         Arc::clone(&recent[0].1)
+    }
+
+    /// Appends the indices at these positions, counted from the beginning of the pass `first`.
+    pub(super) fn fill(&self, first: u64, mut positions: Range<u64>, out: &mut Vec<u64>) {
+        let n = self.len();
+        while !positions.is_empty() {
+            let (pass, start) = (positions.start / n, positions.start % n);
+            let count = (n - start).min(positions.end - positions.start);
+            self.get(first + pass).fill(start..start + count, out);
+            positions.start += count;
+        }
     }
 }
 

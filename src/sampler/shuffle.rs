@@ -59,6 +59,14 @@ impl Order for Permutation {
         self.apply(position)
     }
 
+    fn fill(&self, positions: Range<u64>, out: &mut Vec<u64>) {
+        if !positions.is_empty() {
+            check(positions.end - 1, Permutation::len(self));
+            reserve(&positions, out);
+            self.apply_range(positions, out);
+        }
+    }
+
     fn position_of(&self, index: u64) -> Option<u64> {
         (index < Permutation::len(self)).then(|| self.invert(index))
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::zip::ZipArchive;
 use ::zip::result::ZipError;
@@ -118,7 +119,17 @@ impl FileOptions {
     /// those of [`open`](Self::open). Compression that is not supported is an error when an entry
     /// is read.
     pub fn open_zip<S: AsRef<str>>(
+        self,
+        path: impl AsRef<Path>,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ZipReader> {
+        self.open_zip_in(&LocalStorage::mapped(), path, patterns)
+    }
+
+    /// As [`open_zip`](Self::open_zip), of an archive on another storage.
+    pub fn open_zip_in<S: AsRef<str>>(
         mut self,
+        storage: &dyn Storage,
         path: impl AsRef<Path>,
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<ZipReader> {
@@ -128,10 +139,9 @@ impl FileOptions {
             .into_iter()
             .map(|pattern| parse(pattern).map(|p| (p.components().join("/"), p.label())))
             .collect::<Result<_>>()?;
-        let source = LocalStorage::mapped().open(path).map_err(|e| Error::io(path, e))?;
+        let source = storage.open(path).map_err(|e| Error::io(path, e))?;
         let source = Arc::new(source);
-        let cursor = Cursor { source: source.clone(), position: 0 };
-        let archive = open_archive(cursor).map_err(|e| e.at(path))?;
+        let archive = open_archive(&source).map_err(|e| e.at(path))?;
         let (mut entries, mut members) = (Vec::new(), Vec::new());
         for number in 0..archive.len() {
             let name = archive.name_for_index(number).unwrap_or_default();
@@ -162,9 +172,13 @@ fn entry(name: &str, label: Option<usize>) -> FileEntry {
 }
 
 /// Opens the archive, once its end promises no more than can be there.
-fn open_archive(mut cursor: Cursor) -> Result<ZipArchive<Cursor>> {
-    let promised = promised_entries(&mut cursor)?;
+fn open_archive(source: &Arc<Source>) -> Result<ZipArchive<Cursor>> {
+    let end = End::find(source)?;
+    let (promised, opening) = (end.entries, Arc::new(AtomicBool::new(true)));
+    let ends = Arc::new(Ends { only: end, opening: opening.clone() });
+    let cursor = Cursor { source: source.clone(), position: 0, ends };
     let archive = ZipArchive::new(cursor).map_err(blame)?;
+    opening.store(false, Ordering::Relaxed);
     // Of entries with one name only the last would be there.
     if archive.len() as u64 != promised {
         let found = archive.len();
@@ -182,36 +196,92 @@ const END_MAGIC: &[u8] = b"PK\x05\x06";
 const LOCATOR_LEN: usize = 20;
 const END64_MAGIC: &[u8] = b"PK\x06\x06";
 
-/// How many entries the end of an archive promises. Memory is reserved for as many, so they must
-/// fit in the file.
-fn promised_entries(cursor: &mut Cursor) -> Result<u64> {
-    let none = || Error::new(ErrorKind::Damaged, "expected a zip archive, found no end of one");
-    let io = |e: io::Error| Error::new(ErrorKind::Io, e.to_string());
-    let len = cursor.source.len();
-    let tail = (END_LEN + LOCATOR_LEN + usize::from(u16::MAX)) as u64;
-    let start = len.saturating_sub(tail);
-    let tail = cursor.source.read(start..len).map_err(io)?;
-    let at = (0..=tail.len().checked_sub(END_LEN).ok_or_else(none)?)
-        .rev()
-        .find(|&at| tail[at..].starts_with(END_MAGIC))
-        .ok_or_else(none)?;
-    let mut entries = u64::from(u16::from_le_bytes([tail[at + 10], tail[at + 11]]));
-    let locator = at.checked_sub(LOCATOR_LEN).map(|from| &tail[from..at]);
-    if let Some([b'P', b'K', 6, 7, _, _, _, _, o0, o1, o2, o3, o4, o5, o6, o7, ..]) = locator {
-        let offset = u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]);
-        let end = offset.checked_add(40).ok_or_else(none)?;
-        let record = cursor.source.read(offset..end).map_err(|_| none())?;
-        if record.starts_with(END64_MAGIC) {
-            let count = record.get(32..40).and_then(|bytes| bytes.try_into().ok());
-            entries = count.map(u64::from_le_bytes).ok_or_else(none)?;
+/// That record is at least so long.
+const END64_LEN: u64 = 56;
+
+/// The end of an archive.
+struct End {
+    /// How many entries it promises. Memory is reserved for as many, so they must fit in the file.
+    entries: u64,
+    /// Where its record is.
+    at: u64,
+    /// Where the longer one of large archives is.
+    at64: Option<u64>,
+}
+
+impl End {
+    fn find(source: &Source) -> Result<End> {
+        let none = || Error::new(ErrorKind::Damaged, "expected a zip archive, found no end of one");
+        let io = |e: io::Error| Error::new(ErrorKind::Io, e.to_string());
+        let len = source.len();
+        let tail = (END_LEN + LOCATOR_LEN + usize::from(u16::MAX)) as u64;
+        let start = len.saturating_sub(tail);
+        let tail = source.read(start..len).map_err(io)?;
+        let at = (0..=tail.len().checked_sub(END_LEN).ok_or_else(none)?)
+            .rev()
+            .find(|&at| tail[at..].starts_with(END_MAGIC))
+            .ok_or_else(none)?;
+        let mut end = End {
+            entries: u64::from(u16::from_le_bytes([tail[at + 10], tail[at + 11]])),
+            at: start + at as u64,
+            at64: None,
+        };
+        let locator = at.checked_sub(LOCATOR_LEN).map(|from| &tail[from..at]);
+        if let Some([b'P', b'K', 6, 7, _, _, _, _, o0, o1, o2, o3, o4, o5, o6, o7, ..]) = locator {
+            let offset = u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]);
+            // Where it is said to be; or, if something was put in front of the archive, at the end.
+            let last = end.at.checked_sub(LOCATOR_LEN as u64 + END64_LEN);
+            for at in [Some(offset), last].into_iter().flatten() {
+                let bytes = at.checked_add(40).and_then(|end| source.read(at..end).ok());
+                let Some(record) = bytes.filter(|record| record.starts_with(END64_MAGIC)) else {
+                    continue;
+                };
+                let count = record.get(32..40).and_then(|bytes| bytes.try_into().ok());
+                end.entries = count.map(u64::from_le_bytes).ok_or_else(none)?;
+                end.at64 = Some(at);
+                break;
+            }
+        }
+        match end.entries.checked_mul(MIN_HEADER) {
+            Some(size) if size <= len => Ok(end),
+            _ => {
+                let entries = end.entries;
+                let message = format!("{entries} entries do not fit in an archive of {len} bytes");
+                Err(Error::new(ErrorKind::Damaged, message))
+            }
         }
     }
-    match entries.checked_mul(MIN_HEADER) {
-        Some(size) if size <= len => Ok(entries),
-        _ => {
-            let message = format!("{entries} entries do not fit in an archive of {len} bytes");
-            Err(Error::new(ErrorKind::Damaged, message))
+}
+
+/// While an archive is opened there is no other end than the one whose promise was looked at: where
+/// that one is wrong, what reads archives would go on to others, and believe them.
+struct Ends {
+    only: End,
+    opening: Arc<AtomicBool>,
+}
+
+impl Ends {
+    /// Removes all others from these bytes.
+    fn hide(&self, source: &Source, from: u64, bytes: &mut [u8]) -> io::Result<()> {
+        if !self.opening.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        // A mark may begin before them, or end after them.
+        let start = from.saturating_sub(3);
+        let end = from.saturating_add(bytes.len() as u64 + 3).min(source.len());
+        let around = source.read(start..end)?;
+        for (at, mark) in (start..).zip(around.windows(4)) {
+            let other = (mark == END_MAGIC && at != self.only.at)
+                || (mark == END64_MAGIC && Some(at) != self.only.at64);
+            if other {
+                for at in (at..at + 4).filter_map(|at| at.checked_sub(from)) {
+                    if let Some(byte) = bytes.get_mut(at as usize) {
+                        *byte = 0;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -272,6 +342,7 @@ fn kind_of(error: &io::Error) -> ErrorKind {
 struct Cursor {
     source: Arc<Source>,
     position: u64,
+    ends: Arc<Ends>,
 }
 
 impl Read for Cursor {
@@ -283,6 +354,7 @@ impl Read for Cursor {
         }
         let bytes = self.source.read(self.position..self.position + len as u64)?;
         buf[..len].copy_from_slice(&bytes);
+        self.ends.hide(&self.source, self.position, &mut buf[..len])?;
         self.position += len as u64;
         Ok(len)
     }

@@ -1,9 +1,13 @@
 //! Zip archives, as Python's ZipFileReader finds what is in them, and damaged ones.
 
 use std::fs;
+use std::io::{Cursor, Write};
 
+use ::zip::write::SimpleFileOptions;
+use ::zip::{CompressionMethod, ZipWriter};
 use kiste::ErrorKind;
 use kiste::reader::{Reader, ReaderExt, ZipReader};
+use kiste::storage::MemoryStorage;
 use serde_json::Value as Json;
 
 use super::conformance::ask_all;
@@ -125,6 +129,36 @@ fn sizes_are_not_believed() {
     let errors = read_all(&many, u64::MAX);
     assert_eq!(errors[0].kind(), ErrorKind::Damaged);
     assert!(errors[0].to_string().contains("do not fit"), "{}", errors[0]);
+}
+
+/// An end record with so many entries, whose directory begins here.
+fn end(entries: u16, directory: u32) -> Vec<u8> {
+    let numbers = [[0; 4], [entries.to_le_bytes(); 2].concat().try_into().unwrap()];
+    let directory = [[0; 4], directory.to_le_bytes()];
+    [b"PK\x05\x06", &numbers.concat()[..], &directory.concat(), &[0; 2]].concat()
+}
+
+#[test]
+fn only_the_last_end_of_an_archive_counts() {
+    let bytes = fs::read(golden_dir().join("tree.zip")).unwrap();
+    // A whole archive, and then an end whose directory is none: not the archive before it.
+    let nothing = [&b"PK\x01\x02"[..], &[0xff; 60]].concat();
+    let hidden = [&bytes[..], &nothing, &end(1, bytes.len() as u32)].concat();
+    let errors = read_all(&hidden, u64::MAX);
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].kind(), ErrorKind::Damaged, "{errors:?}");
+    // An entry that is an archive is read as it is.
+    let mut outer = ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    outer.start_file("a/inner.zip", stored).unwrap();
+    outer.write_all(&bytes).unwrap();
+    let outer = outer.finish().unwrap().into_inner();
+    let storage = MemoryStorage::new();
+    storage.put("outer.zip", outer);
+    let reader = ZipReader::options().open_zip_in(&storage, "outer.zip", ["{LABEL}/*"]).unwrap();
+    assert_eq!(reader.len(), 1);
+    let raw = reader.get_raw(0).unwrap();
+    assert!(raw.windows(bytes.len()).any(|part| part == bytes));
 }
 
 #[test]

@@ -394,4 +394,64 @@ mod tests {
         let expression = Expression::parse("a == 1 and (b in 1,2 or not c ~ x) or has d").unwrap();
         assert_eq!(expression.fields(), ["a", "b", "c"]);
     }
+
+    #[test]
+    fn anything_is_a_condition_or_an_error() {
+        let parts = [
+            "a",
+            "and",
+            "or",
+            "not",
+            "in",
+            "(",
+            ")",
+            "==",
+            "!=",
+            "<=",
+            ">=",
+            "<",
+            ">",
+            "=",
+            "!",
+            ",",
+            "\"",
+            "\"x\"",
+            "'",
+            "'y'",
+            "\\",
+            "1",
+            "-",
+            "-2.5e9",
+            "1e999",
+            "true",
+            "null",
+            "ß",
+            "\u{0}",
+            ".",
+            "  ",
+            "\n",
+            "99999999999999999999999",
+            "exists",
+            "~",
+        ];
+        let mut state = 1u64;
+        let mut below = |end: usize| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) as usize % end
+        };
+        let mut parsed = 0;
+        for _ in 0..50_000 {
+            let mut text = String::new();
+            for _ in 0..below(12) {
+                text += parts[below(parts.len())];
+                text += [" ", ""][below(2)];
+            }
+            if let Ok(expression) = Expression::parse(&text) {
+                let _ = expression.fields();
+                let _ = expression.holds(&mut |_: &str| Ok(Some(Scalar::Whole(1))));
+                parsed += 1;
+            }
+        }
+        assert!(parsed > 100, "{parsed}");
+    }
 }

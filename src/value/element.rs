@@ -10,7 +10,7 @@ use super::dtype::Kind;
 
 /// A type of Rust whose values are elements of arrays.
 ///
-/// These are `bool`, the integers of 8 to 64 bits, [`f16`], `f32`, `f64`, and [`Complex`] of the
+/// These are `bool`, the integers of 8 to 64 bits, [`struct@f16`], `f32`, `f64`, and [`Complex`] of the
 /// last two. No others can be: that a type is what the bytes of a [`DType`](super::DType) say is
 /// decided here.
 pub trait Element:

@@ -1,1 +1,26 @@
-//! The bloscpack container (`.blp`): Blosc chunks behind a header, metadata and offsets.
+#![doc = include_str!("FORMAT.md")]
+//!
+//! # In this module
+//!
+//! One submodule for each section, [`Container`] to read all of them, [`Encoder`] to write them.
+//! Absent on purpose: files, threads, and the arithmetic of rows and selections, which are in
+//! [`array`](crate::array); and what is inside a chunk, which is in [`blosc`](super::blosc).
+
+pub mod checksum;
+pub mod header;
+pub mod metadata;
+pub mod offsets;
+mod ndarray;
+mod container;
+mod encode;
+
+pub use checksum::Checksum;
+pub use container::{Chunk, Chunks, Container, MAX_RATIO, Place};
+pub use encode::{Encoder, Ending};
+pub use header::Header;
+pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};
+pub use ndarray::ArrayMetadata;
+pub use offsets::Offsets;
+
+#[cfg(test)]
+mod tests;

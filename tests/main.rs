@@ -9,6 +9,7 @@ mod examples;
 mod lazy;
 mod loader;
 mod model;
+mod packed;
 mod readers;
 mod together;
 mod writing;

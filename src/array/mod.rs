@@ -1,2 +1,14 @@
 //! Arrays larger than a sample's field: packed in one container, chunked in a directory, staged in
 //! memory.
+//!
+//! [`PackedArray`] is one array in one [bloscpack](crate::format::bloscpack) container, in a file or
+//! inside a sample; [`PackOptions`] makes such containers, of arrays and of bytes. Chunks are
+//! compressed and decompressed on all cores, where there are enough of them to be worth it.
+
+pub mod append;
+mod pack;
+mod packed;
+
+pub use append::AppendOptions;
+pub use pack::{PackOptions, parse_size};
+pub use packed::PackedArray;

@@ -20,7 +20,8 @@ use super::offsets::Offsets;
 /// so a small file cannot make a reader allocate gigabytes, whatever its headers say.
 pub const MAX_RATIO: u64 = 1 << 16;
 
-/// A container in memory, or mapped. Opening looks at header and sections only.
+/// A container in memory, or mapped: over anything that gives the same bytes whenever it is asked.
+/// Parsing looks at header and sections only.
 ///
 /// ```
 /// use kiste::format::blosc::{Params, compress};
@@ -51,11 +52,10 @@ pub const MAX_RATIO: u64 = 1 << 16;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Container<'a> {
-    bytes: &'a [u8],
+pub struct Container<B> {
+    bytes: B,
     header: Header,
-    metadata: Option<Metadata<'a>>,
-    offsets: Offsets<'a>,
+    offsets_at: usize,
     data_start: usize,
     /// What walking found, once somebody had to walk.
     walked: OnceLock<Vec<Place>>,
@@ -81,22 +81,18 @@ pub struct Chunk<'a> {
     digest: &'a [u8],
 }
 
-impl<'a> Container<'a> {
+impl<B: AsRef<[u8]>> Container<B> {
     /// The container at the start of these bytes. Bytes behind its last chunk are of no account:
     /// bloscpack leaves some there when it appends.
-    pub fn parse(bytes: &'a [u8]) -> Result<Container<'a>, FormatError> {
-        let header = Header::parse(bytes)?;
-        let mut at = header.size();
-        let metadata = match header.metadata {
-            true => Some(Metadata::parse(bytes, at)?),
-            false => None,
+    pub fn parse(bytes: B) -> Result<Container<B>, FormatError> {
+        let header = Header::parse(bytes.as_ref())?;
+        let offsets_at = match header.metadata {
+            true => Metadata::parse(bytes.as_ref(), header.size())?.range().end,
+            false => header.size(),
         };
-        if let Some(metadata) = &metadata {
-            at = metadata.range().end;
-        }
-        let offsets = Offsets::parse(bytes, at, header.slots())?;
-        let data_start = at + offsets.len() * super::offsets::ENTRY;
-        Ok(Container { bytes, header, metadata, offsets, data_start, walked: OnceLock::new() })
+        let offsets = Offsets::parse(bytes.as_ref(), offsets_at, header.slots())?;
+        let data_start = offsets_at + offsets.len() * super::offsets::ENTRY;
+        Ok(Container { bytes, header, offsets_at, data_start, walked: OnceLock::new() })
     }
 
     /// The header.
@@ -105,15 +101,19 @@ impl<'a> Container<'a> {
     }
 
     /// The metadata section, if there is one.
-    pub fn metadata(&self) -> Option<&Metadata<'a>> {
-        self.metadata.as_ref()
+    pub fn metadata(&self) -> Option<Metadata<'_>> {
+        match self.header.metadata {
+            // It was there when the container was parsed.
+            true => Metadata::parse(self.bytes(), self.header.size()).ok(),
+            false => None,
+        }
     }
 
     /// What the metadata says of the array that the container holds, which is an error if it holds
     /// none, or one of another size.
     pub fn array(&self) -> Result<ArrayMetadata, FormatError> {
         let at = self.header.size() as u64;
-        let Some(metadata) = &self.metadata else {
+        let Some(metadata) = self.metadata() else {
             return Err(FormatError::new(at, "metadata of a NumPy array", "no metadata"));
         };
         let array = ArrayMetadata::parse(&metadata.text()?)
@@ -128,13 +128,24 @@ impl<'a> Container<'a> {
     }
 
     /// The offsets as they stand there; empty if there are none.
-    pub fn offsets(&self) -> Offsets<'a> {
-        self.offsets
+    pub fn offsets(&self) -> Offsets<'_> {
+        // They were there when the container was parsed.
+        Offsets::parse(self.bytes(), self.offsets_at, self.header.slots()).unwrap_or_default()
     }
 
     /// The bytes that were given, with whatever is behind the container.
-    pub fn bytes(&self) -> &'a [u8] {
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// What was given to [`parse`](Container::parse).
+    pub fn into_inner(self) -> B {
         self.bytes
+    }
+
+    /// Where the offsets are, or would be.
+    pub fn offsets_at(&self) -> usize {
+        self.offsets_at
     }
 
     /// Where the first chunk is.
@@ -143,7 +154,7 @@ impl<'a> Container<'a> {
     }
 
     /// All chunks in order, found by walking. Ends after an error.
-    pub fn chunks(&self) -> Chunks<'_, 'a> {
+    pub fn chunks(&self) -> Chunks<'_, B> {
         Chunks { container: self, index: 0, at: self.data_start, failed: false }
     }
 
@@ -168,7 +179,7 @@ impl<'a> Container<'a> {
     }
 
     /// Chunk `index`: by its offset if that is to be believed, by walking if not.
-    pub fn chunk(&self, index: u64) -> Result<Chunk<'a>, FormatError> {
+    pub fn chunk(&self, index: u64) -> Result<Chunk<'_>, FormatError> {
         if index == 0 {
             return self.chunk_at(self.data_start, 0);
         }
@@ -209,7 +220,7 @@ impl<'a> Container<'a> {
         }
         match out.is_empty() {
             true => Ok(()),
-            false => Err(wrong_total(self.bytes.len(), whole, "fewer")),
+            false => Err(wrong_total(self.bytes().len(), whole, "fewer")),
         }
     }
 
@@ -243,15 +254,16 @@ impl<'a> Container<'a> {
         let place = usize::try_from(index).ok().and_then(|index| places.get(index));
         place.copied().ok_or_else(|| {
             let expected = format!("a chunk below {}", places.len());
-            FormatError::new(self.bytes.len() as u64, expected, index.to_string())
+            FormatError::new(self.bytes().len() as u64, expected, index.to_string())
         })
     }
 
     /// The chunk at the offset, if there is one that ends where the next begins, and begins where
     /// the one before it ends. Then a wrong offset would have to have two accomplices.
-    fn by_offset(&self, index: u64) -> Option<Chunk<'a>> {
+    fn by_offset(&self, index: u64) -> Option<Chunk<'_>> {
         let count = self.header.nchunks.filter(|&count| index < count)?;
-        let offset = |i| self.offsets.get(i).and_then(|at| usize::try_from(at).ok());
+        let offsets = self.offsets();
+        let offset = |i| offsets.get(i).and_then(|at| usize::try_from(at).ok());
         let at = offset(index)?;
         let before = self.chunk_at(offset(index - 1)?, index - 1).ok()?;
         let first = index > 1 || before.at == self.data_start;
@@ -261,8 +273,8 @@ impl<'a> Container<'a> {
     }
 
     /// The chunk that begins here, its sizes checked against header and file, its content not.
-    fn chunk_at(&self, at: usize, index: u64) -> Result<Chunk<'a>, FormatError> {
-        let rest = self.bytes.get(at..).unwrap_or_default();
+    fn chunk_at(&self, at: usize, index: u64) -> Result<Chunk<'_>, FormatError> {
+        let rest = self.bytes().get(at..).unwrap_or_default();
         let header = blosc::Header::parse(rest).map_err(|error| shifted(error, at, index))?;
         let (size, checksum) = (header.chunk_len(), self.header.checksum);
         let digest = rest.get(size..).and_then(|rest| rest.get(..checksum.size()));
@@ -271,7 +283,7 @@ impl<'a> Container<'a> {
                 Checksum::None => format!("chunk {index} of {size} bytes"),
                 _ => format!("chunk {index} of {size} bytes and its {checksum}"),
             };
-            let found = format!("the end after {} bytes", self.bytes.len());
+            let found = format!("the end after {} bytes", self.bytes().len());
             return Err(FormatError::new(at as u64, expected, found));
         };
         let chunk = Chunk { index, at, header, bytes: &rest[..size], checksum, digest };
@@ -280,10 +292,10 @@ impl<'a> Container<'a> {
     }
 
     /// Whether a chunk holds as many bytes as the container says.
-    fn check_size(&self, chunk: &Chunk<'a>) -> Result<(), FormatError> {
+    fn check_size(&self, chunk: &Chunk<'_>) -> Result<(), FormatError> {
         let is_last = match self.header.nchunks {
             Some(count) => chunk.index + 1 == count,
-            None => chunk.end() == self.bytes.len(),
+            None => chunk.end() == self.bytes().len(),
         };
         let (exact, most) = match (is_last, self.header.chunk_size, self.header.last_chunk) {
             (true, _, Some(last)) => (Some(last), None),
@@ -310,21 +322,21 @@ impl<'a> Container<'a> {
 }
 
 /// Iterator over the chunks of a container.
-#[derive(Debug, Clone)]
-pub struct Chunks<'c, 'a> {
-    container: &'c Container<'a>,
+#[derive(Debug)]
+pub struct Chunks<'a, B> {
+    container: &'a Container<B>,
     index: u64,
     at: usize,
     failed: bool,
 }
 
-impl<'a> Iterator for Chunks<'_, 'a> {
+impl<'a, B: AsRef<[u8]>> Iterator for Chunks<'a, B> {
     type Item = Result<Chunk<'a>, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let is_end = match self.container.header.nchunks {
             Some(count) => self.index == count,
-            None => self.at == self.container.bytes.len(),
+            None => self.at == self.container.bytes().len(),
         };
         if is_end || self.failed {
             return None;
@@ -407,6 +419,20 @@ impl<'a> Chunk<'a> {
         scratch: &mut Scratch,
     ) -> Result<(), FormatError> {
         self.verify()?;
+        self.decode_range(range, out, scratch)
+    }
+
+    /// As [`read_range`](Chunk::read_range), for those who have verified the chunk already.
+    ///
+    /// # Panics
+    ///
+    /// If `out` has not the length of the range.
+    pub fn decode_range(
+        &self,
+        range: Range<usize>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), FormatError> {
         let done = scratch.decompress_range(self.bytes, range, out);
         done.map(drop).map_err(|error| shifted(error, self.at, self.index))
     }

@@ -124,8 +124,7 @@ impl Header {
     /// How many offsets there are, the unused ones included.
     pub fn slots(&self) -> u64 {
         match (self.offsets, self.nchunks) {
-            // Neither number is above i64::MAX.
-            (true, Some(count)) => count + self.max_app_chunks,
+            (true, Some(count)) => count.saturating_add(self.max_app_chunks),
             _ => 0,
         }
     }

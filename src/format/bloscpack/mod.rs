@@ -13,6 +13,7 @@ pub mod offsets;
 mod ndarray;
 mod container;
 mod encode;
+mod undo;
 
 pub use checksum::Checksum;
 pub use container::{Chunk, Chunks, Container, MAX_RATIO, Place};
@@ -21,6 +22,7 @@ pub use header::Header;
 pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};
 pub use ndarray::ArrayMetadata;
 pub use offsets::Offsets;
+pub use undo::{Undo, UndoState};
 
 #[cfg(test)]
 mod tests;

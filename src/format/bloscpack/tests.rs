@@ -101,7 +101,8 @@ fn same_by_chunk(name: &str, bytes: &[u8], data: &[u8]) {
     let mut scratch = Scratch::default();
     for index in (0..container.nchunks().unwrap()).rev() {
         // Through its offset, as nobody has walked this one yet.
-        let chunk = Container::parse(bytes).unwrap().chunk(index).unwrap();
+        let fresh = Container::parse(bytes).unwrap();
+        let chunk = fresh.chunk(index).unwrap();
         let start = container.places().unwrap()[index as usize].start;
         let whole = &data[start as usize..][..chunk.nbytes()];
         assert!(chunk.to_vec().unwrap() == whole, "{name}");

@@ -1,0 +1,470 @@
+//! Packing: bytes and arrays into containers.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
+use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
+use crate::format::bloscpack::{
+    ArrayMetadata, Checksum, Encoder, Ending, Header, MetadataOptions, metadata,
+};
+use crate::storage::{LocalStorage, Sink, Storage};
+use crate::value::{NdArray, Order};
+
+use super::packed::{PARALLEL, with_scratch};
+
+/// The automatic chunk size of all but large arrays: a chunk of this size stays in the second cache
+/// of a core, and arrays of a few megabytes already have work for several.
+const CHUNK: usize = 512 << 10;
+/// The largest automatic chunk size.
+const LARGE_CHUNK: usize = 16 << 20;
+/// How many chunks are compressed at a time: so many are in memory when a file is written.
+const BATCH: usize = 32;
+
+/// The most offsets that a container is given: a gigabyte of them.
+const MAX_SLOTS: u64 = 1 << 27;
+
+/// How a container is packed: codec, level, chunks, checksums, room to grow.
+///
+/// The default is for files: offsets with room for ten times as many chunks, metadata that can be
+/// replaced, so that bloscpack and [`append`](super::append) can append.
+/// [`compact`](PackOptions::compact) is for samples: as few bytes as can be.
+///
+/// ```
+/// use kiste::array::{PackOptions, PackedArray};
+/// use kiste::format::blosc::Codec;
+/// use kiste::value::NdArray;
+///
+/// let numbers: Vec<f64> = (0..10).map(f64::from).collect();
+/// let array = NdArray::from_ndarray(&ndarray::aview1(&numbers)).into_owned();
+/// let bytes = PackOptions::compact().codec(Codec::Lz4).level(5).pack(&array)?;
+/// assert!(bytes.len() < 240); // 80 of them are the numbers
+/// assert_eq!(PackedArray::from_bytes(bytes)?.to_ndarray::<f64>()?.into_raw_vec_and_offset().0, numbers);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct PackOptions {
+    params: Params,
+    typesize: Option<usize>,
+    chunk_size: Option<usize>,
+    checksum: Checksum,
+    offsets: bool,
+    room: Option<u64>,
+    metadata: MetadataOptions,
+    extra: Vec<(String, Value)>,
+    threads: usize,
+    overwrite: bool,
+}
+
+impl Default for PackOptions {
+    fn default() -> PackOptions {
+        PackOptions {
+            params: Params { codec: Codec::Lz4, level: 5, ..Params::default() },
+            typesize: None,
+            chunk_size: None,
+            checksum: Checksum::Adler32,
+            offsets: true,
+            room: None,
+            metadata: MetadataOptions::default(),
+            extra: Vec::new(),
+            threads: 0,
+            overwrite: false,
+        }
+    }
+}
+
+impl PackOptions {
+    /// For containers inside samples: no offsets, no room, short metadata not compressed.
+    pub fn compact() -> PackOptions {
+        PackOptions { offsets: false, metadata: MetadataOptions::COMPACT, ..PackOptions::default() }
+    }
+
+    /// What compresses. LZ4, if not said.
+    pub fn codec(mut self, codec: Codec) -> PackOptions {
+        self.params.codec = codec;
+        self
+    }
+
+    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    pub fn level(mut self, level: u8) -> PackOptions {
+        self.params.level = level;
+        self
+    }
+
+    /// What is done to the elements before. By bytes, if not said.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> PackOptions {
+        self.params.shuffle = shuffle;
+        self
+    }
+
+    /// Bytes of an element, as the shuffle sees them. Of an array it is the size of its type, or 1
+    /// where that is above 255, if not said; of bytes it is 8.
+    pub fn typesize(mut self, typesize: usize) -> PackOptions {
+        self.typesize = Some(typesize);
+        self
+    }
+
+    /// Uncompressed bytes of a chunk, rounded down to whole elements. [`parse_size`] reads texts
+    /// such as `512K`.
+    ///
+    /// If not said: half a MiB, for arrays above half a GiB so many that there are about a thousand
+    /// chunks, at most 16 MiB; in whole rows where rows are smaller than that.
+    pub fn chunk_size(mut self, bytes: usize) -> PackOptions {
+        self.chunk_size = Some(bytes);
+        self
+    }
+
+    /// What follows each chunk. Adler-32, if not said.
+    pub fn checksum(mut self, checksum: Checksum) -> PackOptions {
+        self.checksum = checksum;
+        self
+    }
+
+    /// Whether the positions of chunks are written. Without them nothing can be appended, and a
+    /// chunk in the middle is found by walking.
+    pub fn offsets(mut self, offsets: bool) -> PackOptions {
+        self.offsets = offsets;
+        self
+    }
+
+    /// For how many more chunks there are offsets. Ten times the chunks, if not said.
+    pub fn max_app_chunks(mut self, chunks: u64) -> PackOptions {
+        self.room = Some(chunks);
+        self
+    }
+
+    /// How metadata is stored.
+    pub fn metadata_options(mut self, options: MetadataOptions) -> PackOptions {
+        self.metadata = options;
+        self
+    }
+
+    /// One more key of an array's metadata, behind those that describe it.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> PackOptions {
+        self.extra.push((key.into(), value.into()));
+        self
+    }
+
+    /// How many threads compress: 1 for the caller's alone, 0 (if not said) for as many as rayon
+    /// has. The bytes are the same for any number.
+    pub fn threads(mut self, threads: usize) -> PackOptions {
+        self.threads = threads;
+        self
+    }
+
+    /// Whether a file may be replaced by [`write`](PackOptions::write). No, if not said.
+    pub fn overwrite(mut self, overwrite: bool) -> PackOptions {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// The container of an array.
+    pub fn pack(&self, array: &NdArray<'_>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.pack_into(array, &mut out)?;
+        Ok(out)
+    }
+
+    /// The container of an array, behind what is in `out`. After an error `out` is as it was.
+    pub fn pack_into(&self, array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.to_vec(&self.job_of(array)?, out)
+    }
+
+    /// The container of bytes that are no array, with metadata of any kind.
+    pub fn pack_bytes(&self, bytes: &[u8], metadata: Option<&Value>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.to_vec(&self.job_of_bytes(bytes, metadata)?, &mut out)?;
+        Ok(out)
+    }
+
+    /// Writes the container of an array to a file. It is written beside and renamed, so that there
+    /// is the old file, or none, until all of it is there.
+    pub fn write(&self, path: impl AsRef<Path>, array: &NdArray<'_>) -> Result<()> {
+        self.write_in(&LocalStorage::mapped(), path.as_ref(), array)
+    }
+
+    /// As [`write`](PackOptions::write), to this storage.
+    pub fn write_in(&self, storage: &dyn Storage, path: &Path, array: &NdArray<'_>) -> Result<()> {
+        self.to_file(storage, path, &self.job_of(array)?)
+    }
+
+    /// Writes the container of bytes to a file.
+    pub fn write_bytes(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        bytes: &[u8],
+        metadata: Option<&Value>,
+    ) -> Result<()> {
+        self.to_file(storage, path, &self.job_of_bytes(bytes, metadata)?)
+    }
+
+    /// What is known of an array's container before anything is compressed.
+    fn job_of<'a>(&self, array: &'a NdArray<'_>) -> Result<Job<'a>> {
+        if array.dtype().has_objects() {
+            let message = "expected an array of numbers or texts, found one of Python objects";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let item = array.dtype().item_size().max(1);
+        let rows = array.shape().first().copied().unwrap_or(1).max(1);
+        let row = match array.order() {
+            Order::C => array.bytes().len() / rows,
+            Order::F => item,
+        };
+        let described = ArrayMetadata {
+            dtype: array.dtype().clone(),
+            shape: array.shape().to_vec(),
+            order: array.order(),
+        };
+        let typesize = self.typesize.unwrap_or(if item <= 255 { item } else { 1 });
+        let mut section = Vec::new();
+        metadata::encode(&described.to_json(&self.extra), &self.metadata, &mut section)
+            .map_err(refused)?;
+        self.job(array.bytes(), typesize, item, row, section)
+    }
+
+    fn job_of_bytes<'a>(&self, bytes: &'a [u8], metadata: Option<&Value>) -> Result<Job<'a>> {
+        let mut section = Vec::new();
+        if let Some(value) = metadata {
+            let mut text = String::new();
+            metadata::write_json(value, &mut text);
+            metadata::encode(&text, &self.metadata, &mut section).map_err(refused)?;
+        }
+        self.job(bytes, self.typesize.unwrap_or(8), 1, 1, section)
+    }
+
+    fn job<'a>(
+        &self,
+        bytes: &'a [u8],
+        typesize: usize,
+        item: usize,
+        row: usize,
+        metadata: Vec<u8>,
+    ) -> Result<Job<'a>> {
+        let chunk_size = self.chunk_size_for(bytes.len(), item, row)?;
+        let params = Params { typesize, ..self.params.clone() };
+        params.check(chunk_size).map_err(|error| invalid(error.to_string()))?;
+        let nchunks = bytes.len().div_ceil(chunk_size.max(1)).max(1) as u64;
+        let header = Header {
+            offsets: self.offsets,
+            checksum: self.checksum,
+            typesize: typesize as u8,
+            chunk_size: Some(chunk_size as u32),
+            last_chunk: Some((bytes.len() - (nchunks as usize - 1) * chunk_size) as u32),
+            nchunks: Some(nchunks),
+            max_app_chunks: match (self.offsets, self.room) {
+                (false, _) => 0,
+                (true, None) => 10 * nchunks,
+                (true, Some(room)) => room,
+            },
+            ..Header::default()
+        };
+        if header.slots() > MAX_SLOTS {
+            let found = header.slots();
+            let message = format!("expected at most {MAX_SLOTS} offsets, found {found}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(Job { bytes, params, header, metadata })
+    }
+
+    /// The chunk size for so many bytes of such elements and rows: at most all of them, as in
+    /// bloscpack.
+    pub(super) fn chunk_size_for(&self, len: usize, item: usize, row: usize) -> Result<usize> {
+        let wanted = match self.chunk_size {
+            Some(0) => return Err(invalid("expected chunks of at least one byte, found 0".into())),
+            Some(size) => size.min(MAX_CHUNK_SIZE as usize),
+            None => (len / 1024).clamp(CHUNK, LARGE_CHUNK),
+        };
+        let unit =
+            if self.chunk_size.is_none() && row > item && row <= wanted { row } else { item };
+        let size = (wanted / unit).max(1).saturating_mul(unit).min(len);
+        if size > MAX_CHUNK_SIZE as usize {
+            let message =
+                format!("expected elements of at most {MAX_CHUNK_SIZE} bytes, found {item}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(size)
+    }
+
+    fn to_vec(&self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        // What it takes if nothing compresses, up to a size at which growing is cheap.
+        let slots = 8 * job.header.slots() as usize;
+        out.reserve(32 + job.metadata.len() + slots + job.bytes.len().min(4096) + 16 + 64);
+        let done = self.run(job, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        });
+        match done {
+            Ok(ending) => {
+                ending.patch(&mut out[start..]);
+                Ok(())
+            }
+            Err(error) => {
+                out.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job<'_>) -> Result<()> {
+        let at = |error| Error::io(path, error);
+        if !self.overwrite && storage.stat(path).map_err(at)?.is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the file exists").at(path));
+        }
+        let beside = beside(path);
+        let mut sink = storage.create(&beside).map_err(|error| Error::io(&beside, error))?;
+        let done = self
+            .run(job, &mut |bytes| sink.append(bytes).map_err(at))
+            .and_then(|ending| publish(storage, path, &beside, sink, &ending));
+        if done.is_err() {
+            // Nobody needs it; the first error is the one to tell.
+            let _ = storage.remove(&beside);
+        }
+        done
+    }
+
+    /// Gives all bytes of the container, one piece after the other.
+    fn run(&self, job: &Job<'_>, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Ending> {
+        let mut head = Vec::new();
+        let mut encoder = Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
+        emit(&head)?;
+        let mut push = |chunk: &[u8]| {
+            let digest = encoder.push(chunk).map_err(refused)?;
+            emit(chunk)?;
+            emit(digest.as_slice())
+        };
+        let size = job.header.chunk_size.unwrap_or(0).max(1) as usize;
+        if job.bytes.len() <= size || job.bytes.len() < PARALLEL || self.threads == 1 {
+            let chunks = job.bytes.chunks(size);
+            let empty = [job.bytes];
+            let empty = if job.bytes.is_empty() { &empty[..] } else { &[] };
+            with_scratch(|scratch| {
+                let mut chunk = Vec::new();
+                chunks.chain(empty.iter().copied()).try_for_each(|bytes| {
+                    chunk.clear();
+                    compress(&job.params, bytes, scratch, &mut chunk)?;
+                    push(&chunk)
+                })
+            })?;
+        } else {
+            for batch in job.bytes.chunks(size.saturating_mul(BATCH)) {
+                for chunk in self.compress_batch(&job.params, batch, size)? {
+                    push(&chunk)?;
+                }
+            }
+        }
+        encoder.finish().map_err(refused)
+    }
+
+    /// Compresses chunks on several threads.
+    fn compress_batch(&self, params: &Params, bytes: &[u8], size: usize) -> Result<Vec<Vec<u8>>> {
+        on_threads(self.threads, || {
+            let one = |scratch: &mut Scratch, bytes: &[u8]| {
+                let mut chunk = Vec::new();
+                compress(params, bytes, scratch, &mut chunk).map(|()| chunk)
+            };
+            bytes.par_chunks(size).map_init(Scratch::default, one).collect()
+        })
+    }
+}
+
+/// All that is known of a container before its chunks are compressed.
+struct Job<'a> {
+    bytes: &'a [u8],
+    params: Params,
+    header: Header,
+    metadata: Vec<u8>,
+}
+
+/// A number of bytes in text: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The units are
+/// powers of 1024.
+///
+/// ```
+/// use kiste::array::parse_size;
+/// assert_eq!(parse_size("512K")?, 512 << 10);
+/// assert_eq!(parse_size("0.5M")?, 512 << 10);
+/// assert!(parse_size("12X").is_err() && parse_size("-1").is_err());
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub fn parse_size(text: &str) -> Result<usize> {
+    if text == "max" {
+        return Ok(MAX_CHUNK_SIZE as usize);
+    }
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, unit)) if unit.is_ascii_alphabetic() => (&text[..at], unit),
+        _ => (text, 'B'),
+    };
+    let power = "BKMGT".find(unit.to_ascii_uppercase());
+    let bytes = match (number.parse::<u64>(), number.parse::<f64>()) {
+        (Ok(whole), _) => power.and_then(|power| whole.checked_mul(1 << (10 * power))),
+        (_, Ok(part)) if part.is_finite() && part >= 0.0 => power
+            .map(|power| (part * (1u64 << (10 * power)) as f64) as u64)
+            .filter(|&bytes| bytes < u64::MAX),
+        _ => None,
+    };
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
+        invalid(format!("expected a size such as 65536, 512K or 0.5G, found {text:?}"))
+    })
+}
+
+pub(super) fn compress(
+    params: &Params,
+    bytes: &[u8],
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    scratch.compress(params, bytes, out).map(drop).map_err(|error| invalid(error.to_string()))
+}
+
+/// Runs this on so many threads; 0 are those that rayon has anyway.
+pub(super) fn on_threads<T: Send>(
+    threads: usize,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    if threads == 0 {
+        return work();
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?.install(work)
+}
+
+/// A name beside this one that no other writer has.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.as_os_str().to_os_string();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}-{count}.partial", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// The last steps of writing a file: ending, sync, rename.
+pub(super) fn publish(
+    storage: &dyn Storage,
+    path: &Path,
+    beside: &Path,
+    mut sink: Box<dyn Sink>,
+    ending: &Ending,
+) -> Result<()> {
+    let mut publish = || {
+        sink.write_at(&ending.offsets, ending.offsets_at)?;
+        sink.write_at(&ending.header, 0)?;
+        sink.sync()?;
+        storage.rename(beside, path)?;
+        storage.sync_dir(path.parent().unwrap_or(Path::new("")))
+    };
+    publish().map_err(|error| Error::io(path, error))
+}
+
+/// What cannot be written, by no fault of a file.
+pub(super) fn refused(error: crate::format::FormatError) -> Error {
+    invalid(format!("expected {}, found {}", error.expected, error.found))
+}
+
+pub(super) fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}

@@ -1,0 +1,143 @@
+//! The undo record: what an append in place replaces, kept behind the end of the container until the
+//! append is done. Ours alone; to all others it is bytes of no account.
+
+use super::header::HEADER;
+
+/// The last bytes of a record.
+const MAGIC: [u8; 8] = *b"KISTUNDO";
+/// Behind the content: its size, its CRC-32 and the magic.
+const TRAILER: usize = 8 + 4 + 8;
+
+/// What there was before an append, and where it ends when it is done.
+///
+/// ```
+/// use kiste::format::bloscpack::Undo;
+///
+/// let undo = Undo { old_end: 900, new_end: 1000, new_header: [7; 32], patches: vec![(0, vec![6; 32])] };
+/// let mut file = vec![1; 1000];
+/// undo.encode(&mut file);
+/// assert_eq!(Undo::find(&file), Some(undo));
+/// assert_eq!(Undo::find(&file[..file.len() - 1]), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undo {
+    /// Where the old container ends.
+    pub old_end: u64,
+    /// Where the new one does.
+    pub new_end: u64,
+    /// The header of the new one: where it is in place, there is nothing to undo.
+    pub new_header: [u8; HEADER],
+    /// Positions and the old bytes there; first the old header.
+    pub patches: Vec<(u64, Vec<u8>)>,
+}
+
+impl Undo {
+    /// Writes the record behind `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        for number in [self.old_end, self.new_end] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.new_header);
+        for (at, bytes) in &self.patches {
+            out.extend_from_slice(&at.to_le_bytes());
+            out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
+        let content = &out[start..];
+        let (size, sum) = (content.len() as u64, crc32fast::hash(content));
+        out.extend_from_slice(&size.to_le_bytes());
+        out.extend_from_slice(&sum.to_le_bytes());
+        out.extend_from_slice(&MAGIC);
+    }
+
+    /// The record at the end of a file, if there is a whole one.
+    pub fn find(file: &[u8]) -> Option<Undo> {
+        let (rest, trailer) = file.split_at(file.len().checked_sub(TRAILER)?);
+        let trailer = trailer.strip_suffix(&MAGIC)?;
+        let (mut size, mut sum) = (trailer, &trailer[8..]);
+        let size = usize::try_from(number(&mut size)?).ok()?;
+        let sum = u32::from_le_bytes(*take(&mut sum, 4)?.first_chunk()?);
+        let mut content = &rest[rest.len().checked_sub(size)?..];
+        if crc32fast::hash(content) != sum {
+            return None;
+        }
+        let (old_end, new_end) = (number(&mut content)?, number(&mut content)?);
+        let new_header = *take(&mut content, HEADER)?.first_chunk()?;
+        let mut patches = Vec::new();
+        while !content.is_empty() {
+            let (at, len) = (number(&mut content)?, number(&mut content)?);
+            let bytes = take(&mut content, usize::try_from(len).ok()?)?;
+            // What is put back lies within the old container.
+            at.checked_add(len).filter(|&end| end <= old_end)?;
+            patches.push((at, bytes.to_vec()));
+        }
+        let has_header = patches.first().is_some_and(|(at, old)| *at == 0 && old.len() == HEADER);
+        let within = old_end.max(new_end) <= rest.len() as u64;
+        (has_header && within).then_some(Undo { old_end, new_end, new_header, patches })
+    }
+
+    /// What has become of the append, in a file that begins with these bytes.
+    pub fn state(&self, file: &[u8]) -> UndoState {
+        if file.starts_with(&self.new_header) {
+            return UndoState::Done;
+        }
+        if !self.patches.first().is_some_and(|(_, header)| file.starts_with(header)) {
+            return UndoState::Foreign;
+        }
+        let in_place = |(at, old): &(u64, Vec<u8>)| {
+            let at = usize::try_from(*at).ok();
+            at.and_then(|at| file.get(at..)).is_some_and(|there| there.starts_with(old))
+        };
+        match self.patches.iter().all(in_place) {
+            true => UndoState::NotBegun,
+            false => UndoState::Begun,
+        }
+    }
+}
+
+/// How far an append came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoState {
+    /// Nothing of the old container has been replaced.
+    NotBegun,
+    /// Some has: the end of the old container must be put back before it can be read.
+    Begun,
+    /// All is in place; only the record has to go.
+    Done,
+    /// The header is neither the old nor the new one. Somebody else has written since, and the
+    /// record says nothing about this file.
+    Foreign,
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(len)?;
+    *rest = after;
+    Some(taken)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    take(rest, 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_is_none() {
+        let patches = vec![(0, vec![1; HEADER]), (100, vec![2; 50])];
+        let undo = Undo { old_end: 150, new_end: 160, new_header: [3; HEADER], patches };
+        let mut file = vec![0; 160];
+        undo.encode(&mut file);
+        assert_eq!(Undo::find(&file), Some(undo));
+        for at in 160..file.len() {
+            let mut changed = file.clone();
+            changed[at] ^= 0x10;
+            assert_eq!(Undo::find(&changed), None, "{at}");
+        }
+        for len in 0..file.len() {
+            assert_eq!(Undo::find(&file[..len]), None, "{len}");
+        }
+    }
+}

@@ -4,11 +4,15 @@
 //! [`PackedArray`] is one array in one [bloscpack](crate::format::bloscpack) container, in a file or
 //! inside a sample; [`PackOptions`] makes such containers, of arrays and of bytes. Chunks are
 //! compressed and decompressed on all cores, where there are enough of them to be worth it.
+//! [`AppendOptions`] appends to such a file in place, [`PackedWriter`] and [`PackedReader`] are bytes as
+//! streams.
 
 pub mod append;
 mod pack;
 mod packed;
+mod stream;
 
 pub use append::AppendOptions;
 pub use pack::{PackOptions, parse_size};
 pub use packed::PackedArray;
+pub use stream::{PackedReader, PackedWriter};

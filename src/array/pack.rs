@@ -203,6 +203,29 @@ impl PackOptions {
         self.to_file(storage, path, &self.job_of_bytes(bytes, metadata)?)
     }
 
+    /// Header, parameters and metadata section of bytes whose number is not known.
+    pub(super) fn stream(&self, metadata: Option<&Value>) -> Result<(Header, Params, Vec<u8>)> {
+        let job = self.job_of_bytes(&[], metadata)?;
+        let chunk_size = match self.chunk_size {
+            Some(size) => size.min(MAX_CHUNK_SIZE as usize),
+            None => CHUNK,
+        };
+        let room = self.room.unwrap_or(0);
+        if room > MAX_SLOTS {
+            let message = format!("expected at most {MAX_SLOTS} offsets, found {room}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let header = Header {
+            offsets: self.offsets && room > 0,
+            chunk_size: Some(chunk_size as u32),
+            last_chunk: None,
+            nchunks: None,
+            max_app_chunks: room,
+            ..job.header
+        };
+        Ok((header, job.params, job.metadata))
+    }
+
     /// What is known of an array's container before anything is compressed.
     fn job_of<'a>(&self, array: &'a NdArray<'_>) -> Result<Job<'a>> {
         if array.dtype().has_objects() {

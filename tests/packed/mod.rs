@@ -2,6 +2,7 @@
 
 mod append;
 mod arrays;
+mod streams;
 
 use std::fs;
 use std::path::PathBuf;

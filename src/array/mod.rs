@@ -11,8 +11,13 @@ pub mod append;
 mod pack;
 mod packed;
 mod stream;
+mod selection;
+mod grid;
 
 pub use append::AppendOptions;
 pub use pack::{PackOptions, parse_size};
 pub use packed::PackedArray;
 pub use stream::{PackedReader, PackedWriter};
+
+pub use grid::ChunkGrid;
+pub use selection::{Index, Selection};

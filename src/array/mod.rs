@@ -13,6 +13,7 @@ mod packed;
 mod stream;
 mod selection;
 mod grid;
+mod plan;
 
 pub use append::AppendOptions;
 pub use pack::{PackOptions, parse_size};
@@ -20,4 +21,8 @@ pub use packed::PackedArray;
 pub use stream::{PackedReader, PackedWriter};
 
 pub use grid::ChunkGrid;
+pub use plan::{
+    ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
+    SetItemPlan, SlabKind, Span, TransferRows,
+};
 pub use selection::{Index, Selection};

@@ -14,6 +14,14 @@ mod stream;
 mod selection;
 mod grid;
 mod plan;
+mod transfer;
+mod value;
+mod slab;
+mod staged;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod properties;
 
 pub use append::AppendOptions;
 pub use pack::{PackOptions, parse_size};
@@ -26,3 +34,5 @@ pub use plan::{
     SetItemPlan, SlabKind, Span, TransferRows,
 };
 pub use selection::{Index, Selection};
+pub use staged::{ChunkState, StagedArray};
+pub use transfer::BaseSlab;

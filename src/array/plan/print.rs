@@ -88,7 +88,7 @@ impl fmt::Display for Spans<'_> {
         for (axis, span) in self.0.iter().enumerate() {
             let stop = span.start + (span.count - 1) * span.step + 1;
             write!(f, "{}{}:{stop}", if axis == 0 { "" } else { ", " }, span.start)?;
-            if span.step != 1 {
+            if span.step != 1 && span.count > 1 {
                 write!(f, ":{}", span.step)?;
             }
         }

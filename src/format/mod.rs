@@ -8,6 +8,7 @@ pub mod jsonl;
 pub mod dataset;
 pub mod blosc;
 pub mod bloscpack;
+pub mod chunked;
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

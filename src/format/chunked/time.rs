@@ -1,0 +1,134 @@
+//! Moments as versions record them: RFC 3339, UTC, microseconds.
+
+const MICROS: i64 = 1_000_000;
+const DAY: i64 = 86_400;
+
+/// The text of a moment, so many microseconds after 1970. Years are 0 to 9999; what is outside is
+/// taken for the nearest moment inside.
+///
+/// ```
+/// use kiste::format::chunked::{format_time, parse_time};
+///
+/// assert_eq!(format_time(1_500_000), "1970-01-01T00:00:01.500000Z");
+/// assert_eq!(parse_time("1970-01-01T00:00:01.500000Z"), Some(1_500_000));
+/// ```
+pub fn format_time(micros: i64) -> String {
+    let micros = micros.clamp(-62_167_219_200 * MICROS, 253_402_300_799 * MICROS + MICROS - 1);
+    let (seconds, fraction) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
+    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    let (year, month, day) = date_of(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+}
+
+/// The moment of such a text; the fraction may have any number of digits or be absent.
+pub fn parse_time(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
+    let plausible = (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && (hour, minute, second) <= (23, 59, 60)
+        && minute < 60
+        && second <= 60;
+    if !plausible || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let days = days_of(year, month, day);
+    if date_of(days) != (year, month, day) {
+        return None;
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let fraction = digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    Some((days * DAY + hour * 3600 + minute * 60 + second) * MICROS + fraction)
+}
+
+fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(separator);
+    let mut numbers = [0; 3];
+    for (number, digits) in numbers.iter_mut().zip(digits) {
+        let part = parts.next().filter(|p| p.len() == digits)?;
+        *number = part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())??;
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+/// Days after 1970 of a date of the proleptic Gregorian calendar. Years begin in March here, so
+/// that the leap day is a year's last.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// The inverse of [`days_of`].
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_moments() {
+        let known = [
+            ("1970-01-01T00:00:00.000000Z", 0),
+            ("2000-02-29T12:34:56.789012Z", 951_827_696_789_012),
+            ("2012-12-21T00:00:00.000001Z", 1_356_048_000_000_001),
+            ("1969-12-31T23:59:59.999999Z", -1),
+            ("9999-12-31T23:59:59.999999Z", 253_402_300_799_999_999),
+            ("0000-01-01T00:00:00.000000Z", -62_167_219_200_000_000),
+        ];
+        for (text, micros) in known {
+            assert_eq!(format_time(micros), text);
+            assert_eq!(parse_time(text), Some(micros), "{text}");
+        }
+        assert_eq!(format_time(i64::MAX), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(format_time(i64::MIN), "0000-01-01T00:00:00.000000Z");
+        assert_eq!(parse_time("1970-01-01T00:00:01Z"), Some(1_000_000));
+        assert_eq!(parse_time("1970-01-01T00:00:01.25Z"), Some(1_250_000));
+    }
+
+    #[test]
+    fn every_day_of_eight_centuries_comes_back() {
+        for days in -146_097..146_097 {
+            let (year, month, day) = date_of(days);
+            assert_eq!(days_of(year, month, day), days);
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment() {
+        for text in [
+            "",
+            "Z",
+            "T",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "1970-01-01T00:00:00.Z",
+            "1970-1-01T00:00:00Z",
+            "1970-13-01T00:00:00Z",
+            "1970-00-01T00:00:00Z",
+            "1970-02-30T00:00:00Z",
+            "1970-01-01T24:00:00Z",
+            "1970-01-01T00:60:00Z",
+            "1970-01-01T00:00:61Z",
+            "+970-01-01T00:00:00Z",
+            "1970-01-01-01T00:00:00Z",
+            "1970-01-01T00:00:00.1x0000Z",
+            "1900-02-29T00:00:00Z",
+        ] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod damage;
 mod examples;
 mod lazy;
 mod loader;
+mod mat;
 mod model;
 mod packed;
 mod readers;

@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod blosc;
 pub mod bloscpack;
 pub mod chunked;
+pub mod mat;
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

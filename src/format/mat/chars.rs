@@ -87,7 +87,7 @@ fn units(element: &Element<'_>, order: ByteOrder) -> Result<Vec<u32>, FormatErro
             });
             units.collect()
         }
-        other => return Err(element.error("characters", format!("{other:?}"))),
+        other => return Err(element.error("characters", format!("data of type {other:?}"))),
     };
     match units.iter().find(|&&unit| unit > u32::from(char::MAX)) {
         Some(unit) => Err(element.error("characters", format!("{unit:#x}"))),

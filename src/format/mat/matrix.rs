@@ -144,7 +144,7 @@ pub(super) fn read(
     nesting: usize,
 ) -> Result<Array, FormatError> {
     if matrix.stored != Stored::Matrix {
-        return Err(matrix.error("an array", format!("{:?}", matrix.stored)));
+        return Err(matrix.error("an array", format!("data of type {:?}", matrix.stored)));
     }
     let Some(nesting) = nesting.checked_sub(1) else {
         let expected = format!("at most {MAX_NESTING} arrays in one another");
@@ -307,7 +307,7 @@ fn dimensions(element: &Element<'_>, order: ByteOrder) -> Result<Vec<usize>, For
 /// Integers of 32 bits, which should be few: more are not read.
 fn words(element: &Element<'_>, order: ByteOrder) -> Result<Vec<u32>, FormatError> {
     if !matches!(element.stored, Stored::Int32 | Stored::UInt32) {
-        let found = format!("{:?}", element.stored);
+        let found = format!("data of type {:?}", element.stored);
         return Err(element.error("integers of 32 bits", found));
     }
     element.len()?;
@@ -324,7 +324,7 @@ fn words(element: &Element<'_>, order: ByteOrder) -> Result<Vec<u32>, FormatErro
 /// A name: what is before the first zero.
 fn text(element: &Element<'_>) -> Result<String, FormatError> {
     if !matches!(element.stored, Stored::Int8 | Stored::UInt8 | Stored::Utf8) {
-        return Err(element.error("a name", format!("{:?}", element.stored)));
+        return Err(element.error("a name", format!("data of type {:?}", element.stored)));
     }
     name(element.data).map_err(|found| element.error("a name in UTF-8", found))
 }
@@ -344,7 +344,7 @@ fn field_names(
         return Err(len.error("one length", format!("{} bytes", len.data.len())));
     };
     if !matches!(names.stored, Stored::Int8 | Stored::UInt8 | Stored::Utf8) {
-        return Err(names.error("field names", format!("{:?}", names.stored)));
+        return Err(names.error("field names", format!("data of type {:?}", names.stored)));
     }
     if names.data.is_empty() {
         return Ok(Vec::new());

@@ -23,6 +23,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! What is written in Python with `scipy.io.loadmat`, here:
+//!
+//! | Python | |
+//! | --- | --- |
+//! | `loadmat(f)["gaze"]` | `MatFile::parse(&bytes)?.get("gaze")?` |
+//! | `a["x"][0, 0]` | `a.field("x")?` |
+//! | `a[0][i][2]`, `a[0, i]["x"]` of records | `a.record(i)?.at(2)?`, `a.record(i)?.field("x")?` |
+//! | `a[0, i]` of cells | `a.cell(i)?` |
+//! | `a.astype(np.float32)`, `a.toarray()` | `a.numbers::<f32>()?` |
+//! | `a.flatten()` of a row or column | `a.vector::<f32>()?` |
+//! | with `squeeze_me=True` | [`unwrapped`](Array::unwrapped), [`number`](Array::number), [`text`](Array::text) |
+//!
 //! Errors of the format have the position in the file; inside of what is compressed, the position
 //! of the compressed element, and in words the byte within.
 //!
@@ -177,7 +189,7 @@ impl<'a> Variable<'a> {
                     .and_then(|mut elements| Header::parse(&mut elements))
                     .map_err(|error| within(&element, error))?
             }
-            other => return Err(element.error("a variable", format!("{other:?}"))),
+            other => return Err(element.error("a variable", format!("data of type {other:?}"))),
         };
         let Header { class, name, shape, logical, global, .. } = header;
         let source = Source::Level5(element, order);

@@ -67,7 +67,7 @@ impl Numbers<'_> {
             Stored::UInt64 => self.reals_of::<u64>(memory),
             Stored::Single => self.reals_of::<f32>(memory),
             Stored::Double => self.reals_of::<f64>(memory),
-            other => Err(self.real.error("a class of numbers", format!("{other:?}"))),
+            other => Err(self.real.error("a class of numbers", format!("data of type {other:?}"))),
         }
     }
 
@@ -144,7 +144,7 @@ fn each<T: value::Element>(
             each_item(element, order, |b| Number::Float(f32::from_le_bytes(b).into()), f)
         }
         Stored::Double => each_item(element, order, |b| Number::Float(f64::from_le_bytes(b)), f),
-        other => Err(element.error("numbers", format!("{other:?}"))),
+        other => Err(element.error("numbers", format!("data of type {other:?}"))),
     }
 }
 

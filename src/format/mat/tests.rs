@@ -286,3 +286,47 @@ fn variables_of_one_name() {
     assert!(file.variables()[0].is_global());
     assert_eq!(file.get("a").unwrap().number::<u8>(), Ok(2));
 }
+
+fn level4(header: [u32; 5], name: &[u8], numbers: &[f64]) -> Vec<u8> {
+    let numbers = numbers.iter().map(|number| number.to_le_bytes());
+    [&header.map(u32::to_le_bytes).concat()[..], name, &numbers.collect::<Vec<_>>().concat()]
+        .concat()
+}
+
+#[test]
+fn level_4() {
+    let read = |bytes: &[u8]| first(bytes, Limits { memory: 1 << 20 });
+    let complex = read(&level4([0, 1, 1, 1, 2], b"a\0", &[1.0, 2.0])).unwrap();
+    assert_eq!(complex.number::<Complex<f64>>(), Ok(Complex::new(1.0, 2.0)));
+
+    // Row and column of each value in any order, and the shape in the last row.
+    let triplets = |numbers: &[f64; 9]| read(&level4([2, 3, 3, 0, 2], b"a\0", numbers));
+    let sparse = triplets(&[2.0, 1.0, 2.0, 3.0, 1.0, 3.0, 7.0, 8.0, 0.0]).unwrap();
+    assert_eq!(sparse.numbers::<u8>().unwrap().into_iter().collect::<Vec<_>>(), [8, 0, 0, 0, 0, 7]);
+    for broken in [
+        [2.0, 0.0, 2.0, 3.0, 1.0, 3.0, 7.0, 8.0, 0.0],
+        [2.0, 1.5, 2.0, 3.0, 1.0, 3.0, 7.0, 8.0, 0.0],
+        [2.0, 1.0, 2.0, 4.0, 1.0, 3.0, 7.0, 8.0, 0.0],
+        [1.0, 1.0, 2.0, 1.0, 1.0, 3.0, 7.0, 8.0, 0.0],
+        [2.0, 1.0, 2.0, 3.0, 1.0, f64::NAN, 7.0, 8.0, 0.0],
+    ] {
+        assert!(triplets(&broken).is_err(), "{broken:?}");
+    }
+    // So many columns that a list of them would take gigabytes.
+    let wide = triplets(&[1.0, 1.0, 1.0, 1.0, 5.0, 2e9, 7.0, 8.0, 0.0]).unwrap();
+    assert_eq!(wide.shape(), [1, 2_000_000_000]);
+    assert!(wide.numbers::<u8>().is_err());
+
+    for (header, told) in [
+        ([2000, 1, 1, 0, 2], "byte 0: expected numbers as in IEEE 754, found 2000, of VAX or Cray"),
+        ([1000, 1, 1, 0, 2], "byte 0: expected the type of an array of level 4, found 1000"),
+        ([60, 1, 1, 0, 2], "byte 0: expected a type of numbers of 0 to 5, found 0060"),
+        ([3, 1, 1, 0, 2], "byte 0: expected numbers, text or a sparse array, found 0003"),
+        ([0, u32::MAX, 1, 0, 2], "byte 4: expected a length of 0 to 2^31 - 1, found -1"),
+        ([0, 1, 1, 7, 2], "byte 12: expected 0 or 1, found 7"),
+        ([0, 1, 1, 0, 0], "byte 20: expected a name, found none"),
+        ([0, 9, 9, 0, 2], "byte 22: expected the numbers of an array, of 648 bytes, found 8 bytes"),
+    ] {
+        assert_eq!(read(&level4(header, b"a\0", &[1.0])).unwrap_err(), told);
+    }
+}

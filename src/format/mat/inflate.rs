@@ -10,6 +10,9 @@ use crate::format::FormatError;
 /// Deflate makes of one byte at most so many.
 const MAX_RATIO: usize = 1032;
 
+/// Memory for so many is asked for at once, which is enough for nearly every file.
+const USUAL_RATIO: usize = 16;
+
 /// The first bytes of what is compressed, `len` of them or all.
 pub(super) fn prefix(element: &Element<'_>, len: usize) -> Result<Vec<u8>, FormatError> {
     let mut bytes = Vec::new();
@@ -20,14 +23,15 @@ pub(super) fn prefix(element: &Element<'_>, len: usize) -> Result<Vec<u8>, Forma
 
 /// All that is compressed, which must be `len` bytes and have the right checksum.
 ///
-/// The length is a mere claim: memory grows with the bytes that are really there.
+/// The length is a mere claim: beyond the usual, memory grows with the bytes that really come.
 pub(super) fn all(element: &Element<'_>, len: usize) -> Result<Vec<u8>, FormatError> {
     if len / MAX_RATIO > element.data.len() {
         let found = format!("{} bytes compressed", element.data.len());
         return Err(element.error(format!("{len} bytes"), found));
     }
     let mut decoder = ZlibDecoder::new(element.data);
-    let mut bytes = Vec::new();
+    let usual = element.data.len().saturating_mul(USUAL_RATIO);
+    let mut bytes = Vec::with_capacity(len.min(usual));
     let result = decoder.by_ref().take(len as u64).read_to_end(&mut bytes);
     result.map_err(|error| damaged(element, &error))?;
     if bytes.len() < len {

@@ -2,6 +2,7 @@
 
 mod append;
 mod arrays;
+mod python;
 mod streams;
 
 use std::fs;

@@ -180,7 +180,7 @@ impl<B: AsRef<[u8]>> Container<B> {
 
     /// Chunk `index`: by its offset if that is to be believed, by walking if not.
     pub fn chunk(&self, index: u64) -> Result<Chunk<'_>, FormatError> {
-        if index == 0 {
+        if index == 0 && self.header.nchunks != Some(0) {
             return self.chunk_at(self.data_start, 0);
         }
         if self.walked.get().is_none() {

@@ -317,6 +317,13 @@ fn nothing_is_one_chunk_of_nothing() {
     assert_eq!((found.chunk_size, found.last_chunk, found.nchunks), (Some(0), Some(0), Some(1)));
     assert_eq!(container.to_vec().unwrap(), b"");
     assert_eq!(container.locate(0).unwrap(), (0, 0));
+
+    // Nobody writes no chunks at all; then what follows is none either.
+    let none = Header { nchunks: Some(0), ..Header::default() };
+    let bytes = [&none.encode()[..], &bytes[32..]].concat();
+    let container = Container::parse(&bytes).unwrap();
+    assert_eq!((container.nbytes().unwrap(), container.to_vec().unwrap()), (0, vec![]));
+    assert!(container.chunk(0).is_err());
 }
 
 #[test]

@@ -685,9 +685,11 @@ fn refusals() {
     assert_eq!(kind(StagedArray::from_base(&[4], &[4], dtype(), &[0], vec![], place)), Invalid);
     assert_eq!(kind(StagedArray::from_base(&[4], &[4], dtype(), &[0], vec![], vec![])), Invalid);
 
-    let mut array =
-        StagedArray::full(&[usize::MAX / 8], &[usize::MAX / 16], 0u64).map_err(|e| e.kind());
-    assert_eq!(array.as_mut().unwrap_err(), &Limit);
+    let mut array = StagedArray::full(&[usize::MAX / 8], &[usize::MAX / 32], 0u64).unwrap();
+    assert_eq!(array.get::<u64>(7).unwrap().into_iter().collect::<Vec<_>>(), [0]);
+    assert_eq!(array.set_scalar(7, 1u64).unwrap_err().kind(), Limit);
+    assert_eq!(array.get::<u64>(..).unwrap_err().kind(), Limit);
+    array.check();
     let mut array = StagedArray::full(&[1 << 20, 1 << 20], &[1 << 10, 1 << 10], 0u64).unwrap();
     assert_eq!(array.get::<u64>((1 << 19, -1)).unwrap().into_iter().collect::<Vec<_>>(), [0]);
     assert_eq!(array.get::<i64>(0).unwrap_err().kind(), Invalid);

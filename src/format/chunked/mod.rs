@@ -3,6 +3,7 @@
 pub mod names;
 mod numbering;
 pub mod segment;
+pub mod superchunk;
 mod time;
 mod version;
 

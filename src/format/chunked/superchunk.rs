@@ -1,0 +1,329 @@
+//! A superchunk: a bloscpack container in which every slot holds one chunk.
+//!
+//! Chunks are found by the offsets alone, and nothing is believed because of them: whoever reads a
+//! chunk compares it with the hash in the chunk table, which also tells a chunk from its neighbour.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::FormatError;
+use crate::format::blosc;
+use crate::format::bloscpack::{
+    Checksum, Header, Metadata, MetadataHeader, MetadataOptions, Room, header, metadata, offsets,
+};
+
+/// The version byte of a container with unused bytes between its chunks: no reader of bloscpack
+/// walks into them unaware.
+pub const ROOMY: u8 = header::VERSION | 0x80;
+/// The first chunk begins at a multiple of this.
+pub const ALIGNMENT: usize = 64;
+/// How many bytes [`Superchunk::head_len`] wants to see.
+pub const START: usize = header::HEADER + metadata::HEADER;
+
+/// What a superchunk holds; the same for all of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The type of the elements, as NumPy describes it.
+    pub dtype: String,
+    /// Elements of a chunk along each axis.
+    pub chunk_shape: Vec<u64>,
+    /// The directory of the column.
+    pub column: String,
+    /// Bytes of an uncompressed chunk.
+    pub chunk_bytes: u32,
+    /// The element size given to Blosc.
+    pub typesize: u8,
+    /// What follows each chunk.
+    pub checksum: Checksum,
+    /// Spare bytes after each chunk.
+    pub room: u32,
+}
+
+/// The metadata, for people and for salvage.
+#[derive(Serialize, Deserialize)]
+struct About {
+    container: String,
+    dtype: String,
+    chunkshape: Vec<u64>,
+    column: String,
+    chunks: Vec<u64>,
+}
+
+const CONTAINER: &str = "kiste-superchunk";
+
+impl Content {
+    /// What comes before the first chunk, if the chunks with these numbers have these compressed
+    /// lengths.
+    pub fn head(&self, numbers: &[u64], lens: &[usize]) -> Result<Vec<u8>, FormatError> {
+        let about = About {
+            container: CONTAINER.to_owned(),
+            dtype: self.dtype.clone(),
+            chunkshape: self.chunk_shape.clone(),
+            column: self.column.clone(),
+            chunks: numbers.to_vec(),
+        };
+        let text = serde_json::to_string(&about)
+            .map_err(|e| FormatError::new(0, "what JSON can say", e.to_string()))?;
+        let header = Header {
+            offsets: true,
+            metadata: true,
+            checksum: self.checksum,
+            typesize: self.typesize,
+            chunk_size: Some(self.chunk_bytes),
+            last_chunk: Some(self.chunk_bytes),
+            nchunks: Some(lens.len() as u64),
+            ..Header::default()
+        };
+        let mut head = header.encode().to_vec();
+        if self.room > 0 {
+            head[4] = ROOMY;
+        }
+        let compact = MetadataOptions::COMPACT;
+        let around = START + compact.checksum.size() + lens.len() * offsets::ENTRY;
+        let room = (around + text.len()).next_multiple_of(ALIGNMENT) - around;
+        let room = Room::Bytes(u32::try_from(room).unwrap_or(u32::MAX));
+        metadata::encode(&text, &MetadataOptions { room, ..compact }, &mut head)?;
+        let mut at = (head.len() + lens.len() * offsets::ENTRY) as u64;
+        let known: Vec<u64> = lens
+            .iter()
+            .map(|len| {
+                let here = at;
+                at += self.slot_len(*len);
+                here
+            })
+            .collect();
+        offsets::encode(&known, known.len() as u64, &mut head);
+        Ok(head)
+    }
+
+    /// What follows a chunk: its digest and the room.
+    pub fn tail(&self, chunk: &[u8]) -> Vec<u8> {
+        let mut tail = self.checksum.digest(chunk).as_slice().to_vec();
+        tail.resize(tail.len() + self.room as usize, 0);
+        tail
+    }
+
+    /// The bytes that a chunk of this compressed length takes.
+    pub fn slot_len(&self, len: usize) -> u64 {
+        len as u64 + self.checksum.size() as u64 + u64::from(self.room)
+    }
+}
+
+/// Where the chunks of a superchunk are.
+///
+/// ```
+/// use kiste::format::blosc::{Params, compress, decompress};
+/// use kiste::format::bloscpack::Checksum;
+/// use kiste::format::chunked::superchunk::{Content, Superchunk};
+///
+/// let content = Content {
+///     dtype: "<f8".into(),
+///     chunk_shape: vec![100],
+///     column: "".into(),
+///     chunk_bytes: 800,
+///     typesize: 8,
+///     checksum: Checksum::Crc32,
+///     room: 0,
+/// };
+/// let mut chunk = Vec::new();
+/// compress(&Params::default(), &[7; 800], &mut chunk)?;
+/// let mut file = content.head(&[3], &[chunk.len()])?;
+/// file.extend_from_slice(&chunk);
+/// file.extend_from_slice(&content.tail(&chunk));
+///
+/// let superchunk = Superchunk::parse(&file, file.len() as u64)?;
+/// let slot = superchunk.slot(0)?;
+/// let bytes = superchunk.chunk(0, &file[slot.start as usize..slot.end as usize])?;
+/// assert_eq!(decompress(bytes, 800)?, [7; 800]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Superchunk {
+    checksum: Checksum,
+    chunk_bytes: u32,
+    roomy: bool,
+    head_len: u64,
+    /// The length of the file.
+    len: u64,
+    offsets: Vec<u8>,
+}
+
+impl Superchunk {
+    /// How many bytes come before the first chunk, from the first [`START`] of them. A claim: compare
+    /// it with the length of the file before you read so much.
+    pub fn head_len(start: &[u8]) -> Result<u64, FormatError> {
+        let (header, metadata) = headers(start)?;
+        let section = u64::from(metadata.max_size) + metadata.checksum.size() as u64;
+        let offsets = header.slots().checked_mul(offsets::ENTRY as u64);
+        offsets
+            .and_then(|len| len.checked_add(START as u64 + section))
+            .ok_or_else(|| FormatError::new(16, "fewer chunks", header.slots().to_string()))
+    }
+
+    /// The superchunk of a file of `len` bytes that begins like this.
+    pub fn parse(head: &[u8], len: u64) -> Result<Superchunk, FormatError> {
+        let (header, metadata) = headers(head)?;
+        let head_len = Superchunk::head_len(head)?;
+        let at = START + metadata.max_size as usize + metadata.checksum.size();
+        let section = usize::try_from(head_len).ok().and_then(|end| head.get(at..end));
+        let section = section.ok_or_else(|| {
+            FormatError::new(0, format!("{head_len} bytes before the first chunk"), len.to_string())
+        })?;
+        let count = header.nchunks.unwrap_or(0);
+        if count > u64::from(u32::MAX) || header.max_app_chunks != 0 {
+            let found = format!("{count}, and room for {}", header.max_app_chunks);
+            return Err(FormatError::new(16, "below 2^32 chunks and no more", found));
+        }
+        let sizes = (header.chunk_size, header.last_chunk);
+        let (Some(chunk_bytes), true) = (header.chunk_size, sizes.0 == sizes.1) else {
+            return Err(FormatError::new(8, "chunks of one size", format!("{sizes:?}")));
+        };
+        let roomy = head[4] == ROOMY;
+        let (checksum, offsets) = (header.checksum, section.to_vec());
+        Ok(Superchunk { checksum, chunk_bytes, roomy, head_len, len, offsets })
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u32 {
+        // `parse` has seen to it that they are below 2^32.
+        (self.offsets.len() / offsets::ENTRY) as u32
+    }
+
+    /// Bytes of an uncompressed chunk.
+    pub fn chunk_bytes(&self) -> u32 {
+        self.chunk_bytes
+    }
+
+    /// Whether there are unused bytes after the chunks.
+    pub fn is_roomy(&self) -> bool {
+        self.roomy
+    }
+
+    /// The bytes of the file that a slot has: a chunk, its digest, and the room.
+    pub fn slot(&self, slot: u32) -> Result<Range<u64>, FormatError> {
+        let table = offsets::Offsets::parse(&self.offsets, 0, u64::from(self.slots()))?;
+        let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
+        let last = slot.checked_add(1) == Some(self.slots());
+        let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
+        match (start, end) {
+            (Some(start), Some(end))
+                if start >= self.head_len && start <= end && end <= self.len =>
+            {
+                Ok(start..end)
+            }
+            _ => {
+                let entry = u64::from(slot) * offsets::ENTRY as u64;
+                let position = self.head_len - self.offsets.len() as u64 + entry;
+                let expected = format!("where slot {slot} of {} begins and ends", self.slots());
+                Err(FormatError::new(position, expected, format!("{start:?} and {end:?}")))
+            }
+        }
+    }
+
+    /// The chunk in the bytes of a slot, without what follows it.
+    pub fn chunk<'a>(&self, slot: u32, bytes: &'a [u8]) -> Result<&'a [u8], FormatError> {
+        self.split(slot, bytes).map(|(chunk, _, _)| chunk)
+    }
+
+    /// Whether the chunk in the bytes of a slot has the digest that follows it; true where there is
+    /// none.
+    pub fn is_intact(&self, slot: u32, bytes: &[u8]) -> Result<bool, FormatError> {
+        let (chunk, digest, _) = self.split(slot, bytes)?;
+        Ok(self.checksum.digest(chunk).as_slice() == digest)
+    }
+
+    /// Looks at what no reader needs: digest, and that what is unused is zero. These are the bytes
+    /// of a slot.
+    pub fn check_slot(&self, slot: u32, bytes: &[u8]) -> Result<(), FormatError> {
+        let (chunk, digest, room) = self.split(slot, bytes)?;
+        if self.checksum.digest(chunk).as_slice() != digest {
+            let expected = format!("slot {slot} with its {}", self.checksum);
+            return Err(FormatError::new(0, expected, "another one"));
+        }
+        if room.iter().any(|byte| *byte != 0) || (!room.is_empty() && !self.roomy) {
+            let position = (chunk.len() + digest.len()) as u64;
+            let expected = format!("nothing behind the chunk in slot {slot}");
+            return Err(FormatError::new(position, expected, "bytes"));
+        }
+        Ok(())
+    }
+
+    /// Looks at what no reader needs: metadata and the order of the slots. These are the bytes
+    /// before the first chunk.
+    pub fn check_head(&self, content: &Content, head: &[u8]) -> Result<(), FormatError> {
+        let (header, raw) = headers(head)?;
+        let section = Metadata::parse(head, header::HEADER)?;
+        let about: About = serde_json::from_str(&section.text()?).map_err(|e| {
+            FormatError::new(START as u64, "what a superchunk holds", e.to_string())
+        })?;
+        let room = head.get(START + raw.stored_size as usize..START + raw.max_size as usize);
+        let right = about.container == CONTAINER
+            && (&about.dtype, &about.chunkshape) == (&content.dtype, &content.chunk_shape)
+            && about.column == content.column
+            && about.chunks.len() == self.slots() as usize
+            && header.typesize == content.typesize
+            && header.checksum == content.checksum
+            && (raw.options, raw.user_codec) == (0, [0; 8])
+            && (raw.level == 0 || raw.codec != metadata::MetadataCodec::None)
+            && room.is_some_and(|room| room.iter().all(|byte| *byte == 0));
+        if !right {
+            return Err(FormatError::new(0, "the head of a superchunk of this column", "another"));
+        }
+        let mut next = self.head_len;
+        for slot in 0..self.slots() {
+            let range = self.slot(slot)?;
+            if range.start != next {
+                let expected = format!("slot {slot} at {next}");
+                return Err(FormatError::new(range.start, expected, "another place"));
+            }
+            next = range.end;
+        }
+        Ok(())
+    }
+
+    /// Chunk, digest and room.
+    fn split<'a>(&self, slot: u32, bytes: &'a [u8]) -> Result<Slot<'a>, FormatError> {
+        let header = blosc::Header::parse(bytes)?;
+        if header.nbytes() as u64 != u64::from(self.chunk_bytes) {
+            let expected = format!("a chunk of {} bytes in slot {slot}", self.chunk_bytes);
+            return Err(FormatError::new(4, expected, header.nbytes().to_string()));
+        }
+        let digest_at = header.chunk_len();
+        let room_at = digest_at.saturating_add(self.checksum.size());
+        match (bytes.get(..digest_at), bytes.get(digest_at..room_at), bytes.get(room_at..)) {
+            (Some(chunk), Some(digest), Some(room)) => Ok((chunk, digest, room)),
+            _ => {
+                let expected = format!("at most {} bytes in slot {slot}", bytes.len());
+                Err(FormatError::new(12, expected, room_at.to_string()))
+            }
+        }
+    }
+}
+
+/// Chunk, digest and room.
+type Slot<'a> = (&'a [u8], &'a [u8], &'a [u8]);
+
+/// Both headers. There are offsets and metadata.
+fn headers(start: &[u8]) -> Result<(Header, MetadataHeader), FormatError> {
+    let cut = || FormatError::new(0, "a superchunk", format!("{} bytes", start.len()));
+    let (header, rest) = start.split_first_chunk::<{ header::HEADER }>().ok_or_else(cut)?;
+    let mut plain = *header;
+    if plain[4] == ROOMY {
+        plain[4] = header::VERSION;
+    }
+    if plain[4] != header::VERSION {
+        let expected = format!("version {} or {ROOMY}", header::VERSION);
+        return Err(FormatError::new(4, expected, plain[4].to_string()));
+    }
+    let parsed = Header::parse(&plain)?;
+    if !parsed.offsets || !parsed.metadata || parsed.nchunks == Some(0) {
+        return Err(FormatError::new(
+            5,
+            "a container with offsets, metadata and chunks",
+            "another",
+        ));
+    }
+    let section = rest.first_chunk::<{ metadata::HEADER }>().ok_or_else(cut)?;
+    Ok((parsed, MetadataHeader::parse(section, header::HEADER as u64)?))
+}

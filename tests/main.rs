@@ -2,6 +2,7 @@
 
 mod support;
 
+mod arrays;
 mod compat;
 mod crash;
 mod damage;

@@ -6,6 +6,10 @@
 //! compressed and decompressed on all cores, where there are enough of them to be worth it.
 //! [`AppendOptions`] appends to such a file in place, [`PackedWriter`] and [`PackedReader`] are bytes as
 //! streams.
+//!
+//! A chunked array is a directory; [`format::chunked`](crate::format::chunked) is its specification.
+//! [`ArrayStore`] creates and writes it, [`ChunkedArray`] reads one version, [`ArrayOptions`] say
+//! how. [`StagedArray`] keeps changes in memory until they are committed.
 
 pub mod append;
 mod pack;
@@ -18,6 +22,15 @@ mod transfer;
 mod value;
 mod slab;
 mod staged;
+mod columns;
+mod files;
+mod options;
+mod info;
+mod chunked;
+mod store;
+mod commit;
+mod gc;
+mod check;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
@@ -27,12 +40,18 @@ pub use append::AppendOptions;
 pub use pack::{PackOptions, parse_size};
 pub use packed::PackedArray;
 pub use stream::{PackedReader, PackedWriter};
-
+pub use check::{ChunkDiff, Problem, Report};
+pub use chunked::{At, ChunkView, ChunkedArray};
+pub use files::Check;
+pub use gc::{Keep, Removed};
 pub use grid::ChunkGrid;
+pub use info::{ArrayInfo, VersionInfo};
+pub use options::ArrayOptions;
 pub use plan::{
     ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
     SetItemPlan, SlabKind, Span, TransferRows,
 };
 pub use selection::{Index, Selection};
 pub use staged::{ChunkState, StagedArray};
+pub use store::{ArrayStore, StagedVersion};
 pub use transfer::BaseSlab;

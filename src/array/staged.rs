@@ -678,7 +678,7 @@ impl fmt::Debug for StagedArray {
 }
 
 /// The bytes of elements that any bytes can be; not of truth values.
-fn bytes_mut<T: Element>(elements: &mut Vec<T>) -> Option<&mut [u8]> {
+pub(crate) fn bytes_mut<T: Element>(elements: &mut Vec<T>) -> Option<&mut [u8]> {
     let elements: &mut dyn Any = elements;
     macro_rules! any_of {
         ($($type:ty)*) => {$(

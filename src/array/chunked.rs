@@ -1,0 +1,650 @@
+//! `ChunkedArray`: one version of an array in a directory, read lazily.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use ndarray::{ArrayD, IxDyn};
+use serde_json::{Map, Value};
+
+use crate::array::columns::{self, Leaf};
+use crate::array::files::{Files, SuperchunkFile, Table, in_chunk};
+use crate::array::grid::{ChunkGrid, Touch};
+use crate::array::info::{ArrayInfo, VersionInfo};
+use crate::array::options::ArrayOptions;
+use crate::array::plan::{Move, Shown, positions};
+use crate::array::selection::{Resolved, Selection, invalid, product};
+use crate::array::staged::bytes_mut;
+use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill};
+use crate::array::value::aim;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::Scratch;
+use crate::format::chunked::segment::Place;
+use crate::format::chunked::{MAX_CHUNK_BYTES, Numbering, Version};
+use crate::value::{DType, Element, NdArray};
+
+/// Which version of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum At {
+    /// The last one that was committed.
+    #[default]
+    Newest,
+    /// The one before it, or the one so many before.
+    Back(usize),
+    /// The one of this number.
+    Version(u64),
+    /// The last one that was committed by then.
+    Time(SystemTime),
+}
+
+/// One version of a chunked array, as it was committed and will stay.
+///
+/// Opening reads the version's file; tables and superchunks are opened when they are needed. Clones
+/// are cheap and share what was opened. [`ArrayOptions`] say how to read, and
+/// [`ArrayStore`](crate::array::ArrayStore) writes.
+///
+/// ```
+/// use kiste::array::{ArrayOptions, ChunkedArray};
+/// use kiste::value::DType;
+/// use ndarray::{ArrayD, arr2};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("table");
+/// let mut store = ArrayOptions::default().create(&path, DType::of::<f32>(), &[0, 2])?;
+/// store.append(&(&arr2(&[[1.0_f32, 2.0], [3.0, 4.0]])).into(), "two rows")?;
+///
+/// let array = ChunkedArray::open(&path)?;
+/// assert_eq!(array.shape(), [2, 2]);
+/// let column: ArrayD<f32> = array.get((.., 1))?;
+/// assert_eq!(column.as_slice(), Some(&[2.0, 4.0][..]));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ChunkedArray {
+    pub(crate) core: Arc<Core>,
+    /// The type of what is looked at: all fields, or some.
+    dtype: DType,
+    /// The columns that are looked at, and where their fields are in an element.
+    picks: Vec<Pick>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pick {
+    column: usize,
+    offset: usize,
+}
+
+/// What all views of one version share.
+pub(crate) struct Core {
+    pub(crate) files: Arc<Files>,
+    pub(crate) version: Version,
+    pub(crate) dtype: DType,
+    pub(crate) grid: ChunkGrid,
+    pub(crate) numbering: Numbering,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) threads: Threads,
+}
+
+/// Threads of its own, or those of rayon.
+pub(crate) type Threads = Option<Arc<rayon::ThreadPool>>;
+
+/// One column of one version.
+pub(crate) struct Column {
+    pub(crate) leaf: Leaf,
+    /// One element that nobody wrote.
+    pub(crate) fill: Vec<u8>,
+    table: OnceLock<Table>,
+}
+
+impl Core {
+    pub(crate) fn new(files: Arc<Files>, version: Version, threads: Threads) -> Result<Core> {
+        let path = files.version_path(version.version);
+        let damaged = |expected: &str, found: String| {
+            let message = format!("expected {expected}, found {found}");
+            Error::new(ErrorKind::Damaged, message).at(&path)
+        };
+        let storage = &version.storage;
+        let dtype: DType = storage
+            .dtype
+            .parse()
+            .map_err(|e: crate::format::FormatError| Error::from(e).at(&path))?;
+        let leaves = columns::leaves(&dtype).map_err(|e| e.at(&path))?;
+        let same = leaves.iter().map(|leaf| &leaf.path).eq(version.columns.iter().map(|c| &c.path));
+        if !same {
+            return Err(damaged("the columns of the type", format!("{:?}", version.columns)));
+        }
+        let item = dtype.item_size();
+        let elements: u64 = storage.chunkshape.iter().product();
+        if elements.checked_mul(item as u64).is_none_or(|bytes| bytes > MAX_CHUNK_BYTES) {
+            return Err(damaged(
+                "chunks of at most 2^31 - 17 bytes",
+                format!("{elements} elements"),
+            ));
+        }
+        if storage.fill.len() != item {
+            return Err(damaged("the bytes of one element", format!("{}", storage.fill.len())));
+        }
+        let sizes = |sizes: &[u64]| -> Result<Vec<usize>> {
+            let sizes = sizes.iter().map(|n| usize::try_from(*n)).collect::<Result<_, _>>();
+            sizes.map_err(|_| Error::new(ErrorKind::Limit, "more elements than can be counted"))
+        };
+        let grid = ChunkGrid::new(&sizes(&version.shape)?, &sizes(&storage.chunkshape)?);
+        let grid = grid.map_err(|e| e.at(&path))?;
+        let numbering = version.numbering().map_err(|e| Error::from(e).at(&path))?;
+        let column = |leaf: Leaf| {
+            let fill = storage.fill[leaf.offset..leaf.offset + leaf.size].to_vec();
+            Column { leaf, fill, table: OnceLock::new() }
+        };
+        let columns = leaves.into_iter().map(column).collect();
+        Ok(Core { files, dtype, grid, numbering, columns, threads, version })
+    }
+
+    /// The chunk table of a column; opened by who asks first.
+    pub(crate) fn table(&self, column: usize) -> Result<&Table> {
+        let slot = &self.columns[column].table;
+        if let Some(table) = slot.get() {
+            return Ok(table);
+        }
+        let segments = &self.version.columns[column].segments;
+        let table = self.files.table(self.version.version, segments)?;
+        Ok(slot.get_or_init(|| table))
+    }
+
+    /// The number of a chunk in the tables.
+    pub(crate) fn number(&self, cell: usize) -> u64 {
+        let at: Vec<u64> = self.grid.coordinates(cell).into_iter().map(|i| i as u64).collect();
+        self.numbering.number(&at)
+    }
+
+    /// Elements of a chunk.
+    pub(crate) fn chunk_len(&self) -> usize {
+        self.grid.chunk_shape().iter().product()
+    }
+
+    /// Runs on the threads of this array.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.threads {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    fn open(&self, column: usize, place: &Place) -> Result<Arc<SuperchunkFile>> {
+        let path = &self.columns[column].leaf.path;
+        let file = self.files.superchunk(self.version.version, path, place.superchunk)?;
+        let expected = self.chunk_len() * self.columns[column].leaf.size;
+        if file.layout.chunk_bytes() as usize != expected {
+            let found = file.layout.chunk_bytes();
+            let message = format!("expected chunks of {expected} bytes, found {found}");
+            return Err(Error::new(ErrorKind::Damaged, message).at(&file.path));
+        }
+        Ok(file)
+    }
+
+    /// A chunk of a column, opened; `None` if it is all fill.
+    pub(crate) fn chunk(&self, column: usize, number: u64) -> Result<Option<Stored>> {
+        let Some(place) = self.table(column)?.find(number) else { return Ok(None) };
+        let file = self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?;
+        Ok(Some(Stored { number, place, file }))
+    }
+
+    pub(crate) fn in_chunk(&self, error: Error, column: usize, number: u64) -> Error {
+        in_chunk(error, &self.columns[column].leaf.path, &self.numbering.coordinates(number))
+    }
+}
+
+/// A chunk that is stored, and its file.
+pub(crate) struct Stored {
+    pub(crate) number: u64,
+    pub(crate) place: Place,
+    pub(crate) file: Arc<SuperchunkFile>,
+}
+
+/// The chunks of one column that one operation reads, one for each slot.
+struct Wanted<'a> {
+    core: &'a Core,
+    column: usize,
+    chunks: Vec<Stored>,
+}
+
+impl fmt::Debug for Wanted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wanted({} chunks)", self.chunks.len())
+    }
+}
+
+impl Wanted<'_> {
+    fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
+        let Stored { number, place, file } = &self.chunks[slot];
+        let (check, mut scratch) = (self.core.files.check, Scratch::default());
+        let whole = into.len() == file.layout.chunk_bytes() as usize;
+        let done = match whole {
+            true => file.read_into(place, into, check, &mut scratch),
+            false => file
+                .read(place, at..at + into.len(), check, &mut scratch)
+                .map(|bytes| into.copy_from_slice(&bytes)),
+        };
+        done.map_err(|e| self.core.in_chunk(e, self.column, *number))
+    }
+}
+
+impl BaseSlab for Wanted<'_> {
+    fn slots(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
+        self.read(slot, at, into)
+    }
+
+    fn chunk(&self, slot: usize) -> Option<&[u8]> {
+        let Stored { place, file, .. } = &self.chunks[slot];
+        // What is wrong is told by `read`, which is asked next.
+        file.plain(place, self.core.files.check).ok().flatten()
+    }
+
+    fn is_padded(&self) -> bool {
+        true
+    }
+}
+
+impl ChunkedArray {
+    /// Opens the newest version.
+    pub fn open(path: impl AsRef<Path>) -> Result<ChunkedArray> {
+        ArrayOptions::default().open(path)
+    }
+
+    /// Opens a version.
+    pub fn open_at(path: impl AsRef<Path>, at: At) -> Result<ChunkedArray> {
+        ArrayOptions::default().open_at(path, at)
+    }
+
+    /// Other ways to open one.
+    pub fn options() -> ArrayOptions {
+        ArrayOptions::default()
+    }
+
+    pub(crate) fn open_with(options: &ArrayOptions, path: &Path, at: At) -> Result<ChunkedArray> {
+        let files = Arc::new(Files::new(options.storage.clone(), path, options.check));
+        // An array that is not versioned may lose the version between listing and reading it.
+        let mut tries = 3;
+        loop {
+            tries -= 1;
+            match resolve(&files, at) {
+                Err(e) if e.kind() == ErrorKind::NotFound && tries > 0 && at == At::Newest => {}
+                version => return ChunkedArray::of(files, version?, options.pool()?),
+            }
+        }
+    }
+
+    pub(crate) fn of(
+        files: Arc<Files>,
+        version: Version,
+        threads: Threads,
+    ) -> Result<ChunkedArray> {
+        let core = Core::new(files, version, threads)?;
+        let pick = |(column, c): (usize, &Column)| Pick { column, offset: c.leaf.offset };
+        let picks = core.columns.iter().enumerate().map(pick).collect();
+        Ok(ChunkedArray { dtype: core.dtype.clone(), core: Arc::new(core), picks })
+    }
+
+    /// Length of each axis.
+    pub fn shape(&self) -> &[usize] {
+        self.core.grid.shape()
+    }
+
+    /// Length of the first axis; 1 for an array without axes.
+    pub fn len(&self) -> usize {
+        self.shape().first().copied().unwrap_or(1)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.shape().contains(&0)
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> &DType {
+        &self.dtype
+    }
+
+    /// How the array is cut into chunks.
+    pub fn grid(&self) -> &ChunkGrid {
+        &self.core.grid
+    }
+
+    /// The bytes of an element that nobody wrote.
+    pub fn fill_bytes(&self) -> Vec<u8> {
+        let mut element = vec![0; self.dtype.item_size()];
+        if self.dtype == self.core.dtype {
+            element.copy_from_slice(&self.core.version.storage.fill);
+        }
+        for pick in &self.picks {
+            let fill = &self.core.columns[pick.column].fill;
+            element[pick.offset..pick.offset + fill.len()].copy_from_slice(fill);
+        }
+        element
+    }
+
+    /// The user's attributes.
+    pub fn attrs(&self) -> &Map<String, Value> {
+        &self.core.version.attributes
+    }
+
+    /// The number of this version.
+    pub fn version(&self) -> u64 {
+        self.core.version.version
+    }
+
+    /// When, why and from what this version was committed.
+    pub fn version_info(&self) -> VersionInfo {
+        VersionInfo::of(&self.core.version)
+    }
+
+    /// All versions that exist now, the oldest first.
+    pub fn versions(&self) -> Result<Vec<VersionInfo>> {
+        let files = &self.core.files;
+        let numbers = files.version_numbers()?.into_iter();
+        numbers.map(|number| Ok(VersionInfo::of(&files.version(number)?))).collect()
+    }
+
+    /// The same array at another version.
+    pub fn at(&self, at: At) -> Result<ChunkedArray> {
+        let files = &self.core.files;
+        ChunkedArray::of(files.clone(), resolve(files, at)?, self.core.threads.clone())
+    }
+
+    /// What there is to know about the array without reading its elements. Prints as a table.
+    pub fn info(&self) -> ArrayInfo {
+        ArrayInfo::of(self)
+    }
+
+    /// One field of a structured type: an array that reads no other column. Fields within fields are
+    /// named with a dot between.
+    pub fn column(&self, name: &str) -> Result<ChunkedArray> {
+        let (dtype, start) = columns::find(&self.dtype, name)?;
+        let range = start..start + dtype.item_size();
+        let inside = |pick: &&Pick| range.contains(&pick.offset);
+        let picks = self.picks.iter().filter(inside);
+        let picks = picks.map(|pick| Pick { offset: pick.offset - start, ..*pick }).collect();
+        Ok(ChunkedArray { core: self.core.clone(), dtype, picks })
+    }
+
+    /// Reads a selection: `2..5`, `(.., -1)`, `(vec![4, 0], ..)`, a [`Selection`].
+    ///
+    /// Every chunk that is touched is decompressed once; one of which the hash was seen to be right
+    /// before only as far as it is touched.
+    pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
+        let resolved = selection.into().resolve(self.shape())?;
+        if self.dtype == DType::of::<T>() {
+            let mut values = vec![T::default(); product(&resolved.shape)?];
+            if let Some(bytes) = bytes_mut(&mut values) {
+                self.read_resolved(&resolved, bytes)?;
+                let shape = IxDyn(&resolved.shape);
+                return ArrayD::from_shape_vec(shape, values).map_err(|e| invalid(e.to_string()));
+            }
+        }
+        Ok(self.read_selected(resolved)?.to_ndarray::<T>()?)
+    }
+
+    /// Reads a selection of elements of any type.
+    pub fn read(&self, selection: impl Into<Selection>) -> Result<NdArray<'static>> {
+        self.read_selected(selection.into().resolve(self.shape())?)
+    }
+
+    fn read_selected(&self, resolved: Resolved) -> Result<NdArray<'static>> {
+        let len = product(&resolved.shape)?.checked_mul(self.dtype.item_size());
+        let len = len
+            .filter(|len| isize::try_from(*len).is_ok())
+            .ok_or_else(|| Error::new(ErrorKind::Limit, "the selection does not fit in memory"))?;
+        let mut bytes = vec![0; len];
+        self.read_resolved(&resolved, &mut bytes)?;
+        NdArray::new(self.dtype.clone(), resolved.shape, bytes)
+    }
+
+    /// Reads a selection to where it is wanted: the elements in C order, in their byte order. The
+    /// buffer must have just their length. Returns the shape.
+    pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<Vec<usize>> {
+        let resolved = selection.into().resolve(self.shape())?;
+        let len = product(&resolved.shape)?.checked_mul(self.dtype.item_size());
+        if len != Some(out.len()) {
+            let message = format!(
+                "expected a buffer for {:?} elements of {} bytes, found {} bytes",
+                resolved.shape,
+                self.dtype.item_size(),
+                out.len()
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        self.read_resolved(&resolved, out)?;
+        Ok(resolved.shape)
+    }
+
+    fn read_resolved(&self, resolved: &Resolved, out: &mut [u8]) -> Result<()> {
+        if resolved.is_empty() {
+            return Ok(());
+        }
+        if self.picks.iter().map(|p| self.core.columns[p.column].leaf.size).sum::<usize>()
+            < self.dtype.item_size()
+        {
+            // Padding between fields is stored nowhere.
+            fill(out, &self.fill_bytes());
+        }
+        let touch = Touch::new(&self.core.grid, resolved);
+        self.core.run(|| {
+            self.picks.iter().try_for_each(|pick| self.read_pick(pick, resolved, &touch, out))
+        })
+    }
+
+    fn read_pick(
+        &self,
+        pick: &Pick,
+        resolved: &Resolved,
+        touch: &Touch,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let core = &*self.core;
+        let column = &core.columns[pick.column];
+        let item = column.leaf.size;
+        let (stored, unwritten, chunks) = self.find(pick.column, touch)?;
+        let from = c_steps(core.grid.chunk_shape(), item);
+        let shown = Shown { shape: resolved.shape.clone(), views: resolved.views.clone() };
+        let whole = c_steps(&resolved.shape, self.dtype.item_size());
+        let (start, to) = aim(&shown, &whole).ok_or_else(|| invalid("expected a selection"))?;
+        let from = Side { steps: &from, chunked: true };
+        let to = Side { steps: &to, chunked: false };
+        let slot = core.chunk_len() * item;
+        let program = Program::new(touch, &from, &to, item, slot);
+        let start = start + pick.offset;
+        if !unwritten.is_empty() {
+            let mut chunk = vec![0; slot];
+            fill(&mut chunk, &column.fill);
+            program.to_array(&unwritten, Source::Slots(&chunk), (out, start))?;
+        }
+        let wanted = Wanted { core, column: pick.column, chunks };
+        program.to_array(&stored, Source::Base(&wanted), (out, start))
+    }
+
+    /// The touched chunks that are stored, those that are all fill, and the files of the former.
+    fn find(&self, column: usize, touch: &Touch) -> Result<(Vec<Move>, Vec<Move>, Vec<Stored>)> {
+        let core = &*self.core;
+        let (mut stored, mut unwritten, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut at = vec![0; core.grid.shape().len()];
+        for k in 0..touch.len() {
+            for (group, position) in touch.groups.iter().zip(positions(touch, k)) {
+                for (&axis, &chunk) in group.axes.iter().zip(group.chunk(position)) {
+                    at[axis] = chunk as u64;
+                }
+            }
+            match core.chunk(column, core.numbering.number(&at))? {
+                Some(chunk) => {
+                    stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
+                    chunks.push(chunk);
+                }
+                None => unwritten.push(Move { at: k, from: 0, to: 0 }),
+            }
+        }
+        Ok((stored, unwritten, chunks))
+    }
+
+    /// What is in one chunk of the grid, without what is beyond the edge of the array.
+    pub fn chunk(&self, coordinates: &[usize]) -> Result<NdArray<'static>> {
+        let cell = self.cell(coordinates)?;
+        self.read(Selection::from(&self.core.grid.region(cell)[..]))
+    }
+
+    /// All chunks in order, each with the region that it covers.
+    pub fn chunks(
+        &self,
+    ) -> impl Iterator<Item = Result<(Vec<Range<usize>>, NdArray<'static>)>> + '_ {
+        (0..self.core.grid.len()).map(|cell| {
+            let region = self.core.grid.region(cell);
+            let chunk = self.read(Selection::from(&region[..]))?;
+            Ok((region, chunk))
+        })
+    }
+
+    /// A whole chunk where it lies in the file, with the fill value beyond the edge of the array:
+    /// nothing is copied. `None` if it is compressed, not mapped, all fill, or of several columns.
+    pub fn chunk_view(&self, coordinates: &[usize]) -> Result<Option<ChunkView>> {
+        let cell = self.cell(coordinates)?;
+        let [pick] = self.picks[..] else { return Ok(None) };
+        let core = &*self.core;
+        let number = core.number(cell);
+        let Some(Stored { place, file, .. }) = core.chunk(pick.column, number)? else {
+            return Ok(None);
+        };
+        let found = file.plain(&place, core.files.check);
+        let found = found.map_err(|e| core.in_chunk(e, pick.column, number))?.is_some();
+        let (dtype, shape) = (self.dtype.clone(), core.grid.chunk_shape().to_vec());
+        Ok(found.then_some(ChunkView { file, place, dtype, shape }))
+    }
+
+    fn cell(&self, coordinates: &[usize]) -> Result<usize> {
+        let counts = self.core.grid.counts();
+        let inside = coordinates.len() == counts.len()
+            && coordinates.iter().zip(counts).all(|(i, count)| i < count);
+        if !inside {
+            let message = format!("expected a chunk within {counts:?}, found {coordinates:?}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(coordinates.iter().zip(self.core.grid.steps()).map(|(i, step)| i * step).sum())
+    }
+
+    /// The places of the columns that are looked at, in the type that they make up.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        self.picks.iter().map(|p| (p.column, p.offset, self.core.columns[p.column].leaf.size))
+    }
+}
+
+impl fmt::Debug for ChunkedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shape, version) = (self.shape(), self.version());
+        write!(f, "ChunkedArray({} {shape:?}, version {version})", self.dtype)
+    }
+}
+
+/// The chunks of a version, for those that stage changes to it. Slots are the cells of its grid.
+impl BaseSlab for ChunkedArray {
+    fn slots(&self) -> usize {
+        self.core.grid.len()
+    }
+
+    fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
+        let (core, item) = (&*self.core, self.dtype.item_size());
+        let number = core.number(slot);
+        fill(into, &self.fill_bytes());
+        for (column, offset, size) in self.fields() {
+            let Some(chunk) = core.chunk(column, number)? else { continue };
+            let wanted = Wanted { core, column, chunks: vec![chunk] };
+            if size == item {
+                return wanted.read(0, at, into);
+            }
+            let (first, count) = (at / item, into.len() / item);
+            let mut values = vec![0; count * size];
+            wanted.read(0, first * size, &mut values)?;
+            columns::put_in(&values, item, offset, size, into);
+        }
+        Ok(())
+    }
+
+    fn is_padded(&self) -> bool {
+        true
+    }
+}
+
+/// A chunk in a mapped file; see [`ChunkedArray::chunk_view`]. Derefs to its bytes.
+pub struct ChunkView {
+    file: Arc<SuperchunkFile>,
+    place: Place,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl ChunkView {
+    /// The chunk as an array that borrows from the file.
+    pub fn array(&self) -> Result<NdArray<'_>> {
+        NdArray::new(self.dtype.clone(), self.shape.clone(), &**self)
+    }
+}
+
+impl Deref for ChunkView {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // It was found there before, and the file does not change.
+        let found = self.file.plain(&self.place, crate::array::files::Check::Nothing);
+        found.ok().flatten().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ChunkView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkView({} {:?})", self.dtype, self.shape)
+    }
+}
+
+/// The version that is meant.
+pub(crate) fn resolve(files: &Files, at: At) -> Result<Version> {
+    let numbers = files.version_numbers()?;
+    let none = |message: String| Error::new(ErrorKind::NotFound, message).at(&files.root);
+    let Some(newest) = numbers.last() else {
+        return Err(none("expected a version, found none: it was never finished".into()));
+    };
+    match at {
+        At::Newest => files.version(*newest),
+        At::Version(number) => files.version(number),
+        At::Back(steps) => match numbers.iter().nth_back(steps) {
+            Some(number) => files.version(*number),
+            None => Err(none(format!("there are only {} versions", numbers.len()))),
+        },
+        At::Time(time) => {
+            let micros = micros_of(time);
+            // Times never go back, so the first that is too late can be searched.
+            let (mut low, mut high) = (0, numbers.len());
+            let mut found = None;
+            while low < high {
+                let middle = low + (high - low) / 2;
+                let version = files.version(numbers[middle])?;
+                if crate::format::chunked::parse_time(&version.time) <= Some(micros) {
+                    found = Some(version);
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            found.ok_or_else(|| none("all versions are younger".into()))
+        }
+    }
+}
+
+/// Microseconds after 1970.
+pub(crate) fn micros_of(time: SystemTime) -> i64 {
+    let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => micros(after),
+        Err(before) => -micros(before.duration()),
+    }
+}

@@ -1,0 +1,454 @@
+//! The files of a chunked array, each opened once: versions, segments, superchunks.
+//!
+//! Here bytes become values and errors get their file; which chunk is wanted and why is decided
+//! above.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::blosc::{self, Scratch};
+use crate::format::chunked::segment::{self, Entry, Place, Segment};
+use crate::format::chunked::superchunk::{START, Superchunk};
+use crate::format::chunked::{FORMAT, MAX_VERSION_BYTES, Version, format_of, names};
+use crate::storage::{Source, Storage};
+
+/// So many files of a kind are kept open; beyond it those that were opened are forgotten. Each may
+/// take a mapping, of which a process has some ten thousands.
+const MOST_OPEN: usize = 4096;
+
+/// What is compared before a chunk is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Check {
+    /// The hash of the uncompressed chunk, the first time that this array reads it. Nothing wrong
+    /// gets through.
+    #[default]
+    Hashes,
+    /// The checksum of the compressed chunk, each time: faster, and enough where files are only
+    /// damaged by accident. Chunks that are stored uncompressed have none.
+    Checksums,
+    /// Nothing: what the decoder accepts is taken.
+    Nothing,
+}
+
+/// An array's directory.
+pub(crate) struct Files {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) root: PathBuf,
+    pub(crate) check: Check,
+    segments: Mutex<HashMap<u64, Arc<SegmentFile>>>,
+    superchunks: Mutex<HashMap<(String, u32), Arc<SuperchunkFile>>>,
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl Files {
+    pub(crate) fn new(storage: Arc<dyn Storage>, root: &Path, check: Check) -> Files {
+        let root = root.to_path_buf();
+        Files { storage, root, check, segments: Mutex::default(), superchunks: Mutex::default() }
+    }
+
+    /// A file or directory by its name in the format.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        name.split('/').filter(|part| !part.is_empty()).fold(self.root.clone(), |p, n| p.join(n))
+    }
+
+    pub(crate) fn version_path(&self, number: u64) -> PathBuf {
+        self.path(names::VERSIONS).join(names::numbered(number))
+    }
+
+    pub(crate) fn segment_path(&self, number: u64) -> PathBuf {
+        self.path(names::MANIFEST).join(names::numbered(number))
+    }
+
+    /// The directory of a column's superchunks.
+    pub(crate) fn column_dir(&self, column: &str) -> PathBuf {
+        self.path(&format!("{}/{column}", names::DATA))
+    }
+
+    pub(crate) fn superchunk_path(&self, column: &str, number: u32) -> PathBuf {
+        self.column_dir(column).join(names::superchunk(number))
+    }
+
+    /// The numbers of the versions that exist, ascending.
+    pub(crate) fn version_numbers(&self) -> Result<Vec<u64>> {
+        let dir = self.path(names::VERSIONS);
+        let mut numbers = self.numbers_in(&dir, names::number_of).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                let message = "expected a chunked array, found no directory meta/versions";
+                Error::new(ErrorKind::NotFound, message).at(&self.root)
+            }
+            _ => e,
+        })?;
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The numbers in the names of a directory's files.
+    pub(crate) fn numbers_in<N>(
+        &self,
+        dir: &Path,
+        number_of: impl Fn(&str) -> Option<N>,
+    ) -> Result<Vec<N>> {
+        let stat = self.storage.stat(dir).map_err(|e| Error::io(dir, e))?;
+        if !stat.is_some_and(|stat| stat.is_dir) {
+            return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
+        }
+        let files = self.storage.list(dir).map_err(|e| Error::io(dir, e))?;
+        let name = |path: &PathBuf| number_of(path.file_name()?.to_str()?);
+        Ok(files.iter().filter_map(name).collect())
+    }
+
+    /// Reads a version, all of it checked.
+    pub(crate) fn version(&self, number: u64) -> Result<Version> {
+        let path = self.version_path(number);
+        let source = self.storage.open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                let message = format!("there is no version {number}");
+                Error::new(ErrorKind::NotFound, message).at(&self.root)
+            }
+            _ => Error::io(&path, e),
+        })?;
+        // One byte more than a version may have is enough to see that it has too many.
+        let len = source.len().min(MAX_VERSION_BYTES + 1);
+        let bytes = source.read(0..len).map_err(|e| Error::io(&path, e))?;
+        let damaged = |e: FormatError| Error::from(e).at(&path);
+        let format = format_of(&bytes).map_err(damaged)?;
+        if format != FORMAT {
+            let message = format!("expected version {FORMAT} of the format, found {format}");
+            return Err(Error::new(ErrorKind::Unsupported, message).at(&path));
+        }
+        let version = Version::parse(&bytes).map_err(damaged)?;
+        if version.version != number {
+            let found = format!("version {}", version.version);
+            return Err(damaged(FormatError::new(0, format!("version {number}"), found)));
+        }
+        Ok(version)
+    }
+
+    /// The chunk table of a column of a version.
+    pub(crate) fn table(&self, version: u64, segments: &[(u64, u64)]) -> Result<Table> {
+        let open = |(number, entries): &(u64, u64)| self.segment(version, *number, *entries);
+        Ok(Table { segments: segments.iter().map(open).collect::<Result<_>>()? })
+    }
+
+    fn segment(&self, version: u64, number: u64, entries: u64) -> Result<Arc<SegmentFile>> {
+        kept(&self.segments, number, || {
+            let path = self.segment_path(number);
+            let source = self.storage.open(&path).map_err(|e| self.missing(version, &path, e))?;
+            SegmentFile::open(source, &path, entries).map_err(|e| e.at(&path))
+        })
+    }
+
+    /// A superchunk of a column of a version.
+    pub(crate) fn superchunk(
+        &self,
+        version: u64,
+        column: &str,
+        number: u32,
+    ) -> Result<Arc<SuperchunkFile>> {
+        kept(&self.superchunks, (column.to_owned(), number), || {
+            let path = self.superchunk_path(column, number);
+            let source = self.storage.open(&path).map_err(|e| self.missing(version, &path, e))?;
+            SuperchunkFile::open(source, path)
+        })
+    }
+
+    /// A file that a version names is not there: the version was removed, or something is wrong.
+    fn missing(&self, version: u64, path: &Path, error: io::Error) -> Error {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Error::io(path, error);
+        }
+        match self.storage.stat(&self.version_path(version)) {
+            Ok(None) => {
+                let message = format!(
+                    "version {version} was removed while it was open: open the array again"
+                );
+                Error::new(ErrorKind::Replaced, message).at(path)
+            }
+            _ => Error::new(ErrorKind::Damaged, "the file is missing").at(path),
+        }
+    }
+
+    /// Forgets what is in superchunks: they may be written over.
+    pub(crate) fn forget_superchunks(&self) {
+        self.superchunks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// The value of this key, made if it is not there.
+fn kept<K: Eq + Hash, V>(
+    map: &Mutex<HashMap<K, Arc<V>>>,
+    key: K,
+    make: impl FnOnce() -> Result<V>,
+) -> Result<Arc<V>> {
+    let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lock().get(&key) {
+        return Ok(found.clone());
+    }
+    // Made outside of the lock, so that others read meanwhile; two may make it, one is kept.
+    let made = Arc::new(make()?);
+    let mut map = lock();
+    if map.len() >= MOST_OPEN {
+        map.clear();
+    }
+    Ok(map.entry(key).or_insert(made).clone())
+}
+
+/// A segment, found to be whole when it was opened.
+pub(crate) struct SegmentFile {
+    source: Source,
+    /// The content, where it is not mapped.
+    read: Vec<u8>,
+}
+
+impl SegmentFile {
+    fn open(source: Source, path: &Path, entries: u64) -> Result<SegmentFile> {
+        let around = (segment::HEADER + segment::HASH) as u64;
+        let len = entries.checked_mul(segment::ENTRY as u64).and_then(|n| n.checked_add(around));
+        if len != Some(source.len()) {
+            let expected = format!("a segment of {entries} entries");
+            let found = format!("{} bytes", source.len());
+            return Err(FormatError::new(0, expected, found).into());
+        }
+        let read = match source.mapped() {
+            Some(_) => Vec::new(),
+            None => source.read(0..source.len()).map_err(|e| Error::io(path, e))?.into_owned(),
+        };
+        let file = SegmentFile { source, read };
+        Segment::parse(file.bytes())?;
+        Ok(file)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.source.mapped().unwrap_or(&self.read)
+    }
+
+    /// What was whole when it was opened stays so; else it has no entries.
+    pub(crate) fn entries(&self) -> Option<Segment<'_>> {
+        Segment::assume(self.bytes()).ok()
+    }
+}
+
+/// The chunk table of a column: its segments from old to new.
+pub(crate) struct Table {
+    segments: Vec<Arc<SegmentFile>>,
+}
+
+impl Table {
+    /// Where a chunk is, if it is not all fill.
+    pub(crate) fn find(&self, chunk: u64) -> Option<Place> {
+        let find = |file: &Arc<SegmentFile>| file.entries()?.find(chunk);
+        self.segments.iter().rev().find_map(find)?.place
+    }
+
+    /// All chunks that are stored, ascending.
+    pub(crate) fn stored(&self) -> Vec<Entry> {
+        self.merged(0, &[], true)
+    }
+
+    /// The entries of the segments from this one on, and these newer ones.
+    pub(crate) fn merged(&self, from: usize, newer: &[Entry], oldest: bool) -> Vec<Entry> {
+        let mut merged = newer.to_vec();
+        for file in self.segments[from..].iter().rev() {
+            let older = file.entries();
+            merged = segment::merge(older.iter().flat_map(Segment::iter), merged, false);
+        }
+        if oldest {
+            merged.retain(|entry| entry.place.is_some());
+        }
+        merged
+    }
+
+    /// Calls `with` on every entry of every segment, in no order and also on those that newer ones
+    /// replace.
+    pub(crate) fn each_entry(&self, mut with: impl FnMut(Entry)) {
+        for file in &self.segments {
+            file.entries().iter().flat_map(Segment::iter).for_each(&mut with);
+        }
+    }
+}
+
+/// A superchunk. Its head was looked at when it was opened; its chunks are when they are read.
+pub(crate) struct SuperchunkFile {
+    pub(crate) path: PathBuf,
+    pub(crate) source: Source,
+    pub(crate) layout: Superchunk,
+    /// A bit for each slot whose hash was found to be right: the file never changes.
+    checked: Vec<AtomicU64>,
+}
+
+impl SuperchunkFile {
+    pub(crate) fn open(source: Source, path: PathBuf) -> Result<SuperchunkFile> {
+        let layout = SuperchunkFile::layout(&source, &path).map_err(|e| e.at(&path))?;
+        let words = layout.slots().div_ceil(64) as usize;
+        let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Ok(SuperchunkFile { path, source, layout, checked })
+    }
+
+    fn layout(source: &Source, path: &Path) -> Result<Superchunk> {
+        let head = SuperchunkFile::head(source, path)?;
+        Ok(Superchunk::parse(&head, source.len())?)
+    }
+
+    /// What is before the first chunk.
+    pub(crate) fn head<'a>(source: &'a Source, path: &Path) -> Result<Cow<'a, [u8]>> {
+        let io = |e| Error::io(path, e);
+        let start = source.read(0..source.len().min(START as u64)).map_err(io)?;
+        let len = Superchunk::head_len(&start)?;
+        if len > source.len() {
+            let expected = format!("{len} bytes before the first chunk");
+            return Err(FormatError::new(0, expected, source.len().to_string()).into());
+        }
+        source.read(0..len).map_err(io)
+    }
+
+    /// The bytes of the file that a slot has.
+    pub(crate) fn slot_len(&self, slot: u32) -> Option<u64> {
+        self.layout.slot(slot).ok().map(|range| range.end - range.start)
+    }
+
+    /// This range of the uncompressed bytes of a chunk: borrowed where they are mapped and not
+    /// compressed.
+    pub(crate) fn read(
+        &self,
+        place: &Place,
+        range: Range<usize>,
+        check: Check,
+        scratch: &mut Scratch,
+    ) -> Result<Cow<'_, [u8]>> {
+        if let Some(content) = self.plain(place, check)? {
+            return Ok(Cow::Borrowed(&content[range]));
+        }
+        let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
+        let start = slot.start;
+        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let wrong = |e| self.error(e, start);
+        let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
+        if check == Check::Checksums && !self.layout.is_intact(place.slot, &bytes).map_err(wrong)? {
+            return Err(self.mismatch("checksum", start, bytes.len()));
+        }
+        let unseen = check == Check::Hashes && !self.is_checked(place.slot);
+        let whole = 0..self.layout.chunk_bytes() as usize;
+        if !unseen && range != whole {
+            let mut part = vec![0; range.len()];
+            scratch.decompress_range(chunk, range, &mut part).map_err(wrong)?;
+            return Ok(Cow::Owned(part));
+        }
+        let mut content = vec![0; whole.end];
+        scratch.decompress_into(chunk, &mut content).map_err(wrong)?;
+        if unseen {
+            self.check_hash(place, &content, start)?;
+        }
+        if range != whole {
+            content.truncate(range.end);
+            content.drain(..range.start);
+        }
+        Ok(Cow::Owned(content))
+    }
+
+    /// A chunk where it lies, if it is mapped and not compressed.
+    pub(crate) fn plain(&self, place: &Place, check: Check) -> Result<Option<&[u8]>> {
+        if self.source.mapped().is_none() {
+            return Ok(None);
+        }
+        let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
+        let start = slot.start;
+        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
+        let wrong = |e| self.error(e, start);
+        let chunk = self.layout.chunk(place.slot, bytes).map_err(wrong)?;
+        let Some(at) = plain_content(chunk) else { return Ok(None) };
+        if check == Check::Checksums && !self.layout.is_intact(place.slot, bytes).map_err(wrong)? {
+            return Err(self.mismatch("checksum", start, bytes.len()));
+        }
+        let content = &chunk[at..at + self.layout.chunk_bytes() as usize];
+        if check == Check::Hashes && !self.is_checked(place.slot) {
+            self.check_hash(place, content, start)?;
+        }
+        Ok(Some(content))
+    }
+
+    /// The whole of a chunk, decompressed to where it is wanted.
+    pub(crate) fn read_into(
+        &self,
+        place: &Place,
+        out: &mut [u8],
+        check: Check,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
+        let start = slot.start;
+        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let wrong = |e| self.error(e, start);
+        if check == Check::Checksums && !self.layout.is_intact(place.slot, &bytes).map_err(wrong)? {
+            return Err(self.mismatch("checksum", start, bytes.len()));
+        }
+        let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
+        scratch.decompress_into(chunk, out).map_err(wrong)?;
+        if check == Check::Hashes && !self.is_checked(place.slot) {
+            self.check_hash(place, out, start)?;
+        }
+        Ok(())
+    }
+
+    fn check_hash(&self, place: &Place, content: &[u8], start: u64) -> Result<()> {
+        if *blake3::hash(content).as_bytes() != place.hash {
+            return Err(self.mismatch("hash", start, 0));
+        }
+        if let Some(word) = self.checked.get(place.slot as usize / 64) {
+            word.fetch_or(1 << (place.slot % 64), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn is_checked(&self, slot: u32) -> bool {
+        let word = self.checked.get(slot as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (slot % 64) & 1 == 1)
+    }
+
+    fn mismatch(&self, what: &str, start: u64, len: usize) -> Error {
+        let message = format!("expected content of the recorded {what}, found another");
+        let error = Error::new(ErrorKind::Damaged, message).at(&self.path);
+        error.with_range(start..start + (len as u64).max(1))
+    }
+
+    fn error(&self, error: FormatError, start: u64) -> Error {
+        let FormatError { position, expected, found } = error;
+        let position = position.saturating_add(start);
+        Error::from(FormatError { position, expected, found }).at(&self.path)
+    }
+}
+
+/// Where in a chunk its content is as it is, if it was only copied.
+fn plain_content(chunk: &[u8]) -> Option<usize> {
+    let header = blosc::Header::parse(chunk).ok()?;
+    let end = blosc::HEADER.checked_add(header.nbytes())?;
+    (header.is_memcpyed() && chunk.len() >= end).then_some(blosc::HEADER)
+}
+
+/// An error that is about one chunk.
+pub(crate) fn in_chunk(error: Error, column: &str, coordinates: &[u64]) -> Error {
+    let column = if column.is_empty() { String::new() } else { format!(" of {column}") };
+    let message = format!("chunk {coordinates:?}{column}: {}", error.message());
+    let mut told = Error::new(error.kind(), message);
+    if let Some(path) = error.path() {
+        told = told.at(path);
+    }
+    match error.range() {
+        Some(range) => told.with_range(range),
+        None => told,
+    }
+}

@@ -1,0 +1,579 @@
+//! `ArrayStore`: the one writer of a chunked array.
+
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::array::chunked::{At, ChunkedArray, resolve};
+use crate::array::columns;
+use crate::array::commit::{New, Proposal};
+use crate::array::files::Files;
+use crate::array::info::VersionInfo;
+use crate::array::options::ArrayOptions;
+use crate::array::plan::Place;
+use crate::array::staged::{ChunkState, StagedArray};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::{Params, Shuffle};
+use crate::format::chunked::{Compression, MAX_DIMENSIONS, Storage as Stored, Version, names};
+use crate::storage::{Lock, Storage};
+use crate::value::{DType, Kind, NdArray};
+
+/// The writer of a chunked array. There is one at a time; readers need not know of it.
+///
+/// Changes are [staged](Self::stage) and [committed](Self::commit): until a commit returns, nothing
+/// of it is visible, and a crash at any moment leaves the version before or the version after.
+///
+/// ```
+/// use kiste::array::{ArrayOptions, At, ChunkedArray};
+/// use kiste::value::DType;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("grid");
+/// let mut store = ArrayOptions::default().create(&path, DType::of::<i32>(), &[100, 100])?;
+/// let mut staged = store.stage()?;
+/// staged.set_scalar((10..20, 5), 7)?;
+/// let version = store.commit(&mut staged, "a short line")?;
+/// assert_eq!((version.number, version.parent), (2, 1));
+///
+/// let array = ChunkedArray::open(&path)?;
+/// assert_eq!(array.get::<i32>((.., 5))?.sum(), 70);
+/// assert_eq!(array.at(At::Version(1))?.get::<i32>((.., 5))?.sum(), 0);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub struct ArrayStore {
+    pub(crate) options: ArrayOptions,
+    pub(crate) files: Arc<Files>,
+    pub(crate) newest: ChunkedArray,
+    /// The next numbers that no file has: of segments, and of each column's superchunks.
+    pub(crate) next_segment: u64,
+    pub(crate) next_superchunk: Vec<u32>,
+    _lock: Lock,
+}
+
+/// Changes to one version, in memory: derefs to the [`StagedArray`] that has them.
+#[derive(Debug, Clone)]
+pub struct StagedVersion {
+    array: StagedArray,
+    base: ChunkedArray,
+    /// The newest version when this was staged.
+    newest: u64,
+    attributes: Map<String, Value>,
+}
+
+impl StagedVersion {
+    /// The version that the changes are made to.
+    pub fn base(&self) -> &ChunkedArray {
+        &self.base
+    }
+
+    /// The user's attributes, as they will be committed.
+    pub fn attrs(&self) -> &Map<String, Value> {
+        &self.attributes
+    }
+
+    /// The same, to change them.
+    pub fn attrs_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.attributes
+    }
+}
+
+impl Deref for StagedVersion {
+    type Target = StagedArray;
+
+    fn deref(&self) -> &StagedArray {
+        &self.array
+    }
+}
+
+impl DerefMut for StagedVersion {
+    fn deref_mut(&mut self) -> &mut StagedArray {
+        &mut self.array
+    }
+}
+
+impl ArrayStore {
+    /// Opens an array for writing. For a second writer the error is [`ErrorKind::Locked`]; the lock
+    /// ends with the store, or with its process.
+    pub fn open(path: impl AsRef<Path>) -> Result<ArrayStore> {
+        ArrayOptions::default().open_store(path)
+    }
+
+    /// Creates an array, full of the fill value, and opens it for writing.
+    pub fn create(
+        path: impl AsRef<Path>,
+        dtype: DType,
+        shape: &[usize],
+        options: &ArrayOptions,
+    ) -> Result<ArrayStore> {
+        options.create(path, dtype, shape)
+    }
+
+    pub(crate) fn open_with(options: &ArrayOptions, root: &Path) -> Result<ArrayStore> {
+        let files = Arc::new(Files::new(options.storage.clone(), root, options.check));
+        files.version_numbers()?;
+        let lock = take_lock(&files)?;
+        let version = resolve(&files, At::Newest)?;
+        let store = ArrayStore::with_lock(options, files, version, lock)?;
+        store.remove_unfinished()?;
+        store.renew_copies();
+        Ok(store)
+    }
+
+    pub(crate) fn create_with(
+        options: &ArrayOptions,
+        root: &Path,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<ArrayStore> {
+        let paths: Vec<String> = columns::leaves(&dtype)?.into_iter().map(|l| l.path).collect();
+        let stored = storage_of(options, &dtype, shape)?;
+        let shape: Vec<u64> = shape.iter().map(|n| *n as u64).collect();
+        let mut first = Version::first(stored, shape, &paths);
+        let numbering = crate::format::chunked::Numbering::of_grid(&first.grid(), None);
+        let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+        first.extents = numbering.extents().to_vec();
+        let files = Arc::new(Files::new(options.storage.clone(), root, options.check));
+        refuse_other_things(&files)?;
+        make_dirs(&files, &paths, options.durable)?;
+        let lock = take_lock(&files)?;
+        if !files.version_numbers()?.is_empty() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "there is an array already").at(root));
+        }
+        first.time = now_after(0);
+        first.message = "created".to_owned();
+        let mut store = ArrayStore::with_lock(options, files, first.clone(), lock)?;
+        store.remove_unfinished()?;
+        store.publish(first)?;
+        Ok(store)
+    }
+
+    fn with_lock(
+        options: &ArrayOptions,
+        files: Arc<Files>,
+        version: Version,
+        lock: Lock,
+    ) -> Result<ArrayStore> {
+        let segments = files.numbers_in(&files.path(names::MANIFEST), names::number_of)?;
+        let next_segment = version.next_segment.max(segments.into_iter().max().unwrap_or(0) + 1);
+        let next = |column: &crate::format::chunked::Column| -> Result<u32> {
+            let dir = files.column_dir(&column.path);
+            let numbers = files.numbers_in(&dir, names::superchunk_number_of)?;
+            let above = u64::from(numbers.into_iter().max().unwrap_or(0)) + 1;
+            u32::try_from(column.next.max(above)).map_err(|_| too_many_files(&dir))
+        };
+        let next_superchunk = version.columns.iter().map(next).collect::<Result<_>>()?;
+        let newest = ChunkedArray::of(files.clone(), version, options.pool()?)?;
+        let options = options.clone();
+        Ok(ArrayStore { options, files, newest, next_segment, next_superchunk, _lock: lock })
+    }
+
+    /// The newest version, for reading.
+    pub fn array(&self) -> &ChunkedArray {
+        &self.newest
+    }
+
+    /// All versions, the oldest first.
+    pub fn versions(&self) -> Result<Vec<VersionInfo>> {
+        self.newest.versions()
+    }
+
+    /// Begins changes to the newest version.
+    pub fn stage(&self) -> Result<StagedVersion> {
+        self.stage_on(self.newest.clone())
+    }
+
+    /// Begins changes to an older version. When they are committed, what came after it is not in the
+    /// newest version any more; it stays in those between.
+    pub fn stage_at(&self, at: At) -> Result<StagedVersion> {
+        self.stage_on(self.newest.at(at)?)
+    }
+
+    fn stage_on(&self, base: ChunkedArray) -> Result<StagedVersion> {
+        let core = &base.core;
+        let mut places = vec![Place::default(); core.grid.len()];
+        let steps = core.grid.steps();
+        for column in 0..core.columns.len() {
+            for entry in core.table(column)?.stored() {
+                let at = core.numbering.coordinates(entry.chunk);
+                let cell: usize = at.iter().zip(&steps).map(|(i, step)| *i as usize * step).sum();
+                if let (Some(place), Ok(slot)) = (places.get_mut(cell), u32::try_from(cell)) {
+                    *place = Place { slab: 1, slot };
+                }
+            }
+        }
+        let array = StagedArray::from_base(
+            base.shape(),
+            core.grid.chunk_shape(),
+            base.dtype().clone(),
+            &core.version.storage.fill,
+            vec![Arc::new(base.clone())],
+            places,
+        )?;
+        let (newest, attributes) = (self.newest.version(), base.attrs().clone());
+        Ok(StagedVersion { array, base, newest, attributes })
+    }
+
+    /// Makes staged changes a new version. Afterwards `staged` has no changes and is based on it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Replaced`] if another version was committed since the changes were begun. After
+    /// any error `staged` is as it was.
+    pub fn commit(&mut self, staged: &mut StagedVersion, message: &str) -> Result<VersionInfo> {
+        if staged.base.core.files.root != self.files.root {
+            let message = "the changes are to another array";
+            return Err(Error::new(ErrorKind::Invalid, message).at(&self.files.root));
+        }
+        self.expect_newest(staged.newest)?;
+        let (base, array) = (&staged.base, &staged.array);
+        let changes = array.changes().enumerate().filter_map(|(cell, state)| {
+            let new = match state {
+                Ok(ChunkState::Base(_)) => return None,
+                Ok(ChunkState::Fill) => New::Fill,
+                Ok(ChunkState::Staged(bytes)) => New::Chunk(bytes),
+                Err(e) => return Some(Err(e)),
+            };
+            Some(Ok((coordinates(array.grid().coordinates(cell)), new)))
+        });
+        let attributes = staged.attributes.clone();
+        let shape = array.shape().to_vec();
+        let proposal = Proposal { base, shape, attributes, message, changes: Box::new(changes) };
+        let info = self.propose(proposal)?;
+        // The changes are committed whatever comes now; a base that is too old is noticed later.
+        if let Ok(next) = self.stage() {
+            *staged = next;
+        }
+        Ok(info)
+    }
+
+    /// Adds rows at the end of the first axis, as a version of its own. Only the last chunks of the
+    /// array are read.
+    pub fn append(&mut self, rows: &NdArray<'_>, message: &str) -> Result<VersionInfo> {
+        self.expect_newest(self.newest.version())?;
+        let base = self.newest.clone();
+        let Some((&old, inner)) = base.shape().split_first() else {
+            return Err(Error::new(ErrorKind::Invalid, "an array without axes has no rows"));
+        };
+        let core = &base.core;
+        let chunk = core.grid.chunk_shape()[0];
+        // Whole chunks stay; what is staged is the rest, and what comes behind it.
+        let (kept, partial) = (old / chunk, old % chunk);
+        let tail_shape: Vec<usize> =
+            std::iter::once(partial).chain(inner.iter().copied()).collect();
+        let row_cells: usize = core.grid.counts()[1..].iter().product();
+        let first_cell = kept * row_cells;
+        let places = (first_cell..core.grid.len()).map(|cell| match u32::try_from(cell) {
+            Ok(slot) => Ok(Place { slab: 1, slot }),
+            Err(_) => Err(Error::new(ErrorKind::Limit, "more chunks than can be staged")),
+        });
+        let mut tail = StagedArray::from_base(
+            &tail_shape,
+            core.grid.chunk_shape(),
+            base.dtype().clone(),
+            &core.version.storage.fill,
+            vec![Arc::new(base.clone())],
+            places.collect::<Result<_>>()?,
+        )?;
+        tail.append_array(rows)?;
+        let changes = tail.changes().enumerate().filter_map(|(cell, state)| match state {
+            Ok(ChunkState::Staged(bytes)) => {
+                let mut at = coordinates(tail.grid().coordinates(cell));
+                at[0] += kept as u64;
+                Some(Ok((at, New::Chunk(bytes))))
+            }
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        });
+        let mut shape = base.shape().to_vec();
+        shape[0] = kept * chunk + tail.shape()[0];
+        let attributes = base.attrs().clone();
+        let changes = Box::new(changes);
+        self.propose(Proposal { base: &base, shape, attributes, message, changes })
+    }
+
+    /// Changes the shape, as a version of its own. What is new is the fill value; what is cut off
+    /// does not come back when the array grows again.
+    pub fn resize(&mut self, shape: &[usize], message: &str) -> Result<VersionInfo> {
+        let mut staged = self.stage()?;
+        staged.resize(shape)?;
+        self.commit(&mut staged, message)
+    }
+
+    /// Replaces the user's attributes, as a version of its own.
+    pub fn set_attributes(
+        &mut self,
+        attributes: Map<String, Value>,
+        message: &str,
+    ) -> Result<VersionInfo> {
+        self.expect_newest(self.newest.version())?;
+        let base = self.newest.clone();
+        let (shape, changes) = (base.shape().to_vec(), Box::new(std::iter::empty()));
+        self.propose(Proposal { base: &base, shape, attributes, message, changes })
+    }
+
+    /// Fails if there is a newer version than this one.
+    fn expect_newest(&self, number: u64) -> Result<()> {
+        let newest = self.files.version_numbers()?.pop().unwrap_or(0);
+        if newest == number && newest == self.newest.version() {
+            return Ok(());
+        }
+        let message = format!(
+            "the array has changed since you opened it: the changes are based on version {number}, \
+             the newest is {newest}"
+        );
+        Err(Error::new(ErrorKind::Replaced, message).at(&self.files.root))
+    }
+
+    /// Writes a version, whose chunks and tables are there, and makes it the newest: the one step
+    /// that counts. Whatever fails after it does not undo it.
+    pub(crate) fn publish(&mut self, version: Version) -> Result<()> {
+        let name = names::numbered(version.version);
+        let bytes = version.encode().map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+        let dir = self.files.path(names::VERSIONS);
+        self.write_file(&dir, &name, &[&bytes])?;
+        self.sync_dir(&dir)?;
+        let threads = self.newest.core.threads.clone();
+        self.newest = ChunkedArray::of(self.files.clone(), version, threads)?;
+        self.renew_copies();
+        Ok(())
+    }
+
+    /// Writes a file beside its name, and gives it that when it is complete.
+    pub(crate) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
+        let path = dir.join(name);
+        let beside = dir.join(format!("{name}{}", names::UNFINISHED));
+        let storage = &*self.files.storage;
+        let at = |e| Error::io(&beside, e);
+        if storage.stat(&beside).map_err(at)?.is_some() {
+            storage.remove(&beside).map_err(at)?;
+        }
+        let mut sink = storage.create(&beside).map_err(at)?;
+        parts.iter().try_for_each(|part| sink.append(part)).map_err(at)?;
+        if self.options.durable {
+            sink.sync().map_err(at)?;
+        }
+        drop(sink);
+        storage.rename(&beside, &path).map_err(|e| Error::io(&path, e))
+    }
+
+    pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if self.options.durable {
+            self.files.storage.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the copies of what the newest version says that are not as they should be. They are
+    /// for people: nothing depends on them, so nothing fails if they cannot be written, and the next
+    /// writer tries again.
+    fn renew_copies(&self) {
+        let version = &self.newest.core.version;
+        for (name, text) in copies(version, &self.newest.core.dtype) {
+            let path = self.files.path(name);
+            if read_small(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {
+                continue;
+            }
+            let Some((dir, name)) = path.parent().zip(path.file_name().and_then(|n| n.to_str()))
+            else {
+                continue;
+            };
+            let _ = self.write_file(dir, name, &[text.as_bytes()]);
+        }
+    }
+
+    /// Removes what a writer that died had not finished.
+    fn remove_unfinished(&self) -> Result<()> {
+        for dir in self.dirs() {
+            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            for file in files.iter().filter(|file| is_unfinished(file)) {
+                self.files.storage.remove(file).map_err(|e| Error::io(file, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All directories that have files of ours.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
+        let columns = self.newest.core.columns.iter();
+        let mut dirs: Vec<PathBuf> =
+            columns.map(|column| self.files.column_dir(&column.leaf.path)).collect();
+        dirs.extend(["meta", names::MANIFEST, names::VERSIONS].map(|dir| self.files.path(dir)));
+        dirs
+    }
+}
+
+impl fmt::Debug for ArrayStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ArrayStore({:?})", self.newest)
+    }
+}
+
+/// The moment, not before this one, as a version records it.
+pub(crate) fn now_after(micros: i64) -> String {
+    let now = crate::array::chunked::micros_of(std::time::SystemTime::now());
+    crate::format::chunked::format_time(now.max(micros))
+}
+
+pub(crate) fn too_many_files(dir: &Path) -> Error {
+    Error::new(ErrorKind::Limit, "more superchunks than there are numbers").at(dir)
+}
+
+pub(crate) fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(names::UNFINISHED))
+}
+
+fn coordinates(at: Vec<usize>) -> Vec<u64> {
+    at.into_iter().map(|i| i as u64).collect()
+}
+
+fn take_lock(files: &Files) -> Result<Lock> {
+    let path = files.path(names::LOCK);
+    let lock = files.storage.lock(&path).map_err(|e| Error::io(&path, e))?;
+    lock.ok_or_else(|| {
+        Error::new(ErrorKind::Locked, "another writer is at work on this array").at(&files.root)
+    })
+}
+
+/// What never changes over the life of an array.
+fn storage_of(options: &ArrayOptions, dtype: &DType, shape: &[usize]) -> Result<Stored> {
+    if shape.len() > MAX_DIMENSIONS {
+        let message = format!("expected at most {MAX_DIMENSIONS} axes, found {}", shape.len());
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    let chunk = options.chunk_shape_of(dtype.item_size(), shape)?;
+    let chunk_bytes = chunk.iter().product::<usize>() * dtype.item_size();
+    let params = Params {
+        codec: options.codec,
+        level: options.level,
+        shuffle: options.shuffle,
+        ..Params::default()
+    };
+    params.check(chunk_bytes).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
+    if options.room > 0 && options.versioned {
+        let message = "room is for arrays that are not versioned: chunks of others never change";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let shuffle = match options.shuffle {
+        Shuffle::None => 0,
+        Shuffle::Byte => 1,
+        Shuffle::Bit => 2,
+    };
+    Ok(Stored {
+        dtype: dtype.to_string(),
+        chunkshape: chunk.iter().map(|n| *n as u64).collect(),
+        order: "C".to_owned(),
+        fill: options.fill_of(dtype)?,
+        superchunk: options.superchunk_of(chunk_bytes)?,
+        cparams: Compression {
+            cname: options.codec.name().to_owned(),
+            clevel: options.level,
+            shuffle,
+        },
+        checksum: options.checksum.name().to_owned(),
+        room: options.room,
+        expectedlen: options.expected_len,
+        versioned: options.versioned,
+        others: Map::new(),
+    })
+}
+
+/// An array is created where there is nothing, or where its creation was cut short.
+fn refuse_other_things(files: &Files) -> Result<()> {
+    let (storage, root) = (&files.storage, &files.root);
+    let at = |e| Error::io(root, e);
+    let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
+    let exists = || Error::new(ErrorKind::AlreadyExists, "there is something already").at(root);
+    if !stat.is_dir {
+        return Err(exists());
+    }
+    let known = |path: &PathBuf| path.ends_with("data") || path.ends_with("meta");
+    let others = storage.list(root).map_err(at)?.iter().any(|path| !known(path));
+    let versions = files.version_numbers().unwrap_or_default();
+    if others || !versions.is_empty() { Err(exists()) } else { Ok(()) }
+}
+
+/// Makes the directories of an array, so that they last.
+fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
+    let mut dirs = vec![files.path(names::MANIFEST), files.path(names::VERSIONS)];
+    dirs.extend(columns.iter().map(|column| files.column_dir(column)));
+    let storage = &*files.storage;
+    for dir in dirs {
+        let missing = missing_dirs(storage, &dir).map_err(|e| Error::io(&dir, e))?;
+        storage.create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
+        if durable {
+            for made in missing {
+                let parent = made.parent().map(Path::to_path_buf).unwrap_or_default();
+                storage.sync_dir(&parent).map_err(|e| Error::io(&parent, e))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A directory and those above it, as far as they may not last yet. That is also those inside the
+/// array that exist: whoever made them may have died before they were synced.
+fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a Path>> {
+    let mut missing = Vec::new();
+    for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        let inside = missing.len() < 4;
+        if !inside && storage.stat(dir)?.is_some() {
+            break;
+        }
+        missing.push(dir);
+    }
+    Ok(missing)
+}
+
+/// The copies in `meta/`: name and text.
+pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
+    let item = dtype.item_size() as u64;
+    let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
+    let cbytes: u64 = version.columns.iter().map(|column| column.cbytes).sum();
+    let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes });
+    let mut storage = serde_json::to_value(&version.storage).unwrap_or_default();
+    if let (Some(storage), Some(fill)) = (storage.as_object_mut(), number(version, dtype)) {
+        storage.insert("dflt".to_owned(), fill);
+    }
+    let attributes = Value::Object(version.attributes.clone());
+    [
+        (names::SIZES, format!("{sizes}\n")),
+        (names::STORAGE, format!("{storage}\n")),
+        (names::ATTRIBUTES, format!("{attributes}\n")),
+    ]
+}
+
+/// The fill value as a number, where JSON has it.
+fn number(version: &Version, dtype: &DType) -> Option<Value> {
+    let fill = NdArray::new(dtype.clone(), [], &version.storage.fill[..]).ok()?;
+    macro_rules! as_number {
+        ($number:ty) => {
+            fill.to_ndarray::<$number>().ok()?.first().map(|n| Value::from(*n))
+        };
+    }
+    match (dtype.kind(), dtype.item_size()) {
+        (Kind::Bool, _) => as_number!(bool),
+        (Kind::Int, 1) => as_number!(i8),
+        (Kind::Int, 2) => as_number!(i16),
+        (Kind::Int, 4) => as_number!(i32),
+        (Kind::Int, 8) => as_number!(i64),
+        (Kind::UInt, 1) => as_number!(u8),
+        (Kind::UInt, 2) => as_number!(u16),
+        (Kind::UInt, 4) => as_number!(u32),
+        (Kind::UInt, 8) => as_number!(u64),
+        (Kind::Float, 4) => as_number!(f32),
+        (Kind::Float, 8) => as_number!(f64),
+        _ => None,
+    }
+}
+
+/// The content of a copy, if it can be read and is no longer than any of ours.
+pub(crate) fn read_small(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
+    let source = storage.open(path).ok()?;
+    let len = Some(source.len()).filter(|len| *len <= crate::format::chunked::MAX_VERSION_BYTES)?;
+    source.read(0..len).ok().map(|bytes| bytes.into_owned())
+}

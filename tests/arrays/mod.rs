@@ -1,0 +1,66 @@
+//! Chunked arrays in directories: what is read is what was written, at every version, after every
+//! crash, and beside every damage.
+
+mod columns;
+mod concurrency;
+mod crash;
+mod damage;
+mod history;
+mod kill;
+mod layout;
+mod model;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kiste::array::{ArrayOptions, ArrayStore, ChunkedArray};
+use kiste::storage::MemoryStorage;
+use kiste::value::DType;
+use ndarray::{ArrayD, Axis, IxDyn, Slice};
+
+/// Where the array of a test is.
+pub(crate) fn root() -> &'static Path {
+    Path::new("array")
+}
+
+/// Options for arrays in memory, on one thread.
+pub(crate) fn options(storage: &MemoryStorage) -> ArrayOptions {
+    ArrayOptions::default().storage(Arc::new(storage.clone())).threads(1)
+}
+
+pub(crate) fn open(storage: &MemoryStorage) -> ChunkedArray {
+    options(storage).open(root()).unwrap()
+}
+
+pub(crate) fn open_store(storage: &MemoryStorage) -> ArrayStore {
+    options(storage).open_store(root()).unwrap()
+}
+
+/// An array of numbers on small chunks, with some content: versions 1 to 3.
+pub(crate) fn sample(storage: &MemoryStorage) -> ArrayStore {
+    let options = options(storage).chunk_shape([4, 3]).superchunk(2).fill(-1_i32);
+    let mut store = options.create(root(), DType::of::<i32>(), &[10, 7]).unwrap();
+    let mut staged = store.stage().unwrap();
+    let numbers = ArrayD::from_shape_fn(IxDyn(&[10, 7]), |at| (at[0] * 10 + at[1]) as i32);
+    staged.set(.., &numbers).unwrap();
+    staged.attrs_mut().insert("unit".into(), "m".into());
+    store.commit(&mut staged, "all of it").unwrap();
+    staged.set_scalar((2..9, 2), 1000).unwrap();
+    store.commit(&mut staged, "a line").unwrap();
+    store
+}
+
+/// What NumPy's `resize` of a chunked array would be: the fill value where nothing was.
+pub(crate) fn resized<T: Copy>(array: &ArrayD<T>, shape: &[usize], fill: T) -> ArrayD<T> {
+    let mut new = ArrayD::from_elem(IxDyn(shape), fill);
+    let common: Vec<usize> = shape.iter().zip(array.shape()).map(|(a, b)| *a.min(b)).collect();
+    let part = |axis: ndarray::AxisDescription| Slice::from(..common[axis.axis.index()]);
+    let old = array.slice_each_axis(part);
+    new.slice_each_axis_mut(part).assign(&old);
+    new
+}
+
+/// Appends to the plain array.
+pub(crate) fn appended<T: Copy>(array: &ArrayD<T>, rows: &ArrayD<T>) -> ArrayD<T> {
+    ndarray::concatenate(Axis(0), &[array.view(), rows.view()]).unwrap()
+}

@@ -139,7 +139,10 @@ fn region(a: &ChunkedArray, b: &ChunkedArray, coordinates: &[u64]) -> Vec<Range<
 }
 
 /// Who stores what in a slot: for each slot of a superchunk its hash, a chunk, and the versions.
-type Slots = BTreeMap<(u32, u32), (Place, Vec<u64>, Vec<u64>)>;
+type Slots = BTreeMap<(u32, u32), Owner>;
+
+/// A chunk, its coordinates, and the versions that have it there.
+type Owner = (Place, Vec<u64>, Vec<u64>);
 
 struct Verify<'a> {
     array: &'a ChunkedArray,
@@ -219,7 +222,7 @@ impl Verify<'_> {
         let core = &self.array.core;
         let path = &core.columns[column].leaf.path;
         let slots = std::mem::take(&mut self.places[column]);
-        let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u64>, Vec<u64>)>> = BTreeMap::new();
+        let mut by_file: BTreeMap<u32, Vec<Owner>> = BTreeMap::new();
         for ((superchunk, _), slot) in slots {
             by_file.entry(superchunk).or_default().push(slot);
         }
@@ -283,7 +286,7 @@ fn check_superchunk(
     array: &ChunkedArray,
     content: &crate::format::chunked::superchunk::Content,
     number: u32,
-    slots: &[(Place, Vec<u64>, Vec<u64>)],
+    slots: &[Owner],
 ) -> Vec<Problem> {
     let core = &array.core;
     let path = core.files.superchunk_path(&content.column, number);

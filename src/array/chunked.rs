@@ -449,28 +449,30 @@ impl ChunkedArray {
         let column = &core.columns[pick.column];
         let item = column.leaf.size;
         let (stored, unwritten, chunks) = self.find(pick.column, touch)?;
-        let from = c_steps(core.grid.chunk_shape(), item);
         let shown = Shown { shape: resolved.shape.clone(), views: resolved.views.clone() };
         let whole = c_steps(&resolved.shape, self.dtype.item_size());
         let (start, to) = aim(&shown, &whole).ok_or_else(|| invalid("expected a selection"))?;
-        let from = Side { steps: &from, chunked: true };
         let to = Side { steps: &to, chunked: false };
-        let slot = core.chunk_len() * item;
-        let program = Program::new(touch, &from, &to, item, slot);
-        let start = start + pick.offset;
+        let (slot, start) = (core.chunk_len() * item, start + pick.offset);
+        let nowhere = vec![0; core.grid.shape().len()];
+        let in_chunk = c_steps(core.grid.chunk_shape(), item);
+        let from = |steps| Program::new(touch, &Side { steps, chunked: true }, &to, item, slot);
         if !unwritten.is_empty() {
-            let mut chunk = vec![0; slot];
-            fill(&mut chunk, &column.fill);
-            program.to_array(&unwritten, Source::Slots(&chunk), (out, start))?;
+            // From one and the same element, wherever one is.
+            let program = from(&nowhere);
+            program.to_array(&unwritten, Source::Flat(&column.fill, 0), (&mut *out, start))?;
         }
         let wanted = Wanted { core, column: pick.column, chunks };
+        let program = from(&in_chunk);
         program.to_array(&stored, Source::Base(&wanted), (out, start))
     }
 
     /// The touched chunks that are stored, those that are all fill, and the files of the former.
     fn find(&self, column: usize, touch: &Touch) -> Result<(Vec<Move>, Vec<Move>, Vec<Stored>)> {
         let core = &*self.core;
-        let (mut stored, mut unwritten, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        let table = core.table(column)?;
+        let (mut stored, mut unwritten) = (Vec::new(), Vec::new());
+        let mut chunks: Vec<Stored> = Vec::new();
         let mut at = vec![0; core.grid.shape().len()];
         for k in 0..touch.len() {
             for (group, position) in touch.groups.iter().zip(positions(touch, k)) {
@@ -478,13 +480,19 @@ impl ChunkedArray {
                     at[axis] = chunk as u64;
                 }
             }
-            match core.chunk(column, core.numbering.number(&at))? {
-                Some(chunk) => {
-                    stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
-                    chunks.push(chunk);
-                }
-                None => unwritten.push(Move { at: k, from: 0, to: 0 }),
-            }
+            let number = core.numbering.number(&at);
+            let Some(place) = table.find(number) else {
+                unwritten.push(Move { at: k, from: 0, to: 0 });
+                continue;
+            };
+            // Neighbours mostly share a file.
+            let last = chunks.last().filter(|last| last.place.superchunk == place.superchunk);
+            let file = match last {
+                Some(last) => last.file.clone(),
+                None => core.open(column, &place).map_err(|e| core.in_chunk(e, column, number))?,
+            };
+            stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
+            chunks.push(Stored { number, place, file });
         }
         Ok((stored, unwritten, chunks))
     }

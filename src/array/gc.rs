@@ -1,7 +1,7 @@
 //! Removing versions, and the files that nobody needs any more.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::array::chunked::micros_of;
@@ -107,7 +107,7 @@ impl Needed {
         Ok(needed)
     }
 
-    fn is_useless(&self, store: &ArrayStore, path: &PathBuf) -> bool {
+    fn is_useless(&self, store: &ArrayStore, path: &Path) -> bool {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
         else {
             return false;

@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_fill_value_has_the_type_of_the_array() {
         let options = ArrayOptions::default().fill(1.5_f32);
-        assert_eq!(options.fill_of(&DType::of::<f32>()).unwrap(), 1.5_f32.to_ne_bytes());
+        assert_eq!(options.fill_of(&DType::of::<f32>()).unwrap(), bytemuck::bytes_of(&1.5_f32));
         assert!(options.fill_of(&DType::of::<i32>()).is_err());
         let options = ArrayOptions::default().fill_bytes([1, 2]);
         assert_eq!(options.fill_of(&DType::bytes(2)).unwrap(), [1, 2]);

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ndarray::{ArrayBase, Data, Dimension};
 use serde_json::{Map, Value, json};
 
 use crate::array::chunked::{At, ChunkedArray, resolve};
@@ -15,12 +16,13 @@ use crate::array::files::Files;
 use crate::array::info::VersionInfo;
 use crate::array::options::ArrayOptions;
 use crate::array::plan::Place;
+use crate::array::selection::Selection;
 use crate::array::staged::{ChunkState, StagedArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Params, Shuffle};
 use crate::format::chunked::{Compression, MAX_DIMENSIONS, Storage as Stored, Version, names};
 use crate::storage::{Lock, Storage};
-use crate::value::{DType, Kind, NdArray};
+use crate::value::{DType, Element, Kind, NdArray};
 
 /// The writer of a chunked array. There is one at a time; readers need not know of it.
 ///
@@ -89,9 +91,50 @@ impl Deref for StagedVersion {
     }
 }
 
-impl DerefMut for StagedVersion {
-    fn deref_mut(&mut self) -> &mut StagedArray {
-        &mut self.array
+/// What changes the array. It cannot be taken out or replaced by another: chunks that did not change
+/// are those of the base.
+impl StagedVersion {
+    /// As [`StagedArray::set`].
+    pub fn set<T, S, D>(
+        &mut self,
+        selection: impl Into<Selection>,
+        value: &ArrayBase<S, D>,
+    ) -> Result<()>
+    where
+        T: Element,
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        self.array.set(selection, value)
+    }
+
+    /// As [`StagedArray::set_scalar`].
+    pub fn set_scalar<T: Element>(
+        &mut self,
+        selection: impl Into<Selection>,
+        value: T,
+    ) -> Result<()> {
+        self.array.set_scalar(selection, value)
+    }
+
+    /// As [`StagedArray::write`].
+    pub fn write(&mut self, selection: impl Into<Selection>, value: &NdArray<'_>) -> Result<()> {
+        self.array.write(selection, value)
+    }
+
+    /// As [`StagedArray::resize`].
+    pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        self.array.resize(shape)
+    }
+
+    /// As [`StagedArray::append_array`].
+    pub fn append(&mut self, rows: &NdArray<'_>) -> Result<()> {
+        self.array.append_array(rows)
+    }
+
+    /// As [`StagedArray::load`].
+    pub fn load(&mut self) -> Result<()> {
+        self.array.load()
     }
 }
 
@@ -194,7 +237,14 @@ impl ArrayStore {
 
     fn stage_on(&self, base: ChunkedArray) -> Result<StagedVersion> {
         let core = &base.core;
-        let mut places = vec![Place::default(); core.grid.len()];
+        let mut places = Vec::new();
+        places.try_reserve_exact(core.grid.len()).map_err(|_| {
+            Error::new(
+                ErrorKind::Limit,
+                format!("{} chunks are too many to stage", core.grid.len()),
+            )
+        })?;
+        places.resize(core.grid.len(), Place::default());
         let steps = core.grid.steps();
         for column in 0..core.columns.len() {
             for entry in core.table(column)?.stored() {
@@ -229,6 +279,15 @@ impl ArrayStore {
             return Err(Error::new(ErrorKind::Invalid, message).at(&self.files.root));
         }
         self.expect_newest(staged.newest)?;
+        // What it shares with the new version may have gone with it.
+        self.files.version(staged.base.version()).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                let message = format!("the changes are to version {}", staged.base.version());
+                let message = format!("{message}, which was removed since");
+                Error::new(ErrorKind::Replaced, message).at(&self.files.root)
+            }
+            _ => e,
+        })?;
         let (base, array) = (&staged.base, &staged.array);
         let changes = array.changes().enumerate().filter_map(|(cell, state)| {
             let new = match state {

@@ -1,1 +1,75 @@
-//! concurrency
+//! Two writers, and readers while one of them commits and removes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kiste::ErrorKind;
+use kiste::array::{ArrayOptions, ArrayStore, ChunkedArray, Keep};
+use kiste::storage::MemoryStorage;
+use kiste::value::DType;
+
+use super::{options, root, sample};
+
+#[test]
+fn a_second_writer_is_told_that_there_is_one() {
+    let storage = MemoryStorage::new();
+    let store = sample(&storage);
+    let second = || options(&storage).open_store(root()).map(drop);
+    assert_eq!(second().unwrap_err().kind(), ErrorKind::Locked);
+    drop(store);
+    second().unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("array");
+    let first = ArrayOptions::default().create(&path, DType::of::<u8>(), &[1]).unwrap();
+    let error = ArrayStore::open(&path).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Locked, Some(&*path)));
+    drop(first);
+    ArrayStore::open(&path).unwrap();
+}
+
+/// Whoever opens the newest version sees all of one commit, whatever the writer does meanwhile.
+#[test]
+fn readers_see_whole_versions_while_others_are_made_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("array");
+    let create = ArrayOptions::default().chunk_shape([16, 16]).superchunk(3).durable(false);
+    let mut store = create.create(&path, DType::of::<u64>(), &[100, 40]).unwrap();
+    let done = AtomicBool::new(false);
+    let read = || {
+        let (mut whole, mut last) = (0, 0);
+        while !done.load(Ordering::Relaxed) || whole == 0 {
+            let array = match ChunkedArray::open(&path) {
+                Ok(array) => array,
+                Err(e) => panic!("{e:?}"),
+            };
+            assert!(array.version() >= last);
+            last = array.version();
+            match array.get::<u64>(..) {
+                Ok(found) => {
+                    let first = found[[0, 0]];
+                    assert!(found.iter().all(|n| *n == first), "version {last}");
+                    assert_eq!(first, last - 1);
+                    whole += 1;
+                }
+                // It was removed meanwhile.
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Replaced, "{e:?}"),
+            }
+        }
+        whole
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..3).map(|_| scope.spawn(read)).collect();
+        for n in 1..=150_u64 {
+            let mut staged = store.stage().unwrap();
+            // One chunk is another each time, the others are equal to one another.
+            staged.set_scalar(.., n).unwrap();
+            store.commit(&mut staged, "n").unwrap();
+            if n % 5 == 0 {
+                store.gc(&Keep::Newest(1)).unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(readers.into_iter().all(|reader| reader.join().unwrap() > 0));
+    });
+    assert_eq!(store.array().verify().unwrap().problems, []);
+}

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::format::FormatError;
 use crate::format::blosc;
 use crate::format::bloscpack::{
-    Checksum, Header, Metadata, MetadataHeader, MetadataOptions, Room, header, metadata, offsets,
+    Checksum, Header, MAX_RATIO, Metadata, MetadataHeader, MetadataOptions, Room, header, metadata,
+    offsets,
 };
 
 /// The version byte of a container with unused bytes between its chunks: no reader of bloscpack
@@ -290,6 +291,11 @@ impl Superchunk {
             return Err(FormatError::new(4, expected, header.nbytes().to_string()));
         }
         let digest_at = header.chunk_len();
+        if header.nbytes() as u64 / MAX_RATIO > digest_at as u64 {
+            let expected =
+                format!("at most {} bytes from {digest_at}", digest_at as u64 * MAX_RATIO);
+            return Err(FormatError::new(4, expected, header.nbytes().to_string()));
+        }
         let room_at = digest_at.saturating_add(self.checksum.size());
         match (bytes.get(..digest_at), bytes.get(digest_at..room_at), bytes.get(room_at..)) {
             (Some(chunk), Some(digest), Some(room)) => Ok((chunk, digest, room)),
@@ -326,4 +332,101 @@ fn headers(start: &[u8]) -> Result<(Header, MetadataHeader), FormatError> {
     }
     let section = rest.first_chunk::<{ metadata::HEADER }>().ok_or_else(cut)?;
     Ok((parsed, MetadataHeader::parse(section, header::HEADER as u64)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::blosc::{Params, compress, decompress};
+
+    fn content(room: u32) -> Content {
+        Content {
+            dtype: "<u2".into(),
+            chunk_shape: vec![5, 10],
+            column: "a/b".into(),
+            chunk_bytes: 100,
+            typesize: 2,
+            checksum: Checksum::Crc32,
+            room,
+        }
+    }
+
+    fn file(content: &Content) -> Vec<u8> {
+        let chunks = [1, 2, 3].map(|byte: u8| {
+            let mut chunk = Vec::new();
+            let params = Params { typesize: 2, ..Params::default() };
+            compress(&params, &[byte; 100], &mut chunk).unwrap();
+            chunk
+        });
+        let lens = chunks.each_ref().map(Vec::len);
+        let mut file = content.head(&[7, 9, 10], &lens).unwrap();
+        for chunk in chunks {
+            file.extend_from_slice(&chunk);
+            file.extend_from_slice(&content.tail(&chunk));
+        }
+        file
+    }
+
+    /// Everything that can be asked of a file, as one that reads it would.
+    fn read(content: &Content, file: &[u8]) -> Result<Vec<Vec<u8>>, FormatError> {
+        let len = Superchunk::head_len(file.get(..START).unwrap_or(file))?;
+        let head = usize::try_from(len).ok().and_then(|len| file.get(..len));
+        let head = head.ok_or_else(|| FormatError::new(0, "a head", "less"))?;
+        let superchunk = Superchunk::parse(head, file.len() as u64)?;
+        superchunk.check_head(content, head)?;
+        let read = |slot| {
+            let range = superchunk.slot(slot)?;
+            let bytes = &file[range.start as usize..range.end as usize];
+            superchunk.check_slot(slot, bytes)?;
+            decompress(superchunk.chunk(slot, bytes)?, 100)
+        };
+        (0..superchunk.slots()).map(read).collect()
+    }
+
+    #[test]
+    fn comes_back_with_and_without_room() {
+        for room in [0, 1, 40] {
+            let content = content(room);
+            let file = file(&content);
+            let chunks = read(&content, &file).unwrap();
+            assert_eq!(chunks, [vec![1; 100], vec![2; 100], vec![3; 100]]);
+            assert_eq!(file[4], if room == 0 { 3 } else { 0x83 });
+            let superchunk = Superchunk::parse(&file, file.len() as u64).unwrap();
+            assert_eq!(superchunk.slot(0).unwrap().start % ALIGNMENT as u64, 0);
+            assert!(superchunk.slot(3).is_err() && superchunk.slot(u32::MAX).is_err());
+            assert_eq!(superchunk.is_roomy(), room > 0);
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_every_flip_is_noticed() {
+        for room in [0, 5] {
+            let content = content(room);
+            let file = file(&content);
+            for len in 0..file.len() {
+                assert!(read(&content, &file[..len]).is_err(), "cut to {len}");
+            }
+            for bit in 0..file.len() * 8 {
+                let mut flipped = file.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(read(&content, &flipped).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn claims_are_not_believed() {
+        let content = content(0);
+        let file = file(&content);
+        for (at, claim) in [(16, [0xff; 8]), (16, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f])]
+        {
+            let mut file = file.clone();
+            file[at..at + 8].copy_from_slice(&claim);
+            let len = Superchunk::head_len(&file);
+            assert!(len.is_err() || len.is_ok_and(|len| len > file.len() as u64));
+            assert!(Superchunk::parse(&file, file.len() as u64).is_err());
+        }
+        let dense = Content { chunk_bytes: 1 << 30, ..content };
+        assert_ne!(dense.head(&[0], &[16]).unwrap(), Vec::<u8>::new());
+    }
 }

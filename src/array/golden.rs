@@ -66,7 +66,7 @@ impl BaseSlab for Chunks {
 }
 
 fn bytes(numbers: impl IntoIterator<Item = i32>) -> Vec<u8> {
-    numbers.into_iter().flat_map(i32::to_ne_bytes).collect()
+    bytemuck::cast_slice(&numbers.into_iter().collect::<Vec<i32>>()).to_vec()
 }
 
 fn range_array(shape: &[usize], first: i32) -> ArrayD<i32> {
@@ -122,7 +122,7 @@ fn build(case: &Json) -> StagedArray {
         }
     }
     let dtype = DType::of::<i32>();
-    StagedArray::from_base(&shape, &chunk, dtype, &fill.to_ne_bytes(), bases, places)
+    StagedArray::from_base(&shape, &chunk, dtype, bytemuck::bytes_of(&fill), bases, places)
         .unwrap()
         .with_placement(Placement::PerPlan)
 }
@@ -367,8 +367,8 @@ fn indices_are_taken_as_numpy_takes_them() {
     for case in &cases {
         let shape = numbers(&case["shape"]);
         let array = NdArray::from_ndarray(&range_array(&shape, 0)).into_owned();
-        let fill = (-1i32).to_ne_bytes();
-        let mut array = StagedArray::from_array(&array, &numbers(&case["chunk"]), &fill).unwrap();
+        let fill = bytemuck::bytes_of(&-1i32);
+        let mut array = StagedArray::from_array(&array, &numbers(&case["chunk"]), fill).unwrap();
         let found = array.get::<i32>(selection(&case["idx"]));
         match &case["numpy"]["ok"] {
             Json::Null => assert_eq!(found.unwrap_err().kind(), ErrorKind::Invalid, "{case}"),
@@ -411,7 +411,7 @@ fn derived_arrays_hold_what_the_original_holds() {
             }
             "refill" => {
                 let fill = derive["fill"].as_i64().unwrap() as i32;
-                array.refill(&fill.to_ne_bytes()).unwrap()
+                array.refill(bytemuck::bytes_of(&fill)).unwrap()
             }
             "rechunk" => array.rechunk(&numbers(&derive["chunk"])).unwrap(),
             _ => {

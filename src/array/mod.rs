@@ -10,6 +10,18 @@
 //! A chunked array is a directory; [`format::chunked`](crate::format::chunked) is its specification.
 //! [`ArrayStore`] creates and writes it, [`ChunkedArray`] reads one version, [`ArrayOptions`] say
 //! how. [`StagedArray`] keeps changes in memory until they are committed.
+//!
+//! [`StagedArray`] is a chunked array that is changed in memory, above chunks that stay as they are
+//! wherever they are stored ([`BaseSlab`]): it reads, assigns, resizes and appends as NumPy does, and
+//! says for each chunk what has become of it. Its first files decide (`selection`, `grid`, `plan`:
+//! numbers only), the others move data.
+//!
+//! ```text
+//! Selection ──▶ positions on each axis ──▶ chunks and segments ──▶ plan: transfers and a patch
+//!               (selection)                (grid)                  (plan)       │
+//!          result, or patched places  ◀── slabs and BaseSlabs  ◀── moved bytes ◀┘
+//!          (staged)                       (slab, spill)            (transfer)
+//! ```
 
 pub mod append;
 mod pack;
@@ -21,6 +33,7 @@ mod plan;
 mod transfer;
 mod value;
 mod slab;
+mod spill;
 mod staged;
 mod columns;
 mod files;
@@ -52,6 +65,7 @@ pub use plan::{
     SetItemPlan, SlabKind, Span, TransferRows,
 };
 pub use selection::{Index, Selection};
+pub use spill::{SlabStore, SpillDir};
 pub use staged::{ChunkState, StagedArray};
 pub use store::{ArrayStore, StagedVersion};
 pub use transfer::BaseSlab;

@@ -567,7 +567,7 @@ fn assign(layout: &Layout, touch: Touch, moves: &mut Moves) -> Result<Patch> {
     Ok(room.patch(places))
 }
 
-/// Stages every chunk that is not.
+/// Stages every chunk of a base slab.
 #[derive(Debug, Clone)]
 pub struct LoadPlan<'a> {
     pub(crate) layout: &'a Layout,
@@ -577,17 +577,17 @@ pub struct LoadPlan<'a> {
 
 impl<'a> LoadPlan<'a> {
     pub(crate) fn new(layout: &'a Layout) -> Result<LoadPlan<'a>> {
-        let is_read_only =
-            |slab: &SlabInfo| matches!(slab.kind, SlabKind::Base | SlabKind::Spilled);
-        let read_only = || (0..).zip(&layout.slabs).filter(|(_, slab)| is_read_only(slab));
+        let is_base = |slab: u32| layout.slabs[slab as usize].kind == SlabKind::Base;
+        let drop: Vec<u32> =
+            (0..).zip(&layout.slabs).map(|(slab, _)| slab).filter(|&slab| is_base(slab)).collect();
         let mut moves = Moves::default();
-        if layout.grid.is_empty() || read_only().next().is_none() {
+        if layout.grid.is_empty() || drop.is_empty() {
             return Ok(LoadPlan { layout, moves, patch: Patch::default() });
         }
         let all: Vec<Range<usize>> = layout.grid.shape().iter().map(|&size| 0..size).collect();
         let touch = Touch::of_box(&layout.grid, &all);
         let mut found = layout.find(&touch);
-        found.retain(|found| found.place.slab > 0 && !layout.is_writable(found.place.slab));
+        found.retain(|found| is_base(found.place.slab));
         let mut room = Room::new(layout);
         if !found.is_empty() {
             let first = room.take(found.len())?;
@@ -596,7 +596,6 @@ impl<'a> LoadPlan<'a> {
             move_to(&mut found, first);
         }
         let places = found.iter().map(|found| (found.cell, found.place)).collect();
-        let drop = read_only().map(|(number, _)| number).collect();
         Ok(LoadPlan { layout, moves, patch: Patch { drop, ..room.patch(places) } })
     }
 }

@@ -1,13 +1,16 @@
 //! Random operations against a plain `ndarray`, and selections against a naive model of NumPy's.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ndarray::{ArrayD, IxDyn};
+use num_complex::Complex;
 
 use super::*;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{MemoryStorage, Storage};
 use crate::value::{DType, Element, NdArray};
 
 /// SplitMix64.
@@ -382,14 +385,24 @@ fn random_value<T: Element>(random: &mut Random, shape: &[usize], make: fn(u64) 
     ArrayD::from_shape_simple_fn(of, || make(random.next()))
 }
 
+/// What happened in a sequence of operations, so that a test can tell that it tests something.
+#[derive(Default)]
+struct Seen {
+    failed: usize,
+    spilled: usize,
+}
+
 /// Operations in sequence, each compared; also those that must fail and change nothing.
-fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) {
+fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) -> Seen {
     let random = &mut Random(seed);
     let (shape, chunk) = random_shape(random, nd);
     let fill = make(if random.one_in(2) { 0 } else { random.next() });
     let mut model = Model { array: ArrayD::from_elem(shape.clone(), fill), fill };
     let mut array = StagedArray::full(&shape, &chunk, fill).unwrap();
+    let mut seen = Seen::default();
     let mut disk: Option<Arc<Disk>> = None;
+    let spilled = MemoryStorage::new();
+    spilled.create_dir(Path::new("spill")).unwrap();
     let mut frozen: Option<(StagedArray, ArrayD<T>)> = None;
     let policies = [Placement::Open, Placement::PerPlan];
     array = array.with_placement(policies[random.below(2)]);
@@ -461,7 +474,12 @@ fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) {
                     Ok(())
                 }
             }
-            13 => array.load(),
+            13 if random.one_in(2) => array.load(),
+            13 => {
+                let store = SpillDir::new(Arc::new(spilled.clone()), "spill");
+                array = array.with_budget(random.below(4000), Arc::new(store));
+                Ok(())
+            }
             14 => {
                 disk.iter().for_each(|disk| disk.fails.store(0, Ordering::Relaxed));
                 let policy = policies[random.below(2)];
@@ -485,6 +503,10 @@ fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) {
             }
         };
         disk.iter().for_each(|disk| disk.fails.store(0, Ordering::Relaxed));
+        seen.spilled += array.slab_kinds().filter(|kind| *kind == SlabKind::Spilled).count();
+        if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Io) {
+            seen.failed += 1;
+        }
         if done.is_err() {
             assert_eq!((array.shape(), array.places()), (&shape[..], &before[..]), "{name}");
         }
@@ -493,6 +515,13 @@ fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) {
         assert_eq!(array.get::<T>(..).unwrap(), model.array, "{name}");
         check_chunks(&array, &model, &name);
     }
+    drop((array, frozen));
+    assert_eq!(
+        spilled.list(Path::new("spill")).unwrap(),
+        [""; 0].map(PathBuf::from),
+        "seed {seed}"
+    );
+    seen
 }
 
 /// Every chunk is the array's elements and, beyond it, the fill value; whether or not it was ever
@@ -514,22 +543,27 @@ fn check_chunks<T: Element>(array: &StagedArray, model: &Model<T>, name: &str) {
 #[test]
 fn random_operations_agree_with_a_plain_array() {
     // Where tests are optimised, ten times as many.
-    let rounds = if cfg!(debug_assertions) { 25 } else { 400 };
+    let rounds = if cfg!(debug_assertions) { 40 } else { 400 };
+    let mut all = Seen::default();
     for seed in 0..rounds {
         for nd in 1..=4 {
             let seed = seed * 4 + nd as u64;
-            match seed % 6 {
+            let seen = match seed % 6 {
                 0 => operate::<u8>(seed, nd, 40, |n| n as u8),
                 1 => operate::<i16>(seed, nd, 40, |n| n as i16),
-                2 => operate::<f32>(seed, nd, 40, |n| n as u16 as f32),
+                2 => operate::<f32>(seed, nd, 40, |n| f32::from(n as u16)),
                 3 => operate::<u64>(seed, nd, 40, |n| n),
                 4 => operate::<bool>(seed, nd, 40, |n| n % 2 == 1),
-                _ => operate::<num_complex::Complex<f64>>(seed, nd, 40, |n| {
-                    num_complex::Complex::new(n as u16 as f64, 1.0)
+                _ => operate::<Complex<f64>>(seed, nd, 40, |n| {
+                    Complex::new(f64::from(n as u16), 1.0)
                 }),
-            }
+            };
+            all.failed += seen.failed;
+            all.spilled += seen.spilled;
         }
     }
+    assert!(all.failed > 100, "{} operations failed half-way", all.failed);
+    assert!(all.spilled > 100, "{} times there was a spilled slab", all.spilled);
 }
 
 /// The results of NumPy itself, for selections of every kind.
@@ -706,4 +740,52 @@ fn refusals() {
     for text in ["1:2:3:4", "x", "[1, y]", "1 2", "[1] [2]"] {
         assert_eq!(text.parse::<Selection>().unwrap_err().kind(), Invalid, "{text}");
     }
+}
+
+/// A store that has no room.
+#[derive(Debug)]
+struct NoRoom;
+
+impl SlabStore for NoRoom {
+    fn store(&self, _: &[(usize, &[u8])], _: usize) -> Result<Arc<dyn BaseSlab>> {
+        Err(Error::new(ErrorKind::Io, "no space left on device"))
+    }
+}
+
+/// Beyond its budget, an array goes to files; they go when their chunks are written again.
+#[test]
+fn chunks_beyond_the_budget_are_spilled() {
+    let files = MemoryStorage::new();
+    files.create_dir(Path::new("spill")).unwrap();
+    let count = || files.list(Path::new("spill")).unwrap().len();
+    let store = SpillDir::new(Arc::new(files.clone()), "spill");
+    let mut array = StagedArray::full(&[64, 1024], &[4, 1024], 0u64)
+        .unwrap()
+        .with_placement(Placement::PerPlan)
+        .with_budget(100_000, Arc::new(store));
+    for row in 0..64usize {
+        array.set_scalar(row, row as u64 + 1).unwrap();
+        array.check();
+    }
+    let spilled =
+        |array: &StagedArray| array.slab_kinds().filter(|kind| *kind == SlabKind::Spilled).count();
+    assert_eq!((spilled(&array), count()), (13, 13));
+    assert!(array.staged_bytes() <= 100_000 + 4 * 8192);
+    assert!(array.get::<u64>((.., 7)).unwrap().into_iter().eq(1..=64));
+    let clone = array.clone();
+    array.set_scalar(0..32, 7u64).unwrap();
+    array.check();
+    assert_eq!((spilled(&array), count()), (5, 13), "the clone has them still");
+    drop(clone);
+    assert_eq!(count(), 5);
+    let changed = array.changes().filter(|state| matches!(state, Ok(ChunkState::Staged(_))));
+    assert_eq!(changed.count(), 16, "spilled or not");
+    array.resize(&[30, 1024]).unwrap();
+    assert_eq!((spilled(&array), count()), (1, 1), "what the resize itself had to make room for");
+
+    let mut array = array.with_budget(0, Arc::new(NoRoom));
+    let before = array.places().to_vec();
+    let refused = array.set_scalar(5, 0u64).unwrap_err();
+    assert_eq!((refused.kind(), array.places()), (ErrorKind::Io, &before[..]));
+    assert!(array.get::<u64>((.., 0)).unwrap().into_iter().eq([7; 30]));
 }

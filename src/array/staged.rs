@@ -16,6 +16,7 @@ use crate::array::plan::{
 };
 use crate::array::selection::{Selection, invalid, product};
 use crate::array::slab::{Slab, Slots, fits};
+use crate::array::spill::{SlabStore, can_be_spilled};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
 use crate::array::value::{Aimed, Operand, aim};
 use crate::error::{Error, ErrorKind, Result};
@@ -63,6 +64,14 @@ pub struct StagedArray {
     /// The bytes of the fill value.
     fill: Vec<u8>,
     changed: bool,
+    budget: Option<Budget>,
+}
+
+/// How much may be in memory, and where the rest goes.
+#[derive(Debug, Clone)]
+struct Budget {
+    bytes: usize,
+    store: Arc<dyn SlabStore>,
 }
 
 /// A chunk of the grid, as whoever commits sees it.
@@ -95,7 +104,8 @@ impl StagedArray {
         }
         let layout = Layout::new(ChunkGrid::new(shape, chunk)?, item)?;
         let fill = fill.to_vec();
-        Ok(StagedArray { layout, slabs: vec![Slab::None], dtype, fill, changed: false })
+        let (changed, budget) = (false, None);
+        Ok(StagedArray { layout, slabs: vec![Slab::None], dtype, fill, changed, budget })
     }
 
     /// An array with these contents, which are copied once and count as what was there before.
@@ -156,6 +166,16 @@ impl StagedArray {
         self
     }
 
+    /// The same array, which keeps about so many bytes of staged chunks in memory.
+    ///
+    /// What is beyond is given to the store before the next change, whole slabs at a time, the
+    /// oldest first; so memory may exceed the budget by what one operation changes. Spilled chunks
+    /// are read like those of a base slab, and come back to memory when they are changed again.
+    pub fn with_budget(mut self, bytes: usize, store: Arc<dyn SlabStore>) -> StagedArray {
+        self.budget = Some(Budget { bytes, store });
+        self
+    }
+
     /// The length of each axis.
     pub fn shape(&self) -> &[usize] {
         self.layout.grid.shape()
@@ -196,7 +216,7 @@ impl StagedArray {
         self.len().saturating_mul(self.item())
     }
 
-    /// The bytes of memory that chunks were given so far.
+    /// The bytes of memory that chunks were given so far, without those that were spilled.
     pub fn staged_bytes(&self) -> usize {
         let staged = self.layout.slabs.iter().filter(|slab| slab.kind == SlabKind::Staged);
         staged.map(|slab| slab.used as usize * self.layout.slot_bytes).sum()
@@ -329,6 +349,7 @@ impl StagedArray {
 
     /// Changes the shape; what is new is the fill value, what is cut off is gone.
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        self.spill()?;
         let plan = ResizePlan::new(&self.layout, shape)?;
         let changed = self.layout.grid.shape() != shape;
         let (moves, patch) = (plan.moves, plan.patch);
@@ -391,6 +412,7 @@ impl StagedArray {
 
     /// Copies everything from below to memory; what is below is let go.
     pub fn load(&mut self) -> Result<()> {
+        self.spill()?;
         let LoadPlan { moves, patch, .. } = LoadPlan::new(&self.layout)?;
         self.carry_out(&moves, patch, None)
     }
@@ -589,6 +611,7 @@ impl StagedArray {
     }
 
     fn assign(&mut self, selection: &Selection, value: &Operand<'_>) -> Result<()> {
+        self.spill()?;
         let plan = SetItemPlan::new(&self.layout, selection)?;
         let value = value.aim(&plan.value, self.item())?;
         let (moves, patch) = (plan.moves, plan.patch);
@@ -609,7 +632,40 @@ impl StagedArray {
             self.slabs[slab as usize] = Slab::None;
         }
         self.layout.apply(patch);
+        if self.budget.is_some() {
+            self.forget_spilled();
+        }
         Ok(())
+    }
+
+    /// Takes slabs out of memory until what is left is within the budget.
+    fn spill(&mut self) -> Result<()> {
+        let Some(budget) = self.budget.clone() else { return Ok(()) };
+        let is_staged = |slab: &SlabInfo| slab.kind == SlabKind::Staged;
+        while self.staged_bytes() > budget.bytes && can_be_spilled(self.layout.slot_bytes) {
+            let Some(number) = self.layout.slabs.iter().position(is_staged) else { break };
+            let Slab::Staged(slots) = &self.slabs[number] else { break };
+            let here = self.layout.places.iter().filter(|place| place.slab as usize == number);
+            let mut here: Vec<usize> = here.map(|place| place.slot as usize).collect();
+            here.sort_unstable();
+            let chunks: Vec<(usize, &[u8])> =
+                here.iter().map(|&slot| (slot, slots.slot(slot))).collect();
+            let spilled = budget.store.store(&chunks, self.item())?;
+            self.slabs[number] = Slab::Base(spilled);
+            self.layout.slabs[number].kind = SlabKind::Spilled;
+        }
+        self.forget_spilled();
+        Ok(())
+    }
+
+    /// Lets go of spilled slabs that no chunk is on any more, and of their files.
+    fn forget_spilled(&mut self) {
+        for (slab, info) in self.slabs.iter_mut().zip(&mut self.layout.slabs) {
+            if info.kind == SlabKind::Spilled && info.live == 0 {
+                info.kind = SlabKind::Dropped;
+                *slab = Slab::None;
+            }
+        }
     }
 
     fn new_slabs(&mut self, patch: &Patch) -> Result<()> {
@@ -678,6 +734,7 @@ impl fmt::Debug for StagedArray {
 }
 
 /// The bytes of elements that any bytes can be; not of truth values.
+#[expect(clippy::ptr_arg, reason = "a slice does not know its type at run time, a vector does")]
 pub(crate) fn bytes_mut<T: Element>(elements: &mut Vec<T>) -> Option<&mut [u8]> {
     let elements: &mut dyn Any = elements;
     macro_rules! any_of {

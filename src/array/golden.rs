@@ -9,6 +9,9 @@ use std::sync::Arc;
 use ndarray::ArrayD;
 use serde_json::{Value as Json, json};
 
+use super::grid::{Group, Segment, Touch};
+use super::plan::Move;
+use super::transfer::{Program, Side, Source, c_steps};
 use super::*;
 use crate::ErrorKind;
 use crate::error::Result;
@@ -480,6 +483,50 @@ fn commit(array: &StagedArray) -> StagedArray {
     let (shape, chunk) = (array.shape(), array.chunk_shape());
     let (dtype, fill) = (array.dtype().clone(), array.fill_value());
     StagedArray::from_base(shape, chunk, dtype, fill, vec![base], places).unwrap()
+}
+
+/// Single transfers with steps at both ends. The original clips what is out of bounds; ours is never
+/// asked for it, so it is clipped here.
+#[test]
+fn transfers_copy_what_the_original_copies() {
+    let cases = cases("read_many_slices");
+    assert_eq!(cases.len(), 30);
+    for case in &cases {
+        let (from, to) = (numbers(&case["src_shape"]), numbers(&case["dst_shape"]));
+        let source = bytes(range_array(&from, 1));
+        let mut out = bytes(vec![0; to.iter().product()]);
+        for row in case["rows"].as_array().unwrap() {
+            let row: Vec<Vec<usize>> = row.as_array().unwrap().iter().map(numbers).collect();
+            let group = |axis: usize| {
+                let room = |size: usize, start: usize, step: usize| {
+                    size.saturating_sub(start).div_ceil(step)
+                };
+                let segment = Segment {
+                    in_chunk: row[0][axis],
+                    in_value: row[1][axis],
+                    count: row[2][axis]
+                        .min(room(from[axis], row[0][axis], row[3][axis]))
+                        .min(room(to[axis], row[1][axis], row[4][axis])),
+                    chunk_step: row[3][axis],
+                    value_step: row[4][axis],
+                };
+                let (axes, chunks, whole, first) = (vec![axis], vec![0], vec![false], vec![]);
+                Group { axes, chunks, whole, first, segments: vec![segment] }
+            };
+            let groups: Vec<Group> = (0..from.len()).map(group).collect();
+            if groups.iter().any(|group| group.segments[0].count == 0) {
+                continue;
+            }
+            let touch = Touch { groups };
+            let (from_steps, to_steps) = (c_steps(&from, 4), c_steps(&to, 4));
+            let from = Side { steps: &from_steps, chunked: true };
+            let to = Side { steps: &to_steps, chunked: false };
+            Program::new(&touch, &from, &to, 4, source.len())
+                .to_array(&[Move { at: 0, from: 0, to: 0 }], Source::Slots(&source), (&mut out, 0))
+                .unwrap();
+        }
+        assert_eq!(out, bytes(ints(&case["dst"])), "{case}");
+    }
 }
 
 /// The example of the documentation of versioned-hdf5, word for word.

@@ -42,8 +42,12 @@ impl ChunkGrid {
         if chunk.contains(&0) {
             return Err(invalid(format!("expected chunks that are not empty, found {chunk:?}")));
         }
-        product(shape)?;
         product(chunk)?;
+        // Indices are signed, and sums of two positions must not overflow.
+        if product(shape)?.max(shape.iter().copied().max().unwrap_or(0)) > isize::MAX as usize {
+            let message = format!("more elements than can be indexed: {shape:?}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         let counts: Vec<usize> = shape.iter().zip(chunk).map(|(n, c)| n.div_ceil(*c)).collect();
         let len = product(&counts)?;
         Ok(ChunkGrid { shape: shape.to_vec(), chunk: chunk.to_vec(), counts, len })

@@ -34,7 +34,7 @@ use crate::value::{DType, Element, Kind, NdArray};
 /// use ndarray::array;
 ///
 /// let mut grades = StagedArray::full(&[4, 3], &[2, 2], 0u8)?;
-/// grades.set((1..3, ..), &array![5, 6, 7])?; // repeated, as NumPy does
+/// grades.set((1..3, ..), &array![5u8, 6, 7])?; // repeated, as NumPy does
 /// grades.resize(&[3, 4])?;
 /// assert_eq!(
 ///     grades.get::<u8>(..)?,
@@ -56,6 +56,25 @@ use crate::value::{DType, Element, Kind, NdArray};
 /// ```
 ///
 /// An operation that fails has changed nothing. A clone shares all chunks until they are written.
+///
+/// # Other than in versioned-hdf5
+///
+/// The plans are those of its documentation, transfer by transfer, with these exceptions. It
+///
+/// * leaves a base chunk where it is that a shrink cuts through, so that two versions refer to
+///   different extents of it (repaired there since): here it is staged;
+/// * asks for more than a chunk holds if one axis shrinks and another grows, and counts on the surplus
+///   being dropped: here it asks for what there is;
+/// * keeps what a shrink cut off, or was never written, in the padding of edge chunks, and may commit
+///   it: what [`chunk`](StagedArray::chunk) and [`changes`](StagedArray::changes) give is padded with
+///   the fill value, always;
+/// * changes its maps first, so that an assignment that then fails leaves chunks that cannot be read;
+///   it does not look at a value of the wrong shape if nothing is selected;
+/// * takes a NaN as fill value for unequal to itself in `refill`: here fill values are compared by
+///   their bits;
+/// * makes a slab for each step of each plan: so does [`Placement::PerPlan`];
+/// * refuses negative steps, several index arrays, masks of several axes and new axes, and neither
+///   reads nor writes arrays without axes.
 #[derive(Clone)]
 pub struct StagedArray {
     layout: Layout,
@@ -296,7 +315,8 @@ impl StagedArray {
         self.read_plan(&self.plan_get(selection)?)
     }
 
-    /// Copies what is selected to memory that is there already, in C order.
+    /// Copies what is selected to memory that is there already, in C order. After an error it may
+    /// hold anything.
     pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<()> {
         let plan = self.plan_get(selection)?;
         let expected = self.result_len(plan.shape())? * self.item();

@@ -50,9 +50,6 @@ mod golden;
 mod properties;
 
 pub use append::AppendOptions;
-pub use pack::{PackOptions, parse_size};
-pub use packed::PackedArray;
-pub use stream::{PackedReader, PackedWriter};
 pub use check::{ChunkDiff, Problem, Report};
 pub use chunked::{At, ChunkView, ChunkedArray};
 pub use files::Check;
@@ -60,6 +57,8 @@ pub use gc::{Keep, Removed};
 pub use grid::ChunkGrid;
 pub use info::{ArrayInfo, VersionInfo};
 pub use options::ArrayOptions;
+pub use pack::{PackOptions, parse_size};
+pub use packed::PackedArray;
 pub use plan::{
     ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
     SetItemPlan, SlabKind, Span, TransferRows,
@@ -68,4 +67,5 @@ pub use selection::{Index, Selection};
 pub use spill::{SlabStore, SpillDir};
 pub use staged::{ChunkState, StagedArray};
 pub use store::{ArrayStore, StagedVersion};
+pub use stream::{PackedReader, PackedWriter};
 pub use transfer::BaseSlab;

@@ -44,7 +44,7 @@
 //! * [`loader`]: batches of samples in such an order, made on threads.
 //! * `burn`: readers as datasets of Burn (feature `burn`).
 //! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
-//! * [`array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
+//! * [`mod@array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
 //!   versions, and changes to them.
 //! * [`convert`]: image folders and JSON lines.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.

@@ -58,8 +58,8 @@ pub enum At {
 /// let array = ChunkedArray::open(&path)?;
 /// assert_eq!(array.shape(), [2, 2]);
 /// let column: ArrayD<f32> = array.get((.., 1))?;
-/// assert_eq!(column.as_slice(), Some(&[2.0, 4.0][..]));
-/// # Ok::<(), kiste::Error>(())
+/// assert_eq!(column, ndarray::arr1(&[2.0, 4.0]).into_dyn());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct ChunkedArray {

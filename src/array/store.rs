@@ -44,7 +44,7 @@ use crate::value::{DType, Element, Kind, NdArray};
 /// let array = ChunkedArray::open(&path)?;
 /// assert_eq!(array.get::<i32>((.., 5))?.sum(), 70);
 /// assert_eq!(array.at(At::Version(1))?.get::<i32>((.., 5))?.sum(), 0);
-/// # Ok::<(), kiste::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ArrayStore {
     pub(crate) options: ArrayOptions,

@@ -1,6 +1,6 @@
 //! A segment of a chunk table: entries by chunk number, and the hash of them all.
 //!
-//! Which segments make up a table is not said here but by the [version](super::version); when two
+//! Which segments make up a table is not said here but by the [version](super::Version); when two
 //! become one is ([`is_merged`], [`merge`]).
 
 use crate::format::FormatError;

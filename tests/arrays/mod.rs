@@ -23,9 +23,9 @@ pub(crate) fn root() -> &'static Path {
     Path::new("array")
 }
 
-/// Options for arrays in memory, on one thread.
+/// Options for arrays in memory.
 pub(crate) fn options(storage: &MemoryStorage) -> ArrayOptions {
-    ArrayOptions::default().storage(Arc::new(storage.clone())).threads(1)
+    ArrayOptions::default().storage(Arc::new(storage.clone()))
 }
 
 pub(crate) fn open(storage: &MemoryStorage) -> ChunkedArray {

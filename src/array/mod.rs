@@ -9,7 +9,7 @@
 //!
 //! A chunked array is a directory; [`format::chunked`](crate::format::chunked) is its specification.
 //! [`ArrayStore`] creates and writes it, [`ChunkedArray`] reads one version, [`ArrayOptions`] say
-//! how. [`StagedArray`] keeps changes in memory until they are committed.
+//! how.
 //!
 //! [`StagedArray`] is a chunked array that is changed in memory, above chunks that stay as they are
 //! wherever they are stored ([`BaseSlab`]): it reads, assigns, resizes and appends as NumPy does, and

@@ -85,8 +85,16 @@ impl Change {
             Change::Add(path, node) => drop(names.insert(path.clone(), *node)),
             Change::Remove(path) => drop(names.remove(path)),
             Change::Rename(from, to) => {
-                if let Some(node) = names.remove(from) {
-                    names.insert(to.clone(), node);
+                // Of a directory, everything in it goes along.
+                let (moved, rest): (Names, Names) =
+                    std::mem::take(names).into_iter().partition(|(name, _)| name.starts_with(from));
+                *names = rest;
+                for (name, node) in moved {
+                    let name = match name.strip_prefix(from) {
+                        Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
+                        _ => to.clone(),
+                    };
+                    names.insert(name, node);
                 }
             }
         }
@@ -286,7 +294,14 @@ impl Storage for MemoryStorage {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.change()?;
-        state.file(from)?;
+        match state.names.get(from) {
+            None => return Err(io::ErrorKind::NotFound.into()),
+            // As on a file system: only an empty directory gives way to another one.
+            Some(None) if has_children(&state.names, to) => {
+                return Err(io::Error::other("the directory is not empty"));
+            }
+            Some(_) => {}
+        }
         state.apply(Change::Rename(from.to_path_buf(), to.to_path_buf()));
         Ok(())
     }

@@ -34,7 +34,7 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
     /// Opens an existing file for writing; the position is its end.
     fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
-    /// Gives a file another name, replacing what had that name in one step.
+    /// Gives a file or a directory another name, replacing in one step the file that had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;

@@ -8,6 +8,7 @@ pub mod jsonl;
 pub mod dataset;
 pub mod blosc;
 pub mod bloscpack;
+pub mod bcolz;
 pub mod chunked;
 pub mod mat;
 

@@ -296,16 +296,19 @@ pub(super) fn parse_json(text: &str, at: u64) -> Result<serde_json::Value, Forma
         |error: serde_json::Error| FormatError::new(at, "metadata in JSON", error.to_string());
     match serde_json::from_str(text) {
         Ok(value) => Ok(value),
-        Err(error) => match without_nan(text) {
+        Err(error) => match with_tokens(text, |_| "null") {
             Some(text) => serde_json::from_str(&text).map_err(not_json),
             None => Err(not_json(error)),
         },
     }
 }
 
-/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by null, if there
-/// are any.
-fn without_nan(text: &str) -> Option<String> {
+/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by what JSON has, if
+/// there are any.
+pub(in crate::format) fn with_tokens(
+    text: &str,
+    instead: impl Fn(&str) -> &'static str,
+) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let (mut rest, mut quoted, mut found) = (text, false, false);
     while let Some(first) = rest.chars().next() {
@@ -313,7 +316,7 @@ fn without_nan(text: &str) -> Option<String> {
         let taken = match token {
             Some(token) if !quoted => {
                 found = true;
-                out.push_str("null");
+                out.push_str(instead(token));
                 token.len()
             }
             _ if quoted && first == '\\' => {
@@ -334,6 +337,15 @@ fn without_nan(text: &str) -> Option<String> {
 
 /// Writes a JSON value as Python's `json.dumps(value, separators=(",", ":"))` does: all ASCII.
 pub fn write_json(value: &serde_json::Value, out: &mut String) {
+    write_spaced(value, [",", ":"], out);
+}
+
+/// As [`write_json`], with these between items, and between a key and its value.
+pub(in crate::format) fn write_spaced(
+    value: &serde_json::Value,
+    separators: [&str; 2],
+    out: &mut String,
+) {
     use serde_json::Value;
     match value {
         Value::Null => out.push_str("null"),
@@ -344,22 +356,22 @@ pub fn write_json(value: &serde_json::Value, out: &mut String) {
         },
         Value::String(text) => write_string(text, out),
         Value::Array(items) => {
-            let mut before = '[';
+            let mut before = "[";
             for item in items {
-                out.push(before);
-                write_json(item, out);
-                before = ',';
+                out.push_str(before);
+                write_spaced(item, separators, out);
+                before = separators[0];
             }
             out.push_str(if items.is_empty() { "[]" } else { "]" });
         }
         Value::Object(fields) => {
-            let mut before = '{';
+            let mut before = "{";
             for (key, item) in fields {
-                out.push(before);
+                out.push_str(before);
                 write_string(key, out);
-                out.push(':');
-                write_json(item, out);
-                before = ',';
+                out.push_str(separators[1]);
+                write_spaced(item, separators, out);
+                before = separators[0];
             }
             out.push_str(if fields.is_empty() { "{}" } else { "}" });
         }
@@ -383,7 +395,7 @@ fn write_float(float: f64, out: &mut String) {
 }
 
 /// A string in quotes, with everything but printable ASCII escaped.
-pub(super) fn write_string(text: &str, out: &mut String) {
+pub(in crate::format) fn write_string(text: &str, out: &mut String) {
     use std::fmt::Write;
     out.push('"');
     for character in text.chars() {

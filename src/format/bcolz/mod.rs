@@ -1,0 +1,61 @@
+#![doc = include_str!("FORMAT.md")]
+//!
+//! # In this module
+//!
+//! [`Sizes`] and [`Storage`] are the files below `meta`, [`Layout`] is the arithmetic of rows and
+//! chunks, [`chunk_in`] takes a data file apart. [`recognise`] tells the headers of the documents
+//! before bcolz from one another, and [`Superchunk`] reads them.
+//!
+//! Absent on purpose: directories, which are in [`array::bcolz`](crate::array::bcolz); and what is
+//! inside a chunk, which is in [`blosc`](super::blosc).
+
+use serde_json::Value;
+
+use super::FormatError;
+use crate::value::DType;
+
+mod layout;
+mod meta;
+mod dflt;
+mod variant;
+mod chunk_file;
+mod superchunk;
+#[cfg(test)]
+mod tests;
+
+pub use chunk_file::{
+    HEADER, HEADER_BYTES, behind_header, check_ratio, chunk_file_name, chunk_in,
+    superchunk_file_name,
+};
+pub use layout::{Layout, chunklen_for};
+pub use meta::{
+    CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, Sizes, Storage, attrs_to_json, check_name,
+    names_to_json, parse_attrs, parse_names,
+};
+pub use superchunk::Superchunk;
+pub use variant::{Variant, recognise};
+
+/// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
+///
+/// An error if it has nothing: for complex numbers and long doubles other than zero, and for byte
+/// strings that are no text.
+pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
+    if bytes.len() != dtype.item_size() {
+        let expected = format!("a value of {} bytes for {dtype}", dtype.item_size());
+        return Err(FormatError::new(0, expected, format!("{} bytes", bytes.len())));
+    }
+    dflt::dflt_of(bytes, dtype).ok_or_else(|| {
+        FormatError::new(0, "a default value that JSON can say", format!("another one of {dtype}"))
+    })
+}
+
+/// The element size that bcolz gives to Blosc: what the shuffle takes for one element.
+pub fn typesize(dtype: &DType) -> usize {
+    use crate::value::Kind;
+    match dtype.kind() {
+        Kind::Bytes => 1,
+        Kind::Text => 4,
+        _ if dtype.item_size() > 255 => 1,
+        _ => dtype.item_size().max(1),
+    }
+}

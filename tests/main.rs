@@ -3,6 +3,7 @@
 mod support;
 
 mod arrays;
+mod bcolz;
 mod compat;
 mod crash;
 mod damage;

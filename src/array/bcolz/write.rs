@@ -1,0 +1,381 @@
+//! Writing: a directory beside the one that is to be, renamed when all of it is there.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::bcolz::{
+    CParams, HEADER_BYTES, Layout, Sizes, Storage as StorageMeta, attrs_to_json, check_name,
+    chunk_file_name, chunklen_for, dflt_of, names_to_json, typesize,
+};
+use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
+use crate::storage::{LocalStorage, Storage};
+use crate::value::{DType, NdArray};
+
+use super::{ATTRS, ROOTDIRS};
+use crate::array::pack::{beside, compress, invalid, refused};
+use crate::array::packed::PARALLEL;
+use crate::array::rows::{Pieces, Rows, row_count};
+
+/// So many bytes are read from the source at a time, at least.
+const PIECE: usize = 4 << 20;
+
+/// How a directory of bcolz is written: codec, chunks, attributes.
+///
+/// The default is that of bcolz: LZ4 at level 5, bytes shuffled, chunks of 16 KiB to 4 MiB by the
+/// size of the array. An array of a structured type becomes a table, as bcolz cannot open such an
+/// array; fields that are padding are left out.
+///
+/// ```
+/// use kiste::array::bcolz::{BcolzArray, BcolzOptions};
+/// use kiste::format::blosc::Codec;
+/// use kiste::value::NdArray;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("floats");
+/// let floats = ndarray::Array1::from_iter((0..1000).map(|i| i as f32));
+/// BcolzOptions::default()
+///     .codec(Codec::Lz4)
+///     .level(9)
+///     .fill(f32::NAN.to_le_bytes())
+///     .attr("unit", "m")
+///     .write(&path, &NdArray::from_ndarray(&floats))?;
+/// assert_eq!(BcolzArray::open(&path)?.attrs()["unit"], "m");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct BcolzOptions {
+    codec: Option<Codec>,
+    level: Option<u8>,
+    shuffle: Shuffle,
+    chunklen: Option<usize>,
+    expectedlen: Option<u64>,
+    fill: Option<Vec<u8>>,
+    attrs: Map<String, Value>,
+}
+
+impl BcolzOptions {
+    /// What compresses. LZ4, if not said.
+    pub fn codec(mut self, codec: Codec) -> BcolzOptions {
+        self.codec = Some(codec);
+        self
+    }
+
+    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    pub fn level(mut self, level: u8) -> BcolzOptions {
+        self.level = Some(level);
+        self
+    }
+
+    /// What is done to the elements before. By bytes, if not said.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> BcolzOptions {
+        self.shuffle = shuffle;
+        self
+    }
+
+    /// Rows to a chunk. If not said, as bcolz chooses it, for each column by itself.
+    pub fn chunklen(mut self, rows: usize) -> BcolzOptions {
+        self.chunklen = Some(rows);
+        self
+    }
+
+    /// How many rows there will be when all have been appended: it serves to choose the rows to a
+    /// chunk. As many as there are, if not said.
+    pub fn expectedlen(mut self, rows: u64) -> BcolzOptions {
+        self.expectedlen = Some(rows);
+        self
+    }
+
+    /// The bytes of an element that nobody wrote. Zeros, if not said.
+    pub fn fill(mut self, element: impl Into<Vec<u8>>) -> BcolzOptions {
+        self.fill = Some(element.into());
+        self
+    }
+
+    /// One attribute.
+    pub fn attr(mut self, key: impl Into<String>, value: impl Into<Value>) -> BcolzOptions {
+        self.attrs.insert(key.into(), value.into());
+        self
+    }
+
+    /// Attributes, beside those that there are.
+    pub fn attrs(mut self, attrs: impl IntoIterator<Item = (String, Value)>) -> BcolzOptions {
+        self.attrs.extend(attrs);
+        self
+    }
+
+    /// Writes a directory, which must not exist yet. Until all of it is there, it has another name
+    /// beside.
+    pub fn write(&self, path: impl AsRef<Path>, rows: &dyn Rows) -> Result<()> {
+        self.write_in(&LocalStorage::mapped(), path.as_ref(), rows)
+    }
+
+    /// As [`write`](BcolzOptions::write), to this storage.
+    pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
+        // Without a slash at the end, behind which there would be no name.
+        let path: PathBuf = path.components().collect();
+        if storage.stat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
+        }
+        let plan = Plan::of(self, rows)?;
+        let mut tree = Tree { storage, made: Vec::new() };
+        let beside = beside(&path);
+        let done = plan.write(&mut tree, &beside, rows).and_then(|()| {
+            tree.sync()?;
+            storage.rename(&beside, &path).map_err(|error| Error::io(&path, error))?;
+            let parent = path.parent().unwrap_or(Path::new(""));
+            storage.sync_dir(parent).map_err(|error| Error::io(parent, error))
+        });
+        if done.is_err() {
+            tree.remove();
+        }
+        done
+    }
+}
+
+/// All columns to write; one without a name for an array that is no table.
+struct Plan<'a> {
+    options: &'a BcolzOptions,
+    columns: Vec<Column>,
+    is_table: bool,
+}
+
+/// One array that is written: what is known before, and what gathers while it is.
+struct Column {
+    name: String,
+    meta: StorageMeta,
+    shape: Vec<usize>,
+    params: Params,
+    layout: Layout,
+    /// Rows that are not yet a full chunk.
+    buffer: Vec<u8>,
+    /// Chunks that are written.
+    chunks: u64,
+    /// Bytes of the full ones, without their headers in the files.
+    cbytes: u64,
+}
+
+impl<'a> Plan<'a> {
+    fn of(options: &'a BcolzOptions, rows: &dyn Rows) -> Result<Plan<'a>> {
+        let (dtype, shape) = (rows.dtype(), rows.shape());
+        let count = row_count(shape)?;
+        if !dtype.is_struct() {
+            let fill = options.fill.clone();
+            let columns = vec![Column::new(options, "", dtype, shape.to_vec(), fill)?];
+            return Ok(Plan { options, columns, is_table: false });
+        }
+        if shape.len() != 1 {
+            let message = format!("expected a table of one axis, found the shape {shape:?}");
+            return Err(invalid(message));
+        }
+        if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != dtype.item_size()) {
+            let (expected, found) = (dtype.item_size(), fill.len());
+            return Err(invalid(format!(
+                "expected a fill value of {expected} bytes, found {found}"
+            )));
+        }
+        let mut columns = Vec::new();
+        for field in dtype.fields().iter().filter(|field| !field.name().is_empty()) {
+            check_name(field.name()).map_err(refused)?;
+            let shape = [&[count], field.shape()].concat();
+            let at = dtype.field(field.name()).map_or(0, |(offset, _)| offset);
+            // bcolz has one value for all elements of a column: that of the first.
+            let fill = options
+                .fill
+                .as_ref()
+                .and_then(|fill| fill.get(at..at + field.dtype().item_size()).map(<[u8]>::to_vec));
+            columns.push(Column::new(options, field.name(), field.dtype(), shape, fill)?);
+        }
+        if columns.is_empty() {
+            return Err(invalid("expected a table with columns, found one without".into()));
+        }
+        Ok(Plan { options, columns, is_table: true })
+    }
+
+    fn write(mut self, tree: &mut Tree<'_>, root: &Path, rows: &dyn Rows) -> Result<()> {
+        tree.dir(root)?;
+        let root_of = |column: &Column| match self.is_table {
+            true => root.join(&column.name),
+            false => root.to_path_buf(),
+        };
+        let roots: Vec<PathBuf> = self.columns.iter().map(root_of).collect();
+        for dir in &roots {
+            if self.is_table {
+                tree.dir(dir)?;
+            }
+            tree.dir(&dir.join("data"))?;
+            tree.dir(&dir.join("meta"))?;
+        }
+        for piece in Pieces::of(rows, PIECE)? {
+            let piece = piece?;
+            for (column, dir) in self.columns.iter_mut().zip(&roots) {
+                match self.is_table {
+                    true => column.push(piece.field(&column.name)?, dir, tree)?,
+                    false => column.push(piece.borrow(), dir, tree)?,
+                }
+            }
+        }
+        let attrs = attrs_to_json(&self.options.attrs);
+        for (column, dir) in self.columns.iter_mut().zip(&roots) {
+            column.finish(dir, tree)?;
+            let own = if self.is_table { attrs_to_json(&Map::new()) } else { attrs.clone() };
+            tree.file(&dir.join(ATTRS), &[own.as_bytes()])?;
+        }
+        if self.is_table {
+            let names: Vec<&String> = self.columns.iter().map(|column| &column.name).collect();
+            tree.file(&root.join(ATTRS), &[attrs.as_bytes()])?;
+            tree.file(&root.join(ROOTDIRS), &[names_to_json(&names).as_bytes()])?;
+        }
+        Ok(())
+    }
+}
+
+impl Column {
+    fn new(
+        options: &BcolzOptions,
+        name: &str,
+        dtype: &DType,
+        shape: Vec<usize>,
+        fill: Option<Vec<u8>>,
+    ) -> Result<Column> {
+        if dtype.is_struct() || dtype.has_objects() {
+            let message = format!(
+                "expected columns of plain types, which bcolz opens, found {name:?} of {dtype}"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let lens = shape[1..].iter();
+        let row = lens.fold(dtype.item_size() as u64, |size, &len| size.saturating_mul(len as u64));
+        let rows = shape[0] as u64;
+        let expectedlen = options.expectedlen.unwrap_or(rows);
+        let chunklen = match options.chunklen {
+            Some(chunklen) => chunklen as u64,
+            None => chunklen_for(expectedlen, row),
+        };
+        let layout = Layout::new(rows, chunklen, row).map_err(refused)?;
+        let level = options.level.unwrap_or(5);
+        let codec = options.codec.unwrap_or(Codec::Lz4);
+        let params = Params {
+            codec,
+            level,
+            shuffle: options.shuffle,
+            typesize: typesize(dtype),
+            blocksize: None,
+        };
+        let largest = rows.min(chunklen) * row;
+        params.check(largest as usize).map_err(|error| invalid(error.to_string()))?;
+        let shuffle = match options.shuffle {
+            Shuffle::None => 0,
+            Shuffle::Byte => 1,
+            Shuffle::Bit => 2,
+        };
+        let cparams =
+            CParams { clevel: level, shuffle, cname: codec.name().to_owned(), quantize: 0 };
+        let fill = fill.unwrap_or_else(|| vec![0; dtype.item_size()]);
+        let dflt = dflt_of(&fill, dtype).map_err(refused)?;
+        let meta = StorageMeta { dtype: dtype.clone(), cparams, chunklen, expectedlen, dflt };
+        let (name, buffer) = (name.to_owned(), Vec::new());
+        Ok(Column { name, meta, shape, params, layout, buffer, chunks: 0, cbytes: 0 })
+    }
+
+    /// Takes rows, and writes the chunks that are full now.
+    fn push(&mut self, rows: NdArray<'_>, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+        self.buffer.extend_from_slice(&rows.c_bytes());
+        // A chunk that never gets full may be larger than memory.
+        let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
+        let Ok(size) = usize::try_from(full) else { return Ok(()) };
+        let end = self.buffer.len() / size * size;
+        let params = &self.params;
+        let one = |scratch: &mut Scratch, bytes: &[u8]| {
+            let mut chunk = Vec::new();
+            compress(params, bytes, scratch, &mut chunk).map(|()| chunk)
+        };
+        let chunks: Vec<Vec<u8>> = if end < PARALLEL {
+            let mut scratch = Scratch::default();
+            self.buffer[..end]
+                .chunks(size)
+                .map(|bytes| one(&mut scratch, bytes))
+                .collect::<Result<_>>()?
+        } else {
+            self.buffer[..end]
+                .par_chunks(size)
+                .map_init(Scratch::default, one)
+                .collect::<Result<_>>()?
+        };
+        self.buffer.drain(..end);
+        for chunk in chunks {
+            self.cbytes += chunk.len() as u64;
+            self.write_chunk(&chunk, dir, tree)?;
+        }
+        Ok(())
+    }
+
+    fn write_chunk(&mut self, chunk: &[u8], dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+        let path = dir.join("data").join(chunk_file_name(self.chunks));
+        self.chunks += 1;
+        tree.file(&path, &[&HEADER_BYTES, chunk])
+    }
+
+    /// Writes what is left over, and the files below `meta`.
+    fn finish(&mut self, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+        if !self.buffer.is_empty() {
+            let mut chunk = Vec::new();
+            blosc::compress(&self.params, &self.buffer, &mut chunk)
+                .map_err(|error| invalid(error.to_string()))?;
+            self.write_chunk(&chunk, dir, tree)?;
+        }
+        let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
+        let sizes = Sizes {
+            shape: self.shape.clone(),
+            nbytes: self.layout.rows() * self.layout.row_bytes(),
+            cbytes: self.cbytes.saturating_add(full),
+        };
+        tree.file(&dir.join("meta").join("storage"), &[self.meta.to_json().as_bytes()])?;
+        tree.file(&dir.join("meta").join("sizes"), &[sizes.to_json().as_bytes()])
+    }
+}
+
+/// What has been made so far, to be synced or removed.
+struct Tree<'a> {
+    storage: &'a dyn Storage,
+    /// Paths, and whether they are directories.
+    made: Vec<(PathBuf, bool)>,
+}
+
+impl Tree<'_> {
+    fn dir(&mut self, path: &Path) -> Result<()> {
+        self.storage.create_dir(path).map_err(|error| Error::io(path, error))?;
+        self.made.push((path.to_path_buf(), true));
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, parts: &[&[u8]]) -> Result<()> {
+        let at = |error| Error::io(path, error);
+        let mut sink = self.storage.create(path).map_err(at)?;
+        self.made.push((path.to_path_buf(), false));
+        for part in parts {
+            sink.append(part).map_err(at)?;
+        }
+        sink.sync().map_err(at)
+    }
+
+    /// Makes the names of all files survive a power failure.
+    fn sync(&self) -> Result<()> {
+        for (dir, _) in self.made.iter().filter(|(_, is_dir)| *is_dir) {
+            self.storage.sync_dir(dir).map_err(|error| Error::io(dir, error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what nobody needs, as far as that can be; the first error is the one to tell.
+    fn remove(&self) {
+        for (path, is_dir) in self.made.iter().rev() {
+            let _ = match is_dir {
+                true => self.storage.remove_dir(path),
+                false => self.storage.remove(path),
+            };
+        }
+    }
+}

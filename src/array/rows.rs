@@ -1,0 +1,136 @@
+//! Arrays that give their rows in order, whatever they are stored in.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::value::{DType, NdArray, Order};
+
+use super::pack::invalid;
+use super::packed::PackedArray;
+
+/// An array of which rows can be had: what an import reads from and an export writes.
+///
+/// Rows are the entries of the first axis; an array without axes has none.
+///
+/// ```
+/// use kiste::array::{Pieces, Rows};
+/// use kiste::value::NdArray;
+///
+/// let numbers = ndarray::Array2::from_shape_fn((10, 3), |(i, j)| (3 * i + j) as i32);
+/// let array = NdArray::from_ndarray(&numbers);
+/// let source: &dyn Rows = &array;
+/// let pieces: Vec<_> = Pieces::of(source, 48)?.collect::<Result<_, _>>()?;
+/// assert_eq!(pieces.iter().map(|piece| piece.shape()[0]).collect::<Vec<_>>(), [4, 4, 2]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub trait Rows: Send + Sync {
+    /// The type of the elements.
+    fn dtype(&self) -> &DType;
+    /// The length of each axis.
+    fn shape(&self) -> &[usize];
+    /// How many rows are stored together: pieces of a multiple of it cost the least.
+    fn step(&self) -> usize;
+    /// These rows, in C order.
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>>;
+}
+
+/// Iterator over all rows of an array, some at a time.
+pub struct Pieces<'a> {
+    rows: &'a dyn Rows,
+    count: usize,
+    step: usize,
+    at: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// Pieces of at least so many bytes, where there are so many, rounded up to a multiple of
+    /// [`step`](Rows::step).
+    pub fn of(rows: &'a dyn Rows, bytes: usize) -> Result<Pieces<'a>> {
+        let count = row_count(rows.shape())?;
+        let row = rows.shape()[1..]
+            .iter()
+            .fold(rows.dtype().item_size(), |size, &len| size.saturating_mul(len));
+        let step = rows.step().max(1);
+        let step = bytes.div_ceil(row.max(1)).div_ceil(step).max(1).saturating_mul(step);
+        Ok(Pieces { rows, count, step, at: 0 })
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<NdArray<'static>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.count {
+            return None;
+        }
+        let range = self.at..self.at.saturating_add(self.step).min(self.count);
+        self.at = range.end;
+        Some(self.rows.read_rows(range))
+    }
+}
+
+/// The length of the first axis.
+pub(super) fn row_count(shape: &[usize]) -> Result<usize> {
+    let none = "expected an array with rows, found one without dimensions";
+    shape.first().copied().ok_or_else(|| invalid(none.into()))
+}
+
+/// Whether these are rows of an array that has so many.
+pub(super) fn check_rows(rows: &Range<usize>, count: usize) -> Result<()> {
+    match rows.start <= rows.end && rows.end <= count {
+        true => Ok(()),
+        false => Err(invalid(format!("expected rows within 0..{count}, found {rows:?}"))),
+    }
+}
+
+impl Rows for NdArray<'_> {
+    fn dtype(&self) -> &DType {
+        NdArray::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        NdArray::shape(self)
+    }
+
+    /// All of them where every row is spread over the whole array.
+    fn step(&self) -> usize {
+        match self.order() == Order::F && NdArray::shape(self).len() > 1 {
+            true => NdArray::shape(self)[0],
+            false => 1,
+        }
+    }
+
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        let count = row_count(NdArray::shape(self))?;
+        check_rows(&rows, count)?;
+        let bytes = self.c_bytes();
+        let row = bytes.len() / count.max(1);
+        let part = bytes[rows.start * row..rows.end * row].to_vec();
+        let shape = [&[rows.len()], &NdArray::shape(self)[1..]].concat();
+        NdArray::new(NdArray::dtype(self).clone(), shape, part)
+    }
+}
+
+impl Rows for PackedArray<'_> {
+    fn dtype(&self) -> &DType {
+        PackedArray::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        PackedArray::shape(self)
+    }
+
+    fn step(&self) -> usize {
+        let count = PackedArray::shape(self).first().copied().unwrap_or(0).max(1);
+        if self.order() == Order::F && PackedArray::shape(self).len() > 1 {
+            return count;
+        }
+        let row = (self.nbytes() / count).max(1);
+        let chunk = self.container().header().chunk_size.map_or(0, |size| size as usize);
+        (chunk / row).max(1)
+    }
+
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        self.rows(rows)
+    }
+}

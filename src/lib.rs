@@ -67,6 +67,7 @@ pub mod format;
 mod staging;
 pub mod reader;
 pub mod index;
+pub mod array;
 pub mod writer;
 pub mod verify;
 pub mod repair;
@@ -75,7 +76,6 @@ pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;
 pub mod rearrange;
-pub mod array;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

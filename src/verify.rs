@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, filter, keys, legacy_index, offsets};
-use crate::format::msgpack;
+use crate::format::msgpack::{self, numpy};
 use crate::index;
 use crate::staging;
 use crate::storage::{LocalStorage, Source, Storage};
@@ -34,7 +34,8 @@ impl Default for VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// Also decodes every sample and compares its key with the list. Default: no.
+    /// Also decodes every sample with its arrays, plain and packed, and compares its key with the
+    /// list. Default: no.
     pub fn deep(mut self, yes: bool) -> Self {
         self.deep = yes;
         self
@@ -459,18 +460,17 @@ impl Files {
                 &walked
             }
         };
-        let check = |(index, pair): (usize, &[u64])| -> Option<Result<Problem>> {
+        let check = |(index, pair): (usize, &[u64])| -> Result<Vec<Problem>> {
             let range = pair[0]..pair[1];
             if range.start > range.end || range.end > data.len() {
-                return None; // told already
+                return Ok(Vec::new()); // told already
             }
-            let raw = match data.read(range.clone()) {
-                Ok(raw) => raw,
-                Err(e) => return Some(Err(Error::io(&self.path, e))),
-            };
+            let raw = data.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
             let listed = listed.and_then(|listed| listed.get(index));
             let problem = match msgpack::check_sample(&raw) {
-                Ok(key) if listed.is_none_or(|listed| *listed == key.as_bytes()) => return None,
+                Ok(key) if listed.is_none_or(|listed| *listed == key.as_bytes()) => {
+                    return Ok(self.check_arrays(&raw, index, key, range.start));
+                }
                 Ok(key) => {
                     let listed = String::from_utf8_lossy(listed.unwrap_or(&&[][..]));
                     Problem::new(&self.path, format!("expected the key {listed:?}, found {key:?}"))
@@ -480,13 +480,27 @@ impl Files {
                     listed.map_or(problem.clone(), |key| problem.key(key))
                 }
             };
-            Some(Ok(problem.index(index).bytes(range)))
+            Ok(vec![problem.index(index).bytes(range)])
         };
         let windows: Vec<(usize, &[u64])> = ends.windows(2).enumerate().collect();
-        let found: Vec<Problem> =
-            windows.into_par_iter().with_min_len(64).filter_map(check).collect::<Result<_>>()?;
-        problems.extend(found);
+        let found: Vec<Vec<Problem>> =
+            windows.into_par_iter().with_min_len(16).map(check).collect::<Result<_>>()?;
+        problems.extend(found.into_iter().flatten());
         Ok(())
+    }
+
+    /// Decodes every array of a sample that is well-formed and begins at this byte of the file.
+    fn check_arrays(&self, raw: &[u8], index: usize, key: &str, start: u64) -> Vec<Problem> {
+        let Ok(arrays) = numpy::arrays_in(raw) else { return Vec::new() };
+        let flawed = arrays.filter_map(|stored| {
+            let stored = stored.ok()?;
+            let flaw = stored.check().err()?;
+            let message = format!("field {:?}: {flaw}", stored.field_name());
+            let bytes = start + stored.range.start as u64..start + stored.range.end as u64;
+            let problem = Problem::new(&self.path, message).index(index);
+            Some(problem.key(key.as_bytes()).bytes(bytes))
+        });
+        flawed.collect()
     }
 
     /// Where the samples are, without offsets: one after another until something is wrong.

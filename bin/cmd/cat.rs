@@ -10,10 +10,11 @@ use crate::render::{Form, Printer};
 /// Print samples, one a line: shortened for people, or whole as JSON lines
 ///
 /// Without --jsonl a line is for the eye: long texts are cut, and bytes and arrays are notes such
-/// as <bytes 281>.
+/// as <bytes 281>, <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32,
+/// 32] packed>.
 ///
 /// With --jsonl nothing is left out. A sample is a JSON object with its fields in their order; what
-/// JSON has no word for is an object such as {"$bin": "base64"}. "convert --from jsonl" makes the
+/// JSON has no word for is an object such as {"$bin": "base64"}, which a container is, too. "convert --from jsonl" makes the
 /// same values of it again, and the same bytes wherever a program such as Python datadings wrote
 /// them: 32-bit floats come back as 64-bit ones, and numbers and lengths in more bytes than needed
 /// in the shortest form. If there are any, a note on standard error says so.

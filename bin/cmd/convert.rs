@@ -4,21 +4,29 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use kiste::convert::{Duplicates, ImageFolder, JsonLines, Source, convert, labels_path};
+use kiste::array::{ArrayPolicy, ArrayTally, parse_size};
+use kiste::convert::{
+    DatasetSource, Duplicates, ImageFolder, JsonLines, Recode, Source, convert, labels_path,
+};
 use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, Progress};
-use crate::{file, units};
+use crate::{file, rearrange, units};
 
-/// Make a dataset of raw data: a folder of images, or JSON lines
+/// Make a dataset of raw data: a folder of images, JSON lines, or another dataset
 ///
 /// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
 /// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
 /// DST.labels, one a line, in the order of the numbers, which is natural order.
 ///
 /// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
+///
+/// A dataset is copied, with its labels. That is for --arrays, which stores the arrays in samples
+/// otherwise: packed as bloscpack containers ("blpk"), which Python gets as bytes for
+/// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings has them. Values, types and
+/// shapes stay the same, and what was packed becomes plain again to the byte.
 ///
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
 /// a power failure leaves DST.partial behind: see "kiste repair".
@@ -31,9 +39,20 @@ pub(crate) struct Args {
     /// Data file to make; its side files get names of their own beside it
     #[arg(value_name = "DST")]
     dataset: PathBuf,
-    /// What SRC is: "images" if it is a folder, "jsonl" if it is - or ends in .jsonl
+    /// What SRC is: "images" if it is a folder, "jsonl" if it is - or ends in .jsonl, "dataset" if
+    /// it ends in .msgpack
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     from: Option<Format>,
+    /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
+    /// blpk:lz4:9:bitshuffle; what is not said is lz4, 5, shuffle. Without this option: as they are
+    #[arg(long, value_name = "FORM")]
+    arrays: Option<ArrayPolicy>,
+    /// Pack only arrays of at least this many bytes, 1K if not said
+    #[arg(long, value_name = "SIZE", requires = "arrays", value_parser = parse_size)]
+    arrays_min: Option<usize>,
+    /// Only the arrays in these fields
+    #[arg(long, value_name = "FIELD,...", requires = "arrays", value_delimiter = ',')]
+    arrays_fields: Option<Vec<String>>,
     /// Add to a dataset that exists
     #[arg(long, conflicts_with = "force")]
     append: bool,
@@ -62,12 +81,15 @@ Examples:
   kiste convert photos/ photos.msgpack
   kiste convert words.jsonl words.msgpack
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
-  kiste convert --append more.jsonl words.msgpack --skip-duplicates";
+  kiste convert --append more.jsonl words.msgpack --skip-duplicates
+  kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
+  kiste convert small.msgpack big.msgpack --arrays plain";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Images,
     Jsonl,
+    Dataset,
 }
 
 #[derive(Serialize)]
@@ -82,6 +104,8 @@ struct Converted {
     /// Files in the folder that are no images.
     skipped_files: u64,
     labels: Option<PathBuf>,
+    /// What became of the arrays, if that was asked for.
+    arrays: Option<ArrayTally>,
     seconds: f64,
 }
 
@@ -90,12 +114,14 @@ impl Args {
         let start = Instant::now();
         let format = self.format()?;
         file::check_is_data(&self.dataset)?;
-        let (mut source, skipped_files) = self.open(format)?;
+        let (source, skipped_files) = self.open(format)?;
         let labels = self.plan_labels(source.label_names())?;
+        let mut source = self.recoding(source);
         let mut writer = self.writer()?;
         let (before, bytes_before) = (writer.len(), writer.bytes());
-        let progress = output.progress("converting", source.len_hint().map(|len| before + len));
-        let skipped_duplicates = match self.copy(&mut *source, &mut writer, &progress) {
+        let progress =
+            output.progress("converting", source.as_source().len_hint().map(|len| before + len));
+        let skipped_duplicates = match self.copy(source.as_source(), &mut writer, &progress) {
             Ok(skipped) => skipped,
             Err(failure) => {
                 // The first error is the one to tell.
@@ -116,6 +142,7 @@ impl Args {
             skipped_duplicates,
             skipped_files,
             labels,
+            arrays: source.tally(),
             seconds: time.as_secs_f64(),
             file: self.dataset,
         };
@@ -134,11 +161,14 @@ impl Args {
             Some(format) => Ok(format),
             None if path.is_dir() => Ok(Format::Images),
             None if path == Path::new("-") || ends_in => Ok(Format::Jsonl),
+            None if path.extension().is_some_and(|e| e == "msgpack") => Ok(Format::Dataset),
             None => {
                 let metadata = path.metadata();
                 metadata.map_err(|error| Failure::io(path, error))?;
-                let message = format!("{}: neither a folder nor *.jsonl", path.display());
-                Err(Failure::trouble(message).hint("say what it is with --from images or jsonl"))
+                let message =
+                    format!("{}: neither a folder nor *.jsonl nor *.msgpack", path.display());
+                let hint = "say what it is with --from images, jsonl or dataset";
+                Err(Failure::trouble(message).hint(hint))
             }
         }
     }
@@ -160,7 +190,28 @@ impl Args {
                 let file = file.map_err(|error| Failure::io(&self.source, error))?;
                 Ok((Box::new(JsonLines::new(file, name)), 0))
             }
+            Format::Dataset => {
+                file::check_is_finished(&self.source)?;
+                if rearrange::is_same(&self.source, &self.dataset) {
+                    let message = format!("{}: is both read and written", self.source.display());
+                    let hint = "write to another file, then rename it";
+                    return Err(Failure::trouble(message).hint(hint));
+                }
+                Ok((Box::new(DatasetSource::open(&self.source)?), 0))
+            }
         }
+    }
+
+    /// The same source, with its arrays stored as asked for.
+    fn recoding(&self, source: Box<dyn Source>) -> Recoding {
+        let Some(mut policy) = self.arrays.clone() else { return Recoding::No(source) };
+        if let Some(bytes) = self.arrays_min {
+            policy = policy.min_bytes(bytes);
+        }
+        if let Some(names) = &self.arrays_fields {
+            policy = policy.fields(names);
+        }
+        Recoding::Yes(Recode::new(source, policy))
     }
 
     fn writer(&self) -> Outcome<Writer> {
@@ -266,6 +317,49 @@ impl Args {
     }
 }
 
+/// Where samples come from, with their arrays as they are or stored otherwise.
+enum Recoding {
+    No(Box<dyn Source>),
+    Yes(Recode),
+}
+
+impl Recoding {
+    fn as_source(&mut self) -> &mut dyn Source {
+        match self {
+            Recoding::No(source) => &mut **source,
+            Recoding::Yes(recode) => recode,
+        }
+    }
+
+    fn tally(&self) -> Option<ArrayTally> {
+        match self {
+            Recoding::No(_) => None,
+            Recoding::Yes(recode) => Some(recode.tally().clone()),
+        }
+    }
+}
+
+/// How many arrays were recoded, what that did to their size, and why others were left.
+fn tell_arrays(tally: &ArrayTally, path: &Path, output: &Output) {
+    let path = path.display();
+    let arrays = units::counted(tally.recoded, "array");
+    let (before, after) = (units::bytes(tally.bytes_before), units::bytes(tally.bytes_after));
+    let (ratio, verb) = match tally.ratio() {
+        ratio if ratio < 1.0 => (1.0 / ratio, "larger"),
+        ratio => (ratio, "smaller"),
+    };
+    match tally.recoded {
+        0 => output.note(format_args!("{path}: no arrays recoded")),
+        _ => output.note(format_args!(
+            "{path}: {arrays} recoded, {before} before, {after} now: {ratio:.2} times {verb}"
+        )),
+    }
+    for (why, count) in &tally.left {
+        let arrays = units::counted(*count, "array");
+        output.note(format_args!("{path}: {arrays} left as before: {why}"));
+    }
+}
+
 impl Converted {
     fn tell(&self, output: &Output, time: std::time::Duration) {
         let path = self.file.display();
@@ -281,6 +375,9 @@ impl Converted {
         output.note(format_args!(
             "{path}: {samples}{total}, {bytes} in {duration} ({samples_rate}, {rate})"
         ));
+        if let Some(tally) = &self.arrays {
+            tell_arrays(tally, &self.file, output);
+        }
         if self.skipped_duplicates > 0 {
             let samples = units::counted(self.skipped_duplicates, "sample");
             output.note(format_args!("{path}: skipped {samples} whose key was there before"));

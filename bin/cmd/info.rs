@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::format::msgpack::numpy::{Special, recognise};
+use kiste::format::msgpack::numpy::{Special, container_array, recognise};
 use kiste::repair::{self, Leftover};
 use kiste::value::{DType, Kind};
 use kiste::{DatasetReader, ErrorKind, Value};
@@ -33,7 +35,7 @@ Examples:
   kiste info train.msgpack
   kiste info train.msgpack --json | jq .samples
 
-Fields and their types are those of the first 100 samples.";
+Fields, their types and their arrays are those of the first 100 samples.";
 
 #[derive(serde::Serialize)]
 struct Info {
@@ -43,6 +45,8 @@ struct Info {
     /// Absent where there are no samples.
     sample_bytes: Option<SampleBytes>,
     fields: Fields,
+    /// By field, of the samples that were looked at.
+    arrays: BTreeMap<String, Arrays>,
     files: Vec<File>,
     digests: bool,
     lookup: bool,
@@ -80,11 +84,13 @@ impl Serialize for Fields {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file)?;
+        let (fields, arrays) = look(&reader)?;
         let info = Info {
             samples: reader.len() as u64,
             bytes: reader.data_len(),
             sample_bytes: sample_bytes(&reader)?,
-            fields: Fields::of(&reader)?,
+            fields,
+            arrays,
             files: files(&self.file)?,
             digests: SideFile::Md5.path(&self.file).exists(),
             lookup: SideFile::Lookup.path(&self.file).exists(),
@@ -119,6 +125,11 @@ impl Info {
         for (at, (name, types)) in self.fields.0.iter().enumerate() {
             let (label, width) = (label(if at == 0 { "fields" } else { "" }), width.unwrap_or(0));
             writeln!(out, "{label}{name:<width$}  {}", types.join(" or "))?;
+        }
+        let width = self.arrays.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+        for (at, (name, arrays)) in self.arrays.iter().enumerate() {
+            let label = label(if at == 0 { "arrays" } else { "" });
+            writeln!(out, "{label}{name:<width$}  {arrays}")?;
         }
         let width = self.files.iter().map(|file| file.file.display().to_string().len()).max();
         for (at, file) in self.files.iter().enumerate() {
@@ -184,18 +195,105 @@ fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
     }
 }
 
-impl Fields {
-    fn of(reader: &DatasetReader) -> Outcome<Fields> {
-        let mut fields = Fields::default();
-        for sample in reader.iter(..reader.len().min(LOOKED_AT)) {
-            for (name, value) in sample?.as_map().map(Vec::as_slice).unwrap_or_default() {
-                let name = name.as_str().map_or_else(|| short(name), str::to_string);
-                fields.add(name, type_of(value));
+/// Fields and arrays of the first samples.
+fn look(reader: &DatasetReader) -> Outcome<(Fields, BTreeMap<String, Arrays>)> {
+    let (mut fields, mut arrays) = (Fields::default(), BTreeMap::<String, Arrays>::new());
+    for sample in reader.iter(..reader.len().min(LOOKED_AT)) {
+        for (name, value) in sample?.as_map().map(Vec::as_slice).unwrap_or_default() {
+            let name = name.as_str().map_or_else(|| short(name), str::to_string);
+            if let Some(array) = Array::of(value) {
+                arrays.entry(name.clone()).or_default().add(array);
+            }
+            fields.add(name, type_of(value));
+        }
+    }
+    Ok((fields, arrays))
+}
+
+/// What is told of one array.
+struct Array {
+    dtype: String,
+    shape: Vec<usize>,
+    bytes: u64,
+    /// Bytes of the container, if it is in one.
+    packed: Option<u64>,
+}
+
+impl Array {
+    fn of(value: &Value) -> Option<Array> {
+        if let Value::Binary(bytes) = value {
+            let array = container_array(bytes).ok().flatten()?;
+            let (dtype, nbytes) = (name_of(&array.dtype), array.nbytes()?);
+            let packed = Some(bytes.len() as u64);
+            return Some(Array { dtype, shape: array.shape, bytes: nbytes, packed });
+        }
+        let Special::Array(array) = recognise(value)? else { return None };
+        let (dtype, shape) = (name_of(array.dtype()), array.shape().to_vec());
+        Some(Array { dtype, shape, bytes: array.bytes().len() as u64, packed: None })
+    }
+}
+
+/// What is told of the arrays of one field.
+#[derive(Debug, Default, serde::Serialize)]
+struct Arrays {
+    plain: u64,
+    packed: u64,
+    dtypes: Vec<String>,
+    /// The shortest and the longest of each axis, for each number of axes.
+    shapes: BTreeMap<usize, Vec<(usize, usize)>>,
+    /// Bytes of the packed ones, and of their containers.
+    packed_bytes: u64,
+    container_bytes: u64,
+}
+
+impl Arrays {
+    fn add(&mut self, Array { dtype, shape, bytes, packed }: Array) {
+        match packed {
+            None => self.plain += 1,
+            Some(container) => {
+                self.packed += 1;
+                self.packed_bytes += bytes;
+                self.container_bytes += container;
             }
         }
-        Ok(fields)
+        if !self.dtypes.contains(&dtype) && self.dtypes.len() < TYPES {
+            self.dtypes.push(dtype);
+        }
+        let new = || shape.iter().map(|&len| (len, len)).collect();
+        let ranges = self.shapes.entry(shape.len()).or_insert_with(new);
+        for (range, &len) in ranges.iter_mut().zip(&shape) {
+            *range = (range.0.min(len), range.1.max(len));
+        }
     }
+}
 
+impl fmt::Display for Arrays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.dtypes.join(" or "))?;
+        for (at, ranges) in self.shapes.values().enumerate() {
+            let axis = |&(min, max): &(usize, usize)| match min == max {
+                true => min.to_string(),
+                false => format!("{min} to {max}"),
+            };
+            let axes: Vec<String> = ranges.iter().map(axis).collect();
+            write!(f, "{}[{}]", if at == 0 { "" } else { " or " }, axes.join(", "))?;
+        }
+        match (self.plain, self.packed) {
+            (plain, 0) => write!(f, ", {} plain", units::count(plain))?,
+            (0, packed) => write!(f, ", {} packed", units::count(packed))?,
+            (plain, packed) => {
+                write!(f, ", {} plain, {} packed", units::count(plain), units::count(packed))?;
+            }
+        }
+        if self.container_bytes > 0 {
+            let ratio = self.packed_bytes as f64 / self.container_bytes as f64;
+            write!(f, " {ratio:.1} to 1")?;
+        }
+        Ok(())
+    }
+}
+
+impl Fields {
     fn add(&mut self, name: String, kind: String) {
         let types = match self.0.iter_mut().position(|(known, _)| *known == name) {
             Some(at) => &mut self.0[at].1,
@@ -213,19 +311,22 @@ impl Fields {
     }
 }
 
+fn name_of(dtype: &DType) -> String {
+    match dtype.kind() {
+        Kind::Struct | Kind::Void => "structured".to_string(),
+        _ => dtype.to_string(),
+    }
+}
+
 fn type_of(value: &Value) -> String {
-    if let Some(special) = recognise(value) {
-        let name = |dtype: &DType| match dtype.kind() {
-            Kind::Struct | Kind::Void => "structured".to_string(),
-            _ => dtype.to_string(),
-        };
-        return match &special {
-            Special::Array(array) => {
-                format!("array {} of {} dimensions", name(array.dtype()), array.shape().len())
-            }
-            Special::Scalar(array) => format!("scalar {}", name(array.dtype())),
-            Special::Complex(..) => "complex".to_string(),
-        };
+    if let Some(Array { dtype, shape, packed, .. }) = Array::of(value) {
+        let packed = if packed.is_some() { ", packed" } else { "" };
+        return format!("array {dtype} of {} dimensions{packed}", shape.len());
+    }
+    match recognise(value) {
+        Some(Special::Scalar(array)) => return format!("scalar {}", name_of(array.dtype())),
+        Some(Special::Complex(..)) => return "complex".to_string(),
+        _ => {}
     }
     let name = match value {
         Value::Nil => "nil",

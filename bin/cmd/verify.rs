@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Also decode every sample and compare its key with the list
+    /// Also decode every sample and its arrays, plain and packed, and compare its key with the list
     #[arg(long)]
     deep: bool,
     /// Print one JSON object with a report on each dataset

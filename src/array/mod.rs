@@ -6,7 +6,8 @@
 //! compressed and decompressed on all cores, where there are enough of them to be worth it.
 //! [`AppendOptions`] appends to such a file in place, [`PackedWriter`] and [`PackedReader`] are bytes as
 //! streams. [`bcolz`] reads and writes the directories of that name; [`Rows`] is what all of these have
-//! in common.
+//! in common. [`ArrayPolicy`] says which arrays of samples are packed, and turns those that are
+//! there into the other form.
 //!
 //! A chunked array is a directory; [`format::chunked`](crate::format::chunked) is its specification.
 //! [`ArrayStore`] creates and writes it, [`ChunkedArray`] reads one version, [`ArrayOptions`] say
@@ -27,6 +28,8 @@
 pub mod append;
 mod pack;
 mod packed;
+mod field;
+mod policy;
 mod stream;
 mod rows;
 pub mod bcolz;
@@ -62,6 +65,7 @@ pub use info::{ArrayInfo, VersionInfo};
 pub use options::ArrayOptions;
 pub use pack::{PackOptions, parse_size};
 pub use packed::PackedArray;
+pub use policy::{ArrayPolicy, ArrayTally, Left};
 pub use rows::{Pieces, Rows};
 pub use plan::{
     ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,

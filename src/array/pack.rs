@@ -174,6 +174,13 @@ impl PackOptions {
         self.to_vec(&self.job_of(array)?, out)
     }
 
+    /// The container of an array with this text for its metadata.
+    pub(super) fn pack_described(&self, array: &NdArray<'_>, metadata: &str) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.to_vec(&self.job_described(array, metadata)?, &mut out)?;
+        Ok(out)
+    }
+
     /// The container of bytes that are no array, with metadata of any kind.
     pub fn pack_bytes(&self, bytes: &[u8], metadata: Option<&Value>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
@@ -228,6 +235,15 @@ impl PackOptions {
 
     /// What is known of an array's container before anything is compressed.
     fn job_of<'a>(&self, array: &'a NdArray<'_>) -> Result<Job<'a>> {
+        let described = ArrayMetadata {
+            dtype: array.dtype().clone(),
+            shape: array.shape().to_vec(),
+            order: array.order(),
+        };
+        self.job_described(array, &described.to_json(&self.extra))
+    }
+
+    fn job_described<'a>(&self, array: &'a NdArray<'_>, metadata: &str) -> Result<Job<'a>> {
         if array.dtype().has_objects() {
             let message = "expected an array of numbers or texts, found one of Python objects";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -238,15 +254,9 @@ impl PackOptions {
             Order::C => array.bytes().len() / rows,
             Order::F => item,
         };
-        let described = ArrayMetadata {
-            dtype: array.dtype().clone(),
-            shape: array.shape().to_vec(),
-            order: array.order(),
-        };
         let typesize = self.typesize.unwrap_or(if item <= 255 { item } else { 1 });
         let mut section = Vec::new();
-        metadata::encode(&described.to_json(&self.extra), &self.metadata, &mut section)
-            .map_err(refused)?;
+        metadata::encode(metadata, &self.metadata, &mut section).map_err(refused)?;
         self.job(array.bytes(), typesize, item, row, section)
     }
 

@@ -176,15 +176,7 @@ impl<'a> PackedArray<'a> {
             return Err(invalid(message));
         }
         if self.nbytes < PARALLEL {
-            let mut rest = out;
-            return with_scratch(|scratch| {
-                for chunk in self.container.chunks() {
-                    let chunk = chunk?;
-                    let part = take(&mut rest, chunk.nbytes())?;
-                    chunk.read_into(part, scratch)?;
-                }
-                Ok(())
-            });
+            return self.read_alone(out);
         }
         let (mut parts, mut rest) = (Vec::new(), out);
         for chunk in self.container.chunks() {
@@ -197,6 +189,55 @@ impl<'a> PackedArray<'a> {
                 chunk.read_into(part, scratch)
             })
             .map_err(Error::from)
+    }
+
+    /// Decodes chunk by chunk on this thread.
+    fn read_alone(&self, out: &mut [u8]) -> Result<()> {
+        let mut rest = out;
+        with_scratch(|scratch| {
+            for chunk in self.container.chunks() {
+                let chunk = chunk?;
+                let part = take(&mut rest, chunk.nbytes())?;
+                chunk.read_into(part, scratch)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Decodes into the row of a batch: in C order and in the byte order of this machine. The row
+    /// has as many elements of the same size; whether they are of the same kind the caller knows.
+    ///
+    /// All on this thread: those who make batches have threads of their own, and could wait for
+    /// ever on others that wait for them.
+    pub(crate) fn read_row<T: Element>(&self, row: &mut [T]) -> Result<()> {
+        if size_of_val(row) != self.nbytes {
+            let expected = size_of_val(row);
+            return Err(invalid(format!("expected {expected} bytes, found {}", self.nbytes)));
+        }
+        let swaps = !self.dtype().is_native();
+        match T::memory_of(row) {
+            Some(memory) if self.has_rows_in_place() => self.read_alone(memory)?,
+            _ => return with_buffer(self.nbytes, |buffer| self.read_turned(row, buffer)),
+        }
+        if swaps {
+            row.iter_mut().for_each(|element| *element = element.swap_bytes());
+        }
+        Ok(())
+    }
+
+    /// Decodes elements that cannot be decoded to where they belong.
+    fn read_turned<T: Element>(&self, row: &mut [T], buffer: &mut [u8]) -> Result<()> {
+        self.read_alone(buffer)?;
+        let swaps = !self.dtype().is_native();
+        let ArrayMetadata { dtype, shape, order } = self.array.clone();
+        let array = NdArray::with_order(dtype, shape, order, &*buffer)?;
+        for (element, item) in row.iter_mut().zip(array.items()) {
+            *element = T::from_memory(item);
+            if swaps {
+                *element = element.swap_bytes();
+            }
+        }
+        Ok(())
     }
 
     /// Decodes the whole array into elements, which are put in the byte order of this machine.
@@ -385,6 +426,17 @@ fn too_large() -> Error {
 thread_local! {
     /// What this thread decoded the last small array with.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// An array whose elements did not stand as they should.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::default();
+}
+
+/// Runs this with so many bytes that this thread keeps for the next time.
+fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    let mut buffer = BUFFER.take();
+    buffer.resize(len, 0);
+    let done = work(&mut buffer);
+    BUFFER.set(buffer);
+    done
 }
 
 /// Runs this with the scratch memory of this thread, or with new one where that is in use.

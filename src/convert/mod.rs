@@ -2,18 +2,23 @@
 //!
 //! A [`Source`] hands out batches of packed samples, in an order that depends on nothing but the
 //! data; [`convert`] writes them. Reading and packing happen on all cores, writing in order.
+//! [`Recode`] around a source stores arrays packed, or plain.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Writer;
 
+mod dataset;
 mod image_folder;
 mod jsonl;
+mod recode;
 
 pub use crate::natural::natural_order;
+pub use dataset::DatasetSource;
 pub use image_folder::ImageFolder;
 pub use jsonl::JsonLines;
+pub use recode::Recode;
 
 /// Raw data that becomes samples.
 pub trait Source: Send {

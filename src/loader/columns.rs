@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ndarray::{ArrayViewD, IxDyn};
 
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::{Element, Kind as Type, Number};
+use crate::value::{DType, Element, Kind as Type, Number};
 
 /// Which columns a batch has, and what they are made of. No two have the same name.
 ///
@@ -44,7 +46,8 @@ impl Columns {
     }
 
     /// A field that is an array of this shape: a NumPy array of this very type (either byte order),
-    /// or bytes that are just as long.
+    /// bytes that are just as long, or a container of such an array (either memory order as well),
+    /// which is decompressed straight into the batch.
     pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
         let shape = shape.to_vec();
         self.with(field, FieldColumn::<T> { shape, kind: std::marker::PhantomData })
@@ -210,6 +213,9 @@ impl<T: Element> Column for FieldColumn<T> {
         let row = column.row(row);
         match field.peek()? {
             Kind::Map => read_array(row, &self.shape, field),
+            Kind::Bin if is_container(field.clone().read_bin()?) => {
+                read_container(row, &self.shape, field.read_bin()?)
+            }
             _ if self.shape.is_empty() => {
                 row[0] = read_number(field)?;
                 Ok(())
@@ -282,6 +288,21 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
             Err(unfit(expected, found))
         }
     }
+}
+
+/// An array in a container, on this thread and without memory of its own between.
+fn read_container<T: Element>(row: &mut [T], shape: &[usize], bytes: &[u8]) -> Result<()> {
+    let packed = PackedArray::from_bytes(bytes)?;
+    let (dtype, wanted) = (packed.dtype(), DType::of::<T>());
+    let same_size = dtype.item_size() == wanted.item_size();
+    let same_kind =
+        dtype.kind() == T::KIND || (dtype.kind() == Type::Bool && wanted == DType::of::<u8>());
+    if !(same_size && same_kind && packed.shape() == shape) {
+        let found = format!("type {:?} and shape {:?}", dtype.to_string(), packed.shape());
+        let expected = format!("an array of type {} and shape {shape:?}", code_of::<T>());
+        return Err(unfit(expected, found));
+    }
+    packed.read_row(row)
 }
 
 /// NumPy's letter and size, as in `f4`.

@@ -64,7 +64,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::msgpack::{self, Cursor, Value};
+use crate::format::msgpack::{self, Cursor, Value, numpy};
 
 mod dataset;
 mod iter;
@@ -361,16 +361,35 @@ impl fmt::Display for Location {
 fn unpack<'a, T: Deserialize<'a>>(raw: Cow<'a, [u8]>, locate: impl Fn() -> Location) -> Result<T> {
     let mut cursor = Cursor::new(&raw);
     cursor.skip().and_then(|()| cursor.expect_end()).map_err(|e| locate().damaged(e))?;
-    let value = match raw {
+    let value = match &raw {
         Cow::Borrowed(raw) => rmp_serde::from_slice(raw),
         Cow::Owned(raw) => {
             T::deserialize(&mut rmp_serde::Deserializer::new(std::io::Cursor::new(raw)))
         }
     };
     value.map_err(|e| {
+        if let Some(error) = damaged_array(&raw) {
+            return locate().describe(error);
+        }
         let message = format!("the sample is not of the type asked for: {e}");
         let Location { path, index, .. } = locate();
         Location { path, index, range: None }.describe(Error::new(ErrorKind::Invalid, message))
+    })
+}
+
+/// What is wrong with the first array of a sample that cannot be decoded, if there is one.
+#[cold]
+pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
+    let mut arrays = numpy::arrays_in(sample).ok()?;
+    arrays.find_map(|stored| {
+        let stored = stored.ok()?;
+        let flaw = stored.check().err()?;
+        let message = format!("field {:?}: {flaw}", stored.field_name());
+        let error = Error::new(ErrorKind::Damaged, message);
+        Some(match msgpack::key(sample) {
+            Ok(Some(key)) => error.with_key(key),
+            _ => error,
+        })
     })
 }
 

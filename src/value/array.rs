@@ -343,7 +343,7 @@ impl<'a> NdArray<'a> {
     }
 
     /// The bytes of each element, in C order.
-    fn items(&self) -> Items<'_> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut strides = vec![0; self.shape.len()];
         let mut stride = self.dtype.item_size();
         let mut set = |axis: usize| {

@@ -38,6 +38,10 @@ pub trait Element:
     /// has. Of a `bool`, any byte but 0 is true, as for NumPy.
     fn from_memory(bytes: &[u8]) -> Self;
 
+    /// The memory of these values, to be filled with the bytes of others: `None` for `bool`, as not
+    /// all bytes are one.
+    fn memory_of(values: &mut [Self]) -> Option<&mut [u8]>;
+
     /// From a number without a type, if it is within the range. Floats take integers as well,
     /// round, and refuse a number that only rounding makes infinite.
     fn from_number(number: Number) -> Option<Self>;
@@ -86,6 +90,11 @@ macro_rules! integers {
                 bytemuck::pod_read_unaligned(bytes)
             }
 
+            #[inline]
+            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
+                Some(bytemuck::cast_slice_mut(values))
+            }
+
             fn from_number(number: Number) -> Option<Self> {
                 match number {
                     Number::Unsigned(number) => number.try_into().ok(),
@@ -118,6 +127,11 @@ macro_rules! floats {
             #[inline]
             fn from_memory(bytes: &[u8]) -> Self {
                 bytemuck::pod_read_unaligned(bytes)
+            }
+
+            #[inline]
+            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
+                Some(bytemuck::cast_slice_mut(values))
             }
 
             fn from_number(number: Number) -> Option<Self> {
@@ -166,6 +180,11 @@ macro_rules! complexes {
                 bytemuck::pod_read_unaligned(bytes)
             }
 
+            #[inline]
+            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
+                Some(bytemuck::cast_slice_mut(values))
+            }
+
             fn from_number(number: Number) -> Option<Self> {
                 Some(Complex::new(<$part>::from_number(number)?, 0.0))
             }
@@ -189,6 +208,10 @@ impl Element for bool {
     #[inline]
     fn from_memory(bytes: &[u8]) -> Self {
         bytes != [0]
+    }
+
+    fn memory_of(_: &mut [Self]) -> Option<&mut [u8]> {
+        None
     }
 
     fn from_number(number: Number) -> Option<Self> {

@@ -5,7 +5,8 @@
 //! Until then, and after a crash at any point, the dataset that was there before is still there.
 //! The steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
 //!
-//! The files are the same, byte for byte, as Python datadings writes for the same samples.
+//! The files are the same, byte for byte, as Python datadings writes for the same samples; only
+//! [`WriterOptions::arrays`] stores arrays as it does not.
 //!
 //! # Costs
 //!
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::SideFile;
@@ -53,6 +55,7 @@ pub struct WriterOptions {
     digests: bool,
     lookup: bool,
     durable: bool,
+    arrays: Option<Arc<ArrayPolicy>>,
     storage: Arc<dyn Storage>,
     hash_many: HashMany,
 }
@@ -64,6 +67,7 @@ impl Default for WriterOptions {
             digests: true,
             lookup: false,
             durable: true,
+            arrays: None,
             storage: Arc::new(LocalStorage::mapped()),
             hash_many: index::hash_keys,
         }
@@ -96,6 +100,15 @@ impl WriterOptions {
     /// the death of the process. Default: yes.
     pub fn durable(mut self, yes: bool) -> Self {
         self.durable = yes;
+        self
+    }
+
+    /// How arrays are stored that are written by value, with [`write`](Writer::write) or
+    /// [`write_value`](Writer::write_value). What is packed already is passed through: that is for
+    /// [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
+    /// [`PackedArray`](crate::array::PackedArray).
+    pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
+        self.arrays = Some(Arc::new(policy));
         self
     }
 
@@ -323,6 +336,7 @@ pub struct Writer {
     samples: u64,
     bytes: u64,
     packed: Vec<u8>,
+    tally: ArrayTally,
     key_set: KeySet,
     broken: bool,
     /// Whether there are samples from before that stay whatever becomes of this writer.
@@ -379,6 +393,7 @@ impl Writer {
             samples: 0,
             bytes: 0,
             packed: Vec::new(),
+            tally: ArrayTally::default(),
             key_set: KeySet::new(),
             broken: false,
             keep: false,
@@ -459,10 +474,21 @@ impl Writer {
         packed.clear();
         let result = encode(&mut packed).and_then(|()| {
             let key = key_of_encoded(&packed).map_err(invalid)?;
-            self.put(key, &packed)
+            match self.options.arrays.clone() {
+                None => self.put(key, &packed),
+                Some(policy) => self.put_recoded(key, &packed, &policy),
+            }
         });
         self.packed = packed;
         result
+    }
+
+    fn put_recoded(&mut self, key: &str, packed: &[u8], policy: &ArrayPolicy) -> Result<()> {
+        let mut tally = ArrayTally::default();
+        let recoded = policy.recode(packed, &mut tally).map_err(|error| error.with_key(key))?;
+        self.put(key, &recoded)?;
+        self.tally += tally;
+        Ok(())
     }
 
     #[inline]
@@ -527,6 +553,11 @@ impl Writer {
     /// Bytes of data so far, those from before an append included.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What became of the arrays that [`WriterOptions::arrays`] was for.
+    pub fn arrays(&self) -> &ArrayTally {
+        &self.tally
     }
 
     /// Whether a sample with this key was written.

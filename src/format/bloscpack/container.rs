@@ -127,6 +127,20 @@ impl<B: AsRef<[u8]>> Container<B> {
         Ok(array)
     }
 
+    /// As [`array`](Container::array), but `None` if the container says itself that it holds
+    /// something else: it has no metadata, or that of another kind.
+    pub fn array_if_any(&self) -> Result<Option<ArrayMetadata>, FormatError> {
+        let Some(metadata) = self.metadata() else { return Ok(None) };
+        match self.array() {
+            Ok(array) => Ok(Some(array)),
+            Err(error) => {
+                let metadata = metadata.value()?;
+                let kind = metadata.get("container").and_then(|kind| kind.as_str());
+                if kind == Some("numpy") { Err(error) } else { Ok(None) }
+            }
+        }
+    }
+
     /// The offsets as they stand there; empty if there are none.
     pub fn offsets(&self) -> Offsets<'_> {
         // They were there when the container was parsed.

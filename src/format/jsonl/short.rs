@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::write::{is_object, put, write, write_float, write_text};
 use crate::Value;
-use crate::format::msgpack::numpy::{Special, recognise};
+use crate::format::msgpack::numpy::{Special, container_array, is_container, recognise};
 use crate::format::msgpack::widen;
 use crate::value::{DType, Kind};
 
@@ -17,7 +17,8 @@ const NAME: usize = 32;
 /// Appends a value in one line as [`write`](super::write) does, but leaves out what is long.
 ///
 /// A string shows its first `max` characters. Binary data and extensions of more than `max` bytes
-/// are notes such as `<bytes 12345>`, as are arrays of NumPy: `<array |u1 [32, 32, 3]>`. A list
+/// are notes such as `<bytes 12345>`, as are arrays of NumPy: `<array |u1 [32, 32, 3]>`, or
+/// `<array |u1 [32, 32, 3] packed>` if it is a container. A list
 /// shows its first `max / 8` elements. The outermost map shows `max` of its fields, those within it
 /// as many as a list. What is four containers deep is a note as well. The result is for people and
 /// cannot be parsed.
@@ -45,6 +46,7 @@ fn short(value: &Value, max: usize, levels: usize, out: &mut Vec<u8>) {
             Some(text) => short_text(text, max, out),
             None => put(out, format_args!("<text {} that is not UTF-8>", text.as_bytes().len())),
         },
+        Value::Binary(data) if is_container(data) => short_container(data, max, out),
         Value::Binary(data) if data.len() > max => put(out, format_args!("<bytes {}>", data.len())),
         Value::Ext(code, data) if data.len() > max => {
             put(out, format_args!("<ext {code} {}>", data.len()));
@@ -113,6 +115,19 @@ fn short_special(special: &Special<'_>, out: &mut Vec<u8>) {
             let repr = crate::format::msgpack::numpy::complex_repr(*re, *im);
             put(out, format_args!("{repr}"));
         }
+    }
+}
+
+/// The array in a container, or the bytes that it is if there is none to be seen.
+fn short_container(data: &[u8], max: usize, out: &mut Vec<u8>) {
+    match container_array(data) {
+        Ok(Some(array)) => {
+            let (name, shape) = (type_name(&array.dtype), &array.shape);
+            put(out, format_args!("<array {name} {shape:?} packed>"));
+        }
+        _ if data.len() > max => put(out, format_args!("<bytes {}>", data.len())),
+        // It is short and cannot fail.
+        _ => drop(write(&Value::from(data), out)),
     }
 }
 

@@ -161,10 +161,15 @@ pub(super) fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeErro
     Ok(())
 }
 
-pub(super) fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    write_len(data.len(), None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)?;
+pub(crate) fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_bin_len(data.len(), out)?;
     out.extend_from_slice(data);
     Ok(())
+}
+
+/// Writes the header of so many bytes of binary data.
+pub(super) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_len(len, None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)
 }
 
 /// Writes the header of a list of so many values.

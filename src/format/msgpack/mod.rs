@@ -26,6 +26,7 @@ pub(super) mod tests;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
+pub(crate) use encode::write_bin;
 pub use encode::{EncodeError, encode, to_vec};
 pub use rmpv::Value;
 pub use sample::{check_sample, field, key};

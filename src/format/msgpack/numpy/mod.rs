@@ -9,6 +9,11 @@
 //!   this order, a type in NumPy's own spelling, and as much data as type and shape call for. So
 //!   the two are inverse to each other to the byte, and whatever deviates stays the map it is.
 //! * [`serde_ndarray`] is for fields of structs; [`NdArray`] itself is one such field.
+//! * [`arrays_in`] finds the arrays of a packed sample without decoding it.
+//!
+//! An array may also be stored as a container of [bloscpack](crate::format::bloscpack) in binary
+//! data: `bin` that begins with `blpk`. Whoever reads an array here gets it from either form;
+//! [`recognise`] does not, as to a [`Value`] a container is the bytes that it is.
 //!
 //! What is written is what msgpack-numpy writes, also for times in contiguous memory, at which
 //! Python fails. Titles of fields are left out: Python writes them and cannot read them again.
@@ -18,6 +23,7 @@
 
 mod complex;
 pub mod serde_ndarray;
+mod stored;
 mod wire;
 
 #[cfg(test)]
@@ -31,6 +37,7 @@ use crate::format::numpy::literal::Literal;
 use crate::value::{DType, Kind, MAX_NESTING, NdArray};
 
 pub use complex::complex_repr;
+pub use stored::{Arrays, Form, Stored, arrays_in, canonical_array, container_array, is_container};
 pub use wire::{decode_array, encode_array, encode_complex, encode_scalar, read, read_array};
 
 /// A value of NumPy or a complex number.

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::stored::{is_container, unpack};
 use super::{LEVELS, Special, complex, complex_repr, from_packed, kind_of, to_packed};
 use crate::format::FormatError;
 use crate::format::msgpack::cursor::{Cursor, Kind};
 use crate::format::msgpack::encode::{
-    EncodeError, write_bin, write_list, write_text, write_unsigned,
+    EncodeError, write_bin, write_bin_len, write_list, write_text, write_unsigned,
 };
 use crate::format::numpy::literal::{Literal, shortened};
 use crate::value::{DType, NdArray};
@@ -17,7 +18,8 @@ pub(super) const MAX_WRAPPING: usize = 4;
 /// The array that these bytes are: one message and nothing else.
 ///
 /// What Python reads as an array, a scalar of NumPy or a complex number is one here, the latter
-/// two without dimensions. Plain binary data are an array of bytes. The elements are borrowed.
+/// two without dimensions. Binary data are an array of bytes, and the elements are borrowed; but a
+/// [container](super::is_container) is the array in it, decompressed, and an error if there is none.
 ///
 /// ```
 /// use kiste::format::msgpack::numpy::{decode_array, encode_array};
@@ -198,11 +200,16 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The array that binary data are by themselves: one axis of bytes.
+/// The array that binary data are by themselves: that of a container, or one axis of bytes.
 ///
 /// Every reader of arrays comes here for data without type and shape, so this is the one place to
 /// tell containers of arrays by their first bytes.
 pub(super) fn array_of_bytes(data: Cow<'_, [u8]>) -> Result<NdArray<'_>, Flaw> {
+    if is_container(&data) {
+        return unpack(&data).map_err(|FormatError { position, expected, found }| {
+            Flaw::new(format!("{expected} at byte {position} of a container"), found)
+        });
+    }
     let len = data.len();
     NdArray::new(DType::of::<u8>(), [len], data)
         .map_err(|error| Flaw::new("an array", error.to_string()))
@@ -347,6 +354,13 @@ fn cut(data: Cow<'_, [u8]>, len: usize) -> Cow<'_, [u8]> {
 }
 
 fn write_array(array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    encode_head(array, out)?;
+    out.extend_from_slice(&array.c_bytes());
+    Ok(())
+}
+
+/// Appends all of a packed array that comes before its elements.
+pub(super) fn encode_head(array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     out.push(0x85);
     write_bin(b"nd", out)?;
     out.push(0xc3);
@@ -358,7 +372,7 @@ fn write_array(array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError
     write_list(array.shape().len(), out)?;
     array.shape().iter().for_each(|&len| write_unsigned(len as u64, out));
     write_bin(b"data", out)?;
-    write_bin(&array.c_bytes(), out)
+    write_bin_len(array.bytes().len(), out)
 }
 
 fn write_scalar(array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {

@@ -100,7 +100,8 @@ impl ArrayPolicy {
         ArrayPolicy { form: Target::Packed(options), ..ArrayPolicy::plain() }
     }
 
-    /// Only arrays of so many bytes, or more, are packed. 1024, if not said.
+    /// Only arrays of so many bytes, or more, are packed: with 0 all of them, so that a field holds
+    /// containers alone. 1024, if not said.
     pub fn min_bytes(mut self, bytes: usize) -> ArrayPolicy {
         self.min_bytes = bytes;
         self
@@ -115,9 +116,8 @@ impl ArrayPolicy {
     /// The packed sample with its arrays stored like this. All other bytes are the same, and values,
     /// type and shape of the arrays are. What becomes of each array is added to `tally`.
     ///
-    /// To be left as it is an array need only be other than Python writes them: what is turned into
-    /// containers comes back byte for byte. An array whose container would be no smaller stays
-    /// plain.
+    /// Arrays that are packed otherwise than Python packs them are left alone, and so are those that
+    /// the other form cannot hold: so whatever becomes a container comes back byte for byte.
     ///
     /// # Errors
     ///
@@ -180,9 +180,7 @@ impl ArrayPolicy {
         if again.dtype() != array.dtype() || again.shape() != array.shape() {
             return Ok(Fate::Left(Left::Unsupported));
         }
-        let recoded = in_bin(&container)?;
-        let gains = recoded.len() < packed.len();
-        Ok(if gains { Fate::Recoded(recoded) } else { Fate::Left(Left::NoGain) })
+        Ok(Fate::Recoded(in_bin(&container)?))
     }
 
     /// From one container to another, with the same metadata.
@@ -197,13 +195,10 @@ impl ArrayPolicy {
         let metadata = packed.container().metadata();
         let text = metadata.map(|metadata| metadata.text()).transpose()?.unwrap_or_default();
         let container = options.pack_described(&array, &text)?;
-        Ok(if container == bytes {
-            Fate::Left(Left::AsWanted)
-        } else if container.len() >= array.bytes().len() {
-            Fate::Left(Left::NoGain)
-        } else {
-            Fate::Recoded(in_bin(&container)?)
-        })
+        match container == bytes {
+            true => Ok(Fate::Left(Left::AsWanted)),
+            false => Ok(Fate::Recoded(in_bin(&container)?)),
+        }
     }
 
     /// Why an array is not to be in a container.
@@ -257,7 +252,9 @@ fn opened<'a>(
         return Ok(Err(Left::Irregular));
     }
     let packed = PackedArray::from_bytes(bytes)?;
-    let array = packed.read()?;
+    // Checking says where in the sample it is.
+    let located = |error| stored.check().err().map_or(error, Error::from);
+    let array = packed.read().map_err(located)?;
     Ok(Ok((packed, array)))
 }
 
@@ -292,8 +289,6 @@ pub enum Left {
     OtherField,
     /// It is smaller than arrays that are to be packed.
     Small,
-    /// Its container would be no smaller.
-    NoGain,
     /// It is not packed just as msgpack-numpy or bloscpack pack it, so it would not come back the
     /// same, byte for byte.
     Irregular,
@@ -311,7 +306,6 @@ impl fmt::Display for Left {
             Left::AsWanted => "stored so already",
             Left::OtherField => "in other fields",
             Left::Small => "too small",
-            Left::NoGain => "would be no smaller",
             Left::Irregular => "packed in another way than Python does",
             Left::Unsupported => "of types that the other form cannot hold",
             Left::Metadata => "with metadata that a plain array cannot hold",

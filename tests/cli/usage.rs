@@ -69,8 +69,8 @@ fn errors_are_one_line_and_hints_another() {
     let run = run(&dir, ["convert", "words.msgpack.md5", "new.msgpack"]).exits(2);
     assert_eq!(
         run.err,
-        "kiste: words.msgpack.md5: neither a folder nor *.jsonl\n\
-         hint: say what it is with --from images or jsonl\n"
+        "kiste: words.msgpack.md5: neither a folder nor *.jsonl nor *.msgpack\n\
+         hint: say what it is with --from images, jsonl or dataset\n"
     );
     assert_eq!(run.out, "");
 }

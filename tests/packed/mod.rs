@@ -3,6 +3,7 @@
 mod append;
 mod arrays;
 mod python;
+mod samples;
 mod streams;
 
 use std::fs;

@@ -211,7 +211,7 @@ impl Args {
         if let Some(names) = &self.arrays_fields {
             policy = policy.fields(names);
         }
-        Recoding::Yes(Recode::new(source, policy))
+        Recoding::Yes(Box::new(Recode::new(source, policy)))
     }
 
     fn writer(&self) -> Outcome<Writer> {
@@ -320,14 +320,14 @@ impl Args {
 /// Where samples come from, with their arrays as they are or stored otherwise.
 enum Recoding {
     No(Box<dyn Source>),
-    Yes(Recode),
+    Yes(Box<Recode>),
 }
 
 impl Recoding {
     fn as_source(&mut self) -> &mut dyn Source {
         match self {
             Recoding::No(source) => &mut **source,
-            Recoding::Yes(recode) => recode,
+            Recoding::Yes(recode) => &mut **recode,
         }
     }
 

@@ -479,9 +479,8 @@ fn the_trait_reader_reads_packed_arrays_too() {
     let samples = [sample(&[("xy", &plain(&NdArray::from_ndarray(&ramp(100, 3))))])];
     let samples = samples.map(|raw| msgpack::decode(&recode(&packed("blpk"), &raw).0).unwrap());
     let reader: Arc<dyn Reader> = Arc::new(ListReader::new(samples).unwrap());
-    let record = |record: &kiste::loader::Record<'_>| {
-        Ok(record.get_as::<Lazy<'_>>()?.xy.to_ndarray::<f32>()?)
-    };
+    let record =
+        |record: &kiste::loader::Record<'_>| record.get_as::<Lazy<'_>>()?.xy.to_ndarray::<f32>();
     let mut loader = Loader::options(reader, Sequential::new(1)).epochs(1).map(record).unwrap();
     assert_eq!(loader.next().unwrap().unwrap().data, [ramp(100, 3).into_dyn()]);
 }

@@ -1,7 +1,8 @@
 //! Messages: whatever one way to look at them says, the others agree.
 #![no_main]
 
-use kiste::format::msgpack::{self, Cursor, Value};
+use kiste::array::{ArrayPolicy, ArrayTally, PackOptions};
+use kiste::format::msgpack::{self, Cursor, Value, numpy};
 use libfuzzer_sys::fuzz_target;
 
 fn recognise_all(value: &Value) {
@@ -16,6 +17,20 @@ fn recognise_all(value: &Value) {
         }),
         _ => {}
     }
+}
+
+/// Arrays that are packed come back to the byte, unless there were containers before.
+fn recode(sample: &[u8]) {
+    let arrays: Vec<_> = numpy::arrays_in(sample).unwrap().map(Result::unwrap).collect();
+    let is_plain = arrays.iter().all(|stored| matches!(stored.form, numpy::Form::Plain(_)));
+    let mut tally = ArrayTally::default();
+    let packed = ArrayPolicy::packed(PackOptions::compact()).min_bytes(0);
+    let Ok(recoded) = packed.recode(sample, &mut tally) else {
+        assert!(!is_plain);
+        return;
+    };
+    let back = ArrayPolicy::plain().recode(&recoded, &mut tally).unwrap();
+    assert!(!is_plain || *back == *sample);
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -34,6 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
         for field in msgpack::sample::fields(bytes).unwrap() {
             field.unwrap();
         }
+        recode(bytes);
     }
     let _ = msgpack::field(bytes, "v");
     if let Ok(value) = decoded {

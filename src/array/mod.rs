@@ -5,8 +5,9 @@
 //! inside a sample; [`PackOptions`] makes such containers, of arrays and of bytes. Chunks are
 //! compressed and decompressed on all cores, where there are enough of them to be worth it.
 //! [`AppendOptions`] appends to such a file in place, [`PackedWriter`] and [`PackedReader`] are bytes as
-//! streams. [`bcolz`] reads and writes the directories of that name; [`Rows`] is what all of these have
-//! in common. [`ArrayPolicy`] says which arrays of samples are packed, and turns those that are
+//! streams, and what is larger than memory goes from one file to the other a few chunks at a time.
+//! [`bcolz`] reads and writes the directories of that name; [`Rows`] is what all of these have in
+//! common. [`ArrayPolicy`] says which arrays of samples are packed, and turns those that are
 //! there into the other form.
 //!
 //! A chunked array is a directory; [`format::chunked`](crate::format::chunked) is its specification.
@@ -31,6 +32,7 @@ mod packed;
 mod field;
 mod policy;
 mod stream;
+mod bulk;
 mod rows;
 pub mod bcolz;
 mod selection;
@@ -65,12 +67,12 @@ pub use info::{ArrayInfo, VersionInfo};
 pub use options::ArrayOptions;
 pub use pack::{PackOptions, parse_size};
 pub use packed::PackedArray;
-pub use policy::{ArrayPolicy, ArrayTally, Left};
-pub use rows::{Pieces, Rows};
 pub use plan::{
     ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
     SetItemPlan, SlabKind, Span, TransferRows,
 };
+pub use policy::{ArrayPolicy, ArrayTally, Left};
+pub use rows::{Pieces, Rows};
 pub use selection::{Index, Selection};
 pub use spill::{SlabStore, SpillDir};
 pub use staged::{ChunkState, StagedArray};

@@ -22,8 +22,10 @@ use super::packed::{PARALLEL, with_scratch};
 const CHUNK: usize = 512 << 10;
 /// The largest automatic chunk size.
 const LARGE_CHUNK: usize = 16 << 20;
-/// How many chunks are compressed at a time: so many are in memory when a file is written.
-const BATCH: usize = 32;
+/// How many bytes are compressed at a time, while those before them are written.
+const WINDOW: usize = 8 << 20;
+/// So many chunks at a time at least, whatever their size, that threads seldom wait for the last.
+const MIN_WINDOW: usize = 4;
 
 /// The most offsets that a container is given: a gigabyte of them.
 const MAX_SLOTS: u64 = 1 << 27;
@@ -56,8 +58,9 @@ pub struct PackOptions {
     room: Option<u64>,
     metadata: MetadataOptions,
     extra: Vec<(String, Value)>,
-    threads: usize,
+    pub(super) threads: usize,
     overwrite: bool,
+    durable: bool,
 }
 
 impl Default for PackOptions {
@@ -73,6 +76,7 @@ impl Default for PackOptions {
             extra: Vec::new(),
             threads: 0,
             overwrite: false,
+            durable: true,
         }
     }
 }
@@ -162,6 +166,13 @@ impl PackOptions {
         self
     }
 
+    /// Whether writing a file waits until it is on the disk. Yes, if not said; without it a power
+    /// failure soon after may leave an empty file, and writing takes a fraction of the time.
+    pub fn durable(mut self, durable: bool) -> PackOptions {
+        self.durable = durable;
+        self
+    }
+
     /// The container of an array.
     pub fn pack(&self, array: &NdArray<'_>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
@@ -171,20 +182,21 @@ impl PackOptions {
 
     /// The container of an array, behind what is in `out`. After an error `out` is as it was.
     pub fn pack_into(&self, array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<()> {
-        self.to_vec(&self.job_of(array)?, out)
+        self.to_vec(&self.job_of(array)?, array.bytes(), out)
     }
 
     /// The container of an array with this text for its metadata.
     pub(super) fn pack_described(&self, array: &NdArray<'_>, metadata: &str) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        self.to_vec(&self.job_described(array, metadata)?, &mut out)?;
+        let job = self.job_described(&describe(array), array.bytes().len(), metadata)?;
+        self.to_vec(&job, array.bytes(), &mut out)?;
         Ok(out)
     }
 
     /// The container of bytes that are no array, with metadata of any kind.
     pub fn pack_bytes(&self, bytes: &[u8], metadata: Option<&Value>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        self.to_vec(&self.job_of_bytes(bytes, metadata)?, &mut out)?;
+        self.to_vec(&self.job_of_bytes(bytes.len(), metadata)?, bytes, &mut out)?;
         Ok(out)
     }
 
@@ -196,7 +208,7 @@ impl PackOptions {
 
     /// As [`write`](PackOptions::write), to this storage.
     pub fn write_in(&self, storage: &dyn Storage, path: &Path, array: &NdArray<'_>) -> Result<()> {
-        self.to_file(storage, path, &self.job_of(array)?)
+        self.to_file(storage, path, &self.job_of(array)?, array.bytes())
     }
 
     /// Writes the container of bytes to a file.
@@ -207,16 +219,13 @@ impl PackOptions {
         bytes: &[u8],
         metadata: Option<&Value>,
     ) -> Result<()> {
-        self.to_file(storage, path, &self.job_of_bytes(bytes, metadata)?)
+        self.to_file(storage, path, &self.job_of_bytes(bytes.len(), metadata)?, bytes)
     }
 
     /// Header, parameters and metadata section of bytes whose number is not known.
     pub(super) fn stream(&self, metadata: Option<&Value>) -> Result<(Header, Params, Vec<u8>)> {
-        let job = self.job_of_bytes(&[], metadata)?;
-        let chunk_size = match self.chunk_size {
-            Some(size) => size.min(MAX_CHUNK_SIZE as usize),
-            None => CHUNK,
-        };
+        let job = self.job_of_bytes(0, metadata)?;
+        let chunk_size = self.stream_chunk_size();
         let room = self.room.unwrap_or(0);
         if room > MAX_SLOTS {
             let message = format!("expected at most {MAX_SLOTS} offsets, found {room}");
@@ -233,61 +242,79 @@ impl PackOptions {
         Ok((header, job.params, job.metadata))
     }
 
-    /// What is known of an array's container before anything is compressed.
-    fn job_of<'a>(&self, array: &'a NdArray<'_>) -> Result<Job<'a>> {
-        let described = ArrayMetadata {
-            dtype: array.dtype().clone(),
-            shape: array.shape().to_vec(),
-            order: array.order(),
-        };
-        self.job_described(array, &described.to_json(&self.extra))
+    /// The chunk size for bytes whose number is not known.
+    pub(super) fn stream_chunk_size(&self) -> usize {
+        self.chunk_size.map_or(CHUNK, |size| size.min(MAX_CHUNK_SIZE as usize))
     }
 
-    fn job_described<'a>(&self, array: &'a NdArray<'_>, metadata: &str) -> Result<Job<'a>> {
-        if array.dtype().has_objects() {
+    /// What is known of an array's container before anything is compressed.
+    fn job_of(&self, array: &NdArray<'_>) -> Result<Job> {
+        self.job_of_array(&describe(array), array.bytes().len())
+    }
+
+    /// The same of an array whose elements take `len` bytes.
+    pub(super) fn job_of_array(&self, array: &ArrayMetadata, len: usize) -> Result<Job> {
+        self.job_described(array, len, &array.to_json(&self.extra))
+    }
+
+    /// The same with this text for its metadata.
+    fn job_described(&self, array: &ArrayMetadata, len: usize, metadata: &str) -> Result<Job> {
+        if array.dtype.has_objects() {
             let message = "expected an array of numbers or texts, found one of Python objects";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let item = array.dtype().item_size().max(1);
-        let rows = array.shape().first().copied().unwrap_or(1).max(1);
-        let row = match array.order() {
-            Order::C => array.bytes().len() / rows,
+        let item = array.dtype.item_size().max(1);
+        let rows = array.shape.first().copied().unwrap_or(1).max(1);
+        let row = match array.order {
+            Order::C => len / rows,
             Order::F => item,
         };
         let typesize = self.typesize.unwrap_or(if item <= 255 { item } else { 1 });
-        let mut section = Vec::new();
-        metadata::encode(metadata, &self.metadata, &mut section).map_err(refused)?;
-        self.job(array.bytes(), typesize, item, row, section)
+        let section = self.section(Some(metadata))?;
+        self.job(len, typesize, item, row, section)
     }
 
-    fn job_of_bytes<'a>(&self, bytes: &'a [u8], metadata: Option<&Value>) -> Result<Job<'a>> {
-        let mut section = Vec::new();
-        if let Some(value) = metadata {
+    fn job_of_bytes(&self, len: usize, metadata: Option<&Value>) -> Result<Job> {
+        let text = metadata.map(|value| {
             let mut text = String::new();
             metadata::write_json(value, &mut text);
-            metadata::encode(&text, &self.metadata, &mut section).map_err(refused)?;
-        }
-        self.job(bytes, self.typesize.unwrap_or(8), 1, 1, section)
+            text
+        });
+        self.job_of_text(len, text.as_deref())
     }
 
-    fn job<'a>(
+    /// What is known of the container of so many bytes with this JSON text.
+    pub(super) fn job_of_text(&self, len: usize, metadata: Option<&str>) -> Result<Job> {
+        self.job(len, self.typesize.unwrap_or(8), 1, 1, self.section(metadata)?)
+    }
+
+    /// The metadata section: none without a text.
+    fn section(&self, text: Option<&str>) -> Result<Vec<u8>> {
+        let mut section = Vec::new();
+        if let Some(text) = text {
+            metadata::encode(text, &self.metadata, &mut section).map_err(refused)?;
+        }
+        Ok(section)
+    }
+
+    fn job(
         &self,
-        bytes: &'a [u8],
+        len: usize,
         typesize: usize,
         item: usize,
         row: usize,
         metadata: Vec<u8>,
-    ) -> Result<Job<'a>> {
-        let chunk_size = self.chunk_size_for(bytes.len(), item, row)?;
+    ) -> Result<Job> {
+        let chunk_size = self.chunk_size_for(len, item, row)?;
         let params = Params { typesize, ..self.params.clone() };
         params.check(chunk_size).map_err(|error| invalid(error.to_string()))?;
-        let nchunks = bytes.len().div_ceil(chunk_size.max(1)).max(1) as u64;
+        let nchunks = len.div_ceil(chunk_size.max(1)).max(1) as u64;
         let header = Header {
             offsets: self.offsets,
             checksum: self.checksum,
             typesize: typesize as u8,
             chunk_size: Some(chunk_size as u32),
-            last_chunk: Some((bytes.len() - (nchunks as usize - 1) * chunk_size) as u32),
+            last_chunk: Some((len - (nchunks as usize - 1) * chunk_size) as u32),
             nchunks: Some(nchunks),
             max_app_chunks: match (self.offsets, self.room) {
                 (false, _) => 0,
@@ -301,7 +328,7 @@ impl PackOptions {
             let message = format!("expected at most {MAX_SLOTS} offsets, found {found}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        Ok(Job { bytes, params, header, metadata })
+        Ok(Job { params, header, metadata })
     }
 
     /// The chunk size for so many bytes of such elements and rows: at most all of them, as in
@@ -323,12 +350,12 @@ impl PackOptions {
         Ok(size)
     }
 
-    fn to_vec(&self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<()> {
+    fn to_vec(&self, job: &Job, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         // What it takes if nothing compresses, up to a size at which growing is cheap.
         let slots = 8 * job.header.slots() as usize;
-        out.reserve(32 + job.metadata.len() + slots + job.bytes.len().min(4096) + 16 + 64);
-        let done = self.run(job, &mut |bytes| {
+        out.reserve(32 + job.metadata.len() + slots + bytes.len().min(4096) + 16 + 64);
+        let done = self.run(job, bytes, &mut |bytes| {
             out.extend_from_slice(bytes);
             Ok(())
         });
@@ -344,16 +371,43 @@ impl PackOptions {
         }
     }
 
-    fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job<'_>) -> Result<()> {
+    fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job, bytes: &[u8]) -> Result<()> {
+        self.publish(storage, path, |sink| {
+            self.run(job, bytes, &mut |bytes| {
+                sink.append(bytes).map_err(|error| Error::io(path, error))
+            })
+        })
+    }
+
+    /// Writes a file beside, by `work`, and gives it its name: ending, sync, rename. After an error
+    /// nothing is there that was not.
+    pub(super) fn publish(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        work: impl FnOnce(&mut dyn Sink) -> Result<Ending>,
+    ) -> Result<()> {
         let at = |error| Error::io(path, error);
         if !self.overwrite && storage.stat(path).map_err(at)?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the file exists").at(path));
         }
         let beside = beside(path);
         let mut sink = storage.create(&beside).map_err(|error| Error::io(&beside, error))?;
-        let done = self
-            .run(job, &mut |bytes| sink.append(bytes).map_err(at))
-            .and_then(|ending| publish(storage, path, &beside, sink, &ending));
+        let done = work(&mut *sink).and_then(|ending| {
+            let mut end = || {
+                sink.write_at(&ending.offsets, ending.offsets_at)?;
+                sink.write_at(&ending.header, 0)?;
+                if self.durable {
+                    sink.sync()?;
+                }
+                storage.rename(&beside, path)?;
+                match self.durable {
+                    true => storage.sync_dir(path.parent().unwrap_or(Path::new(""))),
+                    false => Ok(()),
+                }
+            };
+            end().map_err(at)
+        });
         if done.is_err() {
             // Nobody needs it; the first error is the one to tell.
             let _ = storage.remove(&beside);
@@ -362,56 +416,91 @@ impl PackOptions {
     }
 
     /// Gives all bytes of the container, one piece after the other.
-    fn run(&self, job: &Job<'_>, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Ending> {
+    fn run(
+        &self,
+        job: &Job,
+        bytes: &[u8],
+        emit: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<Ending> {
         let mut head = Vec::new();
         let mut encoder = Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
         emit(&head)?;
-        let mut push = |chunk: &[u8]| {
+        let mut push = |chunk: &mut Vec<u8>| {
             let digest = encoder.push(chunk).map_err(refused)?;
-            emit(chunk)?;
-            emit(digest.as_slice())
+            chunk.extend_from_slice(digest.as_slice());
+            emit(chunk)
         };
         let size = job.header.chunk_size.unwrap_or(0).max(1) as usize;
-        if job.bytes.len() <= size || job.bytes.len() < PARALLEL || self.threads == 1 {
-            let chunks = job.bytes.chunks(size);
-            let empty = [job.bytes];
-            let empty = if job.bytes.is_empty() { &empty[..] } else { &[] };
+        if bytes.len() <= size || bytes.len() < PARALLEL || self.threads == 1 {
+            let chunks = bytes.chunks(size);
+            let empty = [bytes];
+            let empty = if bytes.is_empty() { &empty[..] } else { &[] };
             with_scratch(|scratch| {
                 let mut chunk = Vec::new();
                 chunks.chain(empty.iter().copied()).try_for_each(|bytes| {
                     chunk.clear();
                     compress(&job.params, bytes, scratch, &mut chunk)?;
-                    push(&chunk)
+                    push(&mut chunk)
                 })
             })?;
         } else {
-            for batch in job.bytes.chunks(size.saturating_mul(BATCH)) {
-                for chunk in self.compress_batch(&job.params, batch, size)? {
-                    push(&chunk)?;
-                }
-            }
+            on_threads(self.threads, || {
+                let mut chunks = bytes.chunks(size);
+                pipeline(
+                    || Ok(chunks.by_ref().take(window(size)).collect()),
+                    |scratch, chunk: &[u8], out| compress(&job.params, chunk, scratch, out),
+                    push,
+                )
+            })?;
         }
         encoder.finish().map_err(refused)
     }
+}
 
-    /// Compresses chunks on several threads.
-    fn compress_batch(&self, params: &Params, bytes: &[u8], size: usize) -> Result<Vec<Vec<u8>>> {
-        on_threads(self.threads, || {
-            let one = |scratch: &mut Scratch, bytes: &[u8]| {
-                let mut chunk = Vec::new();
-                compress(params, bytes, scratch, &mut chunk).map(|()| chunk)
-            };
-            bytes.par_chunks(size).map_init(Scratch::default, one).collect()
-        })
+/// How many chunks of this size are worked on at a time.
+pub(super) fn window(size: usize) -> usize {
+    (WINDOW / size.max(1)).clamp(MIN_WINDOW.max(2 * rayon::current_num_threads()), 1024)
+}
+
+/// Works on windows of items on all threads, in their order: while one window is worked on, the one
+/// before it is given to `give` and the one behind it is taken from `next`. An empty window is the
+/// end. Buffers are used again, so that no fresh memory is asked for in each window.
+pub(super) fn pipeline<I: Send>(
+    mut next: impl FnMut() -> Result<Vec<I>> + Send,
+    work: impl Fn(&mut Scratch, I, &mut Vec<u8>) -> Result<()> + Sync,
+    mut give: impl FnMut(&mut Vec<u8>) -> Result<()> + Send,
+) -> Result<()> {
+    let (mut done, mut spare): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+    let mut items = next()?;
+    while !(items.is_empty() && done.is_empty()) {
+        let is_last = items.is_empty();
+        spare.resize_with(spare.len().max(items.len()), Vec::new);
+        let kept = spare.split_off(items.len());
+        let buffers = std::mem::replace(&mut spare, kept);
+        let one = |(item, mut buffer): (I, Vec<u8>)| {
+            buffer.clear();
+            with_scratch(|scratch| work(scratch, item, &mut buffer)).map(|()| buffer)
+        };
+        let (given, (worked, read)) = rayon::join(
+            || done.iter_mut().try_for_each(&mut give),
+            || {
+                let pairs = items.into_par_iter().zip(buffers).with_max_len(1);
+                let work = || pairs.map(one).collect::<Result<Vec<_>>>();
+                rayon::join(work, || if is_last { Ok(Vec::new()) } else { next() })
+            },
+        );
+        given?;
+        spare.append(&mut done);
+        (done, items) = (worked?, read?);
     }
+    Ok(())
 }
 
 /// All that is known of a container before its chunks are compressed.
-struct Job<'a> {
-    bytes: &'a [u8],
-    params: Params,
-    header: Header,
-    metadata: Vec<u8>,
+pub(super) struct Job {
+    pub(super) params: Params,
+    pub(super) header: Header,
+    pub(super) metadata: Vec<u8>,
 }
 
 /// A number of bytes in text: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The units are
@@ -475,22 +564,9 @@ pub(super) fn beside(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The last steps of writing a file: ending, sync, rename.
-pub(super) fn publish(
-    storage: &dyn Storage,
-    path: &Path,
-    beside: &Path,
-    mut sink: Box<dyn Sink>,
-    ending: &Ending,
-) -> Result<()> {
-    let mut publish = || {
-        sink.write_at(&ending.offsets, ending.offsets_at)?;
-        sink.write_at(&ending.header, 0)?;
-        sink.sync()?;
-        storage.rename(beside, path)?;
-        storage.sync_dir(path.parent().unwrap_or(Path::new("")))
-    };
-    publish().map_err(|error| Error::io(path, error))
+fn describe(array: &NdArray<'_>) -> ArrayMetadata {
+    let (dtype, shape) = (array.dtype().clone(), array.shape().to_vec());
+    ArrayMetadata { dtype, shape, order: array.order() }
 }
 
 /// What cannot be written, by no fault of a file.

@@ -12,7 +12,7 @@ use crate::format::bloscpack::{
     Checksum, Encoder, Header, MAX_RATIO, MetadataHeader, metadata, offsets,
 };
 
-use super::pack::{PackOptions, invalid, refused};
+use super::pack::{PackOptions, invalid, on_threads, pipeline, refused, window};
 
 /// Writes a container of bytes whose number is not known before.
 ///
@@ -121,6 +121,7 @@ impl<W: Write + Seek> Write for PackedWriter<W> {
 
 /// Reads the bytes of a container from anything that can be read: a pipe, a socket.
 ///
+/// [`Read`] decodes on this thread, [`copy_to`](PackedReader::copy_to) on all.
 /// Each chunk is verified before a byte of it is given. Of a container that says how many chunks it
 /// has nothing is read behind the last.
 #[derive(Debug)]
@@ -132,6 +133,8 @@ pub struct PackedReader<R: Read> {
     count: u64,
     /// Whether a shorter chunk has been seen, behind which there must be none.
     short: bool,
+    /// Uncompressed bytes of the last chunk so far.
+    last: usize,
     at: u64,
     chunk: Vec<u8>,
     content: Vec<u8>,
@@ -170,13 +173,14 @@ impl<R: Read> PackedReader<R> {
         }
         at += skipped;
         let (chunk, content, scratch) = (Vec::new(), Vec::new(), Scratch::default());
-        let (count, short, given, failed) = (0, false, 0, false);
+        let (count, short, last, given, failed) = (0, false, 0, 0, false);
         Ok(PackedReader {
             from,
             header,
             metadata,
             count,
             short,
+            last,
             at,
             chunk,
             content,
@@ -196,47 +200,91 @@ impl<R: Read> PackedReader<R> {
         self.metadata.as_ref()
     }
 
-    /// Reads and decodes the next chunk: false if there is none. After an error there is another one
-    /// for ever, so that nobody takes what comes next for the content.
+    /// Writes everything that has not been read yet, decoded on so many threads (0: all that rayon
+    /// has), a few chunks in memory at a time. Gives the number of bytes.
+    ///
+    /// What comes before a damaged chunk is written, nothing behind it.
+    pub fn copy_to(&mut self, to: &mut (dyn Write + Send), threads: usize) -> Result<u64>
+    where
+        R: Send,
+    {
+        let rest = &self.content[self.given..];
+        to.write_all(rest).map_err(io_error)?;
+        let mut copied = rest.len() as u64;
+        self.given = self.content.len();
+        let checksum = self.header.checksum;
+        on_threads(threads, || {
+            pipeline(
+                || self.next_chunks(),
+                |scratch, chunk: RawChunk, out| chunk.decode(checksum, scratch, out),
+                |bytes| {
+                    copied += bytes.len() as u64;
+                    to.write_all(bytes).map_err(io_error)
+                },
+            )
+        })?;
+        Ok(copied)
+    }
+
+    /// Some chunks, not decoded; none at the end.
+    fn next_chunks(&mut self) -> Result<Vec<RawChunk>> {
+        let mut chunks: Vec<RawChunk> = Vec::new();
+        let size = self.header.chunk_size.map(|size| size as usize);
+        while chunks.len() < window(size.unwrap_or_else(|| chunks.first().map_or(1, |c| c.nbytes)))
+        {
+            match self.unless_failed(|reader| reader.read_chunk(Vec::new()))? {
+                Some(chunk) => chunks.push(chunk),
+                None => break,
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// Reads and decodes the next chunk: false if there is none.
     fn next_chunk(&mut self) -> Result<bool> {
+        self.unless_failed(|reader| {
+            let buffer = std::mem::take(&mut reader.chunk);
+            let Some(chunk) = reader.read_chunk(buffer)? else { return Ok(false) };
+            reader.given = 0;
+            reader.content.clear();
+            chunk.decode(reader.header.checksum, &mut reader.scratch, &mut reader.content)?;
+            reader.chunk = chunk.bytes;
+            Ok(true)
+        })
+    }
+
+    /// After an error there is another one for ever, so that nobody takes what comes next for the
+    /// content.
+    fn unless_failed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
             let message = "an earlier part of the container could not be read";
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         self.failed = true;
-        let found = self.read_chunk()?;
+        let found = work(self)?;
         self.failed = false;
         Ok(found)
     }
 
-    fn read_chunk(&mut self) -> Result<bool> {
+    /// Reads the next chunk into this buffer.
+    fn read_chunk(&mut self, mut bytes: Vec<u8>) -> Result<Option<RawChunk>> {
         if self.header.nchunks == Some(self.count) {
-            return Ok(false);
+            return Ok(None);
         }
-        self.chunk.clear();
-        let found = read_up_to(&mut self.from, &mut self.chunk, CHUNK_HEADER)?;
+        bytes.clear();
+        let found = read_up_to(&mut self.from, &mut bytes, CHUNK_HEADER)?;
         if found == 0 && self.header.nchunks.is_none() {
-            return self.check_stream_end().map(|()| false);
+            return self.check_stream_end().map(|()| None);
         }
-        let place = |error: FormatError| {
-            let expected = format!("{} in chunk {}", error.expected, self.count);
-            FormatError::new(self.at + error.position, expected, error.found)
-        };
-        let chunk = ChunkHeader::parse(&self.chunk).map_err(place)?;
-        self.check_size(&chunk)?;
-        let (size, checksum) = (chunk.chunk_len(), self.header.checksum);
-        read_more(&mut self.from, &mut self.chunk, size - CHUNK_HEADER + checksum.size())?;
-        let (bytes, digest) = self.chunk.split_at_checked(size).ok_or_else(|| {
-            cut(self.at + self.chunk.len() as u64, &format!("a chunk of {size} bytes"))
-        })?;
-        verify(checksum, bytes, digest, self.at, self.count)?;
-        self.content.clear();
-        self.content.resize(chunk.nbytes(), 0);
-        self.scratch.decompress_into(bytes, &mut self.content).map_err(place)?;
-        self.short = self.header.chunk_size.is_some_and(|size| chunk.nbytes() < size as usize);
-        (self.given, self.count) = (0, self.count + 1);
-        self.at += self.chunk.len() as u64;
-        Ok(true)
+        let (at, index) = (self.at, self.count);
+        let header = ChunkHeader::parse(&bytes).map_err(|error| shifted(error, at, index))?;
+        self.check_size(&header)?;
+        let (size, nbytes) = (header.chunk_len(), header.nbytes());
+        read_more(&mut self.from, &mut bytes, size - CHUNK_HEADER + self.header.checksum.size())?;
+        self.short = self.header.chunk_size.is_some_and(|size| nbytes < size as usize);
+        (self.last, self.count) = (nbytes, index + 1);
+        self.at += bytes.len() as u64;
+        Ok(Some(RawChunk { index, at, size, nbytes, bytes }))
     }
 
     /// Whether a chunk has as many bytes as the header says.
@@ -261,9 +309,9 @@ impl<R: Read> PackedReader<R> {
     /// The last chunk of a stream is known only when there is no more.
     fn check_stream_end(&self) -> Result<()> {
         match self.header.last_chunk {
-            Some(size) if self.count > 0 && self.content.len() != size as usize => {
+            Some(size) if self.count > 0 && self.last != size as usize => {
                 let expected = format!("{size} bytes in the last chunk");
-                let found = self.content.len().to_string();
+                let found = self.last.to_string();
                 Err(FormatError::new(self.at, expected, found).into())
             }
             _ => Ok(()),
@@ -288,18 +336,43 @@ impl<R: Read> Read for PackedReader<R> {
     }
 }
 
-fn verify(checksum: Checksum, bytes: &[u8], digest: &[u8], at: u64, count: u64) -> Result<()> {
-    let found = checksum.digest(bytes);
-    if found.as_slice() == digest {
-        return Ok(());
+/// A chunk as it was read, with its digest.
+struct RawChunk {
+    index: u64,
+    at: u64,
+    /// Bytes before the digest.
+    size: usize,
+    nbytes: usize,
+    bytes: Vec<u8>,
+}
+
+impl RawChunk {
+    /// Verifies and decodes it behind `out`.
+    fn decode(&self, checksum: Checksum, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        let (bytes, digest) = self.bytes.split_at_checked(self.size).ok_or_else(|| {
+            cut(self.at + self.bytes.len() as u64, &format!("a chunk of {} bytes", self.size))
+        })?;
+        let found = checksum.digest(bytes);
+        if found.as_slice() != digest {
+            let expected = format!("chunk {} of another {checksum} checksum", self.index);
+            return Err(FormatError::new(self.at, expected, format!("{found:?}")).into());
+        }
+        let start = out.len();
+        out.resize(start + self.nbytes, 0);
+        let done = scratch.decompress_into(bytes, &mut out[start..]);
+        done.map(drop).map_err(|error| shifted(error, self.at, self.index).into())
     }
-    let expected = format!("chunk {count} of another {checksum} checksum");
-    Err(FormatError::new(at, expected, format!("{found:?}")).into())
+}
+
+/// An error of a chunk's decoder, at its place in the container.
+fn shifted(error: FormatError, at: u64, index: u64) -> FormatError {
+    let expected = format!("{} in chunk {index}", error.expected);
+    FormatError::new(at + error.position, expected, error.found)
 }
 
 /// Appends up to `len` bytes, as many as there are. Memory grows with what arrives, not with what a
 /// header promises.
-fn read_up_to(from: &mut impl Read, to: &mut Vec<u8>, len: usize) -> Result<usize> {
+pub(super) fn read_up_to(from: &mut impl Read, to: &mut Vec<u8>, len: usize) -> Result<usize> {
     from.take(len as u64).read_to_end(to).map_err(io_error)
 }
 
@@ -317,9 +390,9 @@ fn cut(at: u64, expected: &str) -> Error {
 }
 
 /// An error of an output or input that has no name here.
-fn io_error(error: io::Error) -> Error {
+pub(super) fn io_error(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => ours,
-        Err(error) => Error::new(ErrorKind::Io, error.to_string()),
+        Err(error) => Error::new(ErrorKind::Io, error.to_string()).with_source(error),
     }
 }

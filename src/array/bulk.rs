@@ -1,0 +1,213 @@
+//! Whole files into containers, from anything that can be read, a few chunks in memory at a time.
+//!
+//! [`PackOptions::write`] has the array in memory; here it comes as a stream. A container says at its
+//! beginning how many chunks it has. Where the number of bytes is known that follows; where it is
+//! not, as from a pipe, the chunks wait in a file beside until all of them are there.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params};
+use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
+use crate::storage::{Sink, Source, Storage};
+
+use super::pack::{
+    Job, PackOptions, beside, compress, invalid, on_threads, pipeline, refused, window,
+};
+use super::stream::read_up_to;
+
+impl PackOptions {
+    /// Writes the container of bytes that are read from anywhere: `len` of them, or all up to the end
+    /// if that is not known. `metadata` is JSON text, and is written as it is. Gives the number of
+    /// bytes.
+    ///
+    /// The file is the same as [`write_bytes`](PackOptions::write_bytes) writes, except that a chunk
+    /// size that is not said is half a MiB where `len` is not known.
+    pub fn write_bytes_from(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        from: &mut (dyn Read + Send),
+        len: Option<u64>,
+        metadata: Option<&str>,
+    ) -> Result<u64> {
+        if let Some(len) = len {
+            let job = self.job_of_text(to_usize(len)?, metadata)?;
+            return self.write_job(storage, path, from, len, &job, false);
+        }
+        // All that can be wrong with the options is found out before anything is read.
+        let size = self.stream_chunk_size();
+        let options = self.clone().chunk_size(size);
+        let params = options.job_of_text(size, metadata)?.params;
+        let mut total = 0;
+        self.publish(storage, path, |sink| {
+            let spool = Spool::new(storage, path);
+            total = spool.fill(self.threads, &mut Chunks::new(from, size, None), &params)?;
+            let job = options.job_of_text(to_usize(total)?, metadata)?;
+            spool.move_to(sink, &job)
+        })?;
+        Ok(total)
+    }
+
+    /// Writes the container of an array whose elements are read from anywhere, in the order that
+    /// `array` says. More bytes behind them are an error.
+    pub fn write_array_from(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        from: &mut (dyn Read + Send),
+        array: &ArrayMetadata,
+    ) -> Result<u64> {
+        let Some(len) = array.nbytes() else {
+            return Err(Error::new(ErrorKind::Limit, "the array is larger than memory can be"));
+        };
+        let job = self.job_of_array(array, to_usize(len)?)?;
+        self.write_job(storage, path, from, len, &job, true)
+    }
+
+    fn write_job(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        from: &mut (dyn Read + Send),
+        len: u64,
+        job: &Job,
+        to_end: bool,
+    ) -> Result<u64> {
+        let size = job.header.chunk_size.unwrap_or(0) as usize;
+        self.publish(storage, path, |sink| {
+            let mut chunks = Chunks::new(&mut *from, size, Some(len));
+            let mut head = Vec::new();
+            let mut encoder =
+                Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
+            sink.append(&head).map_err(|error| Error::io(path, error))?;
+            on_threads(self.threads, || {
+                pipeline(
+                    || chunks.next_window(),
+                    |scratch, chunk: Vec<u8>, out| compress(&job.params, &chunk, scratch, out),
+                    |chunk| {
+                        let digest = encoder.push(chunk).map_err(refused)?;
+                        chunk.extend_from_slice(digest.as_slice());
+                        sink.append(chunk).map_err(|error| Error::io(path, error))
+                    },
+                )
+            })?;
+            if to_end && read_up_to(&mut &mut *from, &mut head, 1)? > 0 {
+                return Err(invalid(format!("expected {len} bytes, found more")));
+            }
+            encoder.finish().map_err(refused)
+        })?;
+        Ok(len)
+    }
+}
+
+/// What is read, in chunks: at least one, which may be empty.
+struct Chunks<'a> {
+    from: &'a mut (dyn Read + Send + 'a),
+    size: usize,
+    /// How many bytes there are to come, if that is known.
+    left: Option<u64>,
+    total: u64,
+    ended: bool,
+}
+
+impl<'a> Chunks<'a> {
+    fn new(from: &'a mut (dyn Read + Send), size: usize, len: Option<u64>) -> Chunks<'a> {
+        Chunks { from, size, left: len, total: 0, ended: false }
+    }
+
+    /// Some chunks; none at the end.
+    fn next_window(&mut self) -> Result<Vec<Vec<u8>>> {
+        let mut chunks = Vec::new();
+        while !self.ended && chunks.len() < window(self.size) {
+            let mut chunk = Vec::new();
+            let wanted = match self.left {
+                Some(left) => left.min(self.size as u64) as usize,
+                None => self.size,
+            };
+            let found = read_up_to(&mut self.from, &mut chunk, wanted)?;
+            if let Some(left) = &mut self.left {
+                if found < wanted {
+                    let expected = self.total + *left;
+                    let found = self.total + found as u64;
+                    return Err(invalid(format!("expected {expected} bytes, found {found}")));
+                }
+                *left -= found as u64;
+            }
+            self.ended = self.left.map_or(found < wanted, |left| left == 0);
+            if found > 0 || self.total == 0 {
+                chunks.push(chunk);
+            }
+            self.total += found as u64;
+        }
+        Ok(chunks)
+    }
+}
+
+/// Compressed chunks that wait for their container, in a file of their own.
+struct Spool<'a> {
+    storage: &'a dyn Storage,
+    path: PathBuf,
+}
+
+impl Spool<'_> {
+    fn new<'a>(storage: &'a dyn Storage, target: &Path) -> Spool<'a> {
+        Spool { storage, path: beside(target) }
+    }
+
+    /// Compresses everything into the file. Gives the number of bytes before that.
+    fn fill(&self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
+        let io = |error| Error::io(&self.path, error);
+        let mut sink = self.storage.create(&self.path).map_err(io)?;
+        on_threads(threads, || {
+            pipeline(
+                || chunks.next_window(),
+                |scratch, chunk: Vec<u8>, out| compress(params, &chunk, scratch, out),
+                |chunk| sink.append(chunk).map_err(io),
+            )
+        })?;
+        Ok(chunks.total)
+    }
+
+    /// Writes the container of these chunks.
+    fn move_to(&self, sink: &mut dyn Sink, job: &Job) -> Result<Ending> {
+        let io = |error| Error::io(&self.path, error);
+        let source = self.storage.open(&self.path).map_err(io)?;
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::start(job.header, &job.metadata, &mut bytes).map_err(refused)?;
+        let mut at = 0;
+        while at < source.len() {
+            let chunk = next_spooled(&source, at).map_err(io)?;
+            at += chunk.len() as u64;
+            let digest = encoder.push(&chunk).map_err(refused)?;
+            bytes.extend_from_slice(&chunk);
+            bytes.extend_from_slice(digest.as_slice());
+            sink.append(&bytes).map_err(io)?;
+            bytes.clear();
+            source.release(0..at);
+        }
+        encoder.finish().map_err(refused)
+    }
+}
+
+impl Drop for Spool<'_> {
+    fn drop(&mut self) {
+        // Nobody needs it, and there is nobody to tell.
+        let _ = self.storage.remove(&self.path);
+    }
+}
+
+/// The chunk at this place.
+fn next_spooled(source: &Source, at: u64) -> io::Result<Cow<'_, [u8]>> {
+    let head = source.read(at..at + CHUNK_HEADER as u64)?;
+    let header = ChunkHeader::parse(&head).map_err(io::Error::other)?;
+    source.read(at..at + header.chunk_len() as u64)
+}
+
+fn to_usize(len: u64) -> Result<usize> {
+    usize::try_from(len).map_err(|_| {
+        Error::new(ErrorKind::Limit, format!("expected at most {} bytes, found {len}", usize::MAX))
+    })
+}

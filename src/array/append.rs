@@ -32,8 +32,8 @@ use rayon::prelude::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
 use crate::format::bloscpack::{
-    ArrayMetadata, Chunk, Container, Header, MetadataCodec, MetadataOptions, Room, Undo, UndoState,
-    metadata, offsets,
+    ArrayMetadata, Chunk, Container, Header, Metadata, MetadataCodec, MetadataOptions, Room, Undo,
+    UndoState, metadata, offsets,
 };
 use crate::storage::{LocalStorage, Lock, Storage};
 use crate::value::{NdArray, Order};
@@ -62,6 +62,7 @@ pub struct AppendOptions {
     level: Option<u8>,
     shuffle: Option<Shuffle>,
     typesize: Option<usize>,
+    metadata: Option<String>,
     threads: usize,
 }
 
@@ -87,6 +88,13 @@ impl AppendOptions {
     /// Bytes of an element.
     pub fn typesize(mut self, typesize: usize) -> AppendOptions {
         self.typesize = Some(typesize);
+        self
+    }
+
+    /// Metadata to put in the place of what is there, as JSON text. It takes the room that there was
+    /// for it; more is an error, as is a container without metadata or with that of an array.
+    pub fn metadata(mut self, text: impl Into<String>) -> AppendOptions {
+        self.metadata = Some(text.into());
         self
     }
 
@@ -180,8 +188,8 @@ impl AppendOptions {
         offsets::encode(&places, places.len() as u64, &mut offsets_now);
         let offsets_at = container.offsets_at() + first as usize * offsets::ENTRY;
         let mut patches = vec![(offsets_at, offsets_now)];
-        if let Some(array) = array {
-            patches.push(metadata_patch(&container, &array)?);
+        if let Some(patch) = self.metadata_patch(&container, array.as_ref())? {
+            patches.push(patch);
         }
         Ok(Some(Plan::new(file, last.end(), data_at, data, patches, new_header.encode())))
     }
@@ -203,6 +211,21 @@ impl AppendOptions {
         // Room for all of it: a later append finds a chunk size that is not cut.
         let wanted = PackOptions::default().chunk_size_for(len.max(PARALLEL), item, item)?;
         Ok(wanted.max(size as usize))
+    }
+
+    /// The metadata section as it is to be, if it changes.
+    fn metadata_patch(
+        &self,
+        container: &Container<&[u8]>,
+        array: Option<&ArrayMetadata>,
+    ) -> Result<Option<(usize, Vec<u8>)>> {
+        let Some(text) = &self.metadata else {
+            return array.map(|array| shape_patch(container, array)).transpose();
+        };
+        if array.is_some() {
+            return Err(invalid("expected metadata to replace, found that of an array".into()));
+        }
+        section_patch(container, |_| Ok(text.clone())).map(Some)
     }
 
     fn params(&self, container: &Container<&[u8]>, last: &Chunk<'_>) -> Result<Params> {
@@ -286,12 +309,20 @@ fn grown_array(
     Ok(Some(array))
 }
 
-/// The metadata section with another shape, of the same size as it was.
-fn metadata_patch(container: &Container<&[u8]>, array: &ArrayMetadata) -> Result<(usize, Vec<u8>)> {
+/// The metadata section with another shape.
+fn shape_patch(container: &Container<&[u8]>, array: &ArrayMetadata) -> Result<(usize, Vec<u8>)> {
+    section_patch(container, |section| Ok(with_shape(&section.text()?, &section.value()?, array)))
+}
+
+/// The metadata section with another text, of the same size as it was, and where it is.
+fn section_patch(
+    container: &Container<&[u8]>,
+    text: impl FnOnce(&Metadata<'_>) -> Result<String>,
+) -> Result<(usize, Vec<u8>)> {
     let Some(section) = container.metadata() else {
-        return Err(invalid("expected metadata of an array, found none".into()));
+        return Err(invalid("expected metadata to replace, found none".into()));
     };
-    let text = with_shape(&section.text()?, &section.value()?, array);
+    let text = text(&section)?;
     let header = section.header();
     let other = match header.codec {
         MetadataCodec::None => MetadataCodec::Zlib,
@@ -386,6 +417,15 @@ impl Plan {
         };
         write().map_err(|error| Error::io(path, error))
     }
+}
+
+/// Refuses a file in which an append was cut short, as [`PackedArray`](super::PackedArray) does: for
+/// those who read it as a stream.
+pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let io = |error| Error::io(path, error);
+    let source = storage.open(path).map_err(io)?;
+    let file = source.read(0..source.len()).map_err(io)?;
+    check_finished(&file).map_err(|error| error.at(path))
 }
 
 /// Finishes or undoes an append that was cut short: true if there was one. Until then the last chunk

@@ -53,6 +53,14 @@ impl Failure {
         kiste::Error::io(path, error).into()
     }
 
+    /// Forgets a hint that is of no use here.
+    pub(crate) fn without_hint(mut self) -> Failure {
+        if let Failure::Told { hint, .. } = &mut self {
+            *hint = None;
+        }
+        self
+    }
+
     /// Says what to do about it.
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Failure {
         if let Failure::Told { hint, .. } = &mut self {

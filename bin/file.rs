@@ -1,8 +1,9 @@
-//! Small files that are written whole or not at all.
+//! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::exit::{Failure, Outcome, quoted};
 
@@ -13,19 +14,89 @@ pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
         let message = format!("{}: the file exists already", path.display());
         return Err(Failure::trouble(message).hint("--force replaces it"));
     }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = File::create_new(&beside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    });
-    written.map_err(|error| {
-        // What cannot be written can perhaps not be removed either; the first error is told.
-        let _ = fs::remove_file(&beside);
-        Failure::io(path, error)
-    })
+    let mut file = NewFile::create(path)?;
+    file.file.write_all(bytes).map_err(|error| Failure::io(path, error))?;
+    file.publish()
+}
+
+/// A file that gets its name when all of it is there; dropped before, nothing is left of it.
+pub(crate) struct NewFile {
+    path: PathBuf,
+    beside: PathBuf,
+    file: File,
+}
+
+impl NewFile {
+    pub(crate) fn create(path: &Path) -> Outcome<NewFile> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.new", std::process::id()));
+        let (path, beside) = (path.to_path_buf(), path.with_file_name(name));
+        match File::create_new(&beside) {
+            Ok(file) => Ok(NewFile { path, beside, file }),
+            Err(error) => Err(Failure::io(&path, error)),
+        }
+    }
+
+    /// Syncs it and gives it its name, whatever had it before.
+    pub(crate) fn publish(self) -> Outcome<()> {
+        let synced = self.file.sync_all().and_then(|()| fs::rename(&self.beside, &self.path));
+        synced.map_err(|error| Failure::io(&self.path, error))
+    }
+}
+
+/// Errors have the file's name with them.
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            _ => io::Error::other(kiste::Error::io(&self.path, error)),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // Published, it is gone; what cannot be written can perhaps not be removed either.
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+/// A directory for temporary files that nobody else can have, removed at the end.
+pub(crate) struct ScratchDir(PathBuf);
+
+impl ScratchDir {
+    pub(crate) fn create() -> Outcome<ScratchDir> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("kiste-{}-{}", std::process::id(), since.as_nanos());
+        let path = std::env::temp_dir().join(name);
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        // One that exists is an error, and so never that of somebody else.
+        match builder.create(&path) {
+            Ok(()) => Ok(ScratchDir(path)),
+            Err(error) => Err(Failure::io(&path, error)),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether two names are those of one file.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Says what a user probably meant who names something that is no data file.

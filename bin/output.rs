@@ -5,7 +5,9 @@
 //! cannot be written to standard error is nobody's loss.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -61,6 +63,14 @@ impl Output {
     /// Whether somebody would see binary data as garbage.
     pub(crate) fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
+    }
+
+    /// A file, to standard output.
+    pub(crate) fn copy(&self, path: &Path) -> Result<(), Failure> {
+        let mut file = File::open(path).map_err(|error| Failure::io(path, error))?;
+        let mut out = self.stdout();
+        io::copy(&mut file, &mut out)?;
+        Ok(out.flush()?)
     }
 
     /// One JSON document to standard output, indented for a person.
@@ -135,22 +145,39 @@ impl Output {
     /// A progress bar on standard error: only on a terminal, and only if it takes long.
     /// Without a length it is a sign of life.
     pub(crate) fn progress(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
+        self.bar(doing.into(), len, "{human_pos}/{human_len}", |seen| {
+            units::counted(seen, "sample")
+        })
+    }
+
+    /// The same over bytes.
+    pub(crate) fn progress_bytes(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
+        self.bar(doing.into(), len, "{decimal_bytes}/{decimal_total_bytes}", units::bytes)
+    }
+
+    fn bar(
+        &self,
+        doing: String,
+        len: Option<u64>,
+        numbers: &str,
+        counted: fn(u64) -> String,
+    ) -> Progress {
         let bar = match len {
             Some(len) => ProgressBar::new(len),
             None => ProgressBar::no_length(),
         };
         bar.set_draw_target(ProgressDrawTarget::hidden());
         let template = match len {
-            Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} ({eta} left)",
-            None => "{spinner} {msg} {prefix}{elapsed}",
+            Some(_) => format!("{{msg}} {{wide_bar}} {numbers} ({{eta}} left)"),
+            None => "{spinner} {msg} {prefix}{elapsed}".to_owned(),
         };
         // The template is one of the two above, which are well-formed.
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
-        bar.set_message(doing.into());
+        bar.set_message(doing);
         let watch = (!self.quiet && io::stderr().is_terminal()).then(|| Watch::start(&bar));
-        Progress { bar, watch }
+        Progress { bar, counted, watch }
     }
 }
 
@@ -170,6 +197,8 @@ fn say(text: impl Display) {
 /// A progress bar, gone when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// How the position reads where there is no length.
+    counted: fn(u64) -> String,
     watch: Option<Watch>,
 }
 
@@ -177,7 +206,7 @@ impl Progress {
     pub(crate) fn set(&self, position: u64) {
         self.bar.set_position(position);
         if self.bar.length().is_none() {
-            self.bar.set_prefix(format!("{} ", units::counted(position, "sample")));
+            self.bar.set_prefix(format!("{} ", (self.counted)(position)));
         }
     }
 

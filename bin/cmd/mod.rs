@@ -7,6 +7,7 @@ use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
 
 mod bench;
+mod blpk;
 mod cat;
 mod completions;
 mod convert;
@@ -74,6 +75,7 @@ pub(crate) enum Command {
     Sort(sort::Args),
     Diff(diff::Args),
     Bench(bench::Args),
+    Blpk(blpk::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -102,6 +104,7 @@ impl Command {
             Command::Sort(args) => args.run(output),
             Command::Diff(args) => args.run(output),
             Command::Bench(args) => args.run(output),
+            Command::Blpk(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
             Command::Completions(args) => args.run(output),
@@ -129,6 +132,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
+    ("Arrays", &["blpk"]),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];

@@ -20,6 +20,7 @@ mod choosing;
 mod comparing;
 mod checking;
 mod pipes;
+mod blpk;
 
 /// The command, with no terminal anywhere.
 fn kiste() -> Command {

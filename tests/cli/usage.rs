@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "sort",
     "diff",
     "bench",
+    "blpk",
     "verify",
     "repair",
     "completions",

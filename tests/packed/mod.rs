@@ -18,7 +18,7 @@ fn golden_dir() -> PathBuf {
 }
 
 /// Name, content and manifest entry of the golden files in this folder.
-fn golden(folder: &str) -> Vec<(String, Vec<u8>, Json)> {
+pub(crate) fn golden(folder: &str) -> Vec<(String, Vec<u8>, Json)> {
     let manifest = fs::read(golden_dir().join("manifest.json")).unwrap();
     let manifest: Json = serde_json::from_slice(&manifest).unwrap();
     let entries = manifest["entries"].as_array().unwrap().iter();
@@ -31,7 +31,7 @@ fn golden(folder: &str) -> Vec<(String, Vec<u8>, Json)> {
     of_folder.collect()
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,0 +1,129 @@
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use kiste::array::AppendOptions;
+use kiste::format::numpy::npy;
+use kiste::storage::{LocalStorage, Source, Storage};
+
+use super::decompress::check_extension;
+use super::{Blosc, CodecName, Input, Job, at, json};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file::is_same;
+use crate::units;
+
+/// Append a file to a container
+///
+/// A crash at any moment loses nothing: the next append finds out and puts the end back. Two
+/// appends at once exclude each other. All of NEW is in memory, compressed.
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "a", after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Container to append to
+    #[arg(value_name = "ORIGINAL")]
+    original: PathBuf,
+    /// File to append; - is standard input
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Take a container whose name does not end in .blp
+    #[arg(long, short = 'e')]
+    no_check_extension: bool,
+    /// NEW is a .npy file: append its rows to the array in the container
+    #[arg(long)]
+    npy: bool,
+    /// Put the JSON in FILE in the place of the metadata; there is room for ten times the old text
+    #[arg(long, short, value_name = "FILE", conflicts_with = "npy")]
+    metadata: Option<PathBuf>,
+    #[command(flatten)]
+    blosc: Blosc,
+    /// What compresses, if not the codec of the last chunk
+    #[arg(long, short, value_name = "CODEC", help_heading = "Blosc")]
+    codec: Option<CodecName>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste blpk append data.dat.blp more.dat
+  kiste blpk a --npy table.npy.blp rows.npy
+  date | kiste blpk a log.blp -
+
+Codec, shuffle and bytes of an element stay what they are in the container, if not said.";
+
+impl Args {
+    pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
+        let start = Instant::now();
+        check_extension(&self.original, self.no_check_extension)?;
+        if is_same(&self.original, &self.new) {
+            let message = format!("{}: both the container and the file", self.new.display());
+            return Err(Failure::trouble(message));
+        }
+        let size = || self.original.metadata().map(|metadata| metadata.len());
+        let io = |error| Failure::io(&self.original, error);
+        let before = size().map_err(io)?;
+        let new = self.read(job)?;
+        let bytes = new.bytes();
+        let options = self.options(job)?;
+        let storage = LocalStorage::mapped();
+        if self.npy {
+            let rows = npy::decode(bytes).map_err(|error| at(&self.new)(error.into()))?;
+            options.append_in(&storage, &self.original, &rows).map_err(at(&self.original))?;
+        } else {
+            options.append_bytes(&storage, &self.original, bytes).map_err(at(&self.original))?;
+        }
+        let after = size().map_err(io)?;
+        job.say(format_args!(
+            "{}: {} bytes more, {} in all, {} before, in {}",
+            self.original.display(),
+            units::count(bytes.len() as u64),
+            units::count(after),
+            units::count(before),
+            units::duration(start.elapsed())
+        ));
+        Ok(Exit::Yes)
+    }
+
+    /// What is to be appended: a file mapped, all else in memory.
+    fn read(&self, job: &Job<'_>) -> Outcome<New> {
+        let mut input = Input::open(&self.new, "appending", job.output)?;
+        if input.len.is_some() {
+            let source = LocalStorage::mapped().open(&self.new);
+            return source.map(New::Mapped).map_err(|error| Failure::io(&self.new, error));
+        }
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).map_err(|error| input.failed(error))?;
+        Ok(New::Read(bytes))
+    }
+
+    fn options(&self, job: &Job<'_>) -> Outcome<AppendOptions> {
+        let mut options = AppendOptions::default().level(self.blosc.level).threads(job.threads());
+        if let Some(codec) = self.codec {
+            options = options.codec(codec.into());
+        }
+        if let Some(shuffle) = self.blosc.shuffle() {
+            options = options.shuffle(shuffle);
+        }
+        if let Some(typesize) = self.blosc.typesize {
+            options = options.typesize(typesize.into());
+        }
+        match self.metadata.as_deref().map(json::read).transpose()?.flatten() {
+            Some(text) => Ok(options.metadata(text)),
+            None => Ok(options),
+        }
+    }
+}
+
+/// The bytes to append.
+enum New {
+    Mapped(Source),
+    Read(Vec<u8>),
+}
+
+impl New {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            // It was opened as a map.
+            New::Mapped(source) => source.mapped().unwrap_or_default(),
+            New::Read(bytes) => bytes,
+        }
+    }
+}

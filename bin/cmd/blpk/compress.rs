@@ -1,0 +1,179 @@
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::array::{PackOptions, parse_size};
+use kiste::format::blosc::Shuffle;
+use kiste::format::bloscpack::{ArrayMetadata, Checksum};
+use kiste::format::numpy::npy;
+use kiste::storage::LocalStorage;
+
+use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{file, units};
+
+/// Compress a file
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "c", after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// File to compress; - is standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Container to make, IN.blp if not said; - is standard output
+    #[arg(value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// IN is a .npy file: store type, shape and order of its array
+    #[arg(long)]
+    npy: bool,
+    #[command(flatten)]
+    blosc: Blosc,
+    /// What compresses
+    #[arg(long, short, value_name = "CODEC", default_value = "blosclz", help_heading = "Blosc")]
+    codec: CodecName,
+    #[command(flatten)]
+    bloscpack: Bloscpack,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bloscpack")]
+struct Bloscpack {
+    /// Uncompressed bytes of a chunk: 65536, 512K, 0.5G or max
+    #[arg(long, short = 'z', value_name = "SIZE", default_value = "1M", allow_hyphen_values = true, value_parser = chunk_size)]
+    chunk_size: usize,
+    /// What follows each chunk, so that damage is seen: None, adler32, crc32, md5, sha1, sha224,
+    /// sha256, sha384 or sha512
+    #[arg(
+        long,
+        short = 'k',
+        value_name = "CHECKSUM",
+        default_value = "adler32",
+        value_parser = checksum
+    )]
+    checksum: Checksum,
+    /// Leave out where the chunks are; nothing can be appended then
+    #[arg(long, short = 'o')]
+    no_offsets: bool,
+    /// Store the JSON in FILE
+    #[arg(long, short, value_name = "FILE", conflicts_with = "npy")]
+    metadata: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste blpk compress data.dat
+  kiste blpk -n 4 -f c -c lz4 -l 5 -z 512K data.dat out.blp
+  kiste blpk c --npy array.npy
+  mysqldump shop | kiste blpk c -t 1 - shop.sql.blp";
+
+impl Args {
+    pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
+        let start = Instant::now();
+        let target = self.target();
+        let metadata = self.bloscpack.metadata.as_deref().map(json::read).transpose()?.flatten();
+        if is_stdio(&target) {
+            job.check_stdout()?;
+            // A container says at its beginning what is known at its end.
+            let dir = file::ScratchDir::create()?;
+            let container = dir.path().join("container.blp");
+            self.pack(job, &container, metadata.as_deref())?;
+            return job.output.copy(&container).map(|()| Exit::Yes);
+        }
+        job.check_output(&self.input, &target)?;
+        let raw = self.pack(job, &target, metadata.as_deref())?;
+        let packed = target.metadata().map_err(|error| Failure::io(&target, error))?.len();
+        let ratio = raw as f64 / packed.max(1) as f64;
+        let (from, to, time) = (self.input.display(), target.display(), start.elapsed());
+        job.say(format_args!(
+            "{from} -> {to}: {} bytes in {} bytes, {ratio:.2} times smaller, in {} ({})",
+            units::count(raw),
+            units::count(packed),
+            units::duration(time),
+            units::byte_rate(raw, time)
+        ));
+        Ok(Exit::Yes)
+    }
+
+    fn target(&self) -> PathBuf {
+        match &self.output {
+            Some(path) => path.clone(),
+            None if is_stdio(&self.input) => PathBuf::from("-"),
+            None => {
+                let mut name = self.input.clone().into_os_string();
+                name.push(".blp");
+                PathBuf::from(name)
+            }
+        }
+    }
+
+    /// Writes the container. Gives the number of bytes that are in it.
+    fn pack(&self, job: &Job<'_>, target: &Path, metadata: Option<&str>) -> Outcome<u64> {
+        let mut input = Input::open(&self.input, "compressing", job.output)?;
+        let storage = LocalStorage::mapped();
+        let options = self.options(job);
+        let packed = if self.npy {
+            let array = read_npy_header(&mut input)?;
+            options.write_array_from(&storage, target, &mut input, &array)
+        } else {
+            let len = input.len;
+            options.write_bytes_from(&storage, target, &mut input, len, metadata)
+        };
+        packed.map_err(at(target))
+    }
+
+    fn options(&self, job: &Job<'_>) -> PackOptions {
+        let Bloscpack { chunk_size, checksum, no_offsets, .. } = self.bloscpack;
+        let mut options = PackOptions::default()
+            .codec(self.codec.into())
+            .level(self.blosc.level)
+            .shuffle(self.blosc.shuffle().unwrap_or(Shuffle::Byte))
+            .chunk_size(chunk_size)
+            .checksum(checksum)
+            .offsets(!no_offsets)
+            .threads(job.threads())
+            .overwrite(job.common.force);
+        if let Some(typesize) = self.blosc.typesize {
+            options = options.typesize(typesize.into());
+        }
+        options
+    }
+}
+
+/// Reads the header of a `.npy` file, and not a byte of the elements.
+fn read_npy_header(input: &mut Input) -> Outcome<ArrayMetadata> {
+    let mut head = Vec::new();
+    let mut read = |head: &mut Vec<u8>, len: u64| {
+        let read = input.by_ref().take(len).read_to_end(head);
+        read.map_err(|error| input.failed(error))
+    };
+    // Magic, version, and the length of the rest: of two bytes in version 1, else of four.
+    read(&mut head, 10)?;
+    let len = match head[..] {
+        [.., 1, _, a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [.., a, b] if head.len() == 10 && head.starts_with(npy::MAGIC) => {
+            read(&mut head, 2)?;
+            let upper = head.get(10..12).and_then(|upper| upper.first_chunk());
+            u64::from(u32::from(u16::from_le_bytes(*upper.unwrap_or(&[0; 2]))) << 16)
+                + u64::from(u16::from_le_bytes([a, b]))
+        }
+        _ => 0,
+    };
+    read(&mut head, len)?;
+    let (header, _) = npy::decode_header(&head).map_err(|error| at(&input.path)(error.into()))?;
+    let npy::Header { dtype, shape, order } = header;
+    Ok(ArrayMetadata { dtype, shape, order })
+}
+
+fn chunk_size(text: &str) -> Result<usize, String> {
+    match parse_size(text) {
+        Ok(0) => Err("expected at least one byte, found 0".into()),
+        Ok(size) => Ok(size),
+        Err(error) => Err(error.message().into()),
+    }
+}
+
+fn checksum(name: &str) -> Result<Checksum, String> {
+    let known = Checksum::ALL.into_iter();
+    known.clone().find(|checksum| checksum.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+        format!("expected one of {}", known.map(Checksum::name).collect::<Vec<_>>().join(", "))
+    })
+}

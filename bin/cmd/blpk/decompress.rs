@@ -1,0 +1,162 @@
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::ErrorKind;
+use kiste::array::PackedReader;
+use kiste::format::bloscpack::ArrayMetadata;
+use kiste::format::numpy::npy;
+
+use super::{Input, Job, at, check_finished, is_stdio};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file::NewFile;
+use crate::units;
+
+/// Decompress a container
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "d", after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Container; - is standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// File to make, IN without .blp if not said; - is standard output
+    #[arg(value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Take a container whose name does not end in .blp; OUT must be said then
+    #[arg(long, short = 'e')]
+    no_check_extension: bool,
+    /// Write the array that is in the container as a .npy file
+    #[arg(long)]
+    npy: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste blpk decompress data.dat.blp
+  kiste blpk d --npy array.npy.blp
+  kiste blpk d photos.tar.blp - | tar x
+
+OUT gets its name when every chunk has been checked. What goes to standard output is checked chunk
+by chunk: exit code 1 if there was damage, and nothing behind it was written.";
+
+impl Args {
+    pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
+        let start = Instant::now();
+        let target = self.target()?;
+        let is_stdout = is_stdio(&target);
+        match is_stdout {
+            true => job.check_stdout()?,
+            false => job.check_output(&self.input, &target)?,
+        }
+        check_finished(&self.input)?;
+        let input = Input::open(&self.input, "decompressing", job.output)?;
+        let mut reader = PackedReader::new(input).map_err(at(&self.input))?;
+        let array = self.array(&reader)?;
+        let copied = if is_stdout {
+            let mut out = job.output.stdout();
+            let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
+            let copied = copied.map_err(|error| self.failed(error))?;
+            out.flush()?;
+            copied
+        } else {
+            let mut out = NewFile::create(&target)?;
+            let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
+            let copied = copied.map_err(|error| self.failed(error))?;
+            out.publish()?;
+            copied
+        };
+        let (from, to, time) = (self.input.display(), target.display(), start.elapsed());
+        job.say(format_args!(
+            "{from} -> {to}: {} bytes in {} ({})",
+            units::count(copied),
+            units::duration(time),
+            units::byte_rate(copied, time)
+        ));
+        Ok(Exit::Yes)
+    }
+
+    fn target(&self) -> Outcome<PathBuf> {
+        if let (true, None) = (self.no_check_extension, &self.output) {
+            let failure = Failure::trouble("--no-check-extension needs the name of the output");
+            return Err(failure.hint("give OUT, or - for standard output"));
+        }
+        if is_stdio(&self.input) {
+            return Ok(self.output.clone().unwrap_or_else(|| PathBuf::from("-")));
+        }
+        let stem = check_extension(&self.input, self.no_check_extension)?;
+        Ok(self.output.clone().unwrap_or(stem))
+    }
+
+    /// The array in the container, if it is to be written as one.
+    fn array(&self, reader: &PackedReader<Input>) -> Outcome<Option<ArrayMetadata>> {
+        if !self.npy {
+            return Ok(None);
+        }
+        let text = reader.metadata().map_or("null".into(), ToString::to_string);
+        let told = |error: kiste::Error| {
+            at(&self.input)(error).hint("without --npy its bytes are written as they are")
+        };
+        let array = ArrayMetadata::parse(&text).map_err(|error| {
+            told(kiste::Error::new(ErrorKind::Damaged, said(&error.expected, &error.found)))
+        })?;
+        match reader.header().nbytes() {
+            Some(found) => check_size(&array, found).map_err(told)?,
+            None => {}
+        }
+        Ok(Some(array))
+    }
+
+    /// An error of the container, or of standard output, which has no name.
+    fn failed(&self, error: kiste::Error) -> Failure {
+        let source = std::error::Error::source(&error);
+        match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+            Some(io) if error.path().is_none() => io
+                .raw_os_error()
+                .map_or_else(|| io.kind().into(), io::Error::from_raw_os_error)
+                .into(),
+            _ => at(&self.input)(error),
+        }
+    }
+}
+
+/// Writes everything, behind the header of a `.npy` file if it is an array.
+fn unpack(
+    reader: &mut PackedReader<Input>,
+    array: Option<&ArrayMetadata>,
+    out: &mut (dyn Write + Send),
+    threads: usize,
+) -> kiste::Result<u64> {
+    if let Some(ArrayMetadata { dtype, shape, order }) = array.cloned() {
+        let header = npy::encode_header(&npy::Header { dtype, shape, order });
+        out.write_all(&header).map_err(|error| match error.downcast::<kiste::Error>() {
+            Ok(named) => named,
+            Err(error) => kiste::Error::new(ErrorKind::Io, error.to_string()).with_source(error),
+        })?;
+    }
+    let copied = reader.copy_to(out, threads)?;
+    array.map_or(Ok(()), |array| check_size(array, copied))?;
+    Ok(copied)
+}
+
+fn check_size(array: &ArrayMetadata, found: u64) -> kiste::Result<()> {
+    if array.nbytes() == Some(found) {
+        return Ok(());
+    }
+    let ArrayMetadata { dtype, shape, .. } = array;
+    let message = said(&format!("the bytes of an array {dtype} of shape {shape:?}"), &found);
+    Err(kiste::Error::new(ErrorKind::Damaged, message))
+}
+
+fn said(expected: &str, found: impl std::fmt::Display) -> String {
+    format!("expected {expected}, found {found}")
+}
+
+/// Refuses a container that is not called one. Gives the name without the ending.
+pub(super) fn check_extension(path: &Path, any: bool) -> Outcome<PathBuf> {
+    let is_container = path.extension().is_some_and(|extension| extension == "blp");
+    if any || is_container {
+        return Ok(path.with_extension(""));
+    }
+    let message = format!("{}: expected a name that ends in .blp", path.display());
+    Err(Failure::trouble(message).hint("-e takes any name"))
+}

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::Scratch;
 use crate::format::bloscpack::{ArrayMetadata, Chunk, Container};
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{LocalStorage, Source, Storage, zeroed};
 use crate::value::{DType, Element, NdArray, Order};
 
 use super::append::check_finished;
@@ -156,7 +156,7 @@ impl<'a> PackedArray<'a> {
     pub fn read(&self) -> Result<NdArray<'static>> {
         // Before memory is asked for, the headers of all chunks are looked at.
         self.chunks().try_for_each(|chunk| chunk.map(drop))?;
-        let mut out = vec![0; self.nbytes];
+        let mut out = zeroed(self.nbytes);
         self.read_into(&mut out)?;
         let ArrayMetadata { dtype, shape, order } = self.array.clone();
         NdArray::with_order(dtype, shape, order, out)
@@ -269,7 +269,7 @@ impl<'a> PackedArray<'a> {
         }
         let row = self.nbytes / count.max(1);
         let pieces = self.pieces(rows.start * row..rows.end * row, 0)?;
-        let mut out = vec![0; rows.len() * row];
+        let mut out = zeroed(rows.len() * row);
         match out.len() < PARALLEL {
             true => self.gather(pieces, &mut out)?,
             false => gather_in_order(pieces, &mut out)?,
@@ -295,7 +295,7 @@ impl<'a> PackedArray<'a> {
             pieces.extend(self.pieces(index * row..(index + 1) * row, i * row)?);
         }
         let shape = [&[rows.len()], &self.shape()[1..]].concat();
-        let mut out = vec![0; size];
+        let mut out = zeroed(size);
         self.gather(pieces, &mut out)?;
         NdArray::new(self.dtype().clone(), shape, out)
     }

@@ -1,5 +1,5 @@
-//! The memory map and its contract. Unsafe code is in this file, and in the one that calls the C
-//! library for Blosc.
+//! The memory map and its contract, and advice about memory. Unsafe code is in this file, and in the
+//! one that calls the C library for Blosc.
 //!
 //! A map is a view of a file, not a copy: if another program *truncates* the file, touching a
 //! page beyond its new end kills this process (SIGBUS), and if it *changes* bytes in place, they
@@ -15,7 +15,10 @@
 //! * Where files are not under one's control, [`LocalStorage::positioned`] reads without a map.
 //!
 //! [`LocalStorage::positioned`]: super::LocalStorage::positioned
-#![expect(unsafe_code, reason = "mapping a file is unsafe; the contract stands above")]
+#![expect(
+    unsafe_code,
+    reason = "mapping a file is unsafe, the contract stands above; so is advice"
+)]
 
 use std::fs::File;
 use std::io;
@@ -85,3 +88,33 @@ impl Map {
         self.id
     }
 }
+
+/// From this size on memory is worth huge pages. NumPy has the same limit.
+const LARGE: usize = 4 << 20;
+
+/// Zeros, of which large numbers are asked for in huge pages, as NumPy does: the first touch of
+/// memory in small pages takes as long as decoding what goes there.
+pub(crate) fn zeroed(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    if len >= LARGE {
+        advise_huge_pages(&mut bytes);
+    }
+    bytes
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(bytes: &mut [u8]) {
+    /// A multiple of every page size in use: the advice takes whole pages.
+    const PAGE: usize = 64 << 10;
+    let start = bytes.as_mut_ptr().align_offset(PAGE);
+    let len = bytes.len().saturating_sub(start) / PAGE * PAGE;
+    if len > 0 {
+        // SAFETY: all of these pages lie in memory that we borrow, and the advice changes neither
+        // what is in it nor who may use it. Where it is refused all goes on, only slower.
+        let _ =
+            unsafe { libc::madvise(bytes[start..].as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge_pages(_: &mut [u8]) {}

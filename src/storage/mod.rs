@@ -20,6 +20,7 @@ mod mmap;
 pub use local::LocalStorage;
 pub use memory::{MemoryStorage, Read};
 pub use mmap::Map;
+pub(crate) use mmap::zeroed;
 
 /// Files by name.
 ///

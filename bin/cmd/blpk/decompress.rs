@@ -99,9 +99,8 @@ impl Args {
         let array = ArrayMetadata::parse(&text).map_err(|error| {
             told(kiste::Error::new(ErrorKind::Damaged, said(&error.expected, &error.found)))
         })?;
-        match reader.header().nbytes() {
-            Some(found) => check_size(&array, found).map_err(told)?,
-            None => {}
+        if let Some(found) = reader.header().nbytes() {
+            check_size(&array, found).map_err(told)?;
         }
         Ok(Some(array))
     }
@@ -143,7 +142,7 @@ fn check_size(array: &ArrayMetadata, found: u64) -> kiste::Result<()> {
         return Ok(());
     }
     let ArrayMetadata { dtype, shape, .. } = array;
-    let message = said(&format!("the bytes of an array {dtype} of shape {shape:?}"), &found);
+    let message = said(&format!("the bytes of an array {dtype} of shape {shape:?}"), found);
     Err(kiste::Error::new(ErrorKind::Damaged, message))
 }
 

@@ -3,18 +3,23 @@
 //! One operation a process: `contender --op OP --src SRC --dir DIR [--count N] [--cap S]`; prints
 //! one JSON object. SRC holds a generated workload (`meta.json`, `payload.bin`, `offsets.u64`,
 //! `keys.txt`, `absent.txt`, `indices.u64`), DIR our dataset. Variants of the store, chosen with
-//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`.
+//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`. Workload D has arrays of
+//! float32, which are packed as all peers pack them: LZ4, level 5, bytes shuffled.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use kiste::array::{PackOptions, PackedArray};
+use kiste::format::blosc::{Codec, Shuffle as Filter};
 use kiste::format::msgpack::Cursor;
 use kiste::loader::{Columns, Loader};
 use kiste::sampler::{Shuffle, State};
+use kiste::value::NdArray;
 use kiste::{DatasetReader, Writer};
 use serde::Deserialize;
 
@@ -25,7 +30,7 @@ const OPS: &str = r#"["write","open_index","open_scan","open_key","scan_raw","sc
 fn main() -> Res<()> {
     let args = Args::parse(std::env::args().skip(1))?;
     if args.op == "describe" {
-        println!(r#"{{"workloads": "ABC", "ops": {OPS}, "variants": []}}"#);
+        println!(r#"{{"workloads": "ABCD", "ops": {OPS}, "variants": []}}"#);
         return Ok(());
     }
     let workload = Workload::open(&args.src)?;
@@ -85,13 +90,22 @@ struct Workload {
     dir: PathBuf,
     payload: kiste::storage::Source,
     offsets: Vec<u64>,
+    /// Of a sample, where the samples are arrays.
+    shape: Option<Vec<usize>>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    shape: Option<Vec<usize>>,
 }
 
 impl Workload {
     fn open(dir: &Path) -> Res<Workload> {
         use kiste::storage::{LocalStorage, Storage};
         let payload = LocalStorage::mapped().open(&dir.join("payload.bin"))?;
-        Ok(Workload { dir: dir.into(), payload, offsets: words(&dir.join("offsets.u64"))? })
+        let meta: Meta = serde_json::from_slice(&fs::read(dir.join("meta.json"))?)?;
+        let offsets = words(&dir.join("offsets.u64"))?;
+        Ok(Workload { dir: dir.into(), payload, offsets, shape: meta.shape })
     }
 
     fn len(&self) -> usize {
@@ -114,8 +128,12 @@ impl Workload {
     }
 
     /// The check sum that a pass over these samples must give.
-    fn check(&self, indices: impl Iterator<Item = usize>) -> u64 {
-        indices.map(|i| touch(i as u64, self.payload(i))).sum()
+    fn check(&self, indices: impl Iterator<Item = usize>) -> f64 {
+        let of = |i| match self.shape {
+            Some(_) => touch_floats(i as u64, self.payload(i)),
+            None => touch(i as u64, self.payload(i)),
+        };
+        indices.map(of).sum()
     }
 }
 
@@ -126,12 +144,17 @@ fn epoch(args: &Args, workload: &Workload, reader: DatasetReader) -> Res<Option<
     let (mut first, mut done) = (0.0, None);
     for epoch in 0..2 {
         let clock = Clock::start();
+        let columns = Columns::new().scalar::<i64>("label");
+        let columns = match &workload.shape {
+            Some(shape) => columns.array::<f32>("payload", shape),
+            None => columns.bytes("payload"),
+        };
         let loader = Loader::options(reader.clone(), Shuffle::new(samples, args.seed))
             .batch_size(args.batch as u64)
             .threads(args.workers)
             .resume(State { epoch, position: 0 })
             .epochs(1)
-            .columns(Columns::new().scalar::<i64>("label").bytes("payload"))?;
+            .columns(columns)?;
         let (mut items, mut bytes, mut labels, mut distance) = (0, 0, 0i64, 0u64);
         for batch in loader {
             let batch = batch?;
@@ -140,7 +163,10 @@ fn epoch(args: &Args, workload: &Workload, reader: DatasetReader) -> Res<Option<
                 labels += label;
                 items += 1;
             }
-            bytes += batch.data.bytes("payload")?.0.len();
+            bytes += match workload.shape {
+                Some(_) => size_of_val(batch.data.values::<f32>("payload")?),
+                None => batch.data.bytes("payload")?.0.len(),
+            };
         }
         let expected = (samples * (samples - 1) / 2) as i64;
         let ok = items == workload.len() && labels == expected;
@@ -164,8 +190,14 @@ fn words(path: &Path) -> Res<Vec<u64>> {
 }
 
 #[inline]
-fn touch(label: u64, payload: &[u8]) -> u64 {
-    label + u64::from(payload[0]) + u64::from(payload[payload.len() - 1])
+fn touch(label: u64, payload: &[u8]) -> f64 {
+    (label + u64::from(payload[0]) + u64::from(payload[payload.len() - 1])) as f64
+}
+
+fn touch_floats(label: u64, payload: &[u8]) -> f64 {
+    let float = |bytes: &[u8]| bytes.try_into().map(f32::from_le_bytes).unwrap_or_default();
+    let (first, last) = (float(&payload[..4]), float(&payload[payload.len() - 4..]));
+    label as f64 + f64::from(first) + f64::from(last)
 }
 
 /// Label and payload of a packed `{"key": …, "label": …, "payload": …}`.
@@ -196,6 +228,65 @@ struct Sample<'a> {
     label: u64,
     #[serde(with = "serde_bytes")]
     payload: &'a [u8],
+}
+
+/// What one pass over samples gathers.
+#[derive(Default)]
+struct Pass {
+    arrays: bool,
+    /// An array, decompressed: used again for the next.
+    array: Vec<f32>,
+    sum: f64,
+    items: usize,
+    bytes: usize,
+}
+
+impl Pass {
+    fn of(workload: &Workload) -> Pass {
+        let array = vec![0.0; workload.shape.iter().flatten().product()];
+        Pass { arrays: workload.shape.is_some(), array, ..Pass::default() }
+    }
+
+    /// Decodes a sample and touches its payload.
+    #[inline]
+    fn take(&mut self, raw: &[u8]) -> Res<()> {
+        let (label, payload) = decode(raw)?;
+        self.items += 1;
+        if self.arrays {
+            PackedArray::from_bytes(Cow::Borrowed(payload))?.read_elements(&mut self.array)?;
+            let (first, last) = (self.array[0], self.array[self.array.len() - 1]);
+            self.sum += label as f64 + f64::from(first) + f64::from(last);
+            self.bytes += size_of_val(&self.array[..]);
+        } else {
+            self.sum += touch(label, payload);
+            self.bytes += payload.len();
+        }
+        Ok(())
+    }
+}
+
+/// All samples to a dataset, each written as it comes.
+fn write(args: &Args, workload: &Workload, path: &Path) -> Res<usize> {
+    let keys = workload.lines("keys.txt")?;
+    fs::create_dir_all(&args.dir)?;
+    let mut writer = Writer::options()
+        .durable(false)
+        .digests(args.store != "no-md5")
+        .lookup(args.store == "lookup")
+        .create(path)?;
+    let pack = PackOptions::compact().codec(Codec::Lz4).level(5).shuffle(Filter::Byte);
+    let mut packed = Vec::new();
+    for (i, key) in keys.iter().enumerate() {
+        let mut payload = workload.payload(i);
+        if let Some(shape) = &workload.shape {
+            packed.clear();
+            let array = NdArray::new("<f4".parse()?, shape.clone(), payload)?;
+            pack.pack_into(&array, &mut packed)?;
+            payload = &packed;
+        }
+        writer.write(&Sample { key, label: i as u64, payload })?;
+    }
+    Ok(writer.finish()?.samples as usize)
 }
 
 struct Done {
@@ -236,42 +327,25 @@ fn cpu_seconds() -> f64 {
 fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
     let path = args.dir.join("data.msgpack");
     let open = || DatasetReader::open(&path);
-    let (mut sum, mut items, mut bytes) = (0, 0, 0);
-    let mut take = |raw: &[u8]| -> Res<()> {
-        let (label, payload) = decode(raw)?;
-        sum += touch(label, payload);
-        items += 1;
-        bytes += payload.len();
-        Ok(())
-    };
+    let mut pass = Pass::of(workload);
     match args.op.as_str() {
         "write" => {
-            let keys = workload.lines("keys.txt")?;
-            fs::create_dir_all(&args.dir)?;
             let clock = Clock::start();
-            let mut writer = Writer::options()
-                .durable(false)
-                .digests(args.store != "no-md5")
-                .lookup(args.store == "lookup")
-                .create(&path)?;
-            for (i, key) in keys.iter().enumerate() {
-                writer.write(&Sample { key, label: i as u64, payload: workload.payload(i) })?;
-            }
-            let samples = writer.finish()?.samples as usize;
+            let samples = write(args, workload, &path)?;
             let bytes = workload.offsets[workload.len()] as usize;
             clock.stop(samples, bytes, || samples == workload.len())
         }
         "open_index" => {
             let clock = Clock::start();
             let reader = open()?;
-            take(&reader.get_raw(0)?)?;
-            clock.stop(1, 0, || sum == workload.check(0..1))
+            pass.take(&reader.get_raw(0)?)?;
+            clock.stop(1, 0, || pass.sum == workload.check(0..1))
         }
         "open_scan" => {
             let clock = Clock::start();
             let reader = open()?;
-            take(&reader.iter_raw(..).next().ok_or("empty")??)?;
-            clock.stop(1, 0, || sum == workload.check(0..1))
+            pass.take(&reader.iter_raw(..).next().ok_or("empty")??)?;
+            clock.stop(1, 0, || pass.sum == workload.check(0..1))
         }
         "open_key" => {
             let index = workload.indices(1)?[0];
@@ -279,8 +353,8 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             let clock = Clock::start();
             let reader = open()?;
             let found = reader.find(&keys[index])?.ok_or("absent")?;
-            take(&reader.get_raw(found)?)?;
-            clock.stop(1, 0, || sum == workload.check(index..index + 1))
+            pass.take(&reader.get_raw(found)?)?;
+            clock.stop(1, 0, || pass.sum == workload.check(index..index + 1))
         }
         "scan_raw" => {
             let reader = open()?;
@@ -289,11 +363,11 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             for raw in reader.iter_raw(..) {
                 let raw = raw?;
                 ends += u64::from(raw[0]) + u64::from(raw[raw.len() - 1]);
-                bytes += raw.len();
-                items += 1;
+                pass.bytes += raw.len();
+                pass.items += 1;
             }
             std::hint::black_box(ends);
-            clock.stop(items, bytes, || items == workload.len())
+            clock.stop(pass.items, pass.bytes, || pass.items == workload.len())
         }
         "scan_sum" => {
             let reader = open()?;
@@ -307,30 +381,30 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
                     let word = word.try_into().map(u64::from_le_bytes)?;
                     sum = sum.wrapping_add(word);
                 }
-                bytes += raw.len();
-                items += 1;
+                pass.bytes += raw.len();
+                pass.items += 1;
             }
             std::hint::black_box(sum);
-            clock.stop(items, bytes, || items == workload.len())
+            clock.stop(pass.items, pass.bytes, || pass.items == workload.len())
         }
         "scan" => {
             let reader = open()?;
             let clock = Clock::start();
             for raw in reader.iter_raw(..) {
-                take(&raw?)?;
+                pass.take(&raw?)?;
             }
-            clock.stop(items, bytes, || sum == workload.check(0..workload.len()))
+            clock.stop(pass.items, pass.bytes, || pass.sum == workload.check(0..workload.len()))
         }
-        "scan_serde" => {
+        "scan_serde" if workload.shape.is_none() => {
             let reader = open()?;
             let clock = Clock::start();
             for sample in reader.iter_as::<Typed<'_>>(..) {
                 let Typed { label, payload } = sample?;
-                sum += touch(label, payload);
-                bytes += payload.len();
-                items += 1;
+                pass.sum += touch(label, payload);
+                pass.bytes += payload.len();
+                pass.items += 1;
             }
-            clock.stop(items, bytes, || sum == workload.check(0..workload.len()))
+            clock.stop(pass.items, pass.bytes, || pass.sum == workload.check(0..workload.len()))
         }
         "get_index" | "get_batch" => {
             let indices = workload.indices(args.count)?;
@@ -339,10 +413,12 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             let clock = Clock::start();
             for batch in indices.chunks(args.batch) {
                 for index in batch {
-                    take(&reader.get_raw(*index)?)?;
+                    pass.take(&reader.get_raw(*index)?)?;
                 }
             }
-            clock.stop(items, bytes, || sum == workload.check(indices.iter().copied()))
+            clock.stop(pass.items, pass.bytes, || {
+                pass.sum == workload.check(indices.iter().copied())
+            })
         }
         "get_key" => {
             let indices = workload.indices(args.count)?;
@@ -354,9 +430,11 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             let clock = Clock::start();
             for index in &indices {
                 let found = reader.find(&keys[*index])?.ok_or("absent")?;
-                take(&reader.get_raw(found)?)?;
+                pass.take(&reader.get_raw(found)?)?;
             }
-            clock.stop(items, bytes, || sum == workload.check(indices.iter().copied()))
+            clock.stop(pass.items, pass.bytes, || {
+                pass.sum == workload.check(indices.iter().copied())
+            })
         }
         "absent" => {
             let absent = workload.lines("absent.txt")?;

@@ -8,6 +8,7 @@ mod compat;
 mod crash;
 mod damage;
 mod examples;
+mod inputs;
 mod lazy;
 mod loader;
 mod mat;

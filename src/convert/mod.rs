@@ -3,22 +3,40 @@
 //! A [`Source`] hands out batches of packed samples, in an order that depends on nothing but the
 //! data; [`convert`] writes them. Reading and packing happen on all cores, writing in order.
 //! [`Recode`] around a source stores arrays packed, or plain.
+//!
+//! What other libraries write is an [`Input`]: it falls into units, such as shards, that can be read
+//! one without the other. [`InOrder`] makes a [`Source`] of it.
+//!
+//! | from | |
+//! | --- | --- |
+//! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Writer;
 
-mod dataset;
+mod sample;
+mod names;
+mod compressed;
+mod shard_file;
+mod archive;
+mod input;
 mod image_folder;
 mod jsonl;
+mod webdataset;
+mod dataset;
 mod recode;
 
 pub use crate::natural::natural_order;
 pub use dataset::DatasetSource;
 pub use image_folder::ImageFolder;
+pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
+pub use names::expand_braces;
 pub use recode::Recode;
+pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 
 /// Raw data that becomes samples.
 pub trait Source: Send {

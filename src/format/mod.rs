@@ -11,6 +11,7 @@ pub mod bloscpack;
 pub mod bcolz;
 pub mod chunked;
 pub mod mat;
+pub mod tar;
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -148,14 +148,14 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
             return Ok(Some(Open::Array(items.iter())));
         }
         Value::Map(pairs) => {
-            write_len(pairs.len(), Some((0x80, 15)), [None, Some(0xde), Some(0xdf)], out)?;
+            write_map(pairs.len(), out)?;
             return Ok(Some(Open::Map(pairs.iter(), None)));
         }
     }
     Ok(None)
 }
 
-pub(super) fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
     out.extend_from_slice(text.as_bytes());
     Ok(())
@@ -175,6 +175,11 @@ pub(super) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeE
 /// Writes the header of a list of so many values.
 pub(super) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)
+}
+
+/// Writes the header of a map of so many entries.
+pub(crate) fn write_map(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_len(len, Some((0x80, 15)), [None, Some(0xde), Some(0xdf)], out)
 }
 
 pub(super) fn write_unsigned(number: u64, out: &mut Vec<u8>) {

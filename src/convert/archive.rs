@@ -1,0 +1,192 @@
+//! The files of a tar archive that comes as a stream.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::compressed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records};
+
+/// How long the names and records are believed to be that come before an entry.
+const MAX_EXTRA: u64 = 1 << 20;
+
+/// The files of an archive, one after the other.
+pub(super) struct Archive {
+    path: PathBuf,
+    input: Box<dyn Read + Send>,
+    position: u64,
+    max_bytes: u64,
+}
+
+/// A file, not yet read: its bytes come next in the archive.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) size: u64,
+}
+
+/// What was said about the next entry before it.
+#[derive(Default)]
+struct Ahead {
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl Archive {
+    /// Opens an archive of which no file has more than `max_bytes`.
+    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Archive> {
+        let input = compressed::open(path)?;
+        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
+    }
+
+    /// The next file; directories are passed over. Call [`read`](Self::read) or
+    /// [`skip`](Self::skip) for its bytes before the next one.
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        let mut ahead = Ahead::default();
+        let mut start = self.position;
+        loop {
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            match header.kind {
+                Kind::File => {
+                    let size = ahead.size.unwrap_or(header.size);
+                    let name = self.check_name(ahead.name.unwrap_or(header.name), start)?;
+                    if size > self.max_bytes {
+                        let message =
+                            format!("expected at most {} bytes, found {size}", self.max_bytes);
+                        return Err(self.error(ErrorKind::Limit, start, &name, &message));
+                    }
+                    return Ok(Some(Entry { name, size }));
+                }
+                Kind::LongName => {
+                    let mut name = self.extra(&header)?;
+                    name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
+                    ahead.name = Some(name);
+                    continue;
+                }
+                Kind::Pax => {
+                    let content = self.extra(&header)?;
+                    self.pax(&content, start, &mut ahead)?;
+                    continue;
+                }
+                Kind::Directory | Kind::GlobalPax => self.skip(header.size)?,
+                Kind::Special(code) | Kind::Other(code) => {
+                    let what = match code {
+                        b'1' | b'2' => "a link".to_owned(),
+                        b'3' | b'4' | b'6' => "a device".to_owned(),
+                        b'S' => "a sparse file".to_owned(),
+                        code => format!("an entry of type {:?}", char::from(code)),
+                    };
+                    let name = String::from_utf8_lossy(&header.name).into_owned();
+                    let message = format!("expected files and directories, found {what}");
+                    return Err(self.error(ErrorKind::Unsupported, start, &name, &message));
+                }
+            }
+            ahead = Ahead::default();
+            start = self.position;
+        }
+    }
+
+    /// The bytes of the file that [`next`](Self::next) gave.
+    pub(super) fn read(&mut self, size: u64) -> Result<Vec<u8>> {
+        // What is said to be there, but no more at once than a small file can be asked for.
+        let mut data = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
+        let read = self.input.by_ref().take(size).read_to_end(&mut data);
+        read.map_err(|error| compressed::blame(&self.path, error))?;
+        self.position += data.len() as u64;
+        if (data.len() as u64) < size {
+            return Err(self.truncated());
+        }
+        self.pass(padding(size) as u64)?;
+        Ok(data)
+    }
+
+    /// Passes over so many bytes, and the zeros after them.
+    pub(super) fn skip(&mut self, size: u64) -> Result<()> {
+        self.pass(size)?;
+        self.pass(padding(size) as u64)
+    }
+
+    fn pass(&mut self, size: u64) -> Result<()> {
+        let copied = io::copy(&mut self.input.by_ref().take(size), &mut io::sink());
+        let copied = copied.map_err(|error| compressed::blame(&self.path, error))?;
+        self.position += copied;
+        if copied < size { Err(self.truncated()) } else { Ok(()) }
+    }
+
+    fn header(&mut self) -> Result<Option<Header>> {
+        let start = self.position;
+        let mut block = [0; BLOCK];
+        self.input.read_exact(&mut block).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.truncated(),
+            _ => compressed::blame(&self.path, error),
+        })?;
+        self.position += BLOCK as u64;
+        let header = parse_header(&block).map_err(|error| self.format_error(start, error))?;
+        if header.is_none() {
+            // What is compressed has its checksum at its very end.
+            let rest = io::copy(&mut self.input, &mut io::sink());
+            rest.map_err(|error| compressed::blame(&self.path, error))?;
+        }
+        Ok(header)
+    }
+
+    fn extra(&mut self, header: &Header) -> Result<Vec<u8>> {
+        if header.size > MAX_EXTRA {
+            let message = format!("expected at most {MAX_EXTRA} bytes, found {}", header.size);
+            return Err(self.error(ErrorKind::Limit, self.position, "(name)", &message));
+        }
+        self.read(header.size)
+    }
+
+    fn pax(&self, content: &[u8], start: u64, ahead: &mut Ahead) -> Result<()> {
+        let begin = start + BLOCK as u64;
+        let records = pax_records(content).map_err(|error| self.format_error(begin, error))?;
+        for (name, value) in records {
+            match name {
+                b"path" => ahead.name = Some(value.to_vec()),
+                b"size" => {
+                    let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    let flaw = || FormatError::new(0, "a size in digits", "something else");
+                    let number = number.ok_or_else(|| self.format_error(begin, flaw()))?;
+                    ahead.size = Some(number);
+                }
+                name if name.starts_with(b"GNU.sparse.") => {
+                    let message = "expected files and directories, found a sparse file";
+                    return Err(self.error(ErrorKind::Unsupported, start, "(records)", message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A name that is text, and leads to nowhere else.
+    fn check_name(&self, name: Vec<u8>, start: u64) -> Result<String> {
+        let name = String::from_utf8(name).map_err(|error| {
+            let name = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            self.error(ErrorKind::Invalid, start, &name, "the name is not UTF-8")
+        })?;
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            let message = "expected a relative name without \"..\", found another";
+            return Err(self.error(ErrorKind::Invalid, start, &name, message));
+        }
+        Ok(name)
+    }
+
+    fn error(&self, kind: ErrorKind, start: u64, name: &str, message: &str) -> Error {
+        Error::new(kind, format!("entry {name:?} at byte {start}: {message}")).at(&self.path)
+    }
+
+    fn format_error(&self, start: u64, error: FormatError) -> Error {
+        let position = error.position.saturating_add(start);
+        Error::from(FormatError { position, ..error }).at(&self.path)
+    }
+
+    /// There is an end in every archive, so one without it lacks more than that.
+    fn truncated(&self) -> Error {
+        let flaw = FormatError::new(self.position, "the rest of a tar archive", "the end of file");
+        Error::from(flaw).at(&self.path)
+    }
+}

@@ -1,0 +1,136 @@
+//! Names of shards.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// No more names than this are made of one pattern.
+const MAX_NAMES: usize = 1 << 20;
+
+/// All names that a pattern with braces stands for, as in shells and in webdataset: `{a,b}` are
+/// alternatives, `{000..012}` and `{3..1}` are numbers, with zeros in front if an end has some.
+///
+/// Braces without a comma or two dots in them stay as they are.
+///
+/// ```
+/// use kiste::convert::expand_braces;
+///
+/// assert_eq!(expand_braces("{train,val}-{08..10}.tar")?, [
+///     "train-08.tar", "train-09.tar", "train-10.tar", "val-08.tar", "val-09.tar", "val-10.tar",
+/// ]);
+/// assert_eq!(expand_braces("a{b}.tar")?, ["a{b}.tar"]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub fn expand_braces(pattern: &str) -> Result<Vec<String>> {
+    let mut names = vec![String::new()];
+    let mut rest = pattern;
+    while let Some(open) = rest.find('{') {
+        let close = rest[open..].find('}').map(|close| open + close);
+        let choices = close.and_then(|close| alternatives(&rest[open + 1..close]));
+        let (Some(close), Some(choices)) = (close, choices) else {
+            append(&mut names, &rest[..=open]);
+            rest = &rest[open + 1..];
+            continue;
+        };
+        if choices.len().saturating_mul(names.len()) > MAX_NAMES {
+            let message =
+                format!("expected at most {MAX_NAMES} names from {pattern:?}, found more");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        append(&mut names, &rest[..open]);
+        let each = |name: &String| choices.iter().map(|c| format!("{name}{c}")).collect::<Vec<_>>();
+        names = names.iter().flat_map(each).collect();
+        rest = &rest[close + 1..];
+    }
+    append(&mut names, rest);
+    Ok(names)
+}
+
+fn append(names: &mut [String], text: &str) {
+    names.iter_mut().for_each(|name| name.push_str(text));
+}
+
+/// What is between two braces, if it is a choice. One beyond the limit is enough to be refused.
+fn alternatives(inner: &str) -> Option<Vec<String>> {
+    if inner.contains(',') {
+        return Some(inner.split(',').map(str::to_owned).collect());
+    }
+    let (from, to) = inner.split_once("..")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(from) || !is_number(to) {
+        return None;
+    }
+    let padded = |text: &str| text.len() > 1 && text.starts_with('0');
+    let width = if padded(from) || padded(to) { from.len().max(to.len()) } else { 0 };
+    let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+    let name = |number: u64| format!("{number:0width$}");
+    Some(match from <= to {
+        true => (from..=to).take(MAX_NAMES + 1).map(name).collect(),
+        false => (to..=from).rev().take(MAX_NAMES + 1).map(name).collect(),
+    })
+}
+
+/// The files of these patterns, all of which must be there: it is better to know before hours of
+/// work.
+pub(super) fn files<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for pattern in patterns {
+        // A file of just this name needs no expansion.
+        if Path::new(pattern.as_ref()).is_file() {
+            files.push(PathBuf::from(pattern.as_ref()));
+            continue;
+        }
+        for name in expand_braces(pattern.as_ref())? {
+            std::fs::metadata(&name).map_err(|error| Error::io(&name, error))?;
+            files.push(PathBuf::from(name));
+        }
+    }
+    match files.is_empty() {
+        true => Err(Error::new(ErrorKind::Invalid, "expected files to read, found none")),
+        false => Ok(files),
+    }
+}
+
+/// The name of a file without folders and up to the first dot: `train-00.tar.gz` is `train-00`.
+pub(super) fn stem(path: &Path) -> Result<&str> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let stem = name.and_then(|name| name.split('.').next()).filter(|stem| !stem.is_empty());
+    stem.ok_or_else(|| {
+        let message = "expected a name of UTF-8 to begin keys with, found another";
+        Error::new(ErrorKind::Invalid, message).at(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces() {
+        let table: &[(&str, &[&str])] = &[
+            ("", &[""]),
+            ("a", &["a"]),
+            ("{3..1}", &["3", "2", "1"]),
+            ("{08..1}", &["08", "07", "06", "05", "04", "03", "02", "01"]),
+            ("x{a,,b}y", &["xay", "xy", "xby"]),
+            ("{", &["{"]),
+            ("{{1..2}}", &["{1}", "{2}"]),
+            ("{a..b}{-1..2}", &["{a..b}{-1..2}"]),
+            (
+                "{18446744073709551614..18446744073709551615}",
+                &["18446744073709551614", "18446744073709551615"],
+            ),
+        ];
+        for (pattern, names) in table {
+            assert_eq!(expand_braces(pattern).unwrap(), *names, "{pattern}");
+        }
+        assert_eq!(expand_braces("{0..999999}{1..2}").unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(expand_braces("{0..99999999999999999}").unwrap_err().kind(), ErrorKind::Limit);
+    }
+
+    #[test]
+    fn stems() {
+        assert_eq!(stem(Path::new("a.b/train-00.tar.gz")).unwrap(), "train-00");
+        assert!(stem(Path::new(".tar")).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! Packed samples from the fields that an [`Input`](super::Input) found.
+
+use std::borrow::Cow;
+
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, numpy, sample::KEY};
+use crate::value::NdArray;
+
+/// Where a field goes whose name is that of the key.
+const OWN_KEY: &str = "_key";
+
+/// The value of a field, borrowed where copying it would cost.
+pub(super) enum Field<'a> {
+    Value(Value),
+    Bytes(&'a [u8]),
+    Array(NdArray<'a>),
+    /// An array without dimensions, as a scalar of NumPy.
+    Scalar(NdArray<'a>),
+}
+
+/// The fields of a sample by their names, in order.
+pub(super) type Fields<'a> = Vec<(Cow<'a, str>, Field<'a>)>;
+
+/// A sample with the key in front. A field that is itself called `key` becomes `_key`.
+pub(super) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
+    check_names(fields).map_err(|error| error.with_key(key))?;
+    let size: usize = fields.iter().map(|(name, field)| name.len() + field.size() + 64).sum();
+    let mut out = Vec::with_capacity(size + key.len() + 16);
+    msgpack::write_map(fields.len() + 1, &mut out)?;
+    msgpack::write_text(KEY, &mut out)?;
+    msgpack::write_text(key, &mut out)?;
+    for (name, field) in fields {
+        msgpack::write_text(stored_name(name), &mut out)?;
+        match field {
+            Field::Value(value) => msgpack::encode(value, &mut out)?,
+            Field::Bytes(bytes) => msgpack::write_bin(bytes, &mut out)?,
+            Field::Array(array) => numpy::encode_array(array, &mut out)?,
+            Field::Scalar(array) => numpy::encode_scalar(array, &mut out)?,
+        }
+    }
+    Ok(out)
+}
+
+/// The text of a field that is to be the key: a text, bytes that are one, or an integer.
+pub(super) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    let Some((_, field)) = fields.iter().find(|(found, _)| found == name) else {
+        return Err(invalid(format!("there is no field {name:?} to be the key")));
+    };
+    let text = match field {
+        Field::Value(Value::String(text)) => text.as_str().map(str::to_owned),
+        Field::Value(Value::Integer(number)) => Some(number.to_string()),
+        Field::Value(Value::Binary(bytes)) => String::from_utf8(bytes.clone()).ok(),
+        Field::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+        _ => None,
+    };
+    text.ok_or_else(|| invalid(format!("the field {name:?} is no text, so it cannot be the key")))
+}
+
+impl Field<'_> {
+    fn size(&self) -> usize {
+        match self {
+            Field::Value(_) => 0,
+            Field::Bytes(bytes) => bytes.len(),
+            Field::Array(array) | Field::Scalar(array) => array.bytes().len(),
+        }
+    }
+}
+
+fn stored_name(name: &str) -> &str {
+    if name == KEY { OWN_KEY } else { name }
+}
+
+/// Of two fields of one name the first would be lost.
+fn check_names(fields: &Fields<'_>) -> Result<()> {
+    let mut names: Vec<&str> = fields.iter().map(|(name, _)| stored_name(name)).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let message = format!("expected fields of different names, found {:?} twice", pair[0]);
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_keep_their_order() {
+        let fields = vec![
+            ("b".into(), Field::Bytes(b"xy")),
+            ("key".into(), Field::Value("own".into())),
+            ("a".into(), Field::Scalar(NdArray::scalar(7u8))),
+        ];
+        let sample = msgpack::decode(&pack("k", &fields).unwrap()).unwrap();
+        let names: Vec<&str> =
+            sample.as_map().unwrap().iter().filter_map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["key", "b", "_key", "a"]);
+        assert_eq!((&sample["key"], &sample["_key"]), (&"k".into(), &"own".into()));
+        assert_eq!(key_from(&fields, "b").unwrap(), "xy");
+        assert!(key_from(&fields, "a").is_err() && key_from(&fields, "c").is_err());
+
+        let twice = vec![
+            ("key".into(), Field::Value(Value::Nil)),
+            ("_key".into(), Field::Value(Value::Nil)),
+        ];
+        let error = pack("k", &twice).unwrap_err();
+        let message = "key \"k\": expected fields of different names, found \"_key\" twice";
+        assert_eq!(error.to_string(), message);
+    }
+}

@@ -1,0 +1,62 @@
+//! A file that gets its name when it is whole.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A file that is written beside its place, and moved there at the end. Given up otherwise.
+pub(super) struct ShardFile {
+    path: PathBuf,
+    partial: PathBuf,
+    /// `None` once it is finished.
+    file: Option<BufWriter<File>>,
+}
+
+impl ShardFile {
+    /// Begins a file that must not exist yet.
+    pub(super) fn create(path: impl Into<PathBuf>) -> Result<ShardFile> {
+        let path = path.into();
+        if path.try_exists().map_err(|error| Error::io(&path, error))? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
+        }
+        let mut partial = path.clone().into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let file = File::create(&partial).map_err(|error| Error::io(&partial, error))?;
+        Ok(ShardFile { path, partial, file: Some(BufWriter::with_capacity(1 << 17, file)) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(|error| Error::io(&self.path, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the file durable and visible.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let synced = file.into_inner().map_err(std::io::IntoInnerError::into_error);
+        let synced = synced.and_then(|file| file.sync_all());
+        let moved = synced.and_then(|()| fs::rename(&self.partial, &self.path));
+        moved.map_err(|error| Error::io(&self.path, error)).inspect_err(|_| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&self.partial);
+        })
+    }
+}
+
+impl Drop for ShardFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}

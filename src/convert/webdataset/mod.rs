@@ -1,0 +1,228 @@
+//! WebDataset: samples as files of one name in tar archives.
+//!
+//! Files that follow each other in an archive and have the same name up to the first dot after the
+//! last slash are one sample; the rest of the name, in lower case, says which field it is. So do
+//! Python's webdataset and its kin.
+
+mod write;
+
+use std::path::{Path, PathBuf};
+
+pub use write::{ShardOptions, WebDatasetWriter};
+
+use super::archive::Archive;
+use super::input::{Emit, Input};
+use super::names;
+use super::sample::{Field, pack};
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::numpy::npy;
+
+/// Of a single file no more bytes are read: what `bin` of msgpack can hold, and some less.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads shards of WebDataset; each is a unit.
+///
+/// The key of a sample is its `__key__`: the name in the archive up to the first dot of its last
+/// part. Its fields are named as the rest of the name, in lower case. By default they are decoded
+/// as webdataset's `decode()` does without asking for images:
+///
+/// | name ends in | value |
+/// | --- | --- |
+/// | `txt`, `text`, `transcript` | text |
+/// | `cls`, `cls2`, `index`, `inx`, `id` | integer |
+/// | `json`, `jsn` | the value |
+/// | `npy` | array |
+/// | anything else | bytes |
+///
+/// A shard may be compressed by gzip or Zstandard. Directories are passed over, and so are names
+/// without a dot, hidden ones, and those that begin with a part like `__this__`; a link, a device or
+/// a name that leads out of the archive is an error, and so is an archive without its end. Pickles
+/// stay bytes.
+///
+/// ```no_run
+/// use kiste::Writer;
+/// use kiste::convert::{Duplicates, InOrder, WebDataset, convert};
+///
+/// let shards = WebDataset::open(["photos-{000..123}.tar"])?;
+/// let mut writer = Writer::create("photos.msgpack")?;
+/// convert(&mut InOrder::new(shards), &mut writer, Duplicates::Refuse, |_| ())?;
+/// writer.finish()?;
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct WebDataset {
+    shards: Vec<PathBuf>,
+    decode: bool,
+    shard_in_key: bool,
+    max_bytes: u64,
+}
+
+impl WebDataset {
+    /// Shards in this order, whose names may have [braces](super::expand_braces). All must be
+    /// there; none is read yet.
+    pub fn open<S: AsRef<str>>(shards: impl IntoIterator<Item = S>) -> Result<WebDataset> {
+        let shards = names::files(shards)?;
+        Ok(WebDataset { shards, decode: true, shard_in_key: false, max_bytes: MAX_BYTES })
+    }
+
+    /// Whether fields are decoded by their names. Default: yes; otherwise all are bytes.
+    pub fn decode(mut self, decode: bool) -> Self {
+        self.decode = decode;
+        self
+    }
+
+    /// Whether the name of the shard, up to its first dot, and a slash go in front of the key: for
+    /// shards that count their samples anew. Default: no.
+    pub fn shard_in_key(mut self, shard_in_key: bool) -> Self {
+        self.shard_in_key = shard_in_key;
+        self
+    }
+
+    /// Refuses files with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    fn emit(&self, shard: &Path, group: Group, emit: &mut Emit<'_>) -> Result<()> {
+        let key = match self.shard_in_key {
+            true => format!("{}/{}", names::stem(shard)?, group.key),
+            false => group.key,
+        };
+        let mut fields = Vec::with_capacity(group.files.len());
+        for (name, data) in &group.files {
+            let at = |error: Error| error.at(shard).with_key(&key);
+            let field = match self.decode {
+                true => decode(name, data).map_err(at)?,
+                false => Field::Bytes(data),
+            };
+            fields.push((name.as_str().into(), field));
+        }
+        emit(pack(&key, &fields).map_err(|error| error.at(shard))?)
+    }
+}
+
+/// The files of a sample.
+struct Group {
+    key: String,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Input for WebDataset {
+    fn units(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let shard = &self.shards[unit];
+        let mut archive = Archive::open(shard, self.max_bytes)?;
+        let mut group: Option<Group> = None;
+        while let Some(entry) = archive.next()? {
+            let Some((key, suffix)) = split(&entry.name).filter(|_| !is_meta(&entry.name)) else {
+                archive.skip(entry.size)?;
+                continue;
+            };
+            if let Some(done) = group.take_if(|group| group.key != key) {
+                self.emit(shard, done, emit)?;
+            }
+            let group = group.get_or_insert_with(|| Group { key: key.into(), files: Vec::new() });
+            let suffix = suffix.to_lowercase();
+            if group.files.iter().any(|(name, _)| *name == suffix) {
+                let message = format!("expected one file {suffix:?} of a sample, found two");
+                return Err(Error::new(ErrorKind::Damaged, message).at(shard).with_key(key));
+            }
+            group.files.push((suffix, archive.read(entry.size)?));
+        }
+        match group {
+            Some(group) => self.emit(shard, group, emit),
+            None => Ok(()),
+        }
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.shards.get(unit).map(PathBuf::as_path)
+    }
+}
+
+/// Key and suffix: before and after the first dot of the last part, if that does not begin with it.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = name[last..].find('.').filter(|&dot| dot > 0)?;
+    Some((&name[..last + dot], &name[last + dot + 1..]))
+}
+
+/// Whether the first part is like `__this__`.
+fn is_meta(name: &str) -> bool {
+    let first = name.split('/').next().unwrap_or_default();
+    first.len() >= 4 && first.starts_with("__") && first.ends_with("__")
+}
+
+/// What the last part of a field's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Text,
+    Integer,
+    Json,
+    Npy,
+    Bytes,
+}
+
+impl Content {
+    fn of(name: &str) -> Content {
+        match name.rsplit('.').next().unwrap_or_default() {
+            "txt" | "text" | "transcript" => Content::Text,
+            "cls" | "cls2" | "index" | "inx" | "id" => Content::Integer,
+            "json" | "jsn" => Content::Json,
+            "npy" => Content::Npy,
+            _ => Content::Bytes,
+        }
+    }
+}
+
+fn decode<'a>(name: &str, data: &'a [u8]) -> Result<Field<'a>> {
+    let damaged = |expected: &str, found: String| {
+        let message = format!("field {name:?}: expected {expected}, found {found}");
+        Error::new(ErrorKind::Damaged, message)
+    };
+    let text = || std::str::from_utf8(data).map_err(|_| damaged("UTF-8", "other bytes".to_owned()));
+    Ok(match Content::of(name) {
+        Content::Text => Field::Value(Value::from(text()?)),
+        Content::Integer => {
+            let digits = text()?.trim();
+            let signed = digits.parse::<i64>().map(Value::from);
+            let number = signed.or_else(|_| digits.parse::<u64>().map(Value::from));
+            let number = number.map_err(|_| damaged("an integer of 64 bits", brief(digits)))?;
+            Field::Value(number)
+        }
+        Content::Json => {
+            let value = serde_json::from_slice(data);
+            Field::Value(value.map_err(|error| damaged("JSON", error.to_string()))?)
+        }
+        Content::Npy => {
+            Field::Array(npy::decode(data).map_err(|error| damaged("an array", error.to_string()))?)
+        }
+        Content::Bytes => Field::Bytes(data),
+    })
+}
+
+fn brief(text: &str) -> String {
+    let start: String = text.chars().take(30).collect();
+    format!("{start:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_the_real_one_splits_them() {
+        assert_eq!(split("a/b.c.D"), Some(("a/b", "c.D")));
+        assert_eq!(split("a.b/c"), None);
+        assert_eq!(split("./c.d"), Some(("./c", "d")));
+        assert_eq!(split("a/.hidden.jpg"), None);
+        assert_eq!(split("c."), Some(("c", "")));
+        assert!(is_meta("__a__/b.c") && is_meta("____") && is_meta("__.json__"));
+        assert!(!is_meta("__a__.json") && !is_meta("x/__a__") && !is_meta("___"));
+    }
+}

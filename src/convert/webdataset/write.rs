@@ -1,0 +1,223 @@
+//! Samples to shards of WebDataset.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use super::Content;
+use crate::Value;
+use crate::convert::shard_file::ShardFile;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::jsonl;
+use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+use crate::format::numpy::npy;
+use crate::format::tar::{BLOCK, RECORD, file_header, padding};
+
+/// When a shard is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardOptions {
+    /// Samples in a shard at most. Default: 10 000.
+    pub max_samples: u64,
+    /// A shard of so many bytes gets no further sample. Default: 1 GiB.
+    pub max_bytes: u64,
+}
+
+impl Default for ShardOptions {
+    fn default() -> ShardOptions {
+        ShardOptions { max_samples: 10_000, max_bytes: 1 << 30 }
+    }
+}
+
+/// Writes samples to shards of WebDataset: `PREFIX-000000.tar` and so on.
+///
+/// A field becomes a file named as key and field, with a dot between. What the field is must show
+/// at the end of its name, as [`WebDataset`](super::WebDataset) tells: where it does not, `.txt`
+/// follows for texts, `.cls` for integers, `.npy` for arrays and `.json` for anything else but
+/// bytes. JSON is that of [`format::jsonl`](crate::format::jsonl).
+///
+/// The same samples make the same bytes. A shard has its name when it is whole; existing files are
+/// not replaced. Keys must be such that readers find them again: relative names whose last part has
+/// no dot.
+///
+/// ```
+/// use kiste::Value;
+/// use kiste::convert::{ShardOptions, WebDatasetWriter};
+/// use kiste::format::msgpack::to_vec;
+///
+/// # let dir = tempfile::tempdir()?;
+/// let mut writer = WebDatasetWriter::create(dir.path().join("train"), ShardOptions::default())?;
+/// let sample = Value::Map(vec![
+///     ("key".into(), "a/1".into()),
+///     ("jpg".into(), Value::Binary(b"\xff\xd8..".to_vec())),
+///     ("label".into(), 3.into()),
+/// ]);
+/// writer.write_packed(&to_vec(&sample)?)?; // files "a/1.jpg" and "a/1.label.cls"
+/// assert_eq!(writer.finish()?, [dir.path().join("train-000000.tar")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct WebDatasetWriter {
+    prefix: PathBuf,
+    options: ShardOptions,
+    shard: Option<Shard>,
+    finished: Vec<PathBuf>,
+}
+
+struct Shard {
+    file: ShardFile,
+    samples: u64,
+    bytes: u64,
+    last_key: String,
+}
+
+impl WebDatasetWriter {
+    /// Shards whose names begin like this. No file is made before the first sample.
+    pub fn create(prefix: impl AsRef<Path>, options: ShardOptions) -> Result<WebDatasetWriter> {
+        if options.max_samples == 0 {
+            let message = "expected at least one sample in a shard, found a limit of none";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let prefix = prefix.as_ref().to_path_buf();
+        Ok(WebDatasetWriter { prefix, options, shard: None, finished: Vec::new() })
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for keys and fields that would not be found again. Then
+    /// nothing has been written of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let at = |error: Error| error.with_key(key);
+        check_key(key).map_err(at)?;
+        let bytes = files(key, packed).map_err(at)?;
+        let ShardOptions { max_samples, max_bytes } = self.options;
+        if let Some(full) =
+            self.shard.take_if(|shard| shard.samples >= max_samples || shard.bytes >= max_bytes)
+        {
+            self.finished.push(full.finish()?);
+        }
+        let shard = match &mut self.shard {
+            Some(shard) if shard.last_key == key => {
+                let message = "two samples of one key in a row would become one";
+                return Err(at(Error::new(ErrorKind::DuplicateKey, message)));
+            }
+            Some(shard) => shard,
+            None => {
+                let mut name = self.prefix.clone().into_os_string();
+                name.push(format!("-{:06}.tar", self.finished.len()));
+                let file = ShardFile::create(name)?;
+                let shard = Shard { file, samples: 0, bytes: 0, last_key: String::new() };
+                self.shard.insert(shard)
+            }
+        };
+        shard.file.write(&bytes)?;
+        shard.samples += 1;
+        shard.bytes += bytes.len() as u64;
+        shard.last_key.clear();
+        shard.last_key.push_str(key);
+        Ok(())
+    }
+
+    /// Ends the last shard; the names of all.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>> {
+        if let Some(last) = self.shard.take() {
+            self.finished.push(last.finish()?);
+        }
+        Ok(self.finished)
+    }
+}
+
+impl Shard {
+    fn finish(mut self) -> Result<PathBuf> {
+        let end = (self.bytes + 2 * BLOCK as u64).next_multiple_of(RECORD as u64) - self.bytes;
+        self.file.write(&vec![0; end as usize])?;
+        let path = self.file.path().to_path_buf();
+        self.file.finish()?;
+        Ok(path)
+    }
+}
+
+/// Readers cut a name at the first dot of its last part, and pass over some.
+fn check_key(key: &str) -> Result<()> {
+    let last = key.rsplit('/').next().unwrap_or_default();
+    let flaw = if last.is_empty() || last.contains('.') {
+        "expected a key whose last part is neither empty nor has a dot, as readers cut it there"
+    } else if key.starts_with('/') || key.split('/').any(|part| part == "..") {
+        "expected a key that is a relative name without \"..\""
+    } else if super::is_meta(key) || key.contains('\0') {
+        "expected a key that does not begin like __this__ and has no zero in it"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Invalid, flaw))
+}
+
+/// The files of a sample as they are in an archive.
+fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(packed.len() + 8 * BLOCK);
+    let mut names: Vec<String> = Vec::new();
+    for field in sample::fields(packed)? {
+        let (name, value) = field?;
+        let Ok(name) = Cursor::new(name).read_str() else {
+            let message = "expected fields whose names are text, found another";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        if name == sample::KEY {
+            continue;
+        }
+        let (content, data) = content(name, value)?;
+        let name = match content {
+            Some(suffix) => format!("{name}.{suffix}"),
+            None => name.to_owned(),
+        };
+        if name.is_empty() || name.contains(['/', '\0']) || name != name.to_lowercase() {
+            let message = "readers know fields by names in lower case, without slashes";
+            return Err(Error::new(ErrorKind::Invalid, format!("field {name:?}: {message}")));
+        }
+        if names.contains(&name) {
+            let message = format!("expected fields of different names, found {name:?} twice");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        out.extend_from_slice(&file_header(&format!("{key}.{name}"), data.len() as u64)?);
+        out.extend_from_slice(&data);
+        out.resize(out.len() + padding(data.len() as u64), 0);
+        names.push(name);
+    }
+    match names.is_empty() {
+        true => Err(Error::new(ErrorKind::Invalid, "a sample without fields would not be there")),
+        false => Ok(out),
+    }
+}
+
+/// The bytes of a field, and what must be put behind its name.
+fn content<'a>(name: &str, value: &'a [u8]) -> Result<(Option<&'static str>, Cow<'a, [u8]>)> {
+    let says = Content::of(name);
+    let mut cursor = Cursor::new(value);
+    let unless = |content: Content, suffix| (says != content).then_some(suffix);
+    match cursor.peek()? {
+        // A name that says something else than bytes would have them decoded.
+        Kind::Bin if says == Content::Bytes => Ok((None, cursor.read_bin()?.into())),
+        Kind::Bin => Ok((Some("bin"), cursor.read_bin()?.into())),
+        Kind::Str => Ok((unless(Content::Text, "txt"), cursor.read_str_bytes()?.into())),
+        Kind::Map => match numpy::read(&mut cursor) {
+            Ok(Some(numpy::Special::Array(array))) => {
+                let data = npy::encode(&array)?;
+                Ok((unless(Content::Npy, "npy"), data.into()))
+            }
+            _ => json(says, value),
+        },
+        _ => match msgpack::decode(value)? {
+            Value::Integer(number) => {
+                let digits = number.to_string().into_bytes();
+                Ok((unless(Content::Integer, "cls"), digits.into()))
+            }
+            _ => json(says, value),
+        },
+    }
+}
+
+fn json<'a>(says: Content, value: &[u8]) -> Result<(Option<&'static str>, Cow<'a, [u8]>)> {
+    let mut text = Vec::new();
+    jsonl::write(&msgpack::decode(value)?, &mut text)?;
+    Ok(((says != Content::Json).then_some("json"), text.into()))
+}

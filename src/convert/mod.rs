@@ -10,6 +10,7 @@
 //! | from | |
 //! | --- | --- |
 //! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ mod input;
 mod image_folder;
 mod jsonl;
 mod webdataset;
+#[cfg(feature = "formats")]
+mod tfrecord;
 mod dataset;
 mod recode;
 
@@ -36,6 +39,8 @@ pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
 pub use names::expand_braces;
 pub use recode::Recode;
+#[cfg(feature = "formats")]
+pub use tfrecord::{TfRecordWriter, TfRecords};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 
 /// Raw data that becomes samples.

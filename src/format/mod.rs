@@ -12,6 +12,8 @@ pub mod bcolz;
 pub mod chunked;
 pub mod mat;
 pub mod tar;
+#[cfg(feature = "formats")]
+pub mod tfrecord;
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use kiste::format::msgpack::{self, numpy::Special};
 use kiste::{Result, Value};
 use serde_json::{Value as Json, json};
 
+#[cfg(feature = "formats")]
+mod tfrecord;
 mod webdataset;
 
 fn dir(producer: &str) -> PathBuf {

@@ -1,0 +1,363 @@
+//! TFRecord files of `tf.train.Example`s.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::input::{Emit, Input};
+use super::sample::{Field, Fields, key_from, pack};
+use super::shard_file::ShardFile;
+use super::{compressed, names};
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+use crate::format::tfrecord::example::{self, Feature};
+use crate::format::tfrecord::{FOOTER, HEADER, check_data, encode, parse_header};
+use crate::value::{Element, Kind as Type, NdArray};
+
+/// Of a single record no more bytes are read.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads TFRecord files of `tf.train.Example`s; each file is a unit. Feature `formats`.
+///
+/// The features are the fields, sorted by name, as records have them in no order. A list of one value is that value; of several numbers an array of float32 or int64, of
+/// several byte strings a list of them. Lists without values are kept as empty ones, features
+/// without a list as nothing.
+/// Byte strings stay bytes, unless they are named [as texts](Self::texts). Keys are the name of the
+/// file up to its first dot, a slash and the number of the record in twelve digits; or a
+/// [field](Self::key).
+///
+/// Files may be compressed by gzip or Zstandard. All checksums are compared. A file that ends
+/// between two records has nothing that would tell.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, TfRecords};
+///
+/// let records = TfRecords::open(["train-{00000..01023}-of-01024"])?.texts(["image/class/text"]);
+/// let source = InOrder::new(records);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TfRecords {
+    files: Vec<PathBuf>,
+    texts: Vec<String>,
+    lists: Vec<String>,
+    key: Option<String>,
+    max_bytes: u64,
+}
+
+impl TfRecords {
+    /// Files in this order, whose names may have [braces](super::expand_braces). All must be
+    /// there; none is read yet.
+    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<TfRecords> {
+        let files = names::files(files)?;
+        Ok(TfRecords { files, texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES })
+    }
+
+    /// Features whose byte strings are texts in UTF-8.
+    pub fn texts<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.texts = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Features that stay lists and arrays even of one value, as those of varying length should.
+    pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.lists = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The feature that is the key: one byte string in UTF-8, or one integer.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Refuses records with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    fn pack(&self, stem: &str, number: u64, record: &[u8]) -> Result<Vec<u8>> {
+        let mut features = example::decode(record)?;
+        features.sort_unstable_by_key(|(name, _)| *name);
+        let mut fields: Fields<'_> = Vec::with_capacity(features.len());
+        for (name, feature) in features {
+            let field = self.field(name, feature)?;
+            fields.push((name.into(), field));
+        }
+        let key = match &self.key {
+            Some(name) => key_from(&fields, name)?,
+            None => format!("{stem}/{number:012}"),
+        };
+        pack(&key, &fields)
+    }
+
+    fn field<'a>(&self, name: &str, feature: Feature<'a>) -> Result<Field<'a>> {
+        let named = |names: &[String]| names.iter().any(|known| known == name);
+        let single = !named(&self.lists);
+        let value = |bytes: &[u8]| match named(&self.texts) {
+            true => std::str::from_utf8(bytes).map(Value::from).map_err(|_| {
+                let message = format!("feature {name:?}: expected UTF-8, found other bytes");
+                Error::new(ErrorKind::Damaged, message)
+            }),
+            false => Ok(Value::from(bytes)),
+        };
+        Ok(match feature {
+            Feature::Empty => Field::Value(Value::Nil),
+            Feature::Bytes(strings) => match &strings[..] {
+                [one] if single && !named(&self.texts) => Field::Bytes(one),
+                [one] if single => Field::Value(value(one)?),
+                all => {
+                    let values: Result<_> = all.iter().map(|bytes| value(bytes)).collect();
+                    Field::Value(Value::Array(values?))
+                }
+            },
+            Feature::Floats(floats) => match floats[..] {
+                // As NumPy's scalar, which is as wide as it was.
+                [one] if single => Field::Scalar(NdArray::scalar(one)),
+                _ => Field::Array(array(&floats)),
+            },
+            Feature::Ints(ints) => match ints[..] {
+                [one] if single => Field::Value(Value::from(one)),
+                _ => Field::Array(array(&ints)),
+            },
+        })
+    }
+}
+
+fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
+    NdArray::from_ndarray(&ndarray::aview1(numbers)).into_owned()
+}
+
+impl Input for TfRecords {
+    fn units(&self) -> usize {
+        self.files.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let path = &self.files[unit];
+        let stem = names::stem(path)?;
+        let mut records = Records::open(path, self.max_bytes)?;
+        for number in 0.. {
+            let start = records.position;
+            let Some(record) = records.next()? else { break };
+            let packed = self.pack(stem, number, &record);
+            emit(packed.map_err(|error| {
+                let message = format!("record {number} at byte {start}: {}", error.message());
+                let located = Error::new(error.kind(), message).at(path);
+                match error.key() {
+                    Some(key) => located.with_key(key),
+                    None => located,
+                }
+            })?)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.files.get(unit).map(PathBuf::as_path)
+    }
+}
+
+/// The records of a file.
+struct Records<'a> {
+    path: &'a Path,
+    input: Box<dyn Read + Send>,
+    position: u64,
+    max_bytes: u64,
+}
+
+impl Records<'_> {
+    fn open(path: &Path, max_bytes: u64) -> Result<Records<'_>> {
+        Ok(Records { path, input: compressed::open(path)?, position: 0, max_bytes })
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let header = self.take(HEADER as u64)?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        let header = header.first_chunk().ok_or_else(|| self.truncated(header.len()))?;
+        let length = parse_header(header).map_err(|error| self.at(error))?;
+        if length > self.max_bytes {
+            let message = format!(
+                "record at byte {}: expected at most {} bytes, found {length}",
+                self.position, self.max_bytes
+            );
+            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+        }
+        let mut data = self.take(length.saturating_add(FOOTER as u64))?;
+        let footer = match data.split_last_chunk() {
+            Some((rest, footer)) if rest.len() as u64 == length => *footer,
+            _ => return Err(self.truncated(HEADER + data.len())),
+        };
+        let whole = (HEADER + data.len()) as u64;
+        data.truncate(data.len() - FOOTER);
+        check_data(&data, footer).map_err(|error| self.at(error))?;
+        self.position += whole;
+        Ok(Some(data))
+    }
+
+    /// So many bytes, or what there is until the end.
+    fn take(&mut self, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(len.min(1 << 20)).unwrap_or(0));
+        let read = self.input.by_ref().take(len).read_to_end(&mut bytes);
+        read.map_err(|error: io::Error| compressed::blame(self.path, error))?;
+        Ok(bytes)
+    }
+
+    fn at(&self, error: FormatError) -> Error {
+        let position = error.position.saturating_add(self.position);
+        Error::from(FormatError { position, ..error }).at(self.path)
+    }
+
+    fn truncated(&self, found: usize) -> Error {
+        let found = format!("the end of file after {found} bytes of it");
+        self.at(FormatError::new(0, "a whole record", found))
+    }
+}
+
+/// Writes samples to a TFRecord file of `tf.train.Example`s. Feature `formats`.
+///
+/// Each field is a feature: bytes and texts are byte strings, integers and truth values are
+/// integers, floats are floats of 32 bits; lists of one of these, and arrays of numbers in C order,
+/// are lists of them. The key is a feature `key`. A list of nothing is one of byte strings.
+///
+/// Shapes are not kept, nor the difference between text and bytes, nor what a float of 64 bits has
+/// beyond 32. What would be changed beyond that (other lists, maps, integers beyond 64 bits with a
+/// sign, complex numbers) is refused.
+pub struct TfRecordWriter {
+    file: ShardFile,
+    record: Vec<u8>,
+}
+
+impl TfRecordWriter {
+    /// Begins a file that must not exist yet.
+    pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter> {
+        Ok(TfRecordWriter { file: ShardFile::create(path.as_ref())?, record: Vec::new() })
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for what no feature can hold. Then nothing has been written
+    /// of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let mut features = Vec::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            let name = Cursor::new(name).read_str()?;
+            if features.iter().any(|(known, _)| *known == name) {
+                let message = format!("field {name:?} is there twice");
+                return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+            }
+            let feature = feature_of(value)?.ok_or_else(|| {
+                let message = format!("field {name:?} is nothing that a feature can hold");
+                Error::new(ErrorKind::Invalid, message).with_key(key)
+            })?;
+            features.push((name, feature));
+        }
+        self.record.clear();
+        encode(&example::encode(&features), &mut self.record);
+        self.file.write(&self.record)
+    }
+
+    /// Makes the file durable and visible.
+    pub fn finish(self) -> Result<()> {
+        self.file.finish()
+    }
+}
+
+/// The feature that a packed value becomes, if there is one.
+fn feature_of(packed: &[u8]) -> Result<Option<Feature<'_>>> {
+    let mut cursor = Cursor::new(packed);
+    let mut feature = Feature::Empty;
+    match cursor.peek()? {
+        Kind::Map => {
+            let Ok(Some(numpy::Special::Array(array) | numpy::Special::Scalar(array))) =
+                numpy::read(&mut cursor)
+            else {
+                return Ok(None);
+            };
+            return Ok(numbers(&array));
+        }
+        Kind::Array => {
+            for _ in 0..cursor.read_array_len()? {
+                if !add(&mut cursor, &mut feature)? {
+                    return Ok(None);
+                }
+            }
+            if feature == Feature::Empty {
+                feature = Feature::Bytes(Vec::new());
+            }
+        }
+        Kind::Nil => {}
+        _ if add(&mut cursor, &mut feature)? => {}
+        _ => return Ok(None),
+    }
+    Ok(Some(feature))
+}
+
+/// Adds a value to a list of its kind; false if it has none, or another.
+fn add<'a>(cursor: &mut Cursor<'a>, feature: &mut Feature<'a>) -> Result<bool> {
+    let int = match cursor.peek()? {
+        Kind::Bin | Kind::Str => {
+            let bytes = match cursor.peek()? {
+                Kind::Bin => cursor.read_bin()?,
+                _ => cursor.read_str_bytes()?,
+            };
+            match feature {
+                Feature::Empty => *feature = Feature::Bytes(vec![bytes]),
+                Feature::Bytes(list) => list.push(bytes),
+                _ => return Ok(false),
+            }
+            return Ok(true);
+        }
+        Kind::Float => {
+            let float = cursor.read_f64()? as f32;
+            match feature {
+                Feature::Empty => *feature = Feature::Floats(vec![float]),
+                Feature::Floats(list) => list.push(float),
+                _ => return Ok(false),
+            }
+            return Ok(true);
+        }
+        Kind::Bool => i64::from(cursor.read_bool()?),
+        Kind::Int => match cursor.read_i64() {
+            Ok(int) => int,
+            Err(_) => return Ok(false),
+        },
+        _ => return Ok(false),
+    };
+    match feature {
+        Feature::Empty => *feature = Feature::Ints(vec![int]),
+        Feature::Ints(list) => list.push(int),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The numbers of an array, if they fit.
+fn numbers(array: &NdArray<'_>) -> Option<Feature<'static>> {
+    fn all<T: Element, U>(array: &NdArray<'_>, convert: impl Fn(T) -> Option<U>) -> Option<Vec<U>> {
+        array.to_ndarray::<T>().ok()?.iter().map(|&number| convert(number)).collect()
+    }
+    Some(match (array.dtype().kind(), array.dtype().item_size()) {
+        (Type::Bool, _) => Feature::Ints(all(array, |truth: bool| Some(i64::from(truth)))?),
+        (Type::Int, 1) => Feature::Ints(all(array, |n: i8| Some(n.into()))?),
+        (Type::Int, 2) => Feature::Ints(all(array, |n: i16| Some(n.into()))?),
+        (Type::Int, 4) => Feature::Ints(all(array, |n: i32| Some(n.into()))?),
+        (Type::Int, 8) => Feature::Ints(all(array, |n: i64| Some(n))?),
+        (Type::UInt, 1) => Feature::Ints(all(array, |n: u8| Some(n.into()))?),
+        (Type::UInt, 2) => Feature::Ints(all(array, |n: u16| Some(n.into()))?),
+        (Type::UInt, 4) => Feature::Ints(all(array, |n: u32| Some(n.into()))?),
+        (Type::UInt, 8) => Feature::Ints(all(array, |n: u64| n.try_into().ok())?),
+        (Type::Float, 2) => Feature::Floats(all(array, |n: half::f16| Some(n.into()))?),
+        (Type::Float, 4) => Feature::Floats(all(array, |n: f32| Some(n))?),
+        (Type::Float, 8) => Feature::Floats(all(array, |n: f64| Some(n as f32))?),
+        _ => return None,
+    })
+}

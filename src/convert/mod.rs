@@ -10,6 +10,7 @@
 //! | from | |
 //! | --- | --- |
 //! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
@@ -27,6 +28,7 @@ mod input;
 mod image_folder;
 mod jsonl;
 mod webdataset;
+mod mds;
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod dataset;
@@ -37,6 +39,7 @@ pub use dataset::DatasetSource;
 pub use image_folder::ImageFolder;
 pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
+pub use mds::{Mds, MdsWriter};
 pub use names::expand_braces;
 pub use recode::Recode;
 #[cfg(feature = "formats")]

@@ -11,7 +11,9 @@ pub mod bloscpack;
 pub mod bcolz;
 pub mod chunked;
 pub mod mat;
+
 pub mod tar;
+pub mod mds;
 #[cfg(feature = "formats")]
 pub mod tfrecord;
 

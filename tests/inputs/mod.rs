@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 
 #[cfg(feature = "formats")]
 mod tfrecord;
+mod mds;
 mod webdataset;
 
 fn dir(producer: &str) -> PathBuf {

@@ -1,0 +1,417 @@
+//! MDS, the shards of MosaicML's Streaming.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use md5::Md5;
+use sha1::{Digest as _, Sha1};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+use super::compressed::{self, Zstd};
+use super::input::{Emit, Input};
+use super::sample::{Field, Fields, key_from, pack};
+use super::shard_file::ShardFile;
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::mds::{
+    Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo, encode_sample, encode_shard,
+};
+use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+use crate::storage::{LocalStorage, Source, Storage};
+
+/// The offsets of a shard reach no further.
+const MAX_SHARD: u64 = u32::MAX as u64;
+
+/// Reads a folder that Streaming's `MDSWriter` wrote; each shard is a unit.
+///
+/// The columns are the fields. Numbers and arrays of NumPy stay such; images, and lists of them, are
+/// bytes; `str_decimal` is a text. Pickles are never run: a data set with a column of them is
+/// refused, unless that column is [left out](Self::without). Keys are the name of the shard, a slash
+/// and the number of the sample in it; or a [column](Self::key).
+///
+/// A shard that is there as it is is preferred to the compressed one; of compression, `gz`,
+/// `snappy` and `zstd` are read. Sizes are compared with the index, and digests as well if they are
+/// MD5, SHA-1 or SHA-2; others are passed over.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, Mds};
+///
+/// let source = InOrder::new(Mds::open("c4/train")?);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Mds {
+    root: PathBuf,
+    /// The names of the shard's files below the root, for errors.
+    paths: Vec<PathBuf>,
+    shards: Vec<ShardInfo>,
+    without: Vec<String>,
+    key: Option<String>,
+}
+
+impl Mds {
+    /// Reads `index.json` in this folder. No shard is looked at yet.
+    pub fn open(root: impl AsRef<Path>) -> Result<Mds> {
+        let root = root.as_ref().to_path_buf();
+        let path = root.join("index.json");
+        let json = fs::read(&path).map_err(|error| Error::io(&path, error))?;
+        let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
+        let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
+        Ok(Mds { root, paths, shards: index.shards, without: Vec::new(), key: None })
+    }
+
+    /// Columns that are left out.
+    pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.without = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The column that is the key: a text or an integer.
+    pub fn key(mut self, column: impl Into<String>) -> Self {
+        self.key = Some(column.into());
+        self
+    }
+
+    fn keeps(&self, column: &Column) -> bool {
+        !self.without.contains(&column.name)
+    }
+
+    fn pack(&self, info: &ShardInfo, shard: &Shard<'_>, index: usize) -> Result<Vec<u8>> {
+        let columns = shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
+        let mut fields: Fields<'_> = Vec::with_capacity(columns.len());
+        for (column, (bytes, range)) in info.columns.iter().zip(columns) {
+            if self.keeps(column) {
+                let within = |error: FormatError| {
+                    let position = error.position.saturating_add(range.start as u64);
+                    let error = FormatError { position, ..error };
+                    let message = format!("column {:?}: {error}", column.name);
+                    Error::new(ErrorKind::Damaged, message)
+                };
+                let decoded = column.encoding.decode(bytes).map_err(within)?;
+                fields.push((column.name.as_str().into(), field(decoded)));
+            }
+        }
+        let key = match &self.key {
+            Some(name) => key_from(&fields, name)?,
+            None => {
+                let name = &info.raw.basename;
+                format!("{}/{index:06}", name.strip_suffix(".mds").unwrap_or(name))
+            }
+        };
+        pack(&key, &fields)
+    }
+
+    /// The bytes of a shard, which are those that the index says.
+    fn bytes(&self, info: &ShardInfo) -> Result<Bytes> {
+        let path = self.root.join(&info.raw.basename);
+        let raw = match LocalStorage::mapped().open(&path) {
+            Ok(source) => Bytes::File(source),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => match &info.zip {
+                Some(zip) => Bytes::Memory(self.unzipped(info, zip)?),
+                None => return Err(Error::io(&path, error)),
+            },
+            Err(error) => return Err(Error::io(&path, error)),
+        };
+        check(&raw.get(&path)?, &info.raw).map_err(|error| error.at(&path))?;
+        Ok(raw)
+    }
+
+    fn unzipped(&self, info: &ShardInfo, zip: &FileInfo) -> Result<Vec<u8>> {
+        let path = self.root.join(&zip.basename);
+        let at = |error: Error| error.at(&path);
+        if info.raw.bytes > MAX_SHARD {
+            let message =
+                format!("expected a shard of at most {MAX_SHARD} bytes, found {}", info.raw.bytes);
+            return Err(at(Error::new(ErrorKind::Limit, message)));
+        }
+        let source = LocalStorage::mapped().open(&path).map_err(|error| Error::io(&path, error))?;
+        let source = Bytes::File(source);
+        let packed = source.get(&path)?;
+        check(&packed, zip).map_err(at)?;
+        let name = info.compression.as_deref().unwrap_or_default();
+        let mut bytes = Vec::new();
+        // One byte more shows that there are too many.
+        let limit = info.raw.bytes + 1;
+        let read = match name.split(':').next().unwrap_or_default() {
+            "gz" => flate2::bufread::MultiGzDecoder::new(&packed[..])
+                .take(limit)
+                .read_to_end(&mut bytes),
+            "zstd" => Zstd::new(BufReader::new(&packed[..])).take(limit).read_to_end(&mut bytes),
+            "snappy" => {
+                let len = snap::raw::decompress_len(&packed).ok();
+                // No more comes of a byte than of one that copies 64.
+                let fits =
+                    len.is_some_and(|len| len as u64 == info.raw.bytes && len / 64 <= packed.len());
+                let decoded = fits.then(|| snap::raw::Decoder::new().decompress_vec(&packed).ok());
+                let message = format!("expected {} bytes compressed by Snappy", info.raw.bytes);
+                bytes =
+                    decoded.flatten().ok_or_else(|| at(Error::new(ErrorKind::Damaged, message)))?;
+                Ok(bytes.len())
+            }
+            other => {
+                let message =
+                    format!("expected compression by gz, snappy or zstd, found {other:?}");
+                return Err(at(Error::new(ErrorKind::Unsupported, message)));
+            }
+        };
+        read.map_err(|error| compressed::blame(&path, error))?;
+        Ok(bytes)
+    }
+}
+
+/// The bytes of a file, in memory or as it is.
+enum Bytes {
+    File(Source),
+    Memory(Vec<u8>),
+}
+
+impl Bytes {
+    fn get(&self, path: &Path) -> Result<std::borrow::Cow<'_, [u8]>> {
+        match self {
+            Bytes::File(source) => source.read(0..source.len()).map_err(|e| Error::io(path, e)),
+            Bytes::Memory(bytes) => Ok((&bytes[..]).into()),
+        }
+    }
+}
+
+/// Compares a file with what the index says of it.
+fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
+    let damaged = |expected: String, found: String| {
+        Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))
+    };
+    if bytes.len() as u64 != info.bytes {
+        return Err(damaged(format!("{} bytes", info.bytes), bytes.len().to_string()));
+    }
+    for (name, expected) in &info.hashes {
+        match digest(name, bytes) {
+            Some(found) if !found.eq_ignore_ascii_case(expected) => {
+                return Err(damaged(format!("the {name} digest {expected}"), found));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A digest in hexadecimal digits, if it is one that we have.
+fn digest(name: &str, bytes: &[u8]) -> Option<String> {
+    let digest = match name {
+        "md5" => Md5::digest(bytes).to_vec(),
+        "sha1" => Sha1::digest(bytes).to_vec(),
+        "sha224" => Sha224::digest(bytes).to_vec(),
+        "sha256" => Sha256::digest(bytes).to_vec(),
+        "sha384" => Sha384::digest(bytes).to_vec(),
+        "sha512" => Sha512::digest(bytes).to_vec(),
+        _ => return None,
+    };
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn field(decoded: Decoded<'_>) -> Field<'_> {
+    match decoded {
+        Decoded::Bytes(bytes) => Field::Bytes(bytes),
+        Decoded::Value(value) => Field::Value(value),
+        Decoded::Scalar(array) => Field::Scalar(array),
+        Decoded::Array(array) => Field::Array(array),
+        Decoded::List(items) => {
+            Field::Value(Value::Array(items.into_iter().map(Value::from).collect()))
+        }
+    }
+}
+
+impl Input for Mds {
+    fn units(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let (info, path) = (&self.shards[unit], &self.paths[unit]);
+        let pickles = |column: &&Column| column.encoding == Encoding::Pickle && self.keeps(column);
+        if let Some(column) = info.columns.iter().find(pickles) {
+            let message = format!(
+                "column {:?} holds pickles, which are programs and never run; leave it out",
+                column.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).at(path));
+        }
+        let bytes = self.bytes(info)?;
+        let bytes = bytes.get(path)?;
+        let shard = Shard::parse(&bytes, &info.columns).map_err(|e| Error::from(e).at(path))?;
+        if shard.len() as u64 != info.samples {
+            let message = format!("expected {} samples, found {}", info.samples, shard.len());
+            return Err(Error::new(ErrorKind::Damaged, message).at(path));
+        }
+        for index in 0..shard.len() {
+            let packed = self.pack(info, &shard, index);
+            emit(packed.map_err(|error| error.at(path).with_index(index as u64))?)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.paths.get(unit).map(PathBuf::as_path)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.samples))
+    }
+}
+
+/// Writes samples to a folder for Streaming's `StreamingDataset`, byte for byte as its `MDSWriter`
+/// would, but for spaces in JSON, and the empty shard that this puts before a first sample beyond the
+/// limit.
+///
+/// The first sample says which columns there are, sorted by name; the key is the column `key`.
+/// Bytes become `bytes`, texts `str`, integers `int`, floats `float64`, arrays of NumPy `ndarray`, and
+/// anything else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples
+/// must have the same fields of the same kinds.
+///
+/// Shards have their names when they are whole, and `index.json` comes last, so a folder without it
+/// was given up. The SHA-1 digests of shards are in the index.
+pub struct MdsWriter {
+    root: PathBuf,
+    size_limit: u64,
+    columns: Option<Vec<Column>>,
+    /// How long a shard without samples is.
+    head: u64,
+    samples: Vec<Vec<u8>>,
+    bytes: u64,
+    shards: Vec<ShardInfo>,
+}
+
+impl MdsWriter {
+    /// How many bytes a shard has at most, unless a single sample has more: what Streaming has.
+    pub const SIZE_LIMIT: u64 = 1 << 26;
+
+    /// Begins a folder, which is made if it is not there and must have no `index.json`.
+    pub fn create(root: impl AsRef<Path>, size_limit: u64) -> Result<MdsWriter> {
+        let root = root.as_ref().to_path_buf();
+        fs::create_dir_all(&root).map_err(|error| Error::io(&root, error))?;
+        let index = root.join("index.json");
+        if index.try_exists().map_err(|error| Error::io(&index, error))? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
+        }
+        if size_limit > MAX_SHARD {
+            let message =
+                format!("expected shards of at most {MAX_SHARD} bytes, found {size_limit}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let (samples, shards) = (Vec::new(), Vec::new());
+        Ok(MdsWriter { root, size_limit, columns: None, head: 0, samples, bytes: 0, shards })
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for fields that are not those of the first sample, and for
+    /// arrays that MDS has no place for. Then nothing has been kept of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
+        let mut fields = BTreeMap::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            if fields.insert(Cursor::new(name).read_str()?, decoded(value)?).is_some() {
+                return Err(invalid("expected fields of different names, found one twice"));
+            }
+        }
+        let columns = self.columns.get_or_insert_with(|| {
+            fields
+                .iter()
+                .map(|(name, (encoding, _))| Column::new(*name, encoding.clone()))
+                .collect()
+        });
+        let same = columns.len() == fields.len()
+            && columns.iter().zip(&fields).all(|(column, (name, (encoding, _)))| {
+                column.name == **name && column.encoding == *encoding
+            });
+        if !same {
+            return Err(invalid("expected the fields of the first sample, found others"));
+        }
+        let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
+        let sample = encode_sample(columns, &values);
+        let sample = sample.ok_or_else(|| invalid("a field is nothing that MDS can hold"))?;
+        if self.head == 0 {
+            self.head = encode_shard(&self.info(), &[]).map_or(0, |shard| shard.len() as u64);
+        }
+        let size = sample.len() as u64 + 4;
+        if !self.samples.is_empty() && self.size_limit < self.head + self.bytes + size {
+            self.flush()?;
+        }
+        self.bytes += size;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// Writes the last shard and the index.
+    pub fn finish(mut self) -> Result<()> {
+        if !self.samples.is_empty() {
+            self.flush()?;
+        }
+        let mut index = ShardFile::create(self.root.join("index.json"))?;
+        index.write(Index { shards: self.shards }.render().as_bytes())?;
+        index.finish()
+    }
+
+    fn info(&self) -> ShardInfo {
+        let basename = format!("shard.{:05}.mds", self.shards.len());
+        ShardInfo {
+            columns: self.columns.clone().unwrap_or_default(),
+            compression: None,
+            hashes: vec!["sha1".to_owned()],
+            raw: FileInfo { basename, bytes: 0, hashes: BTreeMap::new() },
+            zip: None,
+            samples: self.samples.len() as u64,
+            size_limit: Some(self.size_limit),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut info = self.info();
+        let path = self.root.join(&info.raw.basename);
+        let shard = encode_shard(&info, &self.samples).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, "a sample is too long for a shard").at(&path)
+        })?;
+        info.raw.bytes = shard.len() as u64;
+        info.raw.hashes.extend(digest("sha1", &shard).map(|digits| ("sha1".to_owned(), digits)));
+        let mut file = ShardFile::create(path)?;
+        file.write(&shard)?;
+        file.finish()?;
+        self.shards.push(info);
+        self.samples.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// A packed value, and the encoding that it asks for.
+fn decoded(packed: &[u8]) -> Result<(Encoding, Decoded<'_>)> {
+    let mut cursor = Cursor::new(packed);
+    let float64 = || Encoding::parse("float64");
+    Ok(match cursor.peek()? {
+        Kind::Bin => (Encoding::Bytes, Decoded::Bytes(cursor.read_bin()?)),
+        Kind::Map => match numpy::read(&mut cursor) {
+            Ok(Some(numpy::Special::Array(array))) => {
+                (Encoding::Array(None, None), Decoded::Array(array))
+            }
+            Ok(Some(numpy::Special::Scalar(array))) => {
+                (Encoding::Scalar(array.dtype().clone()), Decoded::Scalar(array))
+            }
+            _ => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
+        },
+        Kind::Float => (float64()?, Decoded::Value(cursor.read_f64()?.into())),
+        kind => {
+            let encoding = match kind {
+                Kind::Str => Encoding::Text,
+                Kind::Int => Encoding::Int,
+                _ => Encoding::Json,
+            };
+            (encoding, Decoded::Value(msgpack::decode(packed)?))
+        }
+    })
+}

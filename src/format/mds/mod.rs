@@ -1,0 +1,29 @@
+//! MDS, the shards of MosaicML's Streaming: index, shards, and the values in them.
+//!
+//! Facts after `streaming/base/format/mds` and `streaming/base/compression.py` of Streaming 0.13. A
+//! folder has an `index.json` ([`Index`]) and shards. All numbers are low byte first. A shard
+//! ([`Shard`]) is
+//!
+//! | bytes | |
+//! | --- | --- |
+//! | 4 | number of samples, n |
+//! | 4 (n + 1) | where each sample begins in the file, and where the last one ends |
+//! | up to the first | JSON that says what the index says about columns; not needed |
+//! | the rest | the samples |
+//!
+//! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
+//! of all columns. [`Encoding`] says what those mean.
+//!
+//! Absent on purpose: pickles, which are programs and never run; decoding images; and whatever
+//! compresses or hashes whole files, which is left to who reads them.
+
+mod encoding;
+mod index;
+mod shard;
+
+pub use encoding::{Decoded, Encoding};
+pub use index::{Column, FileInfo, Index, ShardInfo};
+pub use shard::{Shard, encode_sample, encode_shard};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! A shard: where its samples are, and where the columns are in a sample.
+
+use std::ops::Range;
+
+use super::encoding::{Decoded, Encoding, array_head};
+use super::index::{Column, ShardInfo};
+use crate::Value;
+use crate::format::{FormatError, jsonl};
+use crate::value::{ByteOrder, DType};
+
+/// The bytes of a shard, whose head has been looked at.
+#[derive(Debug, Clone)]
+pub struct Shard<'a> {
+    bytes: &'a [u8],
+    columns: &'a [Column],
+    samples: usize,
+}
+
+impl<'a> Shard<'a> {
+    /// Looks at where the samples begin: all of it must fit.
+    pub fn parse(bytes: &'a [u8], columns: &'a [Column]) -> Result<Shard<'a>, FormatError> {
+        let samples = number(bytes, 0).and_then(|samples| usize::try_from(samples).ok());
+        let samples = samples.ok_or_else(|| {
+            FormatError::new(0, "a shard of MDS", format!("{} bytes", bytes.len()))
+        })?;
+        let head = samples.checked_add(2).and_then(|count| count.checked_mul(4));
+        if head.is_none_or(|head| head > bytes.len()) {
+            let found = format!("{} bytes", bytes.len());
+            return Err(FormatError::new(4, format!("{samples} offsets"), found));
+        }
+        let shard = Shard { bytes, columns, samples };
+        let mut last = 4 * (samples as u64 + 2);
+        for at in 0..=samples {
+            let offset = u64::from(number(bytes, 4 + 4 * at).unwrap_or(0));
+            if offset < last || offset > bytes.len() as u64 {
+                let expected = format!("an offset from {last} to {}", bytes.len());
+                return Err(FormatError::new(4 + 4 * at as u64, expected, offset.to_string()));
+            }
+            last = offset;
+        }
+        if last != bytes.len() as u64 {
+            let expected = format!("the end of the last sample at {}", bytes.len());
+            return Err(FormatError::new(4 + 4 * samples as u64, expected, last.to_string()));
+        }
+        Ok(shard)
+    }
+
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        self.samples
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// The bytes of each column of a sample, and where they are in the file. `None` beyond the last
+    /// sample.
+    pub fn columns(
+        &self,
+        index: usize,
+    ) -> Option<Result<Vec<(&'a [u8], Range<usize>)>, FormatError>> {
+        let range = (index < self.samples).then(|| {
+            let at = |index: usize| number(self.bytes, 4 + 4 * index).unwrap_or(0) as usize;
+            at(index)..at(index + 1)
+        })?;
+        Some(self.split(range))
+    }
+
+    fn split(&self, range: Range<usize>) -> Result<Vec<(&'a [u8], Range<usize>)>, FormatError> {
+        let refuse = |at: usize| {
+            let found = format!("{} bytes", range.len());
+            FormatError::new(at as u64, "a sample with all its columns", found)
+        };
+        let mut at = range.start;
+        let mut sizes = Vec::with_capacity(self.columns.len());
+        for column in self.columns {
+            sizes.push(match column.size {
+                Some(size) => size,
+                None => {
+                    let end = at.checked_add(4).filter(|&end| end <= range.end);
+                    let size =
+                        end.and_then(|_| number(self.bytes, at)).ok_or_else(|| refuse(at))?;
+                    at += 4;
+                    size
+                }
+            });
+        }
+        let mut columns = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let end = usize::try_from(size).ok().and_then(|size| at.checked_add(size));
+            let end = end.filter(|&end| end <= range.end).ok_or_else(|| refuse(at))?;
+            columns.push((&self.bytes[at..end], at..end));
+            at = end;
+        }
+        if at == range.end { Ok(columns) } else { Err(refuse(at)) }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// The bytes of a sample with these values, which must be those of the columns. `None` where a value
+/// is nothing that its column can hold, or too long.
+pub fn encode_sample(columns: &[Column], values: &[Decoded<'_>]) -> Option<Vec<u8>> {
+    let (mut head, mut body) = (Vec::new(), Vec::new());
+    for (column, value) in columns.iter().zip(values) {
+        let start = body.len();
+        encode_value(&column.encoding, value, &mut body)?;
+        let size = u32::try_from(body.len() - start).ok()?;
+        match column.size {
+            None => head.extend_from_slice(&size.to_le_bytes()),
+            Some(expected) if expected == size => {}
+            Some(_) => return None,
+        }
+    }
+    head.append(&mut body);
+    (columns.len() == values.len()).then_some(head)
+}
+
+fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> Option<()> {
+    match (encoding, value) {
+        (Encoding::Bytes | Encoding::Image(_), Decoded::Bytes(bytes)) => {
+            out.extend_from_slice(bytes)
+        }
+        (Encoding::Text, Decoded::Value(Value::String(text))) => {
+            out.extend_from_slice(text.as_str()?.as_bytes());
+        }
+        (Encoding::Int, Decoded::Value(Value::Integer(number))) => {
+            out.extend_from_slice(&number.as_i64()?.to_le_bytes());
+        }
+        (Encoding::Scalar(dtype), Decoded::Scalar(array)) if dtype == array.dtype() => {
+            out.extend_from_slice(array.bytes());
+        }
+        (Encoding::Scalar(dtype), Decoded::Value(Value::F64(number)))
+            if *dtype == DType::of::<f64>().with_byte_order(ByteOrder::Little) =>
+        {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        (Encoding::Array(None, None), Decoded::Array(array)) => {
+            let little = array.dtype().clone().with_byte_order(ByteOrder::Little);
+            if little != *array.dtype() {
+                return None;
+            }
+            out.extend_from_slice(&array_head(array)?);
+            out.extend_from_slice(&array.c_bytes());
+        }
+        (Encoding::Json, Decoded::Value(value)) => jsonl::write(value, out).ok()?,
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The bytes of a shard of these samples; `None` if they are more than offsets of four bytes reach.
+///
+/// Of `info` the columns, compression, hashes and limit count.
+pub fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let config = format!("{{{}, {}}}", info.config(), info.limit());
+    let mut offset = 4 * (samples.len() + 2) + config.len();
+    let size = samples.iter().map(Vec::len).sum::<usize>() + offset;
+    u32::try_from(size).ok()?;
+    let mut out = Vec::with_capacity(size);
+    out.extend_from_slice(&(samples.len() as u32).to_le_bytes());
+    for len in samples.iter().map(Vec::len).chain([0]) {
+        out.extend_from_slice(&(offset as u32).to_le_bytes());
+        offset += len;
+    }
+    out.extend_from_slice(config.as_bytes());
+    samples.iter().for_each(|sample| out.extend_from_slice(sample));
+    Some(out)
+}

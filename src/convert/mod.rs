@@ -10,6 +10,7 @@
 //! | from | |
 //! | --- | --- |
 //! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
@@ -29,6 +30,9 @@ mod image_folder;
 mod jsonl;
 mod webdataset;
 mod mds;
+mod rows;
+mod idx;
+mod cifar;
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod dataset;
@@ -36,6 +40,8 @@ mod recode;
 
 pub use crate::natural::natural_order;
 pub use dataset::DatasetSource;
+pub use cifar::Cifar;
+pub use idx::Idx;
 pub use image_folder::ImageFolder;
 pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;

@@ -11,7 +11,8 @@ pub mod bloscpack;
 pub mod bcolz;
 pub mod chunked;
 pub mod mat;
-
+pub mod idx;
+pub mod pickle;
 pub mod tar;
 pub mod mds;
 #[cfg(feature = "formats")]

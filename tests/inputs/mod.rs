@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 
 #[cfg(feature = "formats")]
 mod tfrecord;
+mod cifar;
 mod mds;
 mod webdataset;
 

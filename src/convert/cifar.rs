@@ -1,0 +1,136 @@
+//! CIFAR-10 and CIFAR-100, as pickles of Python or as the binary version.
+//!
+//! After the page of the data sets (Krizhevsky): an image is 3072 bytes, 32 rows of 32 columns of
+//! red, then green, then blue. In the binary version one label, or in CIFAR-100 a coarse and a fine
+//! one, of a byte each come before each image. A pickle is a dict of `data`, an array of a row an
+//! image; `labels`, or `coarse_labels` and `fine_labels`; and `filenames`.
+
+use std::path::{Path, PathBuf};
+
+use super::input::{Emit, Input};
+use super::sample::{Field, Fields, pack};
+use super::{names, rows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::pickle::{Object, Pickle};
+use crate::value::{DType, NdArray};
+
+const SHAPE: [usize; 3] = [3, 32, 32];
+const IMAGE: usize = 3 * 32 * 32;
+
+/// The largest honest file has 155 MB.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads CIFAR-10 or CIFAR-100; each file is a unit.
+///
+/// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`, where
+/// the key is the name of the file up to its first dot and the number of the image. CIFAR-100 has
+/// `coarse_label` beside it, and pickles a `filename`. Both versions of the files are known by what
+/// is in them. A pickle is read as data and never run: see [`format::pickle`](crate::format::pickle).
+#[derive(Debug, Clone)]
+pub struct Cifar {
+    files: Vec<PathBuf>,
+    /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
+    labels: &'static [(&'static str, &'static str)],
+}
+
+impl Cifar {
+    /// Files of CIFAR-10, whose names may have [braces](super::expand_braces): `data_batch_{1..5}`,
+    /// `test_batch.bin`.
+    pub fn cifar10<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
+        Ok(Cifar { files: names::files(files)?, labels: &[("labels", "label")] })
+    }
+
+    /// Files of CIFAR-100: `train`, `test.bin`.
+    pub fn cifar100<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
+        let labels = &[("coarse_labels", "coarse_label"), ("fine_labels", "label")];
+        Ok(Cifar { files: names::files(files)?, labels })
+    }
+
+    fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
+        let pickle = Pickle::parse(bytes)?;
+        let damaged = |message: &str| Error::new(ErrorKind::Damaged, message);
+        let array = pickle.root().get("data").and_then(Object::as_array);
+        let array = array.ok_or_else(|| damaged("expected a dict with an array \"data\""))?;
+        let count = match array.shape() {
+            [count, IMAGE] if *array.dtype() == DType::of::<u8>() => *count,
+            shape => {
+                let message = format!("expected images of {IMAGE} bytes, found {shape:?}");
+                return Err(damaged(&message));
+            }
+        };
+        let images = array.c_bytes();
+        let list = |name: &str| -> Result<Vec<Object<'_, '_>>> {
+            let items: Option<Vec<_>> =
+                pickle.root().get(name).and_then(Object::items).map(Iterator::collect);
+            let items = items.filter(|items| items.len() == count);
+            items.ok_or_else(|| damaged(&format!("expected a list {name:?} of {count}")))
+        };
+        let mut columns = Vec::new();
+        for (pickled, name) in self.labels {
+            columns.push((*name, list(pickled)?));
+        }
+        let filenames = match pickle.root().get("filenames") {
+            Some(_) => Some(list("filenames")?),
+            None => None,
+        };
+        for (index, image) in images.chunks_exact(IMAGE).enumerate() {
+            let mut fields = image_fields(image)?;
+            for (name, labels) in &columns {
+                let label = labels[index].as_int();
+                let label = label.ok_or_else(|| damaged("expected labels that are integers"))?;
+                fields.push(((*name).into(), Field::Value(label.into())));
+            }
+            if let Some(filenames) = &filenames {
+                let name = filenames[index].as_name();
+                let name = name.ok_or_else(|| damaged("expected file names that are texts"))?;
+                fields.push(("filename".into(), Field::Value(name.into())));
+            }
+            emit(pack(&format!("{stem}/{index:05}"), &fields)?)?;
+        }
+        Ok(())
+    }
+
+    fn binary(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
+        let size = self.labels.len() + IMAGE;
+        if bytes.is_empty() || bytes.len() % size != 0 {
+            let message = format!("expected images of {size} bytes, found {} bytes", bytes.len());
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        for (index, record) in bytes.chunks_exact(size).enumerate() {
+            let (labels, image) = record.split_at(self.labels.len());
+            let mut fields = image_fields(image)?;
+            for ((_, name), &label) in self.labels.iter().zip(labels) {
+                fields.push(((*name).into(), Field::Value(label.into())));
+            }
+            emit(pack(&format!("{stem}/{index:05}"), &fields)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn image_fields(image: &[u8]) -> Result<Fields<'_>> {
+    let image = NdArray::new(DType::of::<u8>(), SHAPE, image)?;
+    Ok(vec![("image".into(), Field::Array(image))])
+}
+
+impl Input for Cifar {
+    fn units(&self) -> usize {
+        self.files.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let path = &self.files[unit];
+        let stem = names::stem(path)?;
+        let bytes = rows::read_file(path, MAX_BYTES)?;
+        // A pickle begins with its protocol, which as a label would be none of ours.
+        let result = match bytes[..] {
+            [0x80, 2..=5, ..] => self.pickled(stem, &bytes, emit),
+            _ => self.binary(stem, &bytes, emit),
+        };
+        result.map_err(|error| error.at(path))
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.files.get(unit).map(PathBuf::as_path)
+    }
+}

@@ -12,6 +12,7 @@
 //! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
+//! | npz: archives of NumPy | `Npz`, and back with `NpzWriter` (feature `zip`) |
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
@@ -33,6 +34,8 @@ mod mds;
 mod rows;
 mod idx;
 mod cifar;
+#[cfg(feature = "zip")]
+mod npz;
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod dataset;
@@ -48,6 +51,8 @@ pub use jsonl::JsonLines;
 pub use mds::{Mds, MdsWriter};
 pub use names::expand_braces;
 pub use recode::Recode;
+#[cfg(feature = "zip")]
+pub use npz::{Npz, NpzWriter};
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};

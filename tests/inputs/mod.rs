@@ -12,6 +12,8 @@ use serde_json::{Value as Json, json};
 mod tfrecord;
 mod cifar;
 mod mds;
+#[cfg(feature = "zip")]
+mod npz;
 mod webdataset;
 
 fn dir(producer: &str) -> PathBuf {

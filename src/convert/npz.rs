@@ -1,0 +1,322 @@
+//! npz: the arrays of NumPy in a zip archive.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ::zip::write::{SimpleFileOptions, ZipWriter};
+use ::zip::{CompressionMethod, DateTime};
+
+use super::input::{Emit, Input};
+use super::sample::{Field, Fields, key_from, pack};
+use super::{names, rows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, numpy, sample};
+use crate::format::numpy::npy;
+use crate::reader::{Reader, ZipReader};
+use crate::value::{DType, NdArray};
+
+/// Reads an npz file, as `numpy.savez` and `numpy.savez_compressed` write it. Feature `zip`.
+///
+/// Its arrays all have the same length in their first axis: a sample is one row of each, and units
+/// are runs of samples. Integers without further axes become plain ones. With
+/// [`whole`](Self::whole) the file is one sample of all its arrays. The fields are in the order of
+/// the archive. Keys are the name of the file up to its first dot, a slash and the number of the
+/// row; or an [array](Self::key) of integers or texts.
+///
+/// The arrays are in memory as a whole. Arrays of Python objects, which are pickles, are refused.
+#[derive(Debug, Clone)]
+pub struct Npz {
+    path: PathBuf,
+    arrays: Vec<(String, NdArray<'static>)>,
+    /// `None` for one sample of all.
+    rows: Option<usize>,
+    key: Option<String>,
+}
+
+impl Npz {
+    /// Reads a file of arrays with equal first axes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if they are not, or if there are none.
+    pub fn rows(path: impl AsRef<Path>) -> Result<Npz> {
+        let mut npz = Npz::whole(path)?;
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(&npz.path);
+        let mut rows = None;
+        for (name, array) in &npz.arrays {
+            let found = array.shape().first().copied();
+            let found = found.ok_or_else(|| {
+                invalid(format!("expected samples along the first axis, but {name:?} has none"))
+            })?;
+            let expected = *rows.get_or_insert(found);
+            if expected != found {
+                let message =
+                    format!("expected {expected} rows in {name:?} as well, found {found}");
+                return Err(invalid(message));
+            }
+        }
+        let rows = rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))?;
+        npz.rows = Some(rows);
+        Ok(npz)
+    }
+
+    /// Reads a file that is one sample; its key is the name of the file up to the first dot.
+    pub fn whole(path: impl AsRef<Path>) -> Result<Npz> {
+        let path = path.as_ref().to_path_buf();
+        names::stem(&path)?;
+        let archive = ZipReader::options().numeric_labels(false).open_zip(&path, ["*.npy"])?;
+        let mut arrays = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let entry = archive.key(index)?.into_owned();
+            let at = |error: Error| error.at(&path).with_key(&entry);
+            let packed = archive.get_raw(index)?;
+            let data = msgpack::field(&packed, "data").map_err(|error| at(error.into()))?;
+            let data = Cursor::new(data.unwrap_or_default()).read_bin();
+            let array = data.and_then(npy::decode).map_err(|error| at(error.into()))?;
+            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            arrays.push((name, array.to_c_order().into_owned()));
+        }
+        Ok(Npz { path, arrays, rows: None, key: None })
+    }
+
+    /// The array that has the keys.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    fn pack(&self, key: String, fields: &Fields<'_>) -> Result<Vec<u8>> {
+        match &self.key {
+            Some(name) => pack(&key_from(fields, name)?, fields),
+            None => pack(&key, fields),
+        }
+    }
+}
+
+/// A row, of which a text is a text.
+fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
+    let field = rows::row(array, index)?;
+    let Field::Scalar(scalar) = &field else { return Ok(field) };
+    match scalar.texts().ok().and_then(|mut texts| texts.next()) {
+        Some(text) => Ok(Field::Value(text?.into())),
+        None => Ok(field),
+    }
+}
+
+impl Input for Npz {
+    fn units(&self) -> usize {
+        self.rows.map_or(1, rows::units)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let stem = names::stem(&self.path)?;
+        let Some(rows) = self.rows else {
+            let arrays = self.arrays.iter();
+            let field = |(name, array): &'_ (String, NdArray<'static>)| {
+                (name.clone().into(), Field::Array(array.clone()))
+            };
+            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect())?);
+        };
+        for index in rows::run(unit, rows) {
+            let mut fields: Fields<'_> = Vec::with_capacity(self.arrays.len());
+            for (name, array) in &self.arrays {
+                fields.push((name.as_str().into(), row(array, index)?));
+            }
+            let packed = self.pack(format!("{stem}/{index:06}"), &fields);
+            emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64))?)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.rows.unwrap_or(1) as u64)
+    }
+}
+
+/// Writes samples to an npz file: an array of each field, whose first axis are the samples. Feature
+/// `zip`.
+///
+/// A field must be a number, or an array, or a text, and of the same type and shape in all samples;
+/// texts may be of different lengths. Integers become int64, floats float64. The key is the array
+/// `key`. The arrays are gathered in memory. The same samples make the same bytes, which are those
+/// of `numpy.savez` but for details of the archive.
+pub struct NpzWriter {
+    path: PathBuf,
+    columns: Vec<(String, Column)>,
+    rows: usize,
+}
+
+/// The values of a field so far.
+enum Column {
+    Numbers { dtype: DType, shape: Vec<usize>, bytes: Vec<u8> },
+    Texts(Vec<String>),
+}
+
+impl NpzWriter {
+    /// Begins a file that must not exist when it is finished.
+    pub fn create(path: impl AsRef<Path>) -> NpzWriter {
+        NpzWriter { path: path.as_ref().to_path_buf(), columns: Vec::new(), rows: 0 }
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for fields that are no numbers, arrays or texts, or not like
+    /// those of the first sample. Then nothing has been kept of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let invalid = |name: &str, message: &str| {
+            let message = format!("field {name:?}: {message}");
+            Error::new(ErrorKind::Invalid, message).with_key(key)
+        };
+        let mut fields = BTreeMap::new();
+        let mut order = Vec::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            let name = Cursor::new(name).read_str()?;
+            let value = value_of(value)?;
+            let value = value.ok_or_else(|| invalid(name, "expected a number, array or text"))?;
+            if fields.insert(name, value).is_some() {
+                return Err(invalid(name, "it is there twice"));
+            }
+            order.push(name);
+        }
+        if self.rows == 0 {
+            self.columns =
+                order.iter().map(|name| ((*name).to_owned(), fields[name].empty())).collect();
+        }
+        for (name, column) in &self.columns {
+            let value = fields.get(&name[..]);
+            let value = value.ok_or_else(|| invalid(name, "expected it as before, found none"))?;
+            if !column.takes(value) {
+                return Err(invalid(name, "expected the type and shape of the first sample"));
+            }
+        }
+        if fields.len() > self.columns.len() {
+            let message = "expected the fields of the first sample, found more";
+            return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+        }
+        for (name, column) in &mut self.columns {
+            if let Some(value) = fields.remove(&name[..]) {
+                column.append(value);
+            }
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Writes the file, and makes it durable and visible.
+    pub fn finish(self) -> Result<()> {
+        let mut partial = self.path.clone().into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let at = |error| Error::io(&self.path, error);
+        if self.path.try_exists().map_err(at)? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(&self.path));
+        }
+        let written = write(&partial, &self.columns, self.rows).map_err(|e| e.at(&self.path));
+        let moved = written.and_then(|()| fs::rename(&partial, &self.path).map_err(at));
+        moved.inspect_err(|_| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&partial);
+        })
+    }
+}
+
+fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
+    let io = |error: std::io::Error| Error::io(path, error);
+    let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
+    let mut archive = ZipWriter::new(fs::File::create(path).map_err(io)?);
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default())
+        .large_file(true);
+    for (name, column) in columns {
+        archive.start_file(format!("{name}.npy"), options).map_err(zip)?;
+        archive.write_all(&npy::encode(&column.array(rows)?)?).map_err(io)?;
+    }
+    archive.finish().map_err(zip)?.sync_all().map_err(io)
+}
+
+/// A packed value as a column has it, if it can.
+fn value_of(packed: &[u8]) -> Result<Option<Column>> {
+    let mut cursor = Cursor::new(packed);
+    let number = |array: NdArray<'_>| {
+        let (dtype, shape) = (array.dtype().clone(), array.shape().to_vec());
+        Column::Numbers { dtype, shape, bytes: array.c_bytes().into_owned() }
+    };
+    Ok(match cursor.peek()? {
+        msgpack::Kind::Str => Some(Column::Texts(vec![cursor.read_str()?.to_owned()])),
+        msgpack::Kind::Int => cursor.read_i64().ok().map(|n| number(NdArray::scalar(n))),
+        msgpack::Kind::Float => Some(number(NdArray::scalar(cursor.read_f64()?))),
+        msgpack::Kind::Bool => Some(number(NdArray::scalar(cursor.read_bool()?))),
+        msgpack::Kind::Map => match numpy::read(&mut cursor) {
+            Ok(Some(numpy::Special::Array(array) | numpy::Special::Scalar(array)))
+                if !array.dtype().has_objects() =>
+            {
+                Some(number(array))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+impl Column {
+    fn empty(&self) -> Column {
+        match self {
+            Column::Numbers { dtype, shape, .. } => {
+                Column::Numbers { dtype: dtype.clone(), shape: shape.clone(), bytes: Vec::new() }
+            }
+            Column::Texts(_) => Column::Texts(Vec::new()),
+        }
+    }
+
+    fn takes(&self, value: &Column) -> bool {
+        match (self, value) {
+            (Column::Texts(_), Column::Texts(_)) => true,
+            (
+                Column::Numbers { dtype, shape, .. },
+                Column::Numbers { dtype: other, shape: found, .. },
+            ) => dtype == other && shape == found,
+            _ => false,
+        }
+    }
+
+    fn append(&mut self, value: Column) {
+        match (self, value) {
+            (Column::Texts(texts), Column::Texts(mut more)) => texts.append(&mut more),
+            (Column::Numbers { bytes, .. }, Column::Numbers { bytes: mut more, .. }) => {
+                bytes.append(&mut more);
+            }
+            _ => {}
+        }
+    }
+
+    fn array(&self, rows: usize) -> Result<NdArray<'_>> {
+        let texts = match self {
+            Column::Numbers { dtype, shape, bytes } => {
+                let shape = [&[rows], &shape[..]].concat();
+                return NdArray::new(dtype.clone(), shape, &bytes[..]);
+            }
+            Column::Texts(texts) => texts,
+        };
+        // NumPy's texts are all as long as the longest, in characters of four bytes.
+        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+        let mut bytes = Vec::with_capacity(texts.len() * width * 4);
+        for (row, text) in texts.iter().enumerate() {
+            bytes.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+            bytes.resize((row + 1) * width * 4, 0);
+        }
+        let dtype = DType::text(width).with_byte_order(crate::value::ByteOrder::Little);
+        NdArray::new(dtype, [texts.len()], bytes)
+    }
+}

@@ -10,6 +10,7 @@
 //! | from | |
 //! | --- | --- |
 //! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | CSV and TSV | `Csv` (feature `formats`) |
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
 //! | npz: archives of NumPy | `Npz`, and back with `NpzWriter` (feature `zip`) |
@@ -37,6 +38,8 @@ mod cifar;
 #[cfg(feature = "zip")]
 mod npz;
 #[cfg(feature = "formats")]
+mod csv;
+#[cfg(feature = "formats")]
 mod tfrecord;
 mod dataset;
 mod recode;
@@ -44,6 +47,8 @@ mod recode;
 pub use crate::natural::natural_order;
 pub use dataset::DatasetSource;
 pub use cifar::Cifar;
+#[cfg(feature = "formats")]
+pub use csv::{Csv, CsvType};
 pub use idx::Idx;
 pub use image_folder::ImageFolder;
 pub use input::{Emit, InOrder, Input};

@@ -11,6 +11,8 @@ use serde_json::{Value as Json, json};
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod cifar;
+#[cfg(feature = "formats")]
+mod csv;
 mod mds;
 #[cfg(feature = "zip")]
 mod npz;

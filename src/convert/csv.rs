@@ -1,0 +1,256 @@
+//! Tables of comma-separated or tab-separated values.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::input::{Emit, Input};
+use super::sample::{Field, Fields, key_from, pack};
+use super::{compressed, names};
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What the values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CsvType {
+    /// Text, which may be empty.
+    Text,
+    /// An integer of 64 bits; nothing is nil.
+    Int,
+    /// A float of 64 bits; nothing is nil.
+    Float,
+}
+
+/// Reads tables of values; each file is a unit. Feature `formats`.
+///
+/// The first row of a file has the names of the fields, and must be the same in all files; every row
+/// has as many values. Quotes are as in RFC 4180. All values are texts unless
+/// [types are given](Self::column) or [guessed](Self::guess_types). Keys are the name of the file up
+/// to its first dot, a slash and the number of the row after the first; or a [column](Self::key).
+/// Files may be compressed by gzip or Zstandard.
+///
+/// For lists of files with labels there is [`DirectoryReader`](crate::reader::DirectoryReader),
+/// which also reads the files.
+///
+/// ```no_run
+/// use kiste::convert::{Csv, CsvType, InOrder};
+///
+/// let table = Csv::open(["people.csv"])?.column("age", CsvType::Int).key("name");
+/// let source = InOrder::new(table);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Csv {
+    files: Vec<PathBuf>,
+    delimiter: u8,
+    types: BTreeMap<String, CsvType>,
+    key: Option<String>,
+}
+
+impl Csv {
+    /// Files in this order, whose names may have [braces](super::expand_braces). All must be
+    /// there; none is read yet.
+    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Csv> {
+        let files = names::files(files)?;
+        Ok(Csv { files, delimiter: b',', types: BTreeMap::new(), key: None })
+    }
+
+    /// What is between values, such as a tab. Default: a comma.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = delimiter;
+        self
+    }
+
+    /// The column that is the key.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// What the values of a column are.
+    pub fn column(mut self, name: impl Into<String>, of: CsvType) -> Self {
+        self.types.insert(name.into(), of);
+        self
+    }
+
+    /// Reads all files, and takes columns of nothing but integers for such, and columns of nothing
+    /// but numbers for floats. Columns whose types were given before keep them, and so do those with
+    /// numbers that would not be written the same, such as `007`: they are more likely names.
+    pub fn guess_types(mut self) -> Result<Csv> {
+        let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
+        for unit in 0..self.files.len() {
+            self.rows(unit, |names, _, record| {
+                for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
+                    let found = type_of(text);
+                    // Names are few, rows are many: only the first of them is allocated.
+                    match guesses.get_mut(name) {
+                        Some(Some(CsvType::Text)) => {}
+                        Some(known) => *known = Some(common(*known, found)),
+                        None => drop(guesses.insert(name.to_owned(), Some(found))),
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        for (name, guess) in guesses {
+            if let Some(guess) = guess {
+                self.types.entry(name).or_insert(guess);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Calls `with` on the names, number and values of each row of a file.
+    fn rows(
+        &self,
+        unit: usize,
+        mut with: impl FnMut(&::csv::StringRecord, u64, &::csv::StringRecord) -> Result<()>,
+    ) -> Result<()> {
+        let path = &self.files[unit];
+        let mut table = self.table(path)?;
+        let names = table.headers().map_err(|error| blame(path, error))?.clone();
+        if unit > 0 {
+            let first = &self.files[0];
+            let mut expected = self.table(first)?;
+            if *expected.headers().map_err(|error| blame(first, error))? != names {
+                let message = format!("expected the columns of {}, found others", first.display());
+                return Err(Error::new(ErrorKind::Invalid, message).at(path));
+            }
+        }
+        let mut record = ::csv::StringRecord::new();
+        let mut number = 0;
+        while table.read_record(&mut record).map_err(|error| blame(path, error))? {
+            with(&names, number, &record).map_err(|error| {
+                let line = record.position().map_or(0, ::csv::Position::line);
+                let message = format!("line {line}: {}", error.message());
+                let located = Error::new(error.kind(), message).at(path);
+                match error.key() {
+                    Some(key) => located.with_key(key),
+                    None => located,
+                }
+            })?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn table(&self, path: &Path) -> Result<::csv::Reader<Box<dyn std::io::Read + Send>>> {
+        let input = compressed::open(path)?;
+        Ok(::csv::ReaderBuilder::new().delimiter(self.delimiter).from_reader(input))
+    }
+
+    fn field<'a>(&self, name: &str, text: &'a str) -> Result<Field<'a>> {
+        let invalid = |expected: &str| {
+            let start: String = text.chars().take(30).collect();
+            let message = format!("column {name:?}: expected {expected}, found {start:?}");
+            Error::new(ErrorKind::Invalid, message)
+        };
+        let of = self.types.get(name).copied().unwrap_or(CsvType::Text);
+        let value = match of {
+            CsvType::Text => Value::from(text),
+            _ if text.is_empty() => Value::Nil,
+            CsvType::Int => {
+                let signed = text.parse::<i64>().map(Value::from);
+                let number = signed.or_else(|_| text.parse::<u64>().map(Value::from));
+                number.map_err(|_| invalid("an integer of 64 bits"))?
+            }
+            CsvType::Float => Value::F64(text.parse().map_err(|_| invalid("a number"))?),
+        };
+        Ok(Field::Value(value))
+    }
+}
+
+/// What a text that is not empty may be.
+fn type_of(text: &str) -> CsvType {
+    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+        return CsvType::Int;
+    }
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_name = digits.starts_with('0') && !digits.starts_with("0.");
+    let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && !is_name;
+    match text.parse::<f64>() {
+        // An integer beyond 64 bits would lose digits.
+        Ok(number) if is_number && number.is_finite() && digits.contains(['.', 'e', 'E']) => {
+            CsvType::Float
+        }
+        _ => CsvType::Text,
+    }
+}
+
+fn common(known: Option<CsvType>, found: CsvType) -> CsvType {
+    match (known, found) {
+        (None, found) => found,
+        (Some(known), found) if known == found => found,
+        (Some(CsvType::Int | CsvType::Float), CsvType::Int | CsvType::Float) => CsvType::Float,
+        _ => CsvType::Text,
+    }
+}
+
+fn blame(path: &Path, error: ::csv::Error) -> Error {
+    match error.kind() {
+        ::csv::ErrorKind::Io(_) => match error.into_kind() {
+            ::csv::ErrorKind::Io(error) => compressed::blame(path, error),
+            _ => Error::new(ErrorKind::Io, "the table could not be read").at(path),
+        },
+        _ => Error::new(ErrorKind::Damaged, error.to_string()).at(path),
+    }
+}
+
+impl Input for Csv {
+    fn units(&self) -> usize {
+        self.files.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let stem = names::stem(&self.files[unit])?;
+        self.rows(unit, |names, number, record| {
+            let mut fields: Fields<'_> = Vec::with_capacity(names.len());
+            for (name, text) in names.iter().zip(record) {
+                fields.push((name.into(), self.field(name, text)?));
+            }
+            let packed = match &self.key {
+                Some(name) => pack(&key_from(&fields, name)?, &fields),
+                None => pack(&format!("{stem}/{number:09}"), &fields),
+            };
+            emit(packed?)
+        })
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.files.get(unit).map(PathBuf::as_path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses() {
+        use CsvType::{Float, Int, Text};
+        let table = [
+            ("7", Int),
+            ("-7", Int),
+            ("0", Int),
+            ("007", Text),
+            ("+7", Text),
+            ("-0", Text),
+            ("7.0", Float),
+            ("0.5", Float),
+            ("-0.5e-3", Float),
+            ("1e5", Float),
+            ("nan", Text),
+            ("inf", Text),
+            (".5", Text),
+            ("99999999999999999999", Text),
+            ("1e999", Text),
+            ("00.5", Text),
+            ("x", Text),
+            (" 7", Text),
+        ];
+        for (text, expected) in table {
+            assert_eq!(type_of(text), expected, "{text}");
+        }
+        assert_eq!(common(Some(Int), Float), Float);
+        assert_eq!(common(Some(Float), Text), Text);
+    }
+}

@@ -101,10 +101,13 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
     Ok(Some(Header { name, size, kind }))
 }
 
+/// Names and values.
+pub type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
+
 /// The records of a [`Kind::Pax`] entry: names and values, in order.
 ///
 /// Each is its own length in decimal digits, a space, the name, `=`, the value and a line feed.
-pub fn pax_records(content: &[u8]) -> Result<Vec<(&[u8], &[u8])>, FormatError> {
+pub fn pax_records(content: &[u8]) -> Result<PaxRecords<'_>, FormatError> {
     let mut records = Vec::new();
     let mut at = 0;
     while at < content.len() {

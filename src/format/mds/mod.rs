@@ -23,7 +23,7 @@ mod shard;
 
 pub use encoding::{Decoded, Encoding};
 pub use index::{Column, FileInfo, Index, ShardInfo};
-pub use shard::{Shard, encode_sample, encode_shard};
+pub use shard::{Cells, Shard, encode_sample, encode_shard};
 
 #[cfg(test)]
 mod tests;

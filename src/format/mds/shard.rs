@@ -8,6 +8,9 @@ use crate::Value;
 use crate::format::{FormatError, jsonl};
 use crate::value::{ByteOrder, DType};
 
+/// The bytes of each column of a sample, and where they are in the file.
+pub type Cells<'a> = Vec<(&'a [u8], Range<usize>)>;
+
 /// The bytes of a shard, whose head has been looked at.
 #[derive(Debug, Clone)]
 pub struct Shard<'a> {
@@ -57,10 +60,7 @@ impl<'a> Shard<'a> {
 
     /// The bytes of each column of a sample, and where they are in the file. `None` beyond the last
     /// sample.
-    pub fn columns(
-        &self,
-        index: usize,
-    ) -> Option<Result<Vec<(&'a [u8], Range<usize>)>, FormatError>> {
+    pub fn columns(&self, index: usize) -> Option<Result<Cells<'a>, FormatError>> {
         let range = (index < self.samples).then(|| {
             let at = |index: usize| number(self.bytes, 4 + 4 * index).unwrap_or(0) as usize;
             at(index)..at(index + 1)
@@ -68,7 +68,7 @@ impl<'a> Shard<'a> {
         Some(self.split(range))
     }
 
-    fn split(&self, range: Range<usize>) -> Result<Vec<(&'a [u8], Range<usize>)>, FormatError> {
+    fn split(&self, range: Range<usize>) -> Result<Cells<'a>, FormatError> {
         let refuse = |at: usize| {
             let found = format!("{} bytes", range.len());
             FormatError::new(at as u64, "a sample with all its columns", found)

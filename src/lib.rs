@@ -47,6 +47,8 @@
 //! * [`mod@array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
 //!   versions, and changes to them.
 //! * [`convert`]: image folders, JSON lines, and datasets whose arrays are stored otherwise.
+//! * [`convert`]: image folders, JSON lines, and what other libraries write: WebDataset, MDS, TFRecord,
+//!   npz, CSV, CIFAR, MNIST.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`value`]: arrays and element types as NumPy has them; [`serde_ndarray`] for fields of structs.
 //! * [`storage`]: where bytes live; a storage in memory for tests.

@@ -46,9 +46,8 @@
 //! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
 //! * [`mod@array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
 //!   versions, and changes to them.
-//! * [`convert`]: image folders, JSON lines, and datasets whose arrays are stored otherwise.
-//! * [`convert`]: image folders, JSON lines, and what other libraries write: WebDataset, MDS, TFRecord,
-//!   npz, CSV, CIFAR, MNIST.
+//! * [`convert`]: image folders, JSON lines, what other libraries write (WebDataset, MDS, TFRecord,
+//!   npz, CSV, CIFAR, MNIST), and datasets whose arrays are stored otherwise.
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`value`]: arrays and element types as NumPy has them; [`serde_ndarray`] for fields of structs.
 //! * [`storage`]: where bytes live; a storage in memory for tests.

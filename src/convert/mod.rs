@@ -45,19 +45,19 @@ mod dataset;
 mod recode;
 
 pub use crate::natural::natural_order;
-pub use dataset::DatasetSource;
 pub use cifar::Cifar;
 #[cfg(feature = "formats")]
 pub use csv::{Csv, CsvType};
+pub use dataset::DatasetSource;
 pub use idx::Idx;
 pub use image_folder::ImageFolder;
 pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
 pub use mds::{Mds, MdsWriter};
 pub use names::expand_braces;
-pub use recode::Recode;
 #[cfg(feature = "zip")]
 pub use npz::{Npz, NpzWriter};
+pub use recode::Recode;
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};

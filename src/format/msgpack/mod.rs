@@ -26,7 +26,6 @@ pub(super) mod tests;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
-pub(crate) use encode::write_bin;
 pub use encode::{EncodeError, encode, to_vec};
 pub(crate) use encode::{write_bin, write_map, write_text};
 pub use rmpv::Value;

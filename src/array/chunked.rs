@@ -15,6 +15,7 @@ use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::info::{ArrayInfo, VersionInfo};
 use crate::array::options::ArrayOptions;
 use crate::array::plan::{Move, Shown, positions};
+use crate::array::rows::{Rows, check_rows, row_count};
 use crate::array::selection::{Resolved, Selection, invalid, product};
 use crate::array::staged::bytes_mut;
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill};
@@ -580,6 +581,25 @@ impl BaseSlab for ChunkedArray {
 
     fn is_padded(&self) -> bool {
         true
+    }
+}
+
+impl Rows for ChunkedArray {
+    fn dtype(&self) -> &DType {
+        ChunkedArray::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        ChunkedArray::shape(self)
+    }
+
+    fn step(&self) -> usize {
+        self.core.grid.chunk_shape().first().copied().unwrap_or(1)
+    }
+
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        check_rows(&rows, row_count(ChunkedArray::shape(self))?)?;
+        self.read(rows)
     }
 }
 

@@ -25,6 +25,10 @@
 //!          result, or patched places  ◀── slabs and BaseSlabs  ◀── moved bytes ◀┘
 //!          (staged)                       (slab, spill)            (transfer)
 //! ```
+//!
+//! [`Rows`] is what arrays of all kinds have in common. [`ArrayRows`] makes a
+//! [`Reader`](crate::reader::Reader) of their rows, and [`WithArrays`] puts rows in the place of the
+//! references that samples have to them.
 
 pub mod append;
 mod pack;
@@ -52,6 +56,9 @@ mod store;
 mod commit;
 mod gc;
 mod check;
+mod blocks;
+mod samples;
+mod with_arrays;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
@@ -73,9 +80,11 @@ pub use plan::{
 };
 pub use policy::{ArrayPolicy, ArrayTally, Left};
 pub use rows::{Pieces, Rows};
+pub use samples::ArrayRows;
 pub use selection::{Index, Selection};
 pub use spill::{SlabStore, SpillDir};
 pub use staged::{ChunkState, StagedArray};
 pub use store::{ArrayStore, StagedVersion};
 pub use stream::{PackedReader, PackedWriter};
 pub use transfer::BaseSlab;
+pub use with_arrays::{ArraySource, WithArrays};

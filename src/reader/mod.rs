@@ -12,6 +12,8 @@
 //! | [`DirectoryReader`] | files of a directory tree or of a list |
 //! | `ZipReader` | files in a zip archive (feature `zip`) |
 //! | [`RangeReader`], [`SelectReader`] | part of another reader: a range, chosen indices or keys, what passes a filter |
+//! | [`ArrayRows`](crate::array::ArrayRows) | rows of arrays |
+//! | [`WithArrays`](crate::array::WithArrays) | another reader's samples, with rows of arrays where they refer to them |
 //! | [`JoinReader`] | the samples that two readers have in common by key, with the fields of both |
 //!
 //! A key may come twice in a concatenation or a selection. Then [`Reader::find`] gives the first
@@ -73,7 +75,7 @@ mod table;
 mod pattern;
 mod labels;
 mod key_index;
-mod pack;
+pub(crate) mod pack;
 mod sharded;
 mod list;
 mod files;
@@ -410,6 +412,6 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
 }
 
 #[cold]
-fn out_of_range(index: usize, len: usize) -> Error {
+pub(crate) fn out_of_range(index: usize, len: usize) -> Error {
     Error::new(ErrorKind::Invalid, format!("there is no sample {index}: there are {len}"))
 }

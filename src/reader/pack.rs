@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 
 /// Appends the header of a map.
-pub(super) fn map_len(len: usize, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn map_len(len: usize, out: &mut Vec<u8>) -> Result<()> {
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(len), _) if len < 16 => out.push(0x80 | len),
         (_, Ok(len)) => {

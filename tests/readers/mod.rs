@@ -7,5 +7,6 @@ mod files;
 mod list;
 mod natural;
 mod sharded;
+mod arrays;
 #[cfg(feature = "zip")]
 mod zip;

@@ -6,6 +6,7 @@
 //! * [`decode`] and [`encode`] convert to and from [`Value`], whole.
 //! * [`numpy`] knows the maps in which Python's msgpack-numpy hides arrays, [`timestamp`] the
 //!   extension that holds points in time.
+//! * [`RowRef`] is a field that refers to a row of an array elsewhere.
 //!
 //! What is encoded is byte for byte what Python datadings would write. What is decoded may be any
 //! well-formed msgpack, from hostile hands as well: nothing here panics on it, recurses along it,
@@ -18,6 +19,7 @@ mod cursor;
 mod decode;
 mod encode;
 pub mod numpy;
+mod row_ref;
 pub mod sample;
 pub mod timestamp;
 
@@ -29,6 +31,7 @@ pub use decode::decode;
 pub use encode::{EncodeError, encode, to_vec};
 pub(crate) use encode::{write_bin, write_map, write_text};
 pub use rmpv::Value;
+pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};
 
 /// How many containers may be in one another, counting the outermost and empty ones: what Python's

@@ -795,3 +795,49 @@ fn chunks_beyond_the_budget_are_spilled() {
     assert_eq!((refused.kind(), array.places()), (ErrorKind::Io, &before[..]));
     assert!(array.get::<u64>((.., 0)).unwrap().into_iter().eq([7; 30]));
 }
+
+/// Whatever is typed is a selection or an error; a selection that prints as text is read again from
+/// it, and means something or is refused.
+#[test]
+fn text_is_a_selection_or_refused() {
+    let words = [
+        "0",
+        "1",
+        "-1",
+        "7",
+        "99",
+        "9223372036854775807",
+        "-9223372036854775808",
+        ":",
+        "::",
+        ":",
+        ",",
+        ", ",
+        "[",
+        "]",
+        "[1, 0]",
+        "[]",
+        "...",
+        "..",
+        "None",
+        "Non",
+        " ",
+        "-",
+        "+3",
+        "ä",
+        "1e3",
+    ];
+    let mut random = Random(11);
+    let mut parsed = 0;
+    for _ in 0..20_000 {
+        let text: String = (0..random.below(8)).map(|_| words[random.below(words.len())]).collect();
+        let Ok(selection) = text.parse::<Selection>() else { continue };
+        parsed += 1;
+        let again = selection.to_string();
+        assert_eq!(again.parse::<Selection>().unwrap(), selection, "{text:?}, {again:?}");
+        for shape in [&[][..], &[0], &[5], &[3, 0], &[2, 3, 4], &[usize::MAX, usize::MAX]] {
+            let _resolved_or_refused = selection.resolve(shape);
+        }
+    }
+    assert!(parsed > 2000, "{parsed}");
+}

@@ -1,7 +1,7 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -10,13 +10,62 @@ use crate::exit::{Failure, Outcome, quoted};
 /// Writes a file beside, syncs it and gives it its name. An existing one is replaced only if
 /// `force` is set.
 pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
+    write_with(path, force, |file| Ok(file.write_all(bytes)?))
+}
+
+/// The same, of what this writes.
+pub(crate) fn write_with(
+    path: &Path,
+    force: bool,
+    content: impl FnOnce(&mut Named) -> Outcome<()>,
+) -> Outcome<()> {
     if !force && path.symlink_metadata().is_ok() {
         let message = format!("{}: the file exists already", path.display());
         return Err(Failure::trouble(message).hint("--force replaces it"));
     }
-    let mut file = NewFile::create(path)?;
-    file.file.write_all(bytes).map_err(|error| Failure::io(path, error))?;
-    file.publish()
+    let mut file = Named { new: NewFile::create(path)?, error: None };
+    match content(&mut file) {
+        Ok(()) => file.new.publish(),
+        Err(failure) => Err(file.error.map_or(failure, |error| Failure::io(path, error))),
+    }
+}
+
+/// A file that remembers which of its errors came first: on the way up it is not told from one of
+/// standard output.
+pub(crate) struct Named {
+    new: NewFile,
+    error: Option<io::Error>,
+}
+
+impl Named {
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let again = io::Error::new(error.kind(), "the file cannot be written");
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.error.get_or_insert(error);
+            }
+            again
+        })
+    }
+}
+
+impl Write for Named {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.new.file.write(bytes);
+        self.note(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.new.file.flush();
+        self.note(result)
+    }
+}
+
+impl Seek for Named {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let result = self.new.file.seek(to);
+        self.note(result)
+    }
 }
 
 /// A file that gets its name when all of it is there; dropped before, nothing is left of it.

@@ -6,6 +6,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
 
+mod array;
 mod bench;
 mod blpk;
 mod cat;
@@ -75,6 +76,7 @@ pub(crate) enum Command {
     Sort(sort::Args),
     Diff(diff::Args),
     Bench(bench::Args),
+    Array(array::Args),
     Blpk(blpk::Args),
     Verify(verify::Args),
     Repair(repair::Args),
@@ -104,6 +106,7 @@ impl Command {
             Command::Sort(args) => args.run(output),
             Command::Diff(args) => args.run(output),
             Command::Bench(args) => args.run(output),
+            Command::Array(args) => args.run(output),
             Command::Blpk(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
@@ -132,24 +135,19 @@ const GROUPS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
-    ("Arrays", &["blpk"]),
+    ("Arrays", &["array", "blpk"]),
     ("Check", &["verify", "repair"]),
     ("Shell", &["completions", "man"]),
 ];
 
 /// The command line as clap knows it, with commands grouped in the help.
 pub(crate) fn command_line() -> clap::Command {
-    let command = Args::command();
-    let mut template = String::from("{about}\n\n{usage-heading} {usage}\n");
-    for (group, names) in GROUPS {
-        template += &format!("\n{HEADING}{group}:{HEADING:#}\n");
-        for name in *names {
-            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
-        }
-    }
-    template += &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}");
+    let array = |command: clap::Command| {
+        let template = grouped(&command, array::GROUPS);
+        command.help_template(template).subcommand_required(true)
+    };
+    let command = Args::command().mut_subcommand("array", array);
+    let template = grouped(&command, GROUPS);
     let after = format!(
         "FILE is always the data file of a dataset; its side files are found by its name. All are \
          those of Python datadings, byte for byte.\n\
@@ -158,6 +156,20 @@ pub(crate) fn command_line() -> clap::Command {
          or I/O error."
     );
     command.help_template(template).after_help(after).subcommand_required(true)
+}
+
+/// What the help of a command is made of that has commands itself.
+fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
+    let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (group, names) in groups {
+        template += &format!("\n{HEADING}{group}:{HEADING:#}\n");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
+        }
+    }
+    template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
 }
 
 /// Reads the command line. Errors are clap's, as are help and version.
@@ -176,19 +188,25 @@ mod tests {
 
     #[test]
     fn every_command_is_in_the_help() {
-        let grouped = GROUPS.iter().flat_map(|(_, names)| *names);
         let command_line = command_line();
-        let mut names: Vec<&str> = command_line.get_subcommands().map(|c| c.get_name()).collect();
-        let mut grouped: Vec<&str> = grouped.copied().collect();
-        names.sort_unstable();
-        grouped.sort_unstable();
-        assert_eq!(names, grouped);
+        let array = command_line.find_subcommand("array").unwrap();
+        for (command, groups) in [(&command_line, GROUPS), (array, array::GROUPS)] {
+            let names = command.get_subcommands().map(|c| c.get_name()).filter(|n| *n != "help");
+            let mut names: Vec<&str> = names.collect();
+            let mut grouped: Vec<&str> = groups.iter().flat_map(|g| g.1).copied().collect();
+            names.sort_unstable();
+            grouped.sort_unstable();
+            assert_eq!(names, grouped);
+        }
     }
 
     #[test]
     fn every_command_and_option_has_help_and_every_command_examples() {
-        for command in command_line().get_subcommands() {
-            let name = command.get_name();
+        let command_line = command_line();
+        let array = command_line.find_subcommand("array").unwrap();
+        let below = array.get_subcommands().map(|c| (format!("array {}", c.get_name()), c));
+        let commands = command_line.get_subcommands().map(|c| (c.get_name().to_owned(), c));
+        for (name, command) in commands.chain(below) {
             assert!(command.get_about().is_some(), "{name}");
             let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(examples.contains(&format!("  kiste {name}")), "{name}");

@@ -19,6 +19,7 @@ mod parting;
 mod choosing;
 mod comparing;
 mod checking;
+mod array;
 mod pipes;
 mod blpk;
 

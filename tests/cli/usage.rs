@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "sort",
     "diff",
     "bench",
+    "array",
     "blpk",
     "verify",
     "repair",

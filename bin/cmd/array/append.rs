@@ -1,0 +1,39 @@
+use std::path::PathBuf;
+
+use super::import::{decode_npy, read_all};
+use super::target::{Explained, committed, open_store};
+use crate::exit::{Exit, Outcome};
+use crate::output::Output;
+
+/// Add rows at the end of the first axis, as a new version
+///
+/// The rows are held in memory until they are committed, all in one version.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the array
+    name: PathBuf,
+    /// Take the rows of this .npy file; - is standard input
+    #[arg(long, value_name = "FILE", required = true)]
+    npy: PathBuf,
+    /// What the log says of it
+    #[arg(long, short, value_name = "TEXT", default_value = "append")]
+    message: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste array append embeddings --npy today.npy -m 'of today'
+  make-rows | kiste array append embeddings --npy -";
+
+impl Args {
+    pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        let mut store = open_store(&self.name)?;
+        let file = read_all(&self.npy)?;
+        let rows = decode_npy(&self.npy, &file)?;
+        let _progress = output.progress(format!("appending to {}", self.name.display()), None);
+        let version = store.append(&rows, &self.message).explained(&self.name)?;
+        committed(output, &self.name, &version);
+        Ok(Exit::Yes)
+    }
+}

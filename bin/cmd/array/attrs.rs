@@ -1,0 +1,88 @@
+use std::path::PathBuf;
+
+use kiste::array::At;
+use serde_json::{Map, Value};
+
+use super::target::{Explained, committed, open, open_store, parse_at};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::Output;
+
+/// Print, set or delete attributes
+///
+/// Without KEY all are printed, as one JSON object; with KEY the value of that one, and its absence
+/// is exit code 1. Setting and deleting make one new version.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the array
+    name: PathBuf,
+    /// Print this attribute, or with = set it; the value is JSON
+    #[arg(value_name = "KEY[=JSON]")]
+    keys: Vec<String>,
+    /// Delete this attribute
+    #[arg(long, value_name = "KEY")]
+    delete: Vec<String>,
+    /// Version to print: a number, -1 for the one before the newest, or a time in UTC
+    #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(conflicts_with = "delete")]
+    at: Option<At>,
+    /// What the log says of it
+    #[arg(long, short, value_name = "TEXT", default_value = "attributes")]
+    message: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste array attrs x
+  kiste array attrs x unit='\"m\"' scale=0.5
+  kiste array attrs x unit
+  kiste array attrs x --delete unit";
+
+impl Args {
+    pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        let (set, print): (Vec<&String>, Vec<&String>) =
+            self.keys.iter().partition(|key| key.contains('='));
+        if set.is_empty() && self.delete.is_empty() {
+            return self.print(&print, output);
+        }
+        if !print.is_empty() || self.at.is_some() {
+            let failure = Failure::trouble("expected attributes to print or to change, found both");
+            return Err(failure.hint("a value is set by KEY=JSON"));
+        }
+        let values: Vec<(&str, Value)> =
+            set.into_iter().map(|key| parse(key)).collect::<Outcome<_>>()?;
+        let mut store = open_store(&self.name)?;
+        let mut attributes: Map<String, Value> = store.array().attrs().clone();
+        for key in &self.delete {
+            attributes.remove(key).ok_or_else(|| self.absent(key))?;
+        }
+        attributes.extend(values.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        let version = store.set_attributes(attributes, &self.message).explained(&self.name)?;
+        committed(output, &self.name, &version);
+        Ok(Exit::Yes)
+    }
+
+    fn print(&self, keys: &[&String], output: &Output) -> Outcome<Exit> {
+        let array = open(&self.name, self.at.unwrap_or_default())?;
+        if keys.is_empty() {
+            output.json(array.attrs())?;
+        }
+        for key in keys {
+            output.json(array.attrs().get(*key).ok_or_else(|| self.absent(key))?)?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn absent(&self, key: &str) -> Failure {
+        Failure::no(format_args!("{}: there is no attribute {key:?}", self.name.display()))
+    }
+}
+
+fn parse(text: &str) -> Outcome<(&str, Value)> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    let value = serde_json::from_str(value).map_err(|_| {
+        let failure = Failure::trouble(format_args!("{key}: expected JSON, found {value:?}"));
+        failure.hint(format!("text is in quotes: {key}='\"{value}\"'"))
+    })?;
+    Ok((key, value))
+}

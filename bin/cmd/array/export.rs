@@ -1,0 +1,156 @@
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kiste::array::bcolz::BcolzOptions;
+use kiste::array::{At, PackOptions, PackedWriter, Pieces};
+use kiste::format::bloscpack::ArrayMetadata;
+use kiste::format::numpy::npy;
+use kiste::value::{NdArray, Order};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::get::Chosen;
+use super::target::{Explained, Target, parse_at};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
+use crate::output::Output;
+
+/// Write an array, or a part of it, as .npy, .npz, .blp or a directory of bcolz
+///
+/// What integers and slices select is read and written piece by piece, so it may be larger than
+/// memory. What NumPy, bloscpack and bcolz read is the same array; attributes stay behind.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Array, or a part of it: 'x[:100]'
+    #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
+    target: Target,
+    /// File or, for bcolz, directory to write
+    dst: PathBuf,
+    /// Format, if the name of DST does not say it
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(help = "Format: npy, npz, blp or bcolz; if not said, the name of DST says it")]
+    to: Option<Format>,
+    /// Version: a number, -1 for the one before the newest, or a time in UTC
+    #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    at: Option<At>,
+    /// Name of the array in an .npz file
+    #[arg(long, value_name = "NAME", default_value = "arr_0")]
+    member: String,
+    /// Replace the file DST if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste array export x x.npy
+  kiste array export 'x[:100]' part.npz --member x
+  kiste array export x x.blp --at -1
+  kiste array export x old/x --to bcolz";
+
+/// What arrays are exchanged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Npy,
+    Npz,
+    Blp,
+    Bcolz,
+}
+
+impl Format {
+    /// What the name of a file says.
+    pub(super) fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "npy" => Some(Format::Npy),
+            "npz" => Some(Format::Npz),
+            "blp" => Some(Format::Blp),
+            "bcolz" => Some(Format::Bcolz),
+            _ => None,
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        let Some(format) = self.to.or_else(|| Format::of(&self.dst)) else {
+            let message = format!("{}: neither .npy, .npz nor .blp", self.dst.display());
+            return Err(Failure::trouble(message).hint("say what it is to be with --to"));
+        };
+        let chosen = Chosen::open(&self.target, self.at)?;
+        let name = &*self.target.path;
+        let _progress = output.progress(format!("writing {}", self.dst.display()), None);
+        match format {
+            Format::Npy => {
+                file::write_with(&self.dst, self.force, |out| {
+                    let mut out = BufWriter::new(out);
+                    write_npy(&chosen, name, &mut out)?;
+                    Ok(out.flush()?)
+                })?;
+            }
+            Format::Npz => {
+                file::write_with(&self.dst, self.force, |out| self.write_npz(&chosen, out))?;
+            }
+            Format::Blp => {
+                file::write_with(&self.dst, self.force, |out| self.write_blp(&chosen, out))?;
+            }
+            Format::Bcolz => {
+                BcolzOptions::default().write(&self.dst, chosen.rows()).explained(&self.dst)?;
+            }
+        }
+        Ok(Exit::Yes)
+    }
+
+    /// One member, stored as it is, as `numpy.savez` does.
+    fn write_npz(&self, chosen: &Chosen, out: &mut file::Named) -> Outcome<()> {
+        let zip_error = |e: zip::result::ZipError| {
+            Failure::trouble(format_args!("{}: {e}", self.dst.display()))
+        };
+        let mut zip = ZipWriter::new(out);
+        let stored = SimpleFileOptions::default()
+            .compression_method(zip::CompressionMethod::Stored)
+            .large_file(true);
+        zip.start_file(format!("{}.npy", self.member), stored).map_err(zip_error)?;
+        write_npy(chosen, &self.target.path, &mut zip)?;
+        zip.finish().map_err(zip_error)?;
+        Ok(())
+    }
+
+    fn write_blp(&self, chosen: &Chosen, out: &mut file::Named) -> Outcome<()> {
+        let rows = chosen.rows();
+        let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
+        let typesize = dtype.item_size().clamp(1, 255);
+        let metadata = ArrayMetadata { dtype, shape, order: Order::C }.to_json(&[]);
+        let metadata = serde_json::from_str(&metadata)?;
+        let options = PackOptions::default().typesize(typesize);
+        let name = &self.target.path;
+        let mut writer = PackedWriter::new(out, &options, Some(&metadata)).explained(name)?;
+        each_piece(chosen, name, |piece| Ok(writer.write_all(&piece.c_bytes())?))?;
+        writer.finish().explained(name)?;
+        Ok(())
+    }
+}
+
+/// A whole .npy file.
+pub(super) fn write_npy(chosen: &Chosen, name: &Path, out: &mut dyn Write) -> Outcome<()> {
+    let rows = chosen.rows();
+    let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
+    out.write_all(&npy::encode_header(&npy::Header { dtype, shape, order: Order::C }))?;
+    each_piece(chosen, name, |piece| Ok(out.write_all(&piece.c_bytes())?))
+}
+
+/// All elements in order, some rows at a time.
+fn each_piece(
+    chosen: &Chosen,
+    name: &Path,
+    mut each: impl FnMut(&NdArray<'_>) -> Outcome<()>,
+) -> Outcome<()> {
+    match chosen {
+        Chosen::Whole(array) => each(array),
+        Chosen::Window(window) => {
+            let mut pieces = Pieces::of(window, super::get::PIECE).explained(name)?;
+            pieces.try_for_each(|piece| each(&piece.explained(name)?))
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use kiste::array::{At, Keep, VersionInfo};
+use kiste::format::chunked::parse_time;
+
+use super::target::{Explained, open, open_store, parse_moment};
+use crate::exit::{Exit, Outcome};
+use crate::output::Output;
+use crate::units;
+
+/// Remove versions, and files that no version needs
+///
+/// Without options all versions stay, and only what a writer left that died is removed. The newest
+/// version always stays. Whoever has a removed version open gets errors.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the array
+    name: PathBuf,
+    /// Keep so many of the newest versions
+    #[arg(long, value_name = "N", group = "which")]
+    keep: Option<usize>,
+    /// Keep the versions of this time or later, in UTC
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, group = "which")]
+    keep_since: Option<SystemTime>,
+    /// Remove these versions
+    #[arg(long, value_name = "V", group = "which", num_args = 1..)]
+    remove: Vec<u64>,
+    /// Only print the numbers of the versions that would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste array gc x --keep 5
+  kiste array gc x --keep-since 2026-01-31 --dry-run
+  kiste array gc x --remove 3 4";
+
+impl Args {
+    pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        let array = open(&self.name, At::Newest)?;
+        let versions = array.versions().explained(&self.name)?;
+        if let Some(absent) = self.remove.iter().find(|n| versions.iter().all(|v| v.number != **n))
+        {
+            let message = format!("{}: there is no version {absent}", self.name.display());
+            return Err(crate::exit::Failure::trouble(message));
+        }
+        let stay: Vec<u64> = self.stay(&versions);
+        if self.dry_run {
+            let mut out = output.stdout();
+            for version in versions.iter().filter(|v| !stay.contains(&v.number)) {
+                writeln!(out, "{}", version.number)?;
+            }
+            out.flush()?;
+            return Ok(Exit::Yes);
+        }
+        let mut store = open_store(&self.name)?;
+        // A version that came meanwhile is the newest, and stays.
+        let removed = store.gc(&Keep::Versions(stay)).explained(&self.name)?;
+        let versions = units::counted(removed.versions.len() as u64, "version");
+        let (files, bytes) = (units::counted(removed.files, "file"), units::bytes(removed.bytes));
+        let name = self.name.display();
+        output.note(format_args!("{name}: removed {versions}, {files}, {bytes}"));
+        Ok(Exit::Yes)
+    }
+
+    /// The versions that stay, the oldest first.
+    fn stay(&self, versions: &[VersionInfo]) -> Vec<u64> {
+        let since = self.keep_since.map(|time| {
+            let after = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(after.as_micros()).unwrap_or(i64::MAX)
+        });
+        let stays = |(i, version): &(usize, &VersionInfo)| {
+            let from_end = versions.len() - i;
+            from_end == 1
+                || match (self.keep, since) {
+                    (Some(keep), _) => from_end <= keep,
+                    (_, Some(since)) => parse_time(&version.time) >= Some(since),
+                    _ => !self.remove.contains(&version.number),
+                }
+        };
+        versions.iter().enumerate().filter(stays).map(|(_, version)| version.number).collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! `kiste array`: arrays in directories, with all their versions.
+
+use clap::Subcommand;
+
+use crate::exit::{Exit, Outcome};
+use crate::output::Output;
+
+mod element;
+mod target;
+mod text;
+mod window;
+mod create;
+mod info;
+mod get;
+mod put;
+mod append;
+mod resize;
+mod attrs;
+mod log;
+mod diff;
+mod checkout;
+mod gc;
+mod verify;
+mod import;
+mod export;
+
+/// Arrays in directories: chunked, compressed, with all their versions
+///
+/// An array is a directory NAME. Every change is a version of its own; a version is never changed
+/// again, and what it shares with others is stored once. There is one writer at a time, and readers
+/// need not know of it.
+///
+/// NAME[...] is a part of an array, written as in NumPy: 'x[0:10, ::2]', 'x[-1]', 'x[..., 0]',
+/// 'x[[4, 0, 2]]'. Quote it, or the shell takes the brackets for its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste array create x --dtype '<f4' --shape 0,128
+  kiste array append x --npy rows.npy
+  kiste array get 'x[0:10, ::2]'
+  kiste array log x
+  kiste array export 'x[:100]' part.npz
+
+\"kiste array COMMAND --help\" says more and gives examples.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(create::Args),
+    Import(import::Args),
+    Info(info::Args),
+    Get(get::Args),
+    Export(export::Args),
+    Put(put::Args),
+    Append(append::Args),
+    Resize(resize::Args),
+    Attrs(attrs::Args),
+    Log(log::Args),
+    Diff(diff::Args),
+    Checkout(checkout::Args),
+    Gc(gc::Args),
+    Verify(verify::Args),
+}
+
+/// The commands by what somebody wants to do.
+pub(super) const GROUPS: &[(&str, &[&str])] = &[
+    ("Make", &["create", "import"]),
+    ("Look", &["info", "get", "export"]),
+    ("Change", &["put", "append", "resize", "attrs"]),
+    ("Versions", &["log", "diff", "checkout", "gc"]),
+    ("Check", &["verify"]),
+];
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        match self.command {
+            Command::Create(args) => args.run(output),
+            Command::Import(args) => args.run(output),
+            Command::Info(args) => args.run(output),
+            Command::Get(args) => args.run(output),
+            Command::Export(args) => args.run(output),
+            Command::Put(args) => args.run(output),
+            Command::Append(args) => args.run(output),
+            Command::Resize(args) => args.run(output),
+            Command::Attrs(args) => args.run(output),
+            Command::Log(args) => args.run(output),
+            Command::Diff(args) => args.run(output),
+            Command::Checkout(args) => args.run(output),
+            Command::Gc(args) => args.run(output),
+            Command::Verify(args) => args.run(output),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `array` and its commands.
+
+use kiste::array::{ArrayOptions, ChunkedArray};
+use kiste::format::numpy::npy;
+use kiste::value::{DType, Element, NdArray};
+use ndarray::{Array, Dimension, arr1, arr2};
+
+use super::*;
+
+/// Writes a .npy file.
+fn save<T: Element, D: Dimension>(dir: &TempDir, name: &str, array: &Array<T, D>) {
+    let bytes = npy::encode(&NdArray::from_ndarray(array)).unwrap();
+    fs::write(dir.path().join(name), bytes).unwrap();
+}
+
+/// A directory with the array `x`: two rows, then four, then another number at one place.
+fn with_array() -> TempDir {
+    let dir = scratch();
+    let chunks = ["--chunks", "2,3"];
+    let create = ["array", "create", "x", "--dtype", "<f4", "--shape", "0,3"];
+    run(&dir, create.into_iter().chain(chunks)).exits(0);
+    save(&dir, "rows.npy", &arr2(&[[0.0_f32, 1.0, 2.0], [3.0, 4.0, 5.0]]));
+    run(&dir, ["array", "append", "x", "--npy", "rows.npy"]).exits(0);
+    run(&dir, ["array", "append", "x", "--npy", "rows.npy", "-m", "again"]).exits(0);
+    run(&dir, ["array", "put", "x[3, -1]", "--value", "-7.5"]).exits(0);
+    dir
+}
+
+fn get(dir: &TempDir, args: &[&str]) -> String {
+    run(dir, ["array", "get"].into_iter().chain(args.iter().copied())).quietly().out
+}
+
+#[test]
+fn what_was_written_is_printed_at_every_version() {
+    let dir = with_array();
+    let newest = "[[ 0.   1.   2. ]\n [ 3.   4.   5. ]\n [ 0.   1.   2. ]\n [ 3.   4.  -7.5]]\n";
+    assert_eq!(get(&dir, &["x"]), newest);
+    assert_eq!(get(&dir, &["x[1:, ::-2]"]), "[[ 5.   3. ]\n [ 2.   0. ]\n [-7.5  3. ]]\n");
+    assert_eq!(get(&dir, &["x[[3, 0], 2]"]), "[-7.5  2. ]\n");
+    assert_eq!(get(&dir, &["x[-1, -1]"]), "-7.5\n");
+    for at in ["-1", "3"] {
+        assert_eq!(get(&dir, &["x[-1]", "--at", at]), "[3. 4. 5.]\n");
+    }
+    assert_eq!(get(&dir, &["x", "--at", "1"]), "[], shape [0, 3]\n");
+    let json = run(&dir, ["array", "get", "x[2:, ...]", "--json"]).quietly().json();
+    assert_eq!(json, serde_json::json!([[0.0, 1.0, 2.0], [3.0, 4.0, -7.5]]));
+    run(&dir, ["array", "get", "x", "--at", "9"]).fails(2, "there is no version 9");
+    run(&dir, ["array", "get", "x", "--at", "1970-01-01"]).fails(2, "all versions are younger");
+    run(&dir, ["array", "get", "x[9]"]).fails(2, "x: index 9 is out of bounds for axis 0");
+    run(&dir, ["array", "get", "x[0,0,0]"]).fails(2, "x: too many indices");
+    run(&dir, ["array", "get", "y"]).fails(2, "y: no such directory");
+}
+
+#[test]
+fn windows_select_what_the_library_does() {
+    let dir = scratch();
+    let path = dir.path().join("x");
+    let options = ArrayOptions::default().chunk_shape([3, 2, 2]);
+    let mut store = options.create(&path, DType::of::<i32>(), &[0, 5, 4]).unwrap();
+    let numbers = ndarray::Array3::from_shape_fn((7, 5, 4), |(i, j, k)| {
+        i32::try_from(i * 20 + j * 4 + k).unwrap()
+    });
+    store.append(&NdArray::from_ndarray(&numbers), "all").unwrap();
+    let selections = [
+        "",
+        ":",
+        "1:6:2",
+        "::-1",
+        "-2::-3",
+        "5:1:-2",
+        "..., 0",
+        "2",
+        "..., ::-1, 1:3",
+        "None, 3:",
+        "7:",
+        "3:3",
+        "0, 1, 2",
+        "..., None",
+        "[6, 0, 6]",
+        ":, [1, 1]",
+        "-100:100",
+        ":, ::-9, 3:0:-2",
+    ];
+    for selection in selections {
+        let out = kiste()
+            .args(["array", "get", "--npy", "-", &format!("x[{selection}]")])
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{selection}: {out:?}");
+        let found = npy::decode(&out.stdout).unwrap();
+        let expected = store.array().read(selection.parse::<kiste::array::Selection>().unwrap());
+        assert_eq!(found, expected.unwrap(), "{selection}");
+    }
+}
+
+#[test]
+fn versions_are_listed_compared_and_brought_back() {
+    let dir = with_array();
+    let log = run(&dir, ["array", "log", "x", "--json"]).quietly().json();
+    let column = |name: &str| -> Vec<Json> {
+        log.as_array().unwrap().iter().map(|entry| entry[name].clone()).collect()
+    };
+    assert_eq!(column("version"), [4, 3, 2, 1]);
+    assert_eq!(column("message"), ["put", "again", "append", "created"]);
+    // What was appended twice is one chunk, in two places.
+    assert_eq!(column("changed"), [1, 1, 1, 0]);
+    assert!(run(&dir, ["array", "log", "x"]).quietly().out.contains("(4, 3)            again\n"));
+    let diff = run(&dir, ["array", "diff", "x", "-1"]).exits(1);
+    assert_eq!((&*diff.out, &*diff.err), ("chunk [1, 0]: [2:4, 0:3]\n", ""));
+    run(&dir, ["array", "diff", "x", "4"]).quietly();
+    let json = run(&dir, ["array", "diff", "x", "2", "3", "--json"]).exits(1).json();
+    assert_eq!(json["shapes"], serde_json::json!([[2, 3], [4, 3]]));
+    assert_eq!(json["chunks"][0]["region"], serde_json::json!([[2, 4], [0, 3]]));
+
+    run(&dir, ["array", "checkout", "x", "2"]).exits(0);
+    assert_eq!(get(&dir, &["x"]), "[[0. 1. 2.]\n [3. 4. 5.]]\n");
+    let log = run(&dir, ["array", "log", "x", "--json"]).quietly().json();
+    assert_eq!((&log[0]["version"], &log[0]["parent"]), (&5.into(), &2.into()));
+    assert_eq!(log[0]["message"], "checkout of version 2");
+    assert!(run(&dir, ["array", "checkout", "x", "5"]).exits(0).err.contains("newest already"));
+}
+
+#[test]
+fn versions_are_removed_when_asked_and_said_which_before() {
+    let dir = with_array();
+    let dry = run(&dir, ["array", "gc", "x", "--keep", "2", "--dry-run"]).quietly();
+    assert_eq!(dry.out, "1\n2\n");
+    let all = |dir: &TempDir| ChunkedArray::open(dir.path().join("x")).unwrap().versions().unwrap();
+    assert_eq!(all(&dir).len(), 4);
+    run(&dir, ["array", "gc", "x", "--remove", "9"]).fails(2, "there is no version 9");
+    run(&dir, ["array", "gc", "x", "--remove", "1", "3"]).exits(0);
+    assert_eq!(all(&dir).iter().map(|v| v.number).collect::<Vec<_>>(), [2, 4]);
+    let since = run(&dir, ["array", "gc", "x", "--keep-since", "2999-01-01"]).exits(0);
+    assert!(since.err.starts_with("x: removed 1 version, "), "{since:?}");
+    run(&dir, ["array", "verify", "x"]).quietly();
+    assert!(
+        run(&dir, ["array", "gc", "x", "--keep", "1", "--remove", "1"]).exits(2).out.is_empty()
+    );
+}
+
+#[test]
+fn attributes_are_json() {
+    let dir = with_array();
+    run(&dir, ["array", "attrs", "x", "unit=\"m\"", "scale=0.5"]).exits(0);
+    assert_eq!(run(&dir, ["array", "attrs", "x", "unit"]).quietly().out, "\"m\"\n");
+    run(&dir, ["array", "attrs", "x", "--delete", "unit"]).exits(0);
+    let left = run(&dir, ["array", "attrs", "x"]).quietly().json();
+    assert_eq!(left, serde_json::json!({"scale": 0.5}));
+    let before = run(&dir, ["array", "attrs", "x", "--at", "-1", "unit"]).quietly();
+    assert_eq!(before.out, "\"m\"\n");
+    run(&dir, ["array", "attrs", "x", "unit"]).fails(1, "there is no attribute \"unit\"");
+    run(&dir, ["array", "attrs", "x", "--delete", "unit"]).fails(1, "no attribute \"unit\"");
+    let text = run(&dir, ["array", "attrs", "x", "unit=m"]).fails(2, "expected JSON, found \"m\"");
+    assert!(text.err.contains("hint: text is in quotes: unit='\"m\"'"), "{text:?}");
+    run(&dir, ["array", "attrs", "x", "unit=1", "scale"]).fails(2, "found both");
+}
+
+#[test]
+fn arrays_go_out_and_come_back_in_all_formats() {
+    let dir = with_array();
+    let expected = get(&dir, &["x"]);
+    for format in ["npy", "npz", "blp", "bcolz"] {
+        let (file, name) = (format!("out.{format}"), format!("from-{format}"));
+        run(&dir, ["array", "export", "x", &file]).quietly();
+        let made = run(&dir, ["array", "import", &file, &name]).exits(0);
+        assert_eq!(made.err, format!("{name}: version 2, shape (4, 3)\n"));
+        assert_eq!(get(&dir, &[&name]), expected, "{format}");
+        let versions = ChunkedArray::open(dir.path().join(&name)).unwrap().versions().unwrap();
+        assert_eq!(versions.len(), 1, "{format}");
+        run(&dir, ["array", "export", "x", &file]).exits(2);
+        run(&dir, ["array", "import", &file, "x"]).fails(2, "something of this name already");
+    }
+    run(&dir, ["array", "export", "x", "out.npy", "--force"]).quietly();
+    run(&dir, ["array", "export", "x[..., 0]", "part", "--to", "npy", "--at", "2"]).quietly();
+    let part = fs::read(dir.path().join("part")).unwrap();
+    let part = npy::decode(&part).unwrap().to_ndarray::<f32>().unwrap();
+    assert_eq!(part, arr1(&[0.0, 3.0]).into_dyn());
+    run(&dir, ["array", "export", "x", "out.txt"]).fails(2, "neither .npy, .npz nor .blp");
+    run(&dir, ["array", "import", "rows", "y"]).fails(2, "neither .npy, .npz, .blp nor bcolz");
+    // Nothing is left of what failed.
+    let left = names(dir.path());
+    assert!(left.iter().all(|name| !name.ends_with(".new")), "{left:?}");
+}
+
+#[test]
+fn archives_of_several_arrays_become_a_directory_of_them() {
+    let dir = scratch();
+    let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join("all.npz")).unwrap());
+    for (name, rows) in [("a.npy", 2), ("b.npy", 1000), ("../c.npy", 1)] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        let numbers = ndarray::Array1::from_iter(0..rows);
+        zip.write_all(&npy::encode(&NdArray::from_ndarray(&numbers)).unwrap()).unwrap();
+    }
+    zip.finish().unwrap();
+    run(&dir, ["array", "import", "all.npz", "b", "--member", "b"]).exits(0);
+    assert_eq!(get(&dir, &["b[-2:]"]), "[998 999]\n");
+    let absent = run(&dir, ["array", "import", "all.npz", "x", "--member", "x"]);
+    assert!(absent.fails(1, "no array \"x\"").err.contains("hint: its arrays: a, b, ../c"));
+    fs::create_dir(dir.path().join("t")).unwrap();
+    run(&dir, ["array", "import", "all.npz", "t"]).fails(2, "no name for a directory");
+    assert_eq!(names(&dir.path().join("t")), ["a", "b"]);
+    // A member that is cut short leaves nothing.
+    let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join("cut.npz")).unwrap());
+    zip.start_file("a.npy", zip::write::SimpleFileOptions::default()).unwrap();
+    let whole = npy::encode(&NdArray::from_ndarray(&arr1(&[1_i64, 2, 3]))).unwrap();
+    zip.write_all(&whole[..whole.len() - 1]).unwrap();
+    zip.finish().unwrap();
+    run(&dir, ["array", "import", "cut.npz", "cut"]).fails(1, "expected 24 bytes, found 23");
+    assert!(!names(dir.path()).iter().any(|name| name.starts_with("cut") && name != "cut.npz"));
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let dir = with_array();
+    let good = run(&dir, ["array", "verify", "x"]).quietly();
+    assert_eq!(good.out, "x: good: 4 versions, 2 chunks compared\n");
+    let file = dir.path().join("x/data/__1__.bin");
+    let mut bytes = fs::read(&file).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last / 2] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let bad = run(&dir, ["array", "verify", "x"]).exits(1);
+    assert!(bad.out.contains("x/data/__1__.bin: ") && bad.out.contains("problem"), "{bad:?}");
+    let json = run(&dir, ["array", "verify", "x", "--json"]).exits(1).json();
+    assert_eq!(json[0]["good"], false);
+    assert!(json[0]["problems"][0]["file"].as_str().unwrap().ends_with("__1__.bin"));
+    fs::write(dir.path().join("x/meta/versions/__4__"), "no version").unwrap();
+    let open = run(&dir, ["array", "info", "x"]).fails(1, "x/meta/versions/__4__: ");
+    assert!(open.err.contains("hint: try: kiste array verify x\n"), "{open:?}");
+    // Of two arrays the good one is told of too.
+    run(&dir, ["array", "create", "y", "--dtype", "i4", "--shape", "3"]).exits(0);
+    let both = run(&dir, ["array", "verify", "x", "y"]).exits(1);
+    assert!(both.out.contains("y: good: 1 version, 0 chunks compared\n"), "{both:?}");
+}
+
+#[test]
+fn structures_scalars_and_the_immense_can_be_looked_at() {
+    let dir = scratch();
+    let structure = "[('id', '<i8'), ('name', '|S4'), ('xy', '<f4', (2,))]";
+    let create = |name: &str, dtype: &str, shape: &str, fill: &str| {
+        let args = ["array", "create", name, "--dtype", dtype, "--shape", shape, "--fill", fill];
+        run(&dir, args).exits(0)
+    };
+    create("s", structure, "2", "0");
+    assert_eq!(get(&dir, &["s"]), "[(0, , [0.0,0.0]) (0, , [0.0,0.0])]\n");
+    let info = run(&dir, ["array", "info", "s", "--json"]).quietly().json();
+    assert_eq!(info["columns"].as_array().unwrap().len(), 3);
+    create("z", "<f8", "", "nan");
+    assert_eq!(get(&dir, &["z"]), "nan\n");
+    assert_eq!(get(&dir, &["z", "--json"]), "\"NaN\"\n");
+    create("g", "<i8", "1000000,1000000", "-7");
+    let shown = get(&dir, &["g"]);
+    assert_eq!(shown.lines().next(), Some("[[-7 -7 -7 ... -7 -7 -7]"));
+    assert_eq!(get(&dir, &["g[-1, ::-400000]"]), "[-7 -7 -7]\n");
+    let info = run(&dir, ["array", "info", "g"]).quietly().out;
+    assert!(info.contains("bytes      8,000,000,000,000, compressed 0\n"), "{info}");
+    create("e", "<U3", "0,2", "ä");
+    assert_eq!(
+        (&*get(&dir, &["e"]), &*get(&dir, &["e", "--json"])),
+        ("[], shape [0, 2]\n", "[]\n")
+    );
+    let wrong = ["array", "create", "w", "--dtype", "|u1", "--shape", "1", "--fill", "256"];
+    run(&dir, wrong).fails(2, "expected a value of type |u1, found \"256\"");
+    let kind = run(&dir, ["array", "create", "w", "--dtype", "float31", "--shape", "1"]).exits(2);
+    assert!(kind.err.contains("float31"), "{kind:?}");
+    run(&dir, ["array", "create", "g", "--dtype", "i4", "--shape", "1"]).fails(2, "already");
+}
+
+#[test]
+fn mistakes_are_answered_and_pipes_may_close() {
+    let dir = with_array();
+    assert!(run(&dir, ["array", "crate", "y"]).exits(2).err.contains("'create'"));
+    assert!(run(&dir, ["array", "get", "x", "--jsn"]).exits(2).err.contains("'--json'"));
+    assert!(run(&dir, ["array", "get", "x[a]"]).exits(2).err.contains("found \"a\""));
+    assert!(run(&dir, ["array", "put", "x"]).exits(2).out.is_empty());
+    run(&dir, ["array", "put", "x", "--value", "a"]).fails(2, "expected a value of type <f4");
+    run(&dir, ["array", "append", "x", "--npy", "nope.npy"]).fails(2, "nope.npy: no such file");
+    save(&dir, "wide.npy", &arr2(&[[0.0_f32; 4]]));
+    run(&dir, ["array", "append", "x", "--npy", "wide.npy"]).exits(2);
+    assert_eq!(run(&dir, ["array", "log", "x", "--json"]).quietly().json()[0]["version"], 4);
+    let file = run(&dir, ["array", "info", "rows.npy"]).exits(2);
+    assert!(file.err.contains("kiste array import rows.npy NAME"), "{file:?}");
+    run(&dir, ["array", "resize", "x", "100000,3"]).exits(0);
+    let mut child = kiste()
+        .args(["array", "get", "x", "--json"])
+        .current_dir(&dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let run = Run::from(child.wait_with_output().unwrap());
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use ndarray::{ArrayD, IxDyn};
@@ -208,6 +208,8 @@ struct Wanted<'a> {
     core: &'a Core,
     column: usize,
     chunks: Vec<Stored>,
+    /// What decoders keep between chunks, one for each thread that has read.
+    scratches: Mutex<Vec<Scratch>>,
 }
 
 impl fmt::Debug for Wanted<'_> {
@@ -217,9 +219,15 @@ impl fmt::Debug for Wanted<'_> {
 }
 
 impl Wanted<'_> {
+    fn new(core: &Core, column: usize, chunks: Vec<Stored>) -> Wanted<'_> {
+        Wanted { core, column, chunks, scratches: Mutex::default() }
+    }
+
     fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
         let Stored { number, place, file } = &self.chunks[slot];
-        let (check, mut scratch) = (self.core.files.check, Scratch::default());
+        let scratches = || self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
+        let (check, kept) = (self.core.files.check, scratches().pop());
+        let mut scratch = kept.unwrap_or_default();
         let whole = into.len() == file.layout.chunk_bytes() as usize;
         let done = match whole {
             true => file.read_into(place, into, check, &mut scratch),
@@ -227,6 +235,7 @@ impl Wanted<'_> {
                 .read(place, at..at + into.len(), check, &mut scratch)
                 .map(|bytes| into.copy_from_slice(&bytes)),
         };
+        scratches().push(scratch);
         done.map_err(|e| self.core.in_chunk(e, self.column, *number))
     }
 }
@@ -375,8 +384,8 @@ impl ChunkedArray {
 
     /// Reads a selection: `2..5`, `(.., -1)`, `(vec![4, 0], ..)`, a [`Selection`].
     ///
-    /// Every chunk that is touched is decompressed once; one of which the hash was seen to be right
-    /// before only as far as it is touched.
+    /// Every chunk that is touched is decompressed once, and only as far as it is touched; all of it
+    /// where its hash is compared ([`Check`](crate::array::Check)).
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {
@@ -463,7 +472,7 @@ impl ChunkedArray {
             let program = from(&nowhere);
             program.to_array(&unwritten, Source::Flat(&column.fill, 0), (&mut *out, start))?;
         }
-        let wanted = Wanted { core, column: pick.column, chunks };
+        let wanted = Wanted::new(core, pick.column, chunks);
         let program = from(&in_chunk);
         program.to_array(&stored, Source::Base(&wanted), (out, start))
     }
@@ -567,7 +576,7 @@ impl BaseSlab for ChunkedArray {
         fill(into, &self.fill_bytes());
         for (column, offset, size) in self.fields() {
             let Some(chunk) = core.chunk(column, number)? else { continue };
-            let wanted = Wanted { core, column, chunks: vec![chunk] };
+            let wanted = Wanted::new(core, column, vec![chunk]);
             if size == item {
                 return wanted.read(0, at, into);
             }

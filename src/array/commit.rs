@@ -14,14 +14,16 @@ use crate::array::columns;
 use crate::array::info::VersionInfo;
 use crate::array::store::{ArrayStore, now_after, too_many_files};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
+use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
 use crate::format::bloscpack::Checksum;
 use crate::format::chunked::segment::{self, Entry, HASH, Place};
 use crate::format::chunked::superchunk::Content;
 use crate::format::chunked::{Numbering, grid_of, names, parse_time};
 
-/// So many bytes of changes are hashed and compressed at a time.
-const BATCH: usize = 64 << 20;
+/// So many bytes of changes are hashed and compressed at a time, while the files of those before are
+/// written; more where there are many threads.
+const BATCH: usize = 32 << 20;
+const BATCH_OF_A_THREAD: usize = 4 << 20;
 
 /// What a commit is to make of a version.
 pub(crate) struct Proposal<'a> {
@@ -59,7 +61,7 @@ struct Writing<'a> {
     entries: BTreeMap<u64, Entry>,
     /// What was added, by hash, and how many bytes it takes.
     new: HashMap<[u8; HASH], (Place, u64)>,
-    /// Chunks of the superchunk that is not full yet.
+    /// Chunks of the superchunk that is not full yet: each with what follows it in the file.
     pending: Vec<(u64, Vec<u8>)>,
     next: u32,
     /// Slots to be written over: the very last thing before the version.
@@ -67,6 +69,13 @@ struct Writing<'a> {
     chunks: i64,
     cbytes: i64,
     wrote: bool,
+}
+
+/// A file that is to be written.
+pub(crate) struct NewFile {
+    pub(crate) dir: PathBuf,
+    pub(crate) name: String,
+    pub(crate) parts: Vec<Vec<u8>>,
 }
 
 /// A changed chunk of one column: its number now, its number in the base, and what it is.
@@ -159,8 +168,10 @@ impl ArrayStore {
     ) -> Result<()> {
         let base = proposal.base;
         let old_grid: Vec<u64> = base.core.grid.counts().iter().map(|n| *n as u64).collect();
+        let batch_bytes = BATCH.max(BATCH_OF_A_THREAD * base.core.run(rayon::current_num_threads));
         let mut batch = Vec::new();
         let mut size = 0;
+        let mut ready: Vec<NewFile> = Vec::new();
         loop {
             let next = proposal.changes.next().transpose()?;
             let done = next.is_none();
@@ -170,11 +181,15 @@ impl ArrayStore {
                 size += if let New::Chunk(bytes) = &new { bytes.len() } else { 0 };
                 batch.push((numbering.number(&at), before, new));
             }
-            if size >= BATCH || done {
+            if size >= batch_bytes || done {
+                self.while_written(&ready, || {
+                    columns.iter_mut().try_for_each(|writing| writing.add(&batch))
+                })?;
+                ready.clear();
                 for (column, writing) in columns.iter_mut().enumerate() {
-                    writing.add(&batch)?;
-                    self.write_superchunks(column, writing, done, made)?;
+                    ready.extend(self.superchunks(column, writing, done)?);
                 }
+                made.extend(ready.iter().map(|file| file.dir.join(&file.name)));
                 batch.clear();
                 size = 0;
             }
@@ -182,40 +197,68 @@ impl ArrayStore {
                 break;
             }
         }
+        self.write_files(&ready)?;
         for writing in columns.iter().filter(|writing| writing.wrote) {
             self.sync_dir(&self.files.column_dir(&writing.content.column))?;
         }
         Ok(())
     }
 
-    /// Writes full superchunks, and at the end the one that is not.
-    fn write_superchunks(
+    /// Does this while files are written: the disk is waited for where others have work.
+    fn while_written(&self, files: &[NewFile], work: impl FnOnce() -> Result<()>) -> Result<()> {
+        if files.is_empty() {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let written = scope.spawn(|| self.write_files(files));
+            let done = work();
+            let written = written.join().unwrap_or_else(|e| std::panic::resume_unwind(e));
+            written.and(done)
+        })
+    }
+
+    pub(crate) fn write_files(&self, files: &[NewFile]) -> Result<()> {
+        files.iter().try_for_each(|file| {
+            let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
+            self.write_file(&file.dir, &file.name, &parts)
+        })
+    }
+
+    /// The superchunks that are full, and at the end the one that is not.
+    fn superchunks(
         &mut self,
         column: usize,
         writing: &mut Writing<'_>,
         all: bool,
-        made: &mut Vec<PathBuf>,
-    ) -> Result<()> {
-        while writing.pending.len() >= writing.superchunk || (all && !writing.pending.is_empty()) {
-            let count = writing.pending.len().min(writing.superchunk);
-            let chunks: Vec<(u64, Vec<u8>)> = writing.pending.drain(..count).collect();
-            let number = self.next_superchunk[column];
-            let dir = self.files.column_dir(&writing.content.column);
-            self.next_superchunk[column] =
-                number.checked_add(1).ok_or_else(|| too_many_files(&dir))?;
-            let numbers: Vec<u64> = chunks.iter().map(|(number, _)| *number).collect();
-            let lens: Vec<usize> = chunks.iter().map(|(_, chunk)| chunk.len()).collect();
-            let head = writing.content.head(&numbers, &lens)?;
-            let tails: Vec<Vec<u8>> =
-                chunks.iter().map(|(_, chunk)| writing.content.tail(chunk)).collect();
-            let mut parts = vec![&head[..]];
-            parts.extend(chunks.iter().zip(&tails).flat_map(|((_, c), t)| [&c[..], &t[..]]));
-            made.push(self.files.superchunk_path(&writing.content.column, number));
-            self.write_file(&dir, &names::superchunk(number), &parts)?;
+    ) -> Result<Vec<NewFile>> {
+        let mut files = Vec::new();
+        let pending = &mut writing.pending;
+        while pending.len() >= writing.superchunk || (all && !pending.is_empty()) {
+            let count = pending.len().min(writing.superchunk);
+            let chunks = pending.drain(..count).collect();
+            files.push(self.superchunk(column, &writing.content, chunks)?.1);
             writing.wrote = true;
-            writing.next = self.next_superchunk[column];
         }
-        Ok(())
+        writing.next = self.next_superchunk[column];
+        Ok(files)
+    }
+
+    /// A superchunk of these chunks, each with what follows it, and its number.
+    pub(crate) fn superchunk(
+        &mut self,
+        column: usize,
+        content: &Content,
+        chunks: Vec<(u64, Vec<u8>)>,
+    ) -> Result<(u32, NewFile)> {
+        let number = self.next_superchunk[column];
+        let dir = self.files.column_dir(&content.column);
+        self.next_superchunk[column] = number.checked_add(1).ok_or_else(|| too_many_files(&dir))?;
+        let numbers: Vec<u64> = chunks.iter().map(|(number, _)| *number).collect();
+        let tail = content.slot_len(0) as usize;
+        let lens: Vec<usize> = chunks.iter().map(|(_, chunk)| chunk.len() - tail).collect();
+        let mut parts = vec![content.head(&numbers, &lens)?];
+        parts.extend(chunks.into_iter().map(|(_, chunk)| chunk));
+        Ok((number, NewFile { dir, name: names::superchunk(number), parts }))
     }
 
     /// Writes the changes to a table as a segment, merged with those before as the format has it.
@@ -276,7 +319,6 @@ impl ArrayStore {
             for (place, chunk) in chunks {
                 let slot = file.layout.slot(place.slot)?;
                 let mut bytes = chunk.clone();
-                bytes.extend_from_slice(&writing.content.tail(chunk));
                 bytes.resize((slot.end - slot.start) as usize, 0);
                 sink.write_at(&bytes, slot.start).map_err(at)?;
             }
@@ -286,6 +328,30 @@ impl ArrayStore {
         }
         Ok(())
     }
+}
+
+/// A chunk compressed, with what follows it in a file.
+fn pack(
+    params: &Params,
+    content: &Content,
+    bytes: &[u8],
+    (scratch, buffer): &mut (Scratch, Vec<u8>),
+) -> std::result::Result<Vec<u8>, blosc::EncodeError> {
+    // The compressor asks for as much room as the chunk has; what is kept is of the right size. A
+    // chunk that is stored as it is has that anyway.
+    let mut packed = Vec::new();
+    if params.level == 0 {
+        packed.reserve_exact(content.slot_len(bytes.len() + blosc::HEADER) as usize);
+        scratch.compress(params, bytes, &mut packed)?;
+    } else {
+        buffer.clear();
+        scratch.compress(params, bytes, buffer)?;
+        packed.reserve_exact(content.slot_len(buffer.len()) as usize);
+        packed.extend_from_slice(buffer);
+    }
+    let tail = content.tail(&packed);
+    packed.extend_from_slice(&tail);
+    Ok(packed)
 }
 
 /// The entries of a table under the numbers of another numbering, without those outside the grid.
@@ -379,16 +445,15 @@ impl<'a> Writing<'a> {
                 compress.push((changed.number, before, hash, content));
             }
         }
-        let params = &self.params;
+        let (params, content_of) = (&self.params, &self.content);
         let compressed: Vec<_> = base
             .core
             .run(|| {
                 compress
                     .into_par_iter()
-                    .map_init(Scratch::default, |scratch, (number, before, hash, content)| {
-                        let mut chunk = Vec::new();
-                        let done = scratch.compress(params, &content, &mut chunk);
-                        done.map(|_| (number, before, hash, chunk))
+                    .map_init(Default::default, |buffers, (number, before, hash, content)| {
+                        let packed = pack(params, content_of, &content, buffers);
+                        packed.map(|chunk| (number, before, hash, chunk))
                     })
                     .collect::<Result<_, _>>()
             })
@@ -455,7 +520,7 @@ impl<'a> Writing<'a> {
         hash: [u8; HASH],
         chunk: Vec<u8>,
     ) -> Result<(Place, u64)> {
-        let len = self.content.slot_len(chunk.len());
+        let len = chunk.len() as u64;
         if let (Some(before), Some(shared)) = (before, &self.shared) {
             let alone = shared.get(&(before.superchunk, before.slot)) == Some(&1);
             let (slot_len, needed) = (self.len_of(&before), len - u64::from(self.content.room));

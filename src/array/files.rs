@@ -29,11 +29,15 @@ const MOST_OPEN: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
     /// The hash of the uncompressed chunk, the first time that this array reads it. Nothing wrong
-    /// gets through.
-    #[default]
+    /// gets through, also if someone put it there; but hashing takes as long as decompressing.
     Hashes,
-    /// The checksum of the compressed chunk, each time: faster, and enough where files are only
-    /// damaged by accident. Chunks that are stored uncompressed have none.
+    /// The checksum of the compressed chunk, each time, which costs next to nothing; the hash where
+    /// there is none (a chunk that is stored as it is) or where it may belong to other content (a
+    /// chunk that a crash left written over). Whatever is damaged by accident is found, but a file
+    /// that was replaced by a whole one of the same kind. [`verify`] compares all hashes.
+    ///
+    /// [`verify`]: crate::array::ChunkedArray::verify
+    #[default]
     Checksums,
     /// Nothing: what the decoder accepts is taken.
     Nothing,
@@ -340,7 +344,7 @@ impl SuperchunkFile {
         if check == Check::Checksums && !self.layout.is_intact(place.slot, &bytes).map_err(wrong)? {
             return Err(self.mismatch("checksum", start, bytes.len()));
         }
-        let unseen = check == Check::Hashes && !self.is_checked(place.slot);
+        let unseen = self.wants_hash(check) && !self.is_checked(place.slot);
         let whole = 0..self.layout.chunk_bytes() as usize;
         if !unseen && range != whole {
             let mut part = vec![0; range.len()];
@@ -371,11 +375,9 @@ impl SuperchunkFile {
         let wrong = |e| self.error(e, start);
         let chunk = self.layout.chunk(place.slot, bytes).map_err(wrong)?;
         let Some(at) = plain_content(chunk) else { return Ok(None) };
-        if check == Check::Checksums && !self.layout.is_intact(place.slot, bytes).map_err(wrong)? {
-            return Err(self.mismatch("checksum", start, bytes.len()));
-        }
+        // The hash that is seen once says as much as the checksum would each time.
         let content = &chunk[at..at + self.layout.chunk_bytes() as usize];
-        if check == Check::Hashes && !self.is_checked(place.slot) {
+        if check != Check::Nothing && !self.is_checked(place.slot) {
             self.check_hash(place, content, start)?;
         }
         Ok(Some(content))
@@ -398,10 +400,19 @@ impl SuperchunkFile {
         }
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
         scratch.decompress_into(chunk, out).map_err(wrong)?;
-        if check == Check::Hashes && !self.is_checked(place.slot) {
+        if self.wants_hash(check) && !self.is_checked(place.slot) {
             self.check_hash(place, out, start)?;
         }
         Ok(())
+    }
+
+    /// Whether chunks of this file are compared with their hashes.
+    fn wants_hash(&self, check: Check) -> bool {
+        match check {
+            Check::Hashes => true,
+            Check::Checksums => !self.layout.has_checksums() || self.layout.is_roomy(),
+            Check::Nothing => false,
+        }
     }
 
     fn check_hash(&self, place: &Place, content: &[u8], start: u64) -> Result<()> {

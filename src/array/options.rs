@@ -74,7 +74,8 @@ impl ArrayOptions {
         self
     }
 
-    /// What is compared before a chunk is believed. By default its hash, once.
+    /// What is compared before a chunk is believed. By default its checksum; its hash, once, where there
+    /// is no checksum.
     pub fn check(mut self, check: Check) -> Self {
         self.check = check;
         self

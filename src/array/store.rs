@@ -1,5 +1,6 @@
 //! `ArrayStore`: the one writer of a chunked array.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::ops::Deref;
@@ -18,6 +19,7 @@ use crate::array::options::ArrayOptions;
 use crate::array::plan::Place;
 use crate::array::selection::Selection;
 use crate::array::staged::{ChunkState, StagedArray};
+use crate::array::transfer::fill;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Params, Shuffle};
 use crate::format::chunked::{Compression, MAX_DIMENSIONS, Storage as Stored, Version, names};
@@ -319,6 +321,7 @@ impl ArrayStore {
         };
         let core = &base.core;
         let chunk = core.grid.chunk_shape()[0];
+        let split = SplitRows::of(rows, &base, old);
         // Whole chunks stay; what is staged is the rest, and what comes behind it.
         let (kept, partial) = (old / chunk, old % chunk);
         let tail_shape: Vec<usize> =
@@ -337,7 +340,7 @@ impl ArrayStore {
             vec![Arc::new(base.clone())],
             places.collect::<Result<_>>()?,
         )?;
-        tail.append_array(rows)?;
+        tail.append_array(&split.staged)?;
         let changes = tail.changes().enumerate().filter_map(|(cell, state)| match state {
             Ok(ChunkState::Staged(bytes)) => {
                 let mut at = coordinates(tail.grid().coordinates(cell));
@@ -347,10 +350,16 @@ impl ArrayStore {
             Ok(_) => None,
             Err(e) => Some(Err(e)),
         });
+        let next = (kept + tail.shape()[0].div_ceil(chunk)) as u64;
+        let direct = split.direct.iter().zip(next..).map(|(bytes, number)| {
+            let mut at = vec![0; base.shape().len()];
+            at[0] = number;
+            Ok((at, New::Chunk(Cow::Borrowed(&**bytes))))
+        });
         let mut shape = base.shape().to_vec();
-        shape[0] = kept * chunk + tail.shape()[0];
+        shape[0] = kept * chunk + tail.shape()[0] + split.direct_rows;
         let attributes = base.attrs().clone();
-        let changes = Box::new(changes);
+        let changes = Box::new(changes.chain(direct));
         self.propose(Proposal { base: &base, shape, attributes, message, changes })
     }
 
@@ -468,6 +477,52 @@ impl ArrayStore {
 impl fmt::Debug for ArrayStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ArrayStore({:?})", self.newest)
+    }
+}
+
+/// Rows to be appended: those that are staged, and chunks made of the others.
+struct SplitRows<'a> {
+    staged: NdArray<'a>,
+    /// Whole chunks, the fill value beyond the last row.
+    direct: Vec<Cow<'a, [u8]>>,
+    direct_rows: usize,
+}
+
+impl<'a> SplitRows<'a> {
+    /// Where chunks are whole rows, those behind the chunk that is not full yet need no copy.
+    fn of(rows: &'a NdArray<'_>, base: &ChunkedArray, old: usize) -> SplitRows<'a> {
+        SplitRows::try_of(rows, base, old).unwrap_or_else(|| SplitRows {
+            staged: rows.borrow(),
+            direct: Vec::new(),
+            direct_rows: 0,
+        })
+    }
+
+    fn try_of(rows: &'a NdArray<'_>, base: &ChunkedArray, old: usize) -> Option<SplitRows<'a>> {
+        let grid = base.grid();
+        let (&chunk, inner) = grid.chunk_shape().split_first()?;
+        let (&count, found) = rows.shape().split_first()?;
+        let same = rows.dtype() == base.dtype() && found == inner && &base.shape()[1..] == inner;
+        let Cow::Borrowed(bytes) = rows.c_bytes() else { return None };
+        let lead = (chunk - old % chunk) % chunk;
+        let fits = old.checked_add(count).is_some_and(|end| isize::try_from(end).is_ok());
+        if !same || !fits || count < lead + chunk {
+            return None;
+        }
+        let (staged, rest) = bytes.split_at(bytes.len() / count * lead);
+        let shape: Vec<usize> = std::iter::once(lead).chain(inner.iter().copied()).collect();
+        let staged = NdArray::new(rows.dtype().clone(), shape, staged).ok()?;
+        let size = grid.chunk_shape().iter().product::<usize>() * rows.dtype().item_size();
+        let direct = rest.chunks(size).map(|part| match part.len() == size {
+            true => Cow::Borrowed(part),
+            false => {
+                let mut padded = vec![0; size];
+                padded[..part.len()].copy_from_slice(part);
+                fill(&mut padded[part.len()..], &base.core.version.storage.fill);
+                Cow::Owned(padded)
+            }
+        });
+        Some(SplitRows { staged, direct: direct.collect(), direct_rows: count - lead })
     }
 }
 

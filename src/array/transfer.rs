@@ -282,6 +282,29 @@ impl<'a> Program<'a> {
         (low as usize, high as usize)
     }
 
+    /// Where what is touched of a chunk begins at both ends, if it is all of these bytes of the
+    /// chunk and lies as it does there: then it need not be copied.
+    fn one_run(&self, cursor: &mut Cursor, len: usize) -> Option<(usize, isize)> {
+        let (mut from, mut to) = (0, 0);
+        for (ready, &position) in self.groups.iter().zip(&cursor.positions) {
+            let steps = ready.group.steps(position);
+            if steps.len() != 1 {
+                return None;
+            }
+            from += ready.starts[steps.start].0;
+            to += ready.starts[steps.start].1;
+            ready.set(steps.start, &mut cursor.lanes);
+        }
+        let mut run = self.item;
+        for lane in cursor.lanes.iter().rev().filter(|lane| lane.count != 1) {
+            if lane.from != run as isize || lane.to != run as isize {
+                return None;
+            }
+            run *= lane.count;
+        }
+        (run == len).then_some((from as usize, to))
+    }
+
     /// Copies one chunk. `from` is the slot of a slab.
     #[inline]
     fn chunk(
@@ -299,6 +322,12 @@ impl<'a> Program<'a> {
                 Some(bytes) => self.copy(cursor, (bytes, 0), to),
                 None => {
                     let (start, end) = self.touched(cursor);
+                    if let Some((from, to_start)) = self.one_run(cursor, end - start) {
+                        debug_assert_eq!(from, start);
+                        let to_start = to.1.wrapping_add_signed(to_start);
+                        let into = &mut to.0[to_start..to_start + (end - start)];
+                        return slab.read(one.from as usize, start, into);
+                    }
                     let mut scratch = std::mem::take(&mut cursor.scratch);
                     if scratch.len() < end {
                         scratch.resize(end, 0);

@@ -1,7 +1,7 @@
 //! A superchunk: a bloscpack container in which every slot holds one chunk.
 //!
-//! Chunks are found by the offsets alone, and nothing is believed because of them: whoever reads a
-//! chunk compares it with the hash in the chunk table, which also tells a chunk from its neighbour.
+//! Chunks are found by the offsets alone, and little is believed because of them: an offset has to be
+//! between its neighbours, a chunk has its checksum behind it, and the chunk table has its hash.
 
 use std::ops::Range;
 
@@ -196,6 +196,11 @@ impl Superchunk {
         self.chunk_bytes
     }
 
+    /// Whether a digest follows each chunk.
+    pub fn has_checksums(&self) -> bool {
+        self.checksum != Checksum::None
+    }
+
     /// Whether there are unused bytes after the chunks.
     pub fn is_roomy(&self) -> bool {
         self.roomy
@@ -207,9 +212,15 @@ impl Superchunk {
         let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
+        // Nothing covers the offsets: one that was changed to that of another chunk shows in that it
+        // is not between its neighbours.
+        let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))
-                if start >= self.head_len && start <= end && end <= self.len =>
+                if start >= self.head_len
+                    && before.is_none_or(|before| before < start)
+                    && start < end
+                    && end <= self.len =>
             {
                 Ok(start..end)
             }

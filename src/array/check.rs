@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use crate::array::chunked::ChunkedArray;
+use crate::array::chunked::{ChunkedArray, Core};
 use crate::array::commit::content_of;
 use crate::array::files::{Check, SuperchunkFile};
 use crate::array::store::{copies, is_unfinished, read_small};
@@ -97,11 +97,14 @@ impl ChunkedArray {
             let message = "expected two versions of one array";
             return Err(Error::new(crate::error::ErrorKind::Invalid, message));
         }
+        self.with_core(|a| other.with_core(|b| self.diff_of(a, b, other)))
+    }
+
+    fn diff_of(&self, a: &Core, b: &Core, other: &ChunkedArray) -> Result<Vec<ChunkDiff>> {
         let mut diffs = Vec::new();
         for (column, ..) in self.fields() {
             let (ours, theirs) = (a.table(column)?, b.table(column)?);
-            let segments =
-                |core: &crate::array::chunked::Core| core.version.columns[column].segments.clone();
+            let segments = |core: &Core| core.version.columns[column].segments.clone();
             let (mine, others) = (segments(a), segments(b));
             let common = match a.numbering == b.numbering {
                 true => mine.iter().zip(&others).take_while(|(x, y)| x == y).count(),
@@ -113,8 +116,7 @@ impl ChunkedArray {
                 candidates.extend(entries.iter().map(|e| core.numbering.coordinates(e.chunk)));
             }
             for coordinates in candidates {
-                let hash = |core: &crate::array::chunked::Core,
-                            table: &crate::array::files::Table| {
+                let hash = |core: &Core, table: &crate::array::files::Table| {
                     let counts = core.grid.counts();
                     let inside = coordinates.iter().zip(counts).all(|(i, n)| *i < *n as u64);
                     let place = inside.then(|| table.find(core.numbering.number(&coordinates)));

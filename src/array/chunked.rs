@@ -86,6 +86,8 @@ pub(crate) struct Core {
     pub(crate) numbering: Numbering,
     pub(crate) columns: Vec<Column>,
     pub(crate) threads: Threads,
+    /// The same version after `gc` moved its chunks to other files, once that was noticed.
+    moved: OnceLock<Arc<Core>>,
 }
 
 /// Threads of its own, or those of rayon.
@@ -139,7 +141,8 @@ impl Core {
             Column { leaf, fill, table: OnceLock::new() }
         };
         let columns = leaves.into_iter().map(column).collect();
-        Ok(Core { files, dtype, grid, numbering, columns, threads, version })
+        let moved = OnceLock::new();
+        Ok(Core { files, dtype, grid, numbering, columns, threads, moved, version })
     }
 
     /// The chunk table of a column; opened by who asks first.
@@ -151,6 +154,16 @@ impl Core {
         let segments = &self.version.columns[column].segments;
         let table = self.files.table(self.version.version, segments)?;
         Ok(slot.get_or_init(|| table))
+    }
+
+    /// The same version, if its file names other segments than it did.
+    fn moved(&self) -> Option<&Core> {
+        let version = self.files.version(self.version.version).ok()?;
+        if version.columns == self.version.columns {
+            return None;
+        }
+        let core = Core::new(self.files.clone(), version, self.threads.clone()).ok()?;
+        Some(self.moved.get_or_init(|| Arc::new(core)))
     }
 
     /// The number of a chunk in the tables.
@@ -189,6 +202,35 @@ impl Core {
         let Some(place) = self.table(column)?.find(number) else { return Ok(None) };
         let file = self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?;
         Ok(Some(Stored { number, place, file }))
+    }
+
+    /// The touched chunks that are stored, those that are all fill, and the files of the former.
+    fn find(&self, column: usize, touch: &Touch) -> Result<(Vec<Move>, Vec<Move>, Vec<Stored>)> {
+        let table = self.table(column)?;
+        let (mut stored, mut unwritten) = (Vec::new(), Vec::new());
+        let mut chunks: Vec<Stored> = Vec::new();
+        let mut at = vec![0; self.grid.shape().len()];
+        for k in 0..touch.len() {
+            for (group, position) in touch.groups.iter().zip(positions(touch, k)) {
+                for (&axis, &chunk) in group.axes.iter().zip(group.chunk(position)) {
+                    at[axis] = chunk as u64;
+                }
+            }
+            let number = self.numbering.number(&at);
+            let Some(place) = table.find(number) else {
+                unwritten.push(Move { at: k, from: 0, to: 0 });
+                continue;
+            };
+            // Neighbours mostly share a file.
+            let last = chunks.last().filter(|last| last.place.superchunk == place.superchunk);
+            let file = match last {
+                Some(last) => last.file.clone(),
+                None => self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?,
+            };
+            stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
+            chunks.push(Stored { number, place, file });
+        }
+        Ok((stored, unwritten, chunks))
     }
 
     pub(crate) fn in_chunk(&self, error: Error, column: usize, number: u64) -> Error {
@@ -432,6 +474,23 @@ impl ChunkedArray {
         Ok(resolved.shape)
     }
 
+    /// Does this with the tables of this version; again, if that fails because its chunks were moved
+    /// to other files since it was opened.
+    pub(crate) fn with_core<T>(&self, mut work: impl FnMut(&Core) -> Result<T>) -> Result<T> {
+        let mut core = &*self.core;
+        while let Some(moved) = core.moved.get() {
+            core = moved;
+        }
+        loop {
+            match work(core) {
+                Err(e) if matches!(e.kind(), ErrorKind::Damaged | ErrorKind::Replaced) => {
+                    core = core.moved().ok_or(e)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
     fn read_resolved(&self, resolved: &Resolved, out: &mut [u8]) -> Result<()> {
         if resolved.is_empty() {
             return Ok(());
@@ -443,22 +502,25 @@ impl ChunkedArray {
             fill(out, &self.fill_bytes());
         }
         let touch = Touch::new(&self.core.grid, resolved);
-        self.core.run(|| {
-            self.picks.iter().try_for_each(|pick| self.read_pick(pick, resolved, &touch, out))
+        self.with_core(|core| {
+            core.run(|| {
+                let mut picks = self.picks.iter();
+                picks.try_for_each(|pick| self.read_pick(core, pick, resolved, &touch, out))
+            })
         })
     }
 
     fn read_pick(
         &self,
+        core: &Core,
         pick: &Pick,
         resolved: &Resolved,
         touch: &Touch,
         out: &mut [u8],
     ) -> Result<()> {
-        let core = &*self.core;
         let column = &core.columns[pick.column];
         let item = column.leaf.size;
-        let (stored, unwritten, chunks) = self.find(pick.column, touch)?;
+        let (stored, unwritten, chunks) = core.find(pick.column, touch)?;
         let shown = Shown { shape: resolved.shape.clone(), views: resolved.views.clone() };
         let whole = c_steps(&resolved.shape, self.dtype.item_size());
         let (start, to) = aim(&shown, &whole).ok_or_else(|| invalid("expected a selection"))?;
@@ -475,36 +537,6 @@ impl ChunkedArray {
         let wanted = Wanted::new(core, pick.column, chunks);
         let program = from(&in_chunk);
         program.to_array(&stored, Source::Base(&wanted), (out, start))
-    }
-
-    /// The touched chunks that are stored, those that are all fill, and the files of the former.
-    fn find(&self, column: usize, touch: &Touch) -> Result<(Vec<Move>, Vec<Move>, Vec<Stored>)> {
-        let core = &*self.core;
-        let table = core.table(column)?;
-        let (mut stored, mut unwritten) = (Vec::new(), Vec::new());
-        let mut chunks: Vec<Stored> = Vec::new();
-        let mut at = vec![0; core.grid.shape().len()];
-        for k in 0..touch.len() {
-            for (group, position) in touch.groups.iter().zip(positions(touch, k)) {
-                for (&axis, &chunk) in group.axes.iter().zip(group.chunk(position)) {
-                    at[axis] = chunk as u64;
-                }
-            }
-            let number = core.numbering.number(&at);
-            let Some(place) = table.find(number) else {
-                unwritten.push(Move { at: k, from: 0, to: 0 });
-                continue;
-            };
-            // Neighbours mostly share a file.
-            let last = chunks.last().filter(|last| last.place.superchunk == place.superchunk);
-            let file = match last {
-                Some(last) => last.file.clone(),
-                None => core.open(column, &place).map_err(|e| core.in_chunk(e, column, number))?,
-            };
-            stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
-            chunks.push(Stored { number, place, file });
-        }
-        Ok((stored, unwritten, chunks))
     }
 
     /// What is in one chunk of the grid, without what is beyond the edge of the array.
@@ -529,15 +561,16 @@ impl ChunkedArray {
     pub fn chunk_view(&self, coordinates: &[usize]) -> Result<Option<ChunkView>> {
         let cell = self.cell(coordinates)?;
         let [pick] = self.picks[..] else { return Ok(None) };
-        let core = &*self.core;
-        let number = core.number(cell);
-        let Some(Stored { place, file, .. }) = core.chunk(pick.column, number)? else {
-            return Ok(None);
-        };
-        let found = file.plain(&place, core.files.check);
-        let found = found.map_err(|e| core.in_chunk(e, pick.column, number))?.is_some();
-        let (dtype, shape) = (self.dtype.clone(), core.grid.chunk_shape().to_vec());
-        Ok(found.then_some(ChunkView { file, place, dtype, shape }))
+        self.with_core(|core| {
+            let number = core.number(cell);
+            let Some(Stored { place, file, .. }) = core.chunk(pick.column, number)? else {
+                return Ok(None);
+            };
+            let found = file.plain(&place, core.files.check);
+            let found = found.map_err(|e| core.in_chunk(e, pick.column, number))?.is_some();
+            let (dtype, shape) = (self.dtype.clone(), core.grid.chunk_shape().to_vec());
+            Ok(found.then_some(ChunkView { file, place, dtype, shape }))
+        })
     }
 
     fn cell(&self, coordinates: &[usize]) -> Result<usize> {
@@ -571,21 +604,23 @@ impl BaseSlab for ChunkedArray {
     }
 
     fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
-        let (core, item) = (&*self.core, self.dtype.item_size());
-        let number = core.number(slot);
+        let item = self.dtype.item_size();
         fill(into, &self.fill_bytes());
-        for (column, offset, size) in self.fields() {
-            let Some(chunk) = core.chunk(column, number)? else { continue };
-            let wanted = Wanted::new(core, column, vec![chunk]);
-            if size == item {
-                return wanted.read(0, at, into);
+        self.with_core(|core| {
+            let number = core.number(slot);
+            for (column, offset, size) in self.fields() {
+                let Some(chunk) = core.chunk(column, number)? else { continue };
+                let wanted = Wanted::new(core, column, vec![chunk]);
+                if size == item {
+                    return wanted.read(0, at, into);
+                }
+                let (first, count) = (at / item, into.len() / item);
+                let mut values = vec![0; count * size];
+                wanted.read(0, first * size, &mut values)?;
+                columns::put_in(&values, item, offset, size, into);
             }
-            let (first, count) = (at / item, into.len() / item);
-            let mut values = vec![0; count * size];
-            wanted.read(0, first * size, &mut values)?;
-            columns::put_in(&values, item, offset, size, into);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn is_padded(&self) -> bool {

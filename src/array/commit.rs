@@ -102,7 +102,7 @@ impl ArrayStore {
     }
 
     /// After an error: whether the version was committed is for the directory to say.
-    fn take_what_is_there(&mut self) {
+    pub(crate) fn take_what_is_there(&mut self) {
         if let Ok(newest) = self.newest.at(crate::array::chunked::At::Newest) {
             self.newest = newest;
         }
@@ -154,7 +154,7 @@ impl ArrayStore {
         if !self.newest.core.version.storage.versioned {
             self.files.forget_superchunks();
             // The version is committed; what is left over is removed by the next commit too.
-            let _ = self.gc(&crate::array::gc::Keep::Newest(1));
+            let _ = self.collect(&crate::array::gc::Keep::Newest(1), false);
         }
         Ok(info)
     }

@@ -148,7 +148,12 @@ impl Files {
         Ok(Table { segments: segments.iter().map(open).collect::<Result<_>>()? })
     }
 
-    fn segment(&self, version: u64, number: u64, entries: u64) -> Result<Arc<SegmentFile>> {
+    pub(crate) fn segment(
+        &self,
+        version: u64,
+        number: u64,
+        entries: u64,
+    ) -> Result<Arc<SegmentFile>> {
         kept(&self.segments, number, || {
             let path = self.segment_path(number);
             let source = self.storage.open(&path).map_err(|e| self.missing(version, &path, e))?;

@@ -31,15 +31,31 @@ pub struct Removed {
     pub files: u64,
     /// The bytes of these files.
     pub bytes: u64,
+    /// How many chunks were moved to other files.
+    pub moved: u64,
+    /// The bytes of files that were written for that.
+    pub written: u64,
 }
 
 impl ArrayStore {
     /// Removes versions, and all files that those that stay do not need: also what a writer left that
     /// died. Whoever has a removed version open gets an error where a file is gone.
     ///
+    /// Chunks that are needed are moved, as they are compressed, out of superchunks of which they are
+    /// less than half, and small superchunks become one ([`compact`]). Whoever has one of the versions
+    /// that stay open goes on reading it.
+    ///
     /// A crash in between leaves files too many, never too few; the next call removes them. If one
     /// of the versions that stay is damaged, nothing is removed: it is not known what it needs.
+    ///
+    /// [`compact`]: crate::array::ArrayOptions::compact
     pub fn gc(&mut self, keep: &Keep) -> Result<Removed> {
+        // Where chunks are written over in place there is room that is meant to be there.
+        let compact = self.options.compact && self.newest.core.version.storage.room == 0;
+        self.collect(keep, compact)
+    }
+
+    pub(crate) fn collect(&mut self, keep: &Keep, compact: bool) -> Result<Removed> {
         let numbers = self.files.version_numbers()?;
         let (mut stay, mut go) = (Vec::new(), Vec::new());
         for (i, number) in numbers.iter().enumerate() {
@@ -56,12 +72,16 @@ impl ArrayStore {
                 };
             if stays { stay.push(self.files.version(*number)?) } else { go.push(*number) }
         }
-        let needed = Needed::by(self, &stay)?;
+        let mut needed = Needed::by(self, &stay)?;
         let mut removed = Removed::default();
         let versions = go.iter().map(|number| self.files.version_path(*number)).collect();
         self.remove(versions, &mut removed)?;
         self.sync_dir(&self.files.path(names::VERSIONS))?;
         removed.versions = go;
+        if compact {
+            self.compact(&mut stay, &mut removed)?;
+            needed = Needed::by(self, &stay)?;
+        }
         for dir in self.dirs() {
             let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
             let useless = files.into_iter().filter(|path| needed.is_useless(self, path)).collect();

@@ -55,6 +55,7 @@ mod chunked;
 mod store;
 mod commit;
 mod gc;
+mod compact;
 mod check;
 mod blocks;
 mod samples;

@@ -34,6 +34,7 @@ pub struct ArrayOptions {
     pub(crate) check: Check,
     pub(crate) threads: Option<usize>,
     pub(crate) durable: bool,
+    pub(crate) compact: bool,
     pub(crate) chunk_shape: Option<Vec<usize>>,
     pub(crate) expected_len: Option<u64>,
     pub(crate) codec: Codec,
@@ -53,6 +54,7 @@ impl Default for ArrayOptions {
             check: Check::default(),
             threads: None,
             durable: true,
+            compact: true,
             chunk_shape: None,
             expected_len: None,
             codec: Codec::Lz4,
@@ -91,6 +93,13 @@ impl ArrayOptions {
     /// failure may cost the array.
     pub fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;
+        self
+    }
+
+    /// Whether [`ArrayStore::gc`] also moves chunks out of files of which they are the lesser part, and
+    /// joins small files. By default it does.
+    pub fn compact(mut self, compact: bool) -> Self {
+        self.compact = compact;
         self
     }
 

@@ -248,15 +248,19 @@ impl ArrayStore {
         })?;
         places.resize(core.grid.len(), Place::default());
         let steps = core.grid.steps();
-        for column in 0..core.columns.len() {
-            for entry in core.table(column)?.stored() {
-                let at = core.numbering.coordinates(entry.chunk);
-                let cell: usize = at.iter().zip(&steps).map(|(i, step)| *i as usize * step).sum();
-                if let (Some(place), Ok(slot)) = (places.get_mut(cell), u32::try_from(cell)) {
-                    *place = Place { slab: 1, slot };
+        base.with_core(|core| {
+            for column in 0..core.columns.len() {
+                for entry in core.table(column)?.stored() {
+                    let at = core.numbering.coordinates(entry.chunk);
+                    let cell: usize =
+                        at.iter().zip(&steps).map(|(i, step)| *i as usize * step).sum();
+                    if let (Some(place), Ok(slot)) = (places.get_mut(cell), u32::try_from(cell)) {
+                        *place = Place { slab: 1, slot };
+                    }
                 }
             }
-        }
+            Ok(())
+        })?;
         let array = StagedArray::from_base(
             base.shape(),
             core.grid.chunk_shape(),
@@ -282,7 +286,7 @@ impl ArrayStore {
         }
         self.expect_newest(staged.newest)?;
         // What it shares with the new version may have gone with it.
-        self.files.version(staged.base.version()).map_err(|e| match e.kind() {
+        let version = self.files.version(staged.base.version()).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 let message = format!("the changes are to version {}", staged.base.version());
                 let message = format!("{message}, which was removed since");
@@ -290,7 +294,13 @@ impl ArrayStore {
             }
             _ => e,
         })?;
-        let (base, array) = (&staged.base, &staged.array);
+        // Its chunks may have been moved.
+        let threads = self.newest.core.threads.clone();
+        let moved = match version.columns == staged.base.core.version.columns {
+            true => None,
+            false => Some(ChunkedArray::of(self.files.clone(), version, threads)?),
+        };
+        let (base, array) = (moved.as_ref().unwrap_or(&staged.base), &staged.array);
         let changes = array.changes().enumerate().filter_map(|(cell, state)| {
             let new = match state {
                 Ok(ChunkState::Base(_)) => return None,

@@ -2,6 +2,7 @@
 //! crash, and beside every damage.
 
 mod columns;
+mod compact;
 mod concurrency;
 mod crash;
 mod damage;

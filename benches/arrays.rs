@@ -83,7 +83,7 @@ impl Run<'_> {
             timed(|| array.get::<f32>(300).map(drop))
         })?;
         let store = || ArrayOptions::default().durable(false).open_store(self.path);
-        let mut seven = 7.0;
+        let mut seven = 7.0_f32;
         self.tell("kiste", "set a row", || {
             let mut store = store()?;
             let mut staged = store.stage()?;

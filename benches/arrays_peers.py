@@ -190,7 +190,7 @@ PYTHON = {"zarr-python": run_zarr, "h5py": run_h5py, "b2nd": run_b2nd,
 
 def program(path, directory, name, layout, times):
     arguments = [str(number) for number in (*layout, times)]
-    lines = subprocess.run([path, directory, name, *arguments], check=True, capture_output=True,
+    lines = subprocess.run([path, directory, name, *arguments], check=True, stdout=subprocess.PIPE,
                            text=True).stdout.splitlines()
     for line in map(json.loads, lines):
         yield line["who"], line["op"], line["seconds"]

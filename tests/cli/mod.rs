@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 mod usage;
 mod making;
+mod converting;
 mod arrays;
 mod looking;
 mod rearranging;

@@ -71,8 +71,9 @@ fn errors_are_one_line_and_hints_another() {
     let run = run(&dir, ["convert", "words.msgpack.md5", "new.msgpack"]).exits(2);
     assert_eq!(
         run.err,
-        "kiste: words.msgpack.md5: neither a folder nor *.jsonl nor *.msgpack\n\
-         hint: say what it is with --from images, jsonl or dataset\n"
+        "kiste: words.msgpack.md5: neither its name nor its first bytes say for certain what it is\n\
+         hint: say it with --from images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, \
+         cifar100, mnist, npz, csv or tsv\n"
     );
     assert_eq!(run.out, "");
 }

@@ -1,27 +1,35 @@
-use std::fs::{self, File};
+//! `convert`: what is read (`from`), and how it becomes a dataset.
+
+mod chain;
+mod from;
+
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::ValueEnum;
 use kiste::array::{ArrayPolicy, ArrayTally, parse_size};
-use kiste::convert::{
-    DatasetSource, Duplicates, ImageFolder, JsonLines, Recode, Source, convert, labels_path,
-};
+use kiste::convert::{Duplicates, Recode, Source, convert, labels_path};
 use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
+use self::from::Opened;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, Progress};
 use crate::{file, rearrange, units};
 
-/// Make a dataset of raw data: a folder of images, JSON lines, or another dataset
+/// Make a dataset of raw data, or of what other libraries write
 ///
 /// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
 /// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
 /// DST.labels, one a line, in the order of the numbers, which is natural order.
 ///
 /// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
+///
+/// WebDataset, TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have keys made of the name of the file
+/// and a number, but for WebDataset, which has its own. What SRC is shows in its name or its first
+/// bytes. CIFAR must be named, as nothing in it tells. Several sources come one after the other;
+/// those of MNIST are the images and the labels.
 ///
 /// A dataset is copied, with its labels. That is for --arrays, which stores the arrays in samples
 /// otherwise: packed as bloscpack containers ("blpk"), which Python gets as bytes for
@@ -33,16 +41,12 @@ use crate::{file, rearrange, units};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder or file to read; - is standard input
-    #[arg(value_name = "SRC")]
-    source: PathBuf,
-    /// Data file to make; its side files get names of their own beside it
-    #[arg(value_name = "DST")]
-    dataset: PathBuf,
-    /// What SRC is: "images" if it is a folder, "jsonl" if it is - or ends in .jsonl, "dataset" if
-    /// it ends in .msgpack
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    from: Option<Format>,
+    /// Folders or files to read, whose names may have braces such as {000..123}, and - for standard
+    /// input; last what to make of them
+    #[arg(required = true, num_args = 2.., value_name = "SRC> <DST")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: from::Options,
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
     /// blpk:lz4:9:bitshuffle; what is not said is lz4, 5, shuffle. Without this option: as they are
     #[arg(long, value_name = "FORM")]
@@ -81,16 +85,14 @@ Examples:
   kiste convert photos/ photos.msgpack
   kiste convert words.jsonl words.msgpack
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
+  kiste convert shards-{000..123}.tar photos.msgpack
+  kiste convert train-*.tfrecord train.msgpack --texts caption
+  kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
+  kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
+  kiste convert people.csv people.msgpack --guess-types
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
   kiste convert small.msgpack big.msgpack --arrays plain";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Images,
-    Jsonl,
-    Dataset,
-}
 
 #[derive(Serialize)]
 struct Converted {
@@ -112,9 +114,12 @@ struct Converted {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let start = Instant::now();
-        let format = self.format()?;
-        file::check_is_data(&self.dataset)?;
-        let (source, skipped_files) = self.open(format)?;
+        let (dataset, sources) = self.names()?;
+        file::check_is_data(dataset)?;
+        let Opened { source, skipped_files, datasets } = self.reading.open(sources)?;
+        if datasets {
+            check_is_other(sources, dataset)?;
+        }
         let labels = self.plan_labels(source.label_names())?;
         let mut source = self.recoding(source);
         let mut writer = self.writer()?;
@@ -144,7 +149,7 @@ impl Args {
             labels,
             arrays: source.tally(),
             seconds: time.as_secs_f64(),
-            file: self.dataset,
+            file: dataset.to_path_buf(),
         };
         converted.tell(output, time);
         if self.json {
@@ -153,53 +158,15 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    fn format(&self) -> Outcome<Format> {
-        let path = &self.source;
-        let lines = ["jsonl", "ndjson"];
-        let ends_in = path.extension().is_some_and(|e| lines.iter().any(|known| e == *known));
-        match self.from {
-            Some(format) => Ok(format),
-            None if path.is_dir() => Ok(Format::Images),
-            None if path == Path::new("-") || ends_in => Ok(Format::Jsonl),
-            None if path.extension().is_some_and(|e| e == "msgpack") => Ok(Format::Dataset),
-            None => {
-                let metadata = path.metadata();
-                metadata.map_err(|error| Failure::io(path, error))?;
-                let message =
-                    format!("{}: neither a folder nor *.jsonl nor *.msgpack", path.display());
-                let hint = "say what it is with --from images, jsonl or dataset";
-                Err(Failure::trouble(message).hint(hint))
-            }
-        }
+    /// What is made, and what of.
+    fn names(&self) -> Outcome<(&Path, &[PathBuf])> {
+        let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
+        let (last, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;
+        Ok((last, sources))
     }
 
-    /// The source, and how many files it skips.
-    fn open(&self, format: Format) -> Outcome<(Box<dyn Source>, u64)> {
-        match format {
-            Format::Images => {
-                let folder = ImageFolder::open(&self.source)?;
-                let skipped = folder.skipped();
-                Ok((Box::new(folder), skipped))
-            }
-            Format::Jsonl => {
-                let name = self.source.display().to_string();
-                if name == "-" {
-                    return Ok((Box::new(JsonLines::new(io::stdin(), name)), 0));
-                }
-                let file = File::open(&self.source);
-                let file = file.map_err(|error| Failure::io(&self.source, error))?;
-                Ok((Box::new(JsonLines::new(file, name)), 0))
-            }
-            Format::Dataset => {
-                file::check_is_finished(&self.source)?;
-                if rearrange::is_same(&self.source, &self.dataset) {
-                    let message = format!("{}: is both read and written", self.source.display());
-                    let hint = "write to another file, then rename it";
-                    return Err(Failure::trouble(message).hint(hint));
-                }
-                Ok((Box::new(DatasetSource::open(&self.source)?), 0))
-            }
-        }
+    fn dataset(&self) -> &Path {
+        self.files.last().map_or(Path::new(""), PathBuf::as_path)
     }
 
     /// The same source, with its arrays stored as asked for.
@@ -221,8 +188,8 @@ impl Args {
             .lookup(self.lookup)
             .durable(!self.no_sync);
         let opened = match self.append {
-            true => options.append(&self.dataset),
-            false => options.create(&self.dataset),
+            true => options.append(self.dataset()),
+            false => options.create(self.dataset()),
         };
         opened.map_err(|error| {
             let kind = error.kind();
@@ -263,7 +230,7 @@ impl Args {
 
     /// The text of DST.labels, if it is to be written. Checked before anything is.
     fn plan_labels(&self, names: Option<&[String]>) -> Outcome<Option<String>> {
-        let path = labels_path(&self.dataset);
+        let path = labels_path(self.dataset());
         let Some(names) = names else { return Ok(None) };
         if let Some(name) = names.iter().find(|name| name.contains(['\n', '\r'])) {
             let message = "a label with a line end in its name cannot be listed one a line";
@@ -295,7 +262,7 @@ impl Args {
                 Err(Failure::trouble(message).hint("write it: one label a line, that of 0 first"))
             }
             // If the dataset is there as well, the writer objects to that.
-            (false, Some(_)) if !self.force && !self.dataset.exists() => {
+            (false, Some(_)) if !self.force && !self.dataset().exists() => {
                 let message = format!("{file}: the file exists already");
                 Err(Failure::trouble(message).hint("--force replaces it"))
             }
@@ -305,7 +272,7 @@ impl Args {
 
     /// Writes DST.labels after the dataset was published, or removes one that has become wrong.
     fn write_labels(&self, text: Option<String>) -> Outcome<Option<PathBuf>> {
-        let path = labels_path(&self.dataset);
+        let path = labels_path(self.dataset());
         match text {
             Some(text) => file::write(&path, text.as_bytes(), true).map(|()| Some(path)),
             None if self.force && path.exists() => {
@@ -314,6 +281,16 @@ impl Args {
             }
             None => Ok(path.exists().then_some(path)),
         }
+    }
+}
+
+fn check_is_other(sources: &[PathBuf], dataset: &Path) -> Outcome<()> {
+    match sources.iter().find(|source| rearrange::is_same(source, dataset)) {
+        Some(source) => {
+            let message = format!("{}: is both read and written", source.display());
+            Err(Failure::trouble(message).hint("write to another file, then rename it"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,0 +1,300 @@
+//! What is read: the formats of `--from`, and which of them something surely is.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use flate2::read::MultiGzDecoder;
+use kiste::convert::{
+    Cifar, Csv, DatasetSource, Idx, ImageFolder, InOrder, Input, JsonLines, Mds, Npz, Source,
+    TfRecords, WebDataset, expand_braces,
+};
+use kiste::format::{mds, tfrecord};
+
+use super::chain::Chain;
+use crate::exit::{Failure, Outcome};
+use crate::file;
+
+/// What `--from` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum From {
+    Images,
+    Jsonl,
+    Dataset,
+    Webdataset,
+    Tfrecord,
+    Mds,
+    Cifar10,
+    Cifar100,
+    Mnist,
+    Npz,
+    Csv,
+    Tsv,
+}
+
+/// What is said about the input beside its format.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Reading")]
+pub(super) struct Options {
+    /// What SRC is: images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, mnist,
+    /// npz, csv or tsv; guessed only where that is certain
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    from: Option<From>,
+    /// Of TFRecord: the features that are texts; others of byte strings stay bytes
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    texts: Vec<String>,
+    /// Of CSV and TSV: take columns of numbers for numbers, which reads the files twice
+    #[arg(long)]
+    guess_types: bool,
+}
+
+/// Samples to convert, and how many files were passed over on the way to them.
+pub(super) struct Opened {
+    pub(super) source: Box<dyn Source>,
+    pub(super) skipped_files: u64,
+    /// What is read are datasets, which must not be written at the same time.
+    pub(super) datasets: bool,
+}
+
+impl Options {
+    /// Opens these sources, whose names may have braces.
+    pub(super) fn open(&self, sources: &[PathBuf]) -> Outcome<Opened> {
+        let paths = expand(sources)?;
+        let from = match self.from {
+            Some(from) => from,
+            None => guess_all(&paths)?,
+        };
+        self.check(from)?;
+        let skipped_files = 0;
+        let datasets = from == From::Dataset;
+        let source = match from {
+            From::Images => {
+                let folder = ImageFolder::open(only(&paths, "a folder of images")?)?;
+                let skipped_files = folder.skipped();
+                return Ok(Opened { source: Box::new(folder), skipped_files, datasets });
+            }
+            From::Jsonl => each(&paths, lines)?,
+            From::Dataset => each(&paths, |path| {
+                file::check_is_finished(path)?;
+                Ok(Box::new(DatasetSource::open(path)?))
+            })?,
+            From::Mds => each(&paths, |path| Ok(in_order(Mds::open(path)?)))?,
+            From::Npz => each(&paths, |path| Ok(in_order(Npz::rows(path)?)))?,
+            From::Mnist => in_order(mnist(&paths)?),
+            From::Webdataset => in_order(WebDataset::open(texts(&paths)?)?),
+            From::Tfrecord => in_order(TfRecords::open(texts(&paths)?)?.texts(self.texts.clone())),
+            From::Cifar10 => in_order(Cifar::cifar10(texts(&paths)?)?),
+            From::Cifar100 => in_order(Cifar::cifar100(texts(&paths)?)?),
+            From::Csv => self.table(&paths, b',')?,
+            From::Tsv => self.table(&paths, b'\t')?,
+        };
+        Ok(Opened { source, skipped_files, datasets })
+    }
+
+    /// An option that would change nothing was meant for something else.
+    fn check(&self, from: From) -> Outcome<()> {
+        let table = matches!(from, From::Csv | From::Tsv);
+        let flaw = match () {
+            () if !self.texts.is_empty() && from != From::Tfrecord => "--texts is for tfrecord",
+            () if self.guess_types && !table => "--guess-types is for csv and tsv",
+            () => return Ok(()),
+        };
+        Err(Failure::trouble(format!("{flaw}, but this is {}", name(from))))
+    }
+
+    fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Box<dyn Source>> {
+        let table = Csv::open(texts(paths)?)?.delimiter(delimiter);
+        Ok(in_order(if self.guess_types { table.guess_types()? } else { table }))
+    }
+}
+
+fn name(from: From) -> String {
+    from.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// All names that are meant. One that is there as it is has no braces to expand.
+fn expand(sources: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for source in sources {
+        match source.to_str() {
+            Some(pattern) if !source.exists() => {
+                paths.extend(expand_braces(pattern)?.into_iter().map(PathBuf::from));
+            }
+            _ => paths.push(source.clone()),
+        }
+    }
+    Ok(paths)
+}
+
+fn in_order(input: impl Input + 'static) -> Box<dyn Source> {
+    Box::new(InOrder::new(input))
+}
+
+/// One source after the other.
+fn each(
+    paths: &[PathBuf],
+    open: impl Fn(&Path) -> Outcome<Box<dyn Source>>,
+) -> Outcome<Box<dyn Source>> {
+    let mut sources = paths.iter().map(|path| open(path)).collect::<Outcome<Vec<_>>>()?;
+    match sources.len() {
+        1 => Ok(sources.remove(0)),
+        _ => Ok(Box::new(Chain::new(sources)?)),
+    }
+}
+
+fn lines(path: &Path) -> Outcome<Box<dyn Source>> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return Ok(Box::new(JsonLines::new(io::stdin(), name)));
+    }
+    let file = File::open(path).map_err(|error| Failure::io(path, error))?;
+    Ok(Box::new(JsonLines::new(file, name)))
+}
+
+fn only<'a>(paths: &'a [PathBuf], what: &str) -> Outcome<&'a Path> {
+    match paths {
+        [path] => Ok(path),
+        _ => Err(Failure::trouble(format!("expected {what} alone, found {} names", paths.len()))),
+    }
+}
+
+/// Names for those who take them as text.
+fn texts(paths: &[PathBuf]) -> Outcome<Vec<&str>> {
+    let text = |path: &'_ PathBuf| {
+        let message = || Failure::trouble(format!("{}: the name is not UTF-8", path.display()));
+        path.to_str().map(str::len).ok_or_else(message)
+    };
+    paths.iter().try_for_each(|path| text(path).map(|_| ()))?;
+    Ok(paths.iter().filter_map(|path| path.to_str()).collect())
+}
+
+/// Images and perhaps labels, in whichever order: labels have one dimension.
+fn mnist(paths: &[PathBuf]) -> Outcome<Idx> {
+    let is_labels = |path: &Path| head(path).is_ok_and(|head| head.get(3) == Some(&1));
+    Ok(match paths {
+        [images] => Idx::open(images, None)?,
+        [labels, images] if is_labels(labels) && !is_labels(images) => {
+            Idx::open(images, Some(labels))?
+        }
+        [images, labels] => Idx::open(images, Some(labels))?,
+        _ => {
+            let message = "expected a file of images and one of labels, found";
+            return Err(Failure::trouble(format!("{message} {} names", paths.len())));
+        }
+    })
+}
+
+/// What all of them surely are.
+fn guess_all(paths: &[PathBuf]) -> Outcome<From> {
+    let mut known: Option<(From, &Path)> = None;
+    for path in paths {
+        let found = guess(path)?;
+        match known {
+            Some((first, at)) if first != found => {
+                let (at, first) = (at.display(), name(first));
+                let message = format!("{at} is {first}, but {} is {}", path.display(), name(found));
+                return Err(Failure::trouble(message).hint("convert one after the other"));
+            }
+            _ => known = Some((found, path)),
+        }
+    }
+    known.map(|(from, _)| from).ok_or_else(|| Failure::trouble("expected something to read"))
+}
+
+/// What this surely is.
+fn guess(path: &Path) -> Outcome<From> {
+    if path == Path::new("-") {
+        return Ok(From::Jsonl);
+    }
+    if path.is_dir() {
+        return guess_folder(path);
+    }
+    // What comes through a pipe can be read but once.
+    let is_file = path.metadata().map_err(|error| Failure::io(path, error))?.is_file();
+    let head = if is_file { head(path) } else { Ok(Vec::new()) };
+    let head = head.map_err(|error| Failure::io(path, error))?;
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let plain = file_name.strip_suffix(".gz").or_else(|| file_name.strip_suffix(".zst"));
+    let plain = plain.unwrap_or(&file_name);
+    let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| plain.ends_with(suffix));
+    // First those that are known by what is in them.
+    if head.first_chunk().is_some_and(|head| tfrecord::parse_header(head).is_ok()) {
+        return Ok(From::Tfrecord);
+    }
+    if matches!(head[..], [0, 0, 8 | 9 | 11..=14, 1..=4, ..]) {
+        return Ok(From::Mnist);
+    }
+    let zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
+    match () {
+        () if file_name.ends_with(".npz") && zip => Ok(From::Npz),
+        () if [".jsonl", ".ndjson"].iter().any(|s| file_name.ends_with(s)) => Ok(From::Jsonl),
+        () if file_name.ends_with(".msgpack") => Ok(From::Dataset),
+        () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(From::Webdataset),
+        () if ends(&[".csv"]) => Ok(From::Csv),
+        () if ends(&[".tsv"]) => Ok(From::Tsv),
+        () => Err(unknown(path, &head, plain)),
+    }
+}
+
+fn guess_folder(path: &Path) -> Outcome<From> {
+    let index = path.join("index.json");
+    if fs::read(&index).is_ok_and(|json| mds::Index::parse(&json).is_ok()) {
+        return Ok(From::Mds);
+    }
+    let entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
+    for entry in entries {
+        let shard = entry.map_err(|error| Failure::io(path, error))?.path();
+        let ending = shard.extension().unwrap_or_default();
+        if ["tar", "tfrecord", "mds", "msgpack"].iter().any(|known| ending == *known) {
+            let (path, shard) = (path.display(), shard.display());
+            let message =
+                format!("{path}: holds shards such as {shard}, so it is no folder of images");
+            let hint = "name the shards instead of the folder, or say what it is with --from images or mds";
+            return Err(Failure::trouble(message).hint(hint));
+        }
+    }
+    Ok(From::Images)
+}
+
+/// Says what it could be.
+fn unknown(path: &Path, head: &[u8], plain: &str) -> Failure {
+    let size = path.metadata().map_or(0, |metadata| metadata.len());
+    let named_tfrecord = plain.contains(".tfrecord");
+    let (flaw, hint) = match head {
+        _ if named_tfrecord => (
+            "named like TFRecord, but its first checksum is not that of one",
+            "--from tfrecord reads it all the same, and says where it is damaged",
+        ),
+        _ if plain.ends_with(".npz") => (
+            "named like npz, but it is no zip archive",
+            "--from npz reads it all the same, and says what is wrong",
+        ),
+        [0x80, 2..=5, ..] => {
+            ("this is a pickle, which may be CIFAR", "say which with --from cifar10 or cifar100")
+        }
+        _ if size > 0 && (size % 3073 == 0 || size % 3074 == 0) => {
+            ("this may be CIFAR by its size", "say which with --from cifar10 or cifar100")
+        }
+        _ => (
+            "neither its name nor its first bytes say for certain what it is",
+            "say it with --from images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, \
+             mnist, npz, csv or tsv",
+        ),
+    };
+    Failure::trouble(format!("{}: {flaw}", path.display())).hint(hint)
+}
+
+/// The first bytes of a file, decompressed if it is gzip.
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let first = |input: &mut dyn Read| {
+        let mut head = Vec::new();
+        input.take(tfrecord::HEADER as u64).read_to_end(&mut head).map(|_| head)
+    };
+    let mut head = first(&mut File::open(path)?)?;
+    if head.starts_with(&[0x1f, 0x8b]) {
+        // What does not decompress is told by its reader.
+        head = first(&mut MultiGzDecoder::new(File::open(path)?)).unwrap_or(head);
+    }
+    Ok(head)
+}

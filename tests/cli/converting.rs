@@ -1,0 +1,103 @@
+//! `convert` from what other libraries write, and to it.
+
+use super::*;
+
+/// A file of another producer.
+fn data(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    path.into_os_string().into_string().unwrap()
+}
+
+/// Converts these without saying what they are, and says how many samples that made.
+fn samples_of(dir: &TempDir, sources: &[&str], options: &[&str]) -> u64 {
+    let out = ["made.msgpack", "--force", "--json"];
+    let args = [&["convert"], sources, &out[..], options].concat();
+    let made = run(dir, args).exits(0).json();
+    run(dir, ["verify", "--deep", "made.msgpack"]).quietly();
+    made["samples"].as_u64().unwrap()
+}
+
+#[test]
+fn what_surely_is_something_need_not_be_named() {
+    let dir = scratch();
+    fs::write(dir.path().join("t.csv"), "name,age\nann,7\nbob,9\n").unwrap();
+    fs::write(dir.path().join("t.tsv"), "name\tage\nann\t7\n").unwrap();
+    let (shard, tfrecord) = (data("webdataset-1.0.2/shard-000000.tar"), "tfrecord-1.14.6");
+    let (mds, npz) = (data("streaming-0.13.0/ours"), data("npz-numpy-2.4.6/rows.npz"));
+    let records = data(&format!("{tfrecord}/some.tfrecord"));
+    let zipped = data(&format!("{tfrecord}/some.tfrecord.gz"));
+    let all = samples_of(&dir, &[&records], &[]);
+    assert!(all > 0);
+    assert_eq!(samples_of(&dir, &[&zipped], &[]), all);
+    for source in [&shard, &mds, &npz] {
+        assert!(samples_of(&dir, &[source], &[]) > 0, "{source}");
+    }
+    assert_eq!(samples_of(&dir, &["t.csv"], &[]), 2);
+    assert_eq!(samples_of(&dir, &["t.tsv"], &["--guess-types"]), 1);
+    let sample = run(&dir, ["cat", "--jsonl", "made.msgpack"]).quietly().jsonl();
+    assert_eq!(sample[0], serde_json::json!({"key": "t/000000000", "name": "ann", "age": 7}));
+}
+
+#[test]
+fn several_sources_and_braces_are_read_one_after_the_other() {
+    let dir = scratch();
+    let both = data("webdataset-1.0.2/shard-{000000..000001}.tar");
+    let one = samples_of(&dir, &[&data("webdataset-1.0.2/shard-000000.tar")], &[]);
+    assert!(samples_of(&dir, &[&both], &[]) > one);
+    for name in ["a", "b"] {
+        fs::write(dir.path().join(name).with_extension("jsonl"), format!("{{\"key\":{name:?}}}"))
+            .unwrap();
+    }
+    assert_eq!(samples_of(&dir, &["{b,a}.jsonl"], &[]), 2);
+    assert_eq!(run(&dir, ["ls", "made.msgpack"]).quietly().out, "b\na\n");
+    let failed = run(&dir, ["convert", "a.jsonl", &both, "x.msgpack"]).fails(2, "is jsonl, but");
+    assert!(failed.err.contains("is webdataset"), "{failed:?}");
+}
+
+#[test]
+fn mnist_and_cifar() {
+    let dir = scratch();
+    let cifar = |name: &str| data(&format!("cifar-numpy-2.4.6/{name}"));
+    let (images, labels) = (cifar("images-idx3-ubyte.gz"), cifar("labels-idx1-ubyte.gz"));
+    for sources in [[&images[..], &labels[..]], [&labels, &images]] {
+        assert!(samples_of(&dir, &sources, &[]) > 0);
+        let label = run(&dir, ["get", "made.msgpack", "--index", "0", "--field", "label"]);
+        label.quietly().out.trim().parse::<u8>().unwrap();
+    }
+    run(&dir, ["convert", &images, &labels, &labels, "x.msgpack"]).fails(2, "found 3 names");
+    // Nothing tells the two kinds apart, so none is guessed.
+    let ten = cifar("ten_protocol2.gz");
+    let failed = run(&dir, ["convert", &ten, "x.msgpack"]).fails(2, "may be CIFAR");
+    assert!(failed.err.contains("--from cifar10 or cifar100"), "{failed:?}");
+    assert!(samples_of(&dir, &[&ten], &["--from", "cifar10"]) > 0);
+    assert!(samples_of(&dir, &[&cifar("hundred.bin.gz")], &["--from", "cifar100"]) > 0);
+}
+
+#[test]
+fn what_is_not_certain_is_not_guessed() {
+    let dir = scratch();
+    fs::write(dir.path().join("x.tfrecord"), "twelve bytes and more").unwrap();
+    fs::write(dir.path().join("x.npz"), "no zip").unwrap();
+    fs::write(dir.path().join("x.bin"), "").unwrap();
+    fs::create_dir(dir.path().join("shards")).unwrap();
+    fs::write(dir.path().join("shards/a.tar"), "").unwrap();
+    let before = names(dir.path());
+    for (source, says) in [
+        ("x.tfrecord", "x.tfrecord: named like TFRecord, but its first checksum"),
+        ("x.npz", "x.npz: named like npz, but it is no zip archive"),
+        ("x.bin", "neither its name nor its first bytes"),
+        ("shards", "holds shards such as shards"),
+        ("nope.tar", "nope.tar: no such file"),
+        ("nope-{0..3}.tar", "nope-0.tar: no such file"),
+    ] {
+        run(&dir, ["convert", source, "new.msgpack"]).fails(2, says);
+    }
+    let typo = run(&dir, ["convert", "x.bin", "new.msgpack", "--from", "tfrecrd"]).exits(2);
+    assert!(typo.err.contains("'tfrecrd'") && typo.err.contains("'tfrecord'"), "{typo:?}");
+    // Said wrongly, the reader says what is wrong.
+    run(&dir, ["convert", "x.npz", "new.msgpack", "--from", "tfrecord"]).fails(1, "x.npz");
+    let csv = ["convert", "x.bin", "new.msgpack", "--from", "csv", "--texts", "a"];
+    run(&dir, csv).fails(2, "--texts is for tfrecord, but this is csv");
+    run(&dir, ["convert", "x.bin"]).exits(2);
+    assert_eq!(names(dir.path()), before);
+}

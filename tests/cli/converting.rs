@@ -101,3 +101,99 @@ fn what_is_not_certain_is_not_guessed() {
     run(&dir, ["convert", "x.bin"]).exits(2);
     assert_eq!(names(dir.path()), before);
 }
+
+/// The samples of a dataset as JSON lines tell them, which is all of them.
+fn lines(dir: &TempDir, name: &str) -> Vec<Json> {
+    run(dir, ["cat", "--jsonl", name]).quietly().jsonl()
+}
+
+#[test]
+fn what_is_lossless_comes_back_as_it_was() {
+    let dir = scratch();
+    // Names that say what the fields are.
+    let input = r#"{"key":"a/1","cls":7,"jpg":{"$bin":"AP8="},"m.json":{"x":[1,2.5,null,true]},"txt":"eins"}
+{"key":"a/2","cls":-8,"jpg":{"$bin":""},"m.json":{"x":[]},"txt":""}
+"#;
+    run_with(&dir, ["convert", "-", "in.msgpack"], input.as_bytes()).exits(0);
+    for there in ["out.tar", "out.jsonl"] {
+        run(&dir, ["convert", "in.msgpack", there]).exits(0);
+        let back = if there == "out.tar" { "out-000000.tar" } else { there };
+        run(&dir, ["convert", back, "back.msgpack", "--force"]).exits(0);
+        let bytes = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        assert_eq!(bytes("in.msgpack"), bytes("back.msgpack"), "{there}");
+    }
+    assert!(!names(dir.path()).iter().any(|name| name.ends_with(".partial")));
+}
+
+#[test]
+fn what_is_not_lossless_says_so() {
+    let dir = with_words();
+    for (there, says) in [
+        ("w.tar", "get an ending"),
+        ("w.tfrecord", "texts are bytes"),
+        ("folder", "sorted by name"),
+    ] {
+        let to: &[&str] = if there == "folder" { &["--to", "mds"] } else { &[] };
+        let run_ = run(&dir, [&["convert", "words.msgpack", there, "--json"], to].concat());
+        assert!(run_.err.contains(says), "{run_:?}");
+        let made = run_.exits(0).json();
+        assert_eq!(made["samples"], 3);
+        let made = made["files"][0].as_str().unwrap();
+        run(&dir, ["convert", made, "back.msgpack", "--force"]).exits(0);
+        assert_eq!(lines(&dir, "back.msgpack").len(), 3);
+    }
+    let raw = "{\"$bin\":\"AP8=\"}";
+    let first: Json = serde_json::from_str(raw).unwrap();
+    assert_eq!(lines(&dir, "back.msgpack")[0]["raw"], first);
+}
+
+#[test]
+fn what_a_format_has_no_place_for_is_named_and_nothing_is_left() {
+    let dir = with_words();
+    fs::write(dir.path().join("dots.jsonl"), "{\"key\":\"a.png\",\"n\":1}").unwrap();
+    fs::write(dir.path().join("map.jsonl"), "{\"key\":\"a\",\"n\":{\"x\":1}}").unwrap();
+    fs::write(dir.path().join("none.jsonl"), "\n").unwrap();
+    let before = snapshot(dir.path());
+    for (source, there, says) in [
+        (
+            "words.msgpack",
+            "w.npz",
+            "key \"a\": bytes 0..28: field \"raw\": expected a number, array or text",
+        ),
+        (
+            "dots.jsonl",
+            "w.tar",
+            "dots.jsonl: key \"a.png\": line 1: expected a key whose last part",
+        ),
+        ("map.jsonl", "w.tfrecord", "field \"n\" is nothing that a feature can hold"),
+        ("none.jsonl", "w.tfrecord", "expected samples to write, found none"),
+        ("none.jsonl", "w.tar", "expected samples to write, found none"),
+    ] {
+        run(&dir, ["convert", source, there]).fails(2, says);
+        assert_eq!(snapshot(dir.path()), before);
+    }
+    run(&dir, ["convert", "words.msgpack", "w", "--to", "tfrecrd"]).exits(2);
+}
+
+#[test]
+fn what_is_there_is_not_replaced_unasked() {
+    let dir = with_words();
+    let convert = |there: &str, options: &[&str]| {
+        run(&dir, [&["convert", "words.msgpack", there], options].concat())
+    };
+    for there in ["w.jsonl", "w.tfrecord"] {
+        convert(there, &[]).exits(0);
+        let failed = convert(there, &[]).fails(2, "exists already");
+        assert!(failed.err.contains("hint: --force replaces it"), "{failed:?}");
+        convert(there, &["--force"]).exits(0);
+    }
+    convert("w.tar", &[]).exits(0);
+    convert("w.tar", &[]).fails(2, "w-000000.tar: exists already");
+    convert("w.tar", &["--force"]).fails(2, "--force replaces datasets and single files only");
+    convert("mds", &["--to", "mds"]).exits(0);
+    convert("mds", &["--to", "mds"]).fails(2, "mds: exists already");
+    convert("w.npz", &["--append"]).fails(2, "--append is for datasets");
+    fs::create_dir(dir.path().join("x.jsonl.partial")).unwrap();
+    let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial");
+    assert!(failed.err.contains("hint: another conversion is at work"), "{failed:?}");
+}

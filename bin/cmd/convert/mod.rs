@@ -1,7 +1,10 @@
-//! `convert`: what is read (`from`), and how it becomes a dataset.
+//! `convert`: what is read (`from`), and how it becomes a dataset, or something else (`to`,
+//! `export`).
 
 mod chain;
+mod export;
 mod from;
+mod to;
 
 use std::fs;
 use std::io;
@@ -14,11 +17,12 @@ use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
 use self::from::Opened;
+use self::to::To;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, Progress};
 use crate::{file, rearrange, units};
 
-/// Make a dataset of raw data, or of what other libraries write
+/// Make a dataset of raw data or of what other libraries write, or what they read of a dataset
 ///
 /// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
 /// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
@@ -36,6 +40,13 @@ use crate::{file, rearrange, units};
 /// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings has them. Values, types and
 /// shapes stay the same, and what was packed becomes plain again to the byte.
 ///
+/// Not only datasets are made, see --to: DST is a file, for MDS a folder, and for WebDataset what the
+/// names of the shards begin with: photos.tar makes photos-000000.tar and so on. What a format has
+/// no place for is an error that names the sample and the field. JSON lines lose nothing. Nor does
+/// WebDataset, but for the names of fields that do not say what they are: "label" becomes
+/// "label.cls". MDS sorts fields. In npz floats become those of NumPy. In TFRecord texts become
+/// bytes, floats have 32 bits, and arrays no shape. The key is a field "key" in these three.
+///
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
 /// a power failure leaves DST.partial behind: see "kiste repair".
 #[derive(Debug, clap::Args)]
@@ -47,6 +58,10 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     reading: from::Options,
+    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds or npz. Without this option: what its
+    /// name says, or else a dataset
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    to: Option<To>,
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
     /// blpk:lz4:9:bitshuffle; what is not said is lz4, 5, shuffle. Without this option: as they are
     #[arg(long, value_name = "FORM")]
@@ -90,6 +105,8 @@ Examples:
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
   kiste convert people.csv people.msgpack --guess-types
+  kiste convert photos.msgpack photos.tar
+  kiste convert train.msgpack for-streaming --to mds
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
   kiste convert small.msgpack big.msgpack --arrays plain";
@@ -115,10 +132,17 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let start = Instant::now();
         let (dataset, sources) = self.names()?;
-        file::check_is_data(dataset)?;
+        let to = self.to.unwrap_or_else(|| To::guess(dataset));
+        match to {
+            To::Dataset => file::check_is_data(dataset)?,
+            _ => self.check_export(to)?,
+        }
         let Opened { source, skipped_files, datasets } = self.reading.open(sources)?;
         if datasets {
             check_is_other(sources, dataset)?;
+        }
+        if to != To::Dataset {
+            return self.export(to, dataset, self.recoding(source).as_source(), output);
         }
         let labels = self.plan_labels(source.label_names())?;
         let mut source = self.recoding(source);

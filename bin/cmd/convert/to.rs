@@ -1,0 +1,196 @@
+//! What is made: the formats of `--to`, beside their place until they are whole.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kiste::convert::{MdsWriter, NpzWriter, ShardOptions, TfRecordWriter, WebDatasetWriter};
+use kiste::format::{jsonl, msgpack};
+use kiste::{Error, ErrorKind};
+
+use crate::exit::{Failure, Outcome};
+
+/// What `--to` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum To {
+    Dataset,
+    Jsonl,
+    Webdataset,
+    Tfrecord,
+    Mds,
+    Npz,
+}
+
+impl To {
+    /// What a file of this name is, which is a dataset if the name says nothing else.
+    pub(super) fn guess(path: &Path) -> To {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl" | "ndjson") => To::Jsonl,
+            Some("tar") => To::Webdataset,
+            Some("tfrecord" | "tfrecords") => To::Tfrecord,
+            Some("npz") => To::Npz,
+            _ => To::Dataset,
+        }
+    }
+
+    /// What does not come back as it was.
+    pub(super) fn loses(self) -> Option<&'static str> {
+        match self {
+            To::Dataset | To::Jsonl => None,
+            To::Webdataset => Some("fields whose names do not say what they are get an ending"),
+            To::Tfrecord => {
+                Some("texts are bytes, floats have 32 bits, and arrays have no shape in TFRecord")
+            }
+            To::Mds => Some("fields are sorted by name, and the key is a column in MDS"),
+            To::Npz => Some("floats have the type of NumPy, and the key is an array in npz"),
+        }
+    }
+}
+
+/// Something new in a folder beside its place: it is moved there when it is whole, and removed if
+/// it never is.
+pub(super) struct Export {
+    to: To,
+    path: PathBuf,
+    partial: PathBuf,
+    sink: Option<Sink>,
+}
+
+enum Sink {
+    Jsonl(BufWriter<File>, Vec<u8>),
+    Webdataset(WebDatasetWriter),
+    Tfrecord(TfRecordWriter),
+    Mds(MdsWriter),
+    Npz(NpzWriter),
+}
+
+impl Export {
+    /// Begins it, if there is nothing yet in its place, or something that may be replaced.
+    pub(super) fn create(to: To, path: &Path, force: bool) -> Outcome<Export> {
+        check_place(to, path, force)?;
+        let mut partial = path.as_os_str().to_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        fs::create_dir(&partial).map_err(|error| {
+            let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
+            let failure = Failure::io(&partial, error);
+            match exists {
+                true => failure
+                    .hint("another conversion is at work on it, or one was killed: then remove it"),
+                false => failure,
+            }
+        })?;
+        let mut export = Export { to, path: path.to_path_buf(), partial, sink: None };
+        export.sink = Some(export.begin()?);
+        Ok(export)
+    }
+
+    fn begin(&self) -> Outcome<Sink> {
+        let inner = self.partial.join(self.path.file_name().unwrap_or_default());
+        Ok(match self.to {
+            To::Dataset | To::Jsonl => {
+                let file = File::create(&inner).map_err(|error| Failure::io(&inner, error))?;
+                Sink::Jsonl(BufWriter::new(file), Vec::new())
+            }
+            To::Webdataset => {
+                let prefix = self.partial.join(prefix(&self.path));
+                Sink::Webdataset(WebDatasetWriter::create(prefix, ShardOptions::default())?)
+            }
+            To::Tfrecord => Sink::Tfrecord(TfRecordWriter::create(inner)?),
+            To::Mds => Sink::Mds(MdsWriter::create(inner, MdsWriter::SIZE_LIMIT)?),
+            To::Npz => Sink::Npz(NpzWriter::create(inner)),
+        })
+    }
+
+    /// Adds a packed sample. Its error has the key and, where it is known, the field.
+    pub(super) fn write(&mut self, packed: &[u8]) -> kiste::Result<()> {
+        match &mut self.sink {
+            None => Ok(()),
+            Some(Sink::Webdataset(writer)) => writer.write_packed(packed),
+            Some(Sink::Tfrecord(writer)) => writer.write_packed(packed),
+            Some(Sink::Mds(writer)) => writer.write_packed(packed),
+            Some(Sink::Npz(writer)) => writer.write_packed(packed),
+            Some(Sink::Jsonl(file, line)) => {
+                let key = msgpack::check_sample(packed)?;
+                line.clear();
+                jsonl::write(&msgpack::decode(packed)?, line).map_err(|error| {
+                    Error::new(ErrorKind::Invalid, error.to_string()).with_key(key)
+                })?;
+                line.push(b'\n');
+                file.write_all(line).map_err(|error| Error::io(&self.path, error))
+            }
+        }
+    }
+
+    /// Moves what was made to its place; the names of all files, or of the folder.
+    pub(super) fn finish(mut self) -> Outcome<Vec<PathBuf>> {
+        match self.sink.take() {
+            None => {}
+            Some(Sink::Webdataset(writer)) => drop(writer.finish()?),
+            Some(Sink::Tfrecord(writer)) => writer.finish()?,
+            Some(Sink::Mds(writer)) => writer.finish()?,
+            Some(Sink::Npz(writer)) => writer.finish()?,
+            Some(Sink::Jsonl(file, _)) => {
+                let file = file.into_inner().map_err(std::io::IntoInnerError::into_error);
+                let synced = file.and_then(|file| file.sync_all());
+                synced.map_err(|error| Failure::io(&self.path, error))?;
+            }
+        }
+        let at = |error| Failure::io(&self.partial, error);
+        let mut made = Vec::new();
+        for entry in fs::read_dir(&self.partial).map_err(at)? {
+            made.push(self.path.with_file_name(entry.map_err(at)?.file_name()));
+        }
+        made.sort();
+        for path in &made {
+            let from = self.partial.join(path.file_name().unwrap_or_default());
+            fs::rename(from, path).map_err(|error| Failure::io(path, error))?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        // Writers remove their own files first. What cannot be removed is told of by the next run.
+        self.sink = None;
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+}
+
+/// What the names of shards begin with.
+fn prefix(path: &Path) -> PathBuf {
+    let plain = if path.extension().is_some_and(|e| e == "tar") { path.file_stem() } else { None };
+    PathBuf::from(plain.or(path.file_name()).unwrap_or_default())
+}
+
+/// Fails if something is there that must stay, before anything is read.
+fn check_place(to: To, path: &Path, force: bool) -> Outcome<()> {
+    let exists = |path: &Path| Failure::trouble(format!("{}: exists already", path.display()));
+    match to {
+        To::Webdataset => {
+            let prefix = format!("{}-", prefix(path).display());
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            for entry in fs::read_dir(parent).map_err(|error| Failure::io(parent, error))? {
+                let name = entry.map_err(|error| Failure::io(parent, error))?.file_name();
+                let name = name.to_string_lossy();
+                let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
+                if number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit())) {
+                    let hint = "remove the old shards first: new ones may be fewer";
+                    return Err(exists(&path.with_file_name(&*name)).hint(hint));
+                }
+            }
+            Ok(())
+        }
+        _ if path.symlink_metadata().is_err() => Ok(()),
+        To::Mds => Err(exists(path).hint("remove the old folder first, or name another")),
+        _ if path.is_dir() => {
+            let path = path.display();
+            Err(Failure::trouble(format!("{path}: expected a file to make, found a directory")))
+        }
+        _ if force => Ok(()),
+        _ => Err(exists(path).hint("--force replaces it")),
+    }
+}

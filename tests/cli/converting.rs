@@ -197,3 +197,57 @@ fn what_is_there_is_not_replaced_unasked() {
     let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial");
     assert!(failed.err.contains("hint: another conversion is at work"), "{failed:?}");
 }
+
+#[test]
+fn with_names_and_keys_put_back_more_is_lossless() {
+    let dir = with_words();
+    let original = lines(&dir, "words.msgpack");
+    for (there, back, options) in [
+        ("w.tar", "w-000000.tar", "--rename=n.cls=n"),
+        ("mds", "mds", "--key-field=key"),
+        ("w.tfrecord", "w.tfrecord", "--key-field=key --texts=text"),
+    ] {
+        let to: &[&str] = if there == "mds" { &["--to", "mds"] } else { &[] };
+        run(&dir, [&["convert", "words.msgpack", there], to].concat()).exits(0);
+        let options: Vec<&str> = options.split(' ').collect();
+        let back = ["convert", back, "back.msgpack", "--force"];
+        run(&dir, [&back, &options[..]].concat()).exits(0);
+        assert_eq!(lines(&dir, "back.msgpack"), original, "{there}");
+    }
+    let options = ["--drop", "raw"];
+    run(&dir, [&["convert", "words.msgpack", "w.npz"], &options[..]].concat()).exits(0);
+    run(&dir, ["convert", "w.npz", "back.msgpack", "--force", "--key-field", "key"]).exits(0);
+    run(&dir, [&["convert", "words.msgpack", "less.msgpack"], &options[..]].concat()).exits(0);
+    assert_eq!(lines(&dir, "back.msgpack"), lines(&dir, "less.msgpack"));
+}
+
+#[test]
+fn fields_are_chosen_and_renamed() {
+    let dir = with_words();
+    let convert = |options: &[&str]| {
+        run(&dir, [&["convert", "words.msgpack", "new.msgpack", "--force"], options].concat())
+    };
+    convert(&["--fields", "n,text", "--rename", "n=number", "--limit", "2"]).exits(0);
+    assert_eq!(
+        lines(&dir, "new.msgpack"),
+        [
+            serde_json::json!({"key": "a", "number": 1, "text": "eins"}),
+            serde_json::json!({"key": "b", "number": 2, "text": "zwei"}),
+        ]
+    );
+    convert(&["--drop", "n,raw", "--key-field", "text"]).exits(0);
+    assert_eq!(run(&dir, ["cat", "--jsonl", "new.msgpack"]).quietly().out.lines().count(), 3);
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "eins\nzwei\ndrei\n");
+    run(&dir, ["verify", "--deep", "new.msgpack"]).quietly();
+    convert(&["--limit", "0"]).exits(0);
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "");
+
+    let before = snapshot(dir.path());
+    convert(&["--drop", "nn"]).fails(2, "no sample has a field \"nn\"");
+    convert(&["--rename", "n=text"]).fails(2, "two fields would be named \"text\"");
+    convert(&["--key-field", "nn"]).fails(2, "there is no field \"nn\" to be the key");
+    convert(&["--drop", "key"]).fails(2, "the key can be neither dropped nor renamed");
+    convert(&["--rename", "n"]).exits(2);
+    convert(&["--rename", "n=key"]).exits(2);
+    assert_eq!(snapshot(dir.path()), before);
+}

@@ -36,7 +36,7 @@ pub(super) enum From {
 /// What is said about the input beside its format.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reading")]
-pub(super) struct Options {
+pub(super) struct Reading {
     /// What SRC is: images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, mnist,
     /// npz, csv or tsv; guessed only where that is certain
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
@@ -57,7 +57,7 @@ pub(super) struct Opened {
     pub(super) datasets: bool,
 }
 
-impl Options {
+impl Reading {
     /// Opens these sources, whose names may have braces.
     pub(super) fn open(&self, sources: &[PathBuf]) -> Outcome<Opened> {
         let paths = expand(sources)?;

@@ -1,8 +1,9 @@
 //! `convert`: what is read (`from`), and how it becomes a dataset, or something else (`to`,
-//! `export`).
+//! `export`), with which fields (`fields`).
 
 mod chain;
 mod export;
+mod fields;
 mod from;
 mod to;
 
@@ -16,6 +17,7 @@ use kiste::convert::{Duplicates, Recode, Source, convert, labels_path};
 use kiste::{ErrorKind, Writer};
 use serde::Serialize;
 
+use self::fields::Reshape;
 use self::from::Opened;
 use self::to::To;
 use crate::exit::{Exit, Failure, Outcome};
@@ -50,14 +52,12 @@ use crate::{file, rearrange, units};
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
 /// a power failure leaves DST.partial behind: see "kiste repair".
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
     /// Folders or files to read, whose names may have braces such as {000..123}, and - for standard
     /// input; last what to make of them
-    #[arg(required = true, num_args = 2.., value_name = "SRC> <DST")]
+    #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
     files: Vec<PathBuf>,
-    #[command(flatten)]
-    reading: from::Options,
     /// What DST is: dataset, jsonl, webdataset, tfrecord, mds or npz. Without this option: what its
     /// name says, or else a dataset
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
@@ -93,6 +93,10 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reading: from::Reading,
+    #[command(flatten)]
+    samples: fields::Shaping,
 }
 
 const EXAMPLES: &str = "\
@@ -107,6 +111,8 @@ Examples:
   kiste convert people.csv people.msgpack --guess-types
   kiste convert photos.msgpack photos.tar
   kiste convert train.msgpack for-streaming --to mds
+  kiste convert for-streaming mine.msgpack --key-field key
+  kiste convert photos-000000.tar photos.msgpack --rename label.cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
   kiste convert small.msgpack big.msgpack --arrays plain";
@@ -132,6 +138,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let start = Instant::now();
         let (dataset, sources) = self.names()?;
+        self.samples.check()?;
         let to = self.to.unwrap_or_else(|| To::guess(dataset));
         match to {
             To::Dataset => file::check_is_data(dataset)?,
@@ -141,6 +148,7 @@ impl Args {
         if datasets {
             check_is_other(sources, dataset)?;
         }
+        let source: Box<dyn Source> = Box::new(Reshape::new(source, &self.samples));
         if to != To::Dataset {
             return self.export(to, dataset, self.recoding(source).as_source(), output);
         }

@@ -1,0 +1,231 @@
+//! Which fields samples have, and what their key is; how many samples, and what of bad ones.
+
+use kiste::convert::Source;
+use kiste::format::msgpack::{self, Cursor, Kind, sample};
+use kiste::{Error, ErrorKind};
+
+use crate::exit::{Failure, Outcome};
+
+/// What is done to each sample on its way.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Samples")]
+pub(super) struct Shaping {
+    /// Only these fields, by their names in SRC, beside the key
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
+    fields: Vec<String>,
+    /// All fields but these
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    drop: Vec<String>,
+    /// Give fields other names
+    #[arg(long, value_name = "OLD=NEW,...", value_delimiter = ',', value_parser = renaming)]
+    rename: Vec<(String, String)>,
+    /// The field that is the key from now on, and no field any more: a text, bytes that are one, or
+    /// an integer. "key" is the column that kiste writes to MDS, npz and TFRecord
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+    /// No more than so many samples
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<u64>,
+}
+
+fn renaming(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() && new != sample::KEY => {
+            Ok((old.to_owned(), new.to_owned()))
+        }
+        Some((_, sample::KEY)) => Err("--key-field says which field is the key".to_owned()),
+        _ => Err("expected OLD=NEW".to_owned()),
+    }
+}
+
+/// Another source, whose samples are changed as the options say.
+pub(super) struct Reshape {
+    source: Box<dyn Source>,
+    options: Shaping,
+    /// Names of fields that were asked for and have not been seen.
+    unseen: Vec<String>,
+    left: u64,
+}
+
+impl Reshape {
+    pub(super) fn new(source: Box<dyn Source>, options: &Shaping) -> Reshape {
+        let renamed = options.rename.iter().map(|(old, _)| old);
+        let mut unseen: Vec<String> =
+            options.fields.iter().chain(&options.drop).chain(renamed).cloned().collect();
+        unseen.retain(|name| name != sample::KEY);
+        let left = options.limit.unwrap_or(u64::MAX);
+        Reshape { source, options: options.clone(), unseen, left }
+    }
+
+    /// A field that no sample has was misspelt.
+    fn check_unseen(&self) -> kiste::Result<()> {
+        match self.unseen.first() {
+            Some(name) => {
+                let message = format!("no sample has a field {name:?}");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn change(&mut self, packed: &[u8]) -> kiste::Result<Vec<u8>> {
+        let old_key = msgpack::check_sample(packed)?;
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(old_key);
+        let own = self.options.key_field.as_deref().map(stored_name);
+        let mut key = own.is_none().then(|| old_key.to_owned());
+        let mut kept: Vec<(String, &[u8])> = Vec::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            let name = Cursor::new(name).read_str()?;
+            self.unseen.retain(|unseen| unseen != name);
+            if own == Some(name) {
+                let found = key_of(value)?;
+                let message = || invalid(format!("the field {name:?} is no text or integer"));
+                key = Some(found.ok_or_else(message)?);
+            } else if name != sample::KEY && self.options.keeps(name) {
+                let name = self.options.new_name(name).to_owned();
+                if kept.iter().any(|(known, _)| *known == name) {
+                    return Err(invalid(format!("two fields would be named {name:?}")));
+                }
+                kept.push((name, value));
+            }
+        }
+        let key = key.ok_or_else(|| {
+            let name = self.options.key_field.as_deref().unwrap_or_default();
+            invalid(format!("there is no field {name:?} to be the key"))
+        })?;
+        Ok(pack(&key, &kept))
+    }
+}
+
+/// The name that a field has whose own name is that of the key.
+fn stored_name(name: &str) -> &str {
+    if name == sample::KEY { "_key" } else { name }
+}
+
+fn key_of(value: &[u8]) -> kiste::Result<Option<String>> {
+    let mut cursor = Cursor::new(value);
+    Ok(match cursor.peek()? {
+        Kind::Str => Some(cursor.read_str()?.to_owned()),
+        Kind::Bin => String::from_utf8(cursor.read_bin()?.to_vec()).ok(),
+        Kind::Int => match cursor.clone().read_i64() {
+            Ok(number) => Some(number.to_string()),
+            Err(_) => Some(cursor.read_u64()?.to_string()),
+        },
+        _ => None,
+    })
+}
+
+/// A sample of a key and packed values.
+fn pack(key: &str, fields: &[(String, &[u8])]) -> Vec<u8> {
+    // Fields of a sample that was read are fewer than a map can have.
+    let mut out = vec![0xdf];
+    let len = fields.len() + 1;
+    match len {
+        0..=15 => out[0] = 0x80 | len as u8,
+        16..=0xffff => {
+            out[0] = 0xde;
+            out.extend((len as u16).to_be_bytes());
+        }
+        _ => out.extend((len as u32).to_be_bytes()),
+    }
+    text(sample::KEY, &mut out);
+    text(key, &mut out);
+    for (name, value) in fields {
+        text(name, &mut out);
+        out.extend_from_slice(value);
+    }
+    out
+}
+
+fn text(text: &str, out: &mut Vec<u8>) {
+    let len = text.len();
+    match len {
+        0..=31 => out.push(0xa0 | len as u8),
+        32..=0xff => out.extend([0xd9, len as u8]),
+        0x100..=0xffff => {
+            out.push(0xda);
+            out.extend((len as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(0xdb);
+            out.extend((len as u32).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+impl Shaping {
+    /// Whether fields stay as they are.
+    fn is_idle(&self) -> bool {
+        self.fields.is_empty()
+            && self.drop.is_empty()
+            && self.rename.is_empty()
+            && self.key_field.is_none()
+    }
+
+    fn keeps(&self, name: &str) -> bool {
+        let names = |list: &[String]| list.iter().any(|known| known == name);
+        (self.fields.is_empty() || names(&self.fields)) && !names(&self.drop)
+    }
+
+    fn new_name<'a>(&'a self, name: &'a str) -> &'a str {
+        let renamed = self.rename.iter().find(|(old, _)| old == name);
+        renamed.map_or(name, |(_, new)| new)
+    }
+
+    /// The key itself cannot go away.
+    pub(super) fn check(&self) -> Outcome<()> {
+        let renamed = self.rename.iter().any(|(old, _)| old == sample::KEY);
+        match renamed || self.drop.iter().any(|name| name == sample::KEY) {
+            true => {
+                let failure = Failure::trouble("the key can be neither dropped nor renamed");
+                Err(failure.hint("--key-field makes another field the key"))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl Source for Reshape {
+    fn next_batch(&mut self) -> kiste::Result<Vec<kiste::Result<Vec<u8>>>> {
+        if self.left == 0 {
+            self.check_unseen()?;
+            return Ok(Vec::new());
+        }
+        let mut batch = self.source.next_batch()?;
+        if batch.is_empty() {
+            self.check_unseen()?;
+        }
+        batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= batch.len() as u64;
+        if self.options.is_idle() {
+            return Ok(batch);
+        }
+        let mut changed = Vec::with_capacity(batch.len());
+        for (item, sample) in batch.into_iter().enumerate() {
+            let sample = sample.and_then(|sample| self.change(&sample));
+            changed.push(sample.map_err(|error| match error.path() {
+                Some(_) => error,
+                None => self.source.locate(item, error),
+            }));
+        }
+        Ok(changed)
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.source.locate(item, error)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        let limit = self.options.limit;
+        match self.source.len_hint() {
+            Some(len) => Some(limit.map_or(len, |limit| limit.min(len))),
+            None => limit,
+        }
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.source.label_names()
+    }
+}

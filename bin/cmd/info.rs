@@ -318,7 +318,7 @@ fn name_of(dtype: &DType) -> String {
     }
 }
 
-fn type_of(value: &Value) -> String {
+pub(super) fn type_of(value: &Value) -> String {
     if let Some(Array { dtype, shape, packed, .. }) = Array::of(value) {
         let packed = if packed.is_some() { ", packed" } else { "" };
         return format!("array {dtype} of {} dimensions{packed}", shape.len());

@@ -251,3 +251,26 @@ fn fields_are_chosen_and_renamed() {
     convert(&["--rename", "n=key"]).exits(2);
     assert_eq!(snapshot(dir.path()), before);
 }
+
+#[test]
+fn a_dry_run_says_what_becomes_of_each_field() {
+    let dir = with_words();
+    let before = snapshot(dir.path());
+    for (to, expected) in [
+        (
+            "tfrecord",
+            &["key\tstr\tbytes\tthe key again with --key-field key", "text\tstr\tbytes\tchanged"],
+        ),
+        ("webdataset", &["n\tint\tint\tas it is, named n.cls", "text\tstr\tstr\tas it is"]),
+        ("mds", &["key\tstr\tstr\tthe key again with --key-field key", "n\tint\tint\tas it is"]),
+        ("dataset", &["key\tstr\tstr\tas it is", "raw\tbytes\tbytes\tas it is"]),
+    ] {
+        let out = run(&dir, ["convert", "words.msgpack", "new", "--dry-run", "--to", to]).quietly();
+        for line in expected {
+            assert!(out.out.lines().any(|found| found == *line), "{line:?} in {out:#?}");
+        }
+    }
+    let refused = ["convert", "words.msgpack", "new.npz", "--dry-run"];
+    run(&dir, refused).fails(2, "field \"raw\": expected a number, array or text");
+    assert_eq!(snapshot(dir.path()), before);
+}

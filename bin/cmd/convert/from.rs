@@ -58,6 +58,11 @@ pub(super) struct Opened {
 }
 
 impl Reading {
+    /// Reads what is surely of this format.
+    pub(super) fn of(from: From) -> Reading {
+        Reading { from: Some(from), ..Reading::default() }
+    }
+
     /// Opens these sources, whose names may have braces.
     pub(super) fn open(&self, sources: &[PathBuf]) -> Outcome<Opened> {
         let paths = expand(sources)?;

@@ -2,6 +2,7 @@
 //! `export`), with which fields (`fields`).
 
 mod chain;
+mod dry_run;
 mod export;
 mod fields;
 mod from;
@@ -62,6 +63,10 @@ pub(crate) struct Args {
     /// name says, or else a dataset
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: Option<To>,
+    /// Make nothing, but print what becomes of each field of the first samples: its type, the type
+    /// that a reader finds, and whether the values are the same
+    #[arg(long)]
+    dry_run: bool,
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
     /// blpk:lz4:9:bitshuffle; what is not said is lz4, 5, shuffle. Without this option: as they are
     #[arg(long, value_name = "FORM")]
@@ -110,6 +115,7 @@ Examples:
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
   kiste convert people.csv people.msgpack --guess-types
   kiste convert photos.msgpack photos.tar
+  kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
   kiste convert for-streaming mine.msgpack --key-field key
   kiste convert photos-000000.tar photos.msgpack --rename label.cls=label --limit 1000
@@ -149,6 +155,9 @@ impl Args {
             check_is_other(sources, dataset)?;
         }
         let source: Box<dyn Source> = Box::new(Reshape::new(source, &self.samples));
+        if self.dry_run {
+            return dry_run::dry_run(to, self.recoding(source).as_source(), output);
+        }
         if to != To::Dataset {
             return self.export(to, dataset, self.recoding(source).as_source(), output);
         }

@@ -4,22 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::Writer;
 use kiste::convert::labels_path;
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
+use kiste::{Writer, WriterOptions};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, Progress};
 use crate::{file, units};
 
-/// How to write, and what to print about it.
+/// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Making {
-    /// Replace a dataset that exists
-    #[arg(long, short = 'y')]
-    pub(crate) force: bool,
+pub(crate) struct Writing {
     /// Leave the digests for later: faster for large samples ("kiste index" makes them)
     #[arg(long)]
     no_md5: bool,
@@ -29,6 +26,29 @@ pub(crate) struct Making {
     /// Do not wait for the disk: faster, but a power failure may lose what was written
     #[arg(long)]
     no_sync: bool,
+}
+
+impl Writing {
+    pub(crate) fn options(&self) -> WriterOptions {
+        Writer::options().digests(!self.no_md5).lookup(self.lookup).durable(!self.no_sync)
+    }
+
+    /// The first of these options that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let options =
+            [(self.no_md5, "--no-md5"), (self.lookup, "--lookup"), (self.no_sync, "--no-sync")];
+        options.into_iter().find_map(|(given, name)| given.then_some(name))
+    }
+}
+
+/// How to write, and what to print about it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Making {
+    /// Replace a dataset that exists
+    #[arg(long, short = 'y')]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    writing: Writing,
     /// Print one JSON object that says what was written
     #[arg(long)]
     pub(crate) json: bool,
@@ -74,12 +94,7 @@ impl Making {
     ) -> Outcome<Made> {
         let start = Instant::now();
         self.check(inputs, out)?;
-        let options = Writer::options()
-            .overwrite(self.force)
-            .digests(!self.no_md5)
-            .lookup(self.lookup)
-            .durable(!self.no_sync);
-        let mut writer = options.create(out)?;
+        let mut writer = self.writing.options().overwrite(self.force).create(out)?;
         if let Err(failure) = fill(&mut writer) {
             // The first error is the one to tell.
             let _ = writer.abort();

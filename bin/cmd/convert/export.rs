@@ -22,17 +22,15 @@ struct Exported {
 impl Args {
     /// Options that only a dataset has.
     pub(super) fn check_export(&self, to: To) -> Outcome<()> {
-        let flaw = match () {
-            () if self.append => "--append",
-            () if self.skip_duplicates => "--skip-duplicates",
-            () if self.no_md5 => "--no-md5",
-            () if self.lookup => "--lookup",
-            () if self.no_sync => "--no-sync",
-            () if self.force && matches!(to, To::Webdataset | To::Mds) => {
+        let flaw = match self.writing.given() {
+            _ if self.append => "--append",
+            _ if self.skip_duplicates => "--skip-duplicates",
+            Some(option) => option,
+            None if self.force && matches!(to, To::Webdataset | To::Mds) => {
                 let message = "--force replaces datasets and single files only";
                 return Err(Failure::trouble(message).hint("remove what is there first"));
             }
-            () => return Ok(()),
+            None => return Ok(()),
         };
         let message = format!("{flaw} is for datasets, but something else is made here");
         Err(Failure::trouble(message).hint("--to dataset makes one"))

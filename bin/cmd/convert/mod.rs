@@ -23,6 +23,7 @@ use self::from::Opened;
 use self::to::To;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, Progress};
+use crate::rearrange::Writing;
 use crate::{file, rearrange, units};
 
 /// Make a dataset of raw data or of what other libraries write, or what they read of a dataset
@@ -86,15 +87,8 @@ pub(crate) struct Args {
     /// Skip samples whose key was there before, and count them, instead of stopping
     #[arg(long)]
     skip_duplicates: bool,
-    /// Leave the digests for later: faster for large samples ("kiste index" makes them)
-    #[arg(long)]
-    no_md5: bool,
-    /// Also make .lookup, with which finding the first keys among millions takes no time
-    #[arg(long)]
-    lookup: bool,
-    /// Do not wait for the disk: faster, but a power failure may lose what was written
-    #[arg(long)]
-    no_sync: bool,
+    #[command(flatten)]
+    writing: Writing,
     /// Print one JSON object that says what was written
     #[arg(long)]
     json: bool,
@@ -223,11 +217,7 @@ impl Args {
     }
 
     fn writer(&self) -> Outcome<Writer> {
-        let options = Writer::options()
-            .overwrite(self.force)
-            .digests(!self.no_md5)
-            .lookup(self.lookup)
-            .durable(!self.no_sync);
+        let options = self.writing.options().overwrite(self.force);
         let opened = match self.append {
             true => options.append(self.dataset()),
             false => options.create(self.dataset()),

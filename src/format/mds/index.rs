@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::encoding::Encoding;
 use crate::format::FormatError;
+use crate::format::bloscpack::metadata::write_string;
 
 /// What an `index.json` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,23 +201,7 @@ impl FileInfo {
 
 /// A text as Python's `json` writes it, in ASCII.
 pub(super) fn text(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            ' '..='~' => out.push(c),
-            _ => {
-                let units = c.encode_utf16(&mut [0; 2]).to_vec();
-                units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
-            }
-        }
-    }
-    out.push('"');
+    let mut out = String::new();
+    write_string(text, &mut out);
     out
 }

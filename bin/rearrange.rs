@@ -64,6 +64,14 @@ pub(crate) struct Made {
     pub(crate) seconds: f64,
 }
 
+/// A dataset that was made of some samples of one with so many.
+#[derive(Serialize)]
+pub(crate) struct MadeOf {
+    #[serde(flatten)]
+    pub(crate) made: Made,
+    pub(crate) of: u64,
+}
+
 impl Making {
     /// Fails if a dataset cannot be made here of these: before anything is read or written.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {

@@ -3,13 +3,12 @@ use std::path::PathBuf;
 
 use kiste::DatasetReader;
 use kiste::rearrange::Scalar;
-use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::expression::Expression;
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Made, Making};
+use crate::rearrange::{MadeOf, Making};
 
 /// Write the samples of which a condition is true
 ///
@@ -48,13 +47,6 @@ Examples:
   kiste filter train.msgpack pets.msgpack \"key ~ 'cat/*' or key ~ 'dog/*'\"
   kiste filter train.msgpack good.msgpack 'not (label in 7,8 or has broken)'";
 
-#[derive(Serialize)]
-struct Filtered {
-    #[serde(flatten)]
-    made: Made,
-    of: u64,
-}
-
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.input)?;
@@ -62,7 +54,7 @@ impl Args {
         let chosen = self.choose(&reader, output)?;
         let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
         if self.making.json {
-            output.json(&Filtered { made, of: reader.len() as u64 })?;
+            output.json(&MadeOf { made, of: reader.len() as u64 })?;
         }
         Ok(Exit::Yes)
     }

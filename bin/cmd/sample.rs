@@ -5,11 +5,10 @@ use clap::ValueEnum;
 use kiste::DatasetReader;
 use kiste::rearrange::Scalar;
 use kiste::sampler::{Order, Sampler, Shuffle};
-use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::rearrange::{Made, Making, scalars};
+use crate::rearrange::{MadeOf, Making, scalars};
 use crate::{file, units};
 
 /// Write some samples of a dataset, drawn at random or the first
@@ -60,13 +59,6 @@ enum Amount {
     Share(f64),
 }
 
-#[derive(Serialize)]
-struct Sampled {
-    #[serde(flatten)]
-    made: Made,
-    of: u64,
-}
-
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.input)?;
@@ -84,7 +76,7 @@ impl Args {
         let chosen = self.choose(&reader, amount, output)?;
         let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
         if self.making.json {
-            output.json(&Sampled { made, of })?;
+            output.json(&MadeOf { made, of })?;
         }
         Ok(Exit::Yes)
     }

@@ -17,7 +17,6 @@ use crate::array::options::ArrayOptions;
 use crate::array::plan::{Move, Shown, positions};
 use crate::array::rows::{Rows, check_rows, row_count};
 use crate::array::selection::{Resolved, Selection, invalid, product};
-use crate::array::staged::bytes_mut;
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill};
 use crate::array::value::aim;
 use crate::error::{Error, ErrorKind, Result};
@@ -432,7 +431,7 @@ impl ChunkedArray {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {
             let mut values = vec![T::default(); product(&resolved.shape)?];
-            if let Some(bytes) = bytes_mut(&mut values) {
+            if let Some(bytes) = T::memory_of(&mut values) {
                 self.read_resolved(&resolved, bytes)?;
                 let shape = IxDyn(&resolved.shape);
                 return ArrayD::from_shape_vec(shape, values).map_err(|e| invalid(e.to_string()));

@@ -1,13 +1,10 @@
 //! [`StagedArray`]: changes to a chunked array, kept in memory until they are committed.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use half::f16;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
-use num_complex::Complex;
 
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::plan::{
@@ -302,7 +299,7 @@ impl StagedArray {
         let native = self.expect::<T>()?;
         let plan = self.plan_get(selection)?;
         let mut elements = vec![T::default(); self.result_len(plan.shape())?];
-        match bytes_mut(&mut elements) {
+        match T::memory_of(&mut elements) {
             Some(bytes) if native => self.run_get(&plan, bytes)?,
             _ => return Ok(self.read_plan(&plan)?.to_ndarray()?),
         }
@@ -751,22 +748,6 @@ impl fmt::Debug for StagedArray {
             .field("slabs", &self.slabs.len())
             .finish_non_exhaustive()
     }
-}
-
-/// The bytes of elements that any bytes can be; not of truth values.
-#[expect(clippy::ptr_arg, reason = "a slice does not know its type at run time, a vector does")]
-pub(crate) fn bytes_mut<T: Element>(elements: &mut Vec<T>) -> Option<&mut [u8]> {
-    let elements: &mut dyn Any = elements;
-    macro_rules! any_of {
-        ($($type:ty)*) => {$(
-            if elements.is::<Vec<$type>>() {
-                let elements = elements.downcast_mut::<Vec<$type>>();
-                return elements.map(|elements| bytemuck::cast_slice_mut(elements));
-            }
-        )*};
-    }
-    any_of!(u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 Complex<f32> Complex<f64>);
-    None
 }
 
 #[cfg(test)]

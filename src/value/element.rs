@@ -72,6 +72,21 @@ mod sealed {
     pub trait Sealed {}
 }
 
+/// The memory of types of which any bytes are a value.
+macro_rules! plain_memory {
+    () => {
+        #[inline]
+        fn from_memory(bytes: &[u8]) -> Self {
+            bytemuck::pod_read_unaligned(bytes)
+        }
+
+        #[inline]
+        fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
+            Some(bytemuck::cast_slice_mut(values))
+        }
+    };
+}
+
 macro_rules! integers {
     ($($type:ty, $kind:ident, $name:literal;)*) => {$(
         impl sealed::Sealed for $type {}
@@ -85,15 +100,7 @@ macro_rules! integers {
                 self.swap_bytes()
             }
 
-            #[inline]
-            fn from_memory(bytes: &[u8]) -> Self {
-                bytemuck::pod_read_unaligned(bytes)
-            }
-
-            #[inline]
-            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
-                Some(bytemuck::cast_slice_mut(values))
-            }
+            plain_memory!();
 
             fn from_number(number: Number) -> Option<Self> {
                 match number {
@@ -124,15 +131,7 @@ macro_rules! floats {
                 <$type>::from_bits(self.to_bits().swap_bytes())
             }
 
-            #[inline]
-            fn from_memory(bytes: &[u8]) -> Self {
-                bytemuck::pod_read_unaligned(bytes)
-            }
-
-            #[inline]
-            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
-                Some(bytemuck::cast_slice_mut(values))
-            }
+            plain_memory!();
 
             fn from_number(number: Number) -> Option<Self> {
                 let (from_unsigned, from_signed, from_float) = $round;
@@ -175,15 +174,7 @@ macro_rules! complexes {
                 Complex::new(Element::swap_bytes(self.re), Element::swap_bytes(self.im))
             }
 
-            #[inline]
-            fn from_memory(bytes: &[u8]) -> Self {
-                bytemuck::pod_read_unaligned(bytes)
-            }
-
-            #[inline]
-            fn memory_of(values: &mut [Self]) -> Option<&mut [u8]> {
-                Some(bytemuck::cast_slice_mut(values))
-            }
+            plain_memory!();
 
             fn from_number(number: Number) -> Option<Self> {
                 Some(Complex::new(<$part>::from_number(number)?, 0.0))

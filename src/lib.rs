@@ -44,6 +44,7 @@
 //! * [`loader`]: batches of samples in such an order, made on threads.
 //! * `burn`: readers as datasets of Burn (feature `burn`).
 //! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
+//! * `stat`: what is in a dataset: sizes, types, classes, images, arrays (feature `stat`).
 //! * [`mod@array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
 //!   versions, and changes to them.
 //! * [`convert`]: image folders, JSON lines, what other libraries write (WebDataset, MDS, TFRecord,
@@ -77,6 +78,8 @@ pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;
 pub mod rearrange;
+#[cfg(feature = "stat")]
+pub mod stat;
 pub mod convert;
 
 pub use error::{Error, ErrorKind, Result};

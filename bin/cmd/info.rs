@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::format::msgpack::numpy::{Special, container_array, recognise};
+use kiste::format::msgpack;
 use kiste::repair::{self, Leftover};
-use kiste::value::{DType, Kind};
-use kiste::{DatasetReader, ErrorKind, Value};
+use kiste::stat::{self, FieldSummary, stat, type_name};
+use kiste::{DatasetReader, ErrorKind, ReaderExt, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -68,7 +68,6 @@ struct File {
 }
 
 /// Names and types, in the order of the samples; as JSON an object.
-#[derive(Default)]
 struct Fields(Vec<(String, Vec<String>)>);
 
 impl Serialize for Fields {
@@ -197,44 +196,26 @@ fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
 
 /// Fields and arrays of the first samples.
 fn look(reader: &DatasetReader) -> Outcome<(Fields, BTreeMap<String, Arrays>)> {
-    let (mut fields, mut arrays) = (Fields::default(), BTreeMap::<String, Arrays>::new());
-    for sample in reader.iter(..reader.len().min(LOOKED_AT)) {
-        for (name, value) in sample?.as_map().map(Vec::as_slice).unwrap_or_default() {
-            let name = name.as_str().map_or_else(|| short(name), str::to_string);
-            if let Some(array) = Array::of(value) {
-                arrays.entry(name.clone()).or_default().add(array);
-            }
-            fields.add(name, type_of(value));
+    let first = reader.range(..reader.len().min(LOOKED_AT));
+    let mut fields = stat(&first)?.fields;
+    let arrays = fields.iter_mut().filter_map(|field| {
+        let arrays = Arrays::of(field.arrays.take()?);
+        Some((field.name.clone(), arrays))
+    });
+    let arrays = arrays.collect();
+    let types = |field: FieldSummary| {
+        let mut types: Vec<String> = field.types.into_keys().collect();
+        if types.len() > TYPES {
+            types.truncate(TYPES);
+            types.push("more".to_owned());
         }
-    }
-    Ok((fields, arrays))
-}
-
-/// What is told of one array.
-struct Array {
-    dtype: String,
-    shape: Vec<usize>,
-    bytes: u64,
-    /// Bytes of the container, if it is in one.
-    packed: Option<u64>,
-}
-
-impl Array {
-    fn of(value: &Value) -> Option<Array> {
-        if let Value::Binary(bytes) = value {
-            let array = container_array(bytes).ok().flatten()?;
-            let (dtype, nbytes) = (name_of(&array.dtype), array.nbytes()?);
-            let packed = Some(bytes.len() as u64);
-            return Some(Array { dtype, shape: array.shape, bytes: nbytes, packed });
-        }
-        let Special::Array(array) = recognise(value)? else { return None };
-        let (dtype, shape) = (name_of(array.dtype()), array.shape().to_vec());
-        Some(Array { dtype, shape, bytes: array.bytes().len() as u64, packed: None })
-    }
+        (field.name, types)
+    };
+    Ok((Fields(fields.into_iter().map(types).collect()), arrays))
 }
 
 /// What is told of the arrays of one field.
-#[derive(Debug, Default, serde::Serialize)]
+#[derive(Debug, serde::Serialize)]
 struct Arrays {
     plain: u64,
     packed: u64,
@@ -247,22 +228,22 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn add(&mut self, Array { dtype, shape, bytes, packed }: Array) {
-        match packed {
-            None => self.plain += 1,
-            Some(container) => {
-                self.packed += 1;
-                self.packed_bytes += bytes;
-                self.container_bytes += container;
+    fn of(found: stat::Arrays) -> Arrays {
+        let mut shapes = BTreeMap::<usize, Vec<(usize, usize)>>::new();
+        for shape in found.shapes.keys() {
+            let new = || shape.iter().map(|&len| (len, len)).collect();
+            let ranges = shapes.entry(shape.len()).or_insert_with(new);
+            for (range, &len) in ranges.iter_mut().zip(shape) {
+                *range = (range.0.min(len), range.1.max(len));
             }
         }
-        if !self.dtypes.contains(&dtype) && self.dtypes.len() < TYPES {
-            self.dtypes.push(dtype);
-        }
-        let new = || shape.iter().map(|&len| (len, len)).collect();
-        let ranges = self.shapes.entry(shape.len()).or_insert_with(new);
-        for (range, &len) in ranges.iter_mut().zip(&shape) {
-            *range = (range.0.min(len), range.1.max(len));
+        Arrays {
+            plain: found.plain,
+            packed: found.packed,
+            dtypes: found.dtypes.into_keys().take(TYPES).collect(),
+            shapes,
+            packed_bytes: found.packed_bytes,
+            container_bytes: found.container_bytes,
         }
     }
 }
@@ -293,58 +274,8 @@ impl fmt::Display for Arrays {
     }
 }
 
-impl Fields {
-    fn add(&mut self, name: String, kind: String) {
-        let types = match self.0.iter_mut().position(|(known, _)| *known == name) {
-            Some(at) => &mut self.0[at].1,
-            None => {
-                self.0.push((name, Vec::new()));
-                let last = self.0.len() - 1;
-                &mut self.0[last].1
-            }
-        };
-        if types.len() < TYPES && !types.contains(&kind) {
-            types.push(kind);
-        } else if types.len() == TYPES && !types.contains(&kind) {
-            types.push("more".to_string());
-        }
-    }
-}
-
-fn name_of(dtype: &DType) -> String {
-    match dtype.kind() {
-        Kind::Struct | Kind::Void => "structured".to_string(),
-        _ => dtype.to_string(),
-    }
-}
-
+/// The type of a value, as `stat` calls it.
 pub(super) fn type_of(value: &Value) -> String {
-    if let Some(Array { dtype, shape, packed, .. }) = Array::of(value) {
-        let packed = if packed.is_some() { ", packed" } else { "" };
-        return format!("array {dtype} of {} dimensions{packed}", shape.len());
-    }
-    match recognise(value) {
-        Some(Special::Scalar(array)) => return format!("scalar {}", name_of(array.dtype())),
-        Some(Special::Complex(..)) => return "complex".to_string(),
-        _ => {}
-    }
-    let name = match value {
-        Value::Nil => "nil",
-        Value::Boolean(_) => "bool",
-        Value::Integer(_) => "int",
-        Value::F32(_) => "float32",
-        Value::F64(_) => "float",
-        Value::String(_) => "str",
-        Value::Binary(_) => "bytes",
-        Value::Array(_) => "list",
-        Value::Map(_) => "map",
-        Value::Ext(code, _) => return format!("ext {code}"),
-    };
-    name.to_string()
-}
-
-fn short(value: &Value) -> String {
-    let mut text = Vec::new();
-    kiste::format::jsonl::write_short(value, 32, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    let packed = msgpack::to_vec(value).ok();
+    packed.and_then(|packed| type_name(&packed).ok()).unwrap_or_else(|| "damaged".to_owned())
 }

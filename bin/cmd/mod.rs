@@ -29,6 +29,7 @@ mod select;
 mod shuffle;
 mod sort;
 mod split;
+mod stat;
 mod tail;
 mod verify;
 
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Ls(ls::Args),
     Get(get::Args),
     Info(info::Args),
+    Stat(stat::Args),
     Order(order::Args),
     Shuffle(shuffle::Args),
     Split(split::Args),
@@ -96,6 +98,7 @@ impl Command {
             Command::Ls(args) => args.run(output),
             Command::Get(args) => args.run(output),
             Command::Info(args) => args.run(output),
+            Command::Stat(args) => args.run(output),
             Command::Order(args) => args.run(output),
             Command::Shuffle(args) => args.run(output),
             Command::Split(args) => args.run(output),
@@ -127,7 +130,7 @@ const STYLES: Styles = Styles::styled()
 /// The commands by what somebody wants to do.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["demo", "convert", "index"]),
-    ("Look", &["cat", "head", "tail", "ls", "get", "info"]),
+    ("Look", &["cat", "head", "tail", "ls", "get", "info", "stat"]),
     (
         "Rearrange",
         &[

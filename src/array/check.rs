@@ -344,7 +344,7 @@ fn check_superchunk(
             let range = file.layout.slot(slot)?;
             let start = range.start;
             let bytes = file.source.read(range).map_err(|e| Error::io(&path, e))?;
-            let moved = |e: FormatError| FormatError { position: e.position + start, ..e };
+            let moved = |e: FormatError| e.behind(start);
             Ok(file.layout.check_slot(slot, &bytes).map_err(moved)?)
         };
         if let Err(e) = check() {

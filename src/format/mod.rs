@@ -34,6 +34,11 @@ impl FormatError {
     pub fn new(position: u64, expected: impl Into<String>, found: impl Into<String>) -> Self {
         FormatError { position, expected: expected.into(), found: found.into() }
     }
+
+    /// The same error of an input of which the decoder saw but what comes after `start` bytes.
+    pub fn behind(self, start: u64) -> Self {
+        FormatError { position: self.position.saturating_add(start), ..self }
+    }
 }
 
 impl fmt::Display for FormatError {

@@ -341,7 +341,7 @@ impl Location {
     }
 
     #[cold]
-    fn damaged(self, error: FormatError) -> Error {
+    pub(crate) fn damaged(self, error: FormatError) -> Error {
         self.describe(Error::from(error))
     }
 }

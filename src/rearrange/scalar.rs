@@ -68,7 +68,8 @@ impl Scalar {
         }
     }
 
-    fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
+    /// The number that a scalar of NumPy is.
+    pub(crate) fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
         use crate::value::Kind::{Bool, Float, Int, UInt};
         // The type has been looked at before it is asked for.
         fn only<T: Element>(array: &NdArray<'_>) -> Option<T> {

@@ -142,3 +142,50 @@ fn info_knows_what_numpy_is() {
     let types = info["fields"]["array"].as_array().unwrap();
     assert!(types.iter().any(|t| t.as_str().unwrap().starts_with("array ")), "{types:?}");
 }
+
+#[test]
+fn stat_says_what_is_in_a_dataset() {
+    let dir = with_words();
+    let found = run(&dir, ["stat", "words.msgpack", "--json"]).quietly().json();
+    assert_eq!((&found["samples"], &found["bytes"]["count"]), (&3.into(), &3.into()));
+    let fields = found["fields"].as_array().unwrap();
+    let names: Vec<&str> = fields.iter().map(|field| field["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["key", "n", "raw", "text"]);
+    assert_eq!(fields[1]["types"], serde_json::json!({"int": 3}));
+    assert_eq!(fields[1]["classes"], serde_json::json!([[1, 1], [2, 1], [3, 1]]));
+    assert_eq!(fields[2]["types"], serde_json::json!({"bytes": 3}));
+    let text = run(&dir, ["stat", "words.msgpack"]).quietly().out;
+    assert!(text.starts_with("words.msgpack: 3 samples, "), "{text}");
+    assert!(text.contains("\nclasses of n\n  3 values: the largest has 1"), "{text}");
+    assert!(!text.contains("classes of key"), "{text}");
+    let one = run(&dir, ["stat", "words.msgpack", "--field", "text"]).quietly().out;
+    assert!(one.contains("\n  drei  1  ███"), "{one}");
+    run(&dir, ["stat", "words.msgpack", "--field", "m"]).fails(2, "no sample has a field \"m\"");
+}
+
+#[test]
+fn stat_knows_labels_and_images_and_makes_a_page() {
+    let dir = scratch();
+    run(&dir, ["demo", "."]).exits(0);
+    let text = run(&dir, ["stat", "digits.msgpack"]).quietly().out;
+    assert!(text.contains("\n  5,000 png\n  all 28 x 28\n"), "{text}");
+    assert!(text.contains("\n  10 values: the largest has 500, the smallest 500"), "{text}");
+    fs::write(dir.path().join("digits.msgpack.labels"), "zero\none\n").unwrap();
+    let text = run(&dir, ["stat", "digits.msgpack"]).quietly().out;
+    assert!(text.contains("\n  0 zero  500  ") && text.contains("\n  2       500  "), "{text}");
+
+    run(&dir, ["stat", "digits.msgpack", "--html", "page.html", "--show", "7"]).quietly();
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert_eq!(page.matches("<figure>").count(), 7);
+    assert_eq!(page.matches("src=\"data:image/png;base64,").count(), 7);
+    assert!(!page.contains("http") && !page.contains("<script"));
+    run(&dir, ["stat", "digits.msgpack", "--html", "page.html"]).fails(2, "exists already");
+}
+
+#[test]
+fn stat_of_nothing_is_short() {
+    let dir = with_empty();
+    let text = run(&dir, ["stat", "empty.msgpack"]).quietly().out;
+    assert_eq!(text, "empty.msgpack: 0 samples, 0 B\n");
+    run(&dir, ["stat", "empty.msgpack", "--html", "page.html"]).quietly();
+}

@@ -342,9 +342,7 @@ impl BcolzArray {
             check_ratio(&header)?;
             self.layout.check(chunk, header.nbytes() as u64)
         });
-        checked.map_err(|error| {
-            Error::from(FormatError { position: error.position + start, ..error }).at(&path)
-        })
+        checked.map_err(|error| Error::from(error.behind(start)).at(&path))
     }
 
     /// The file in which a chunk is, the bytes that it takes with its digest, and the kind of that.
@@ -386,7 +384,7 @@ impl BcolzArray {
         };
         let shifted = |error: FormatError| match checksum {
             None => behind_header(error),
-            Some(_) => FormatError { position: error.position + start, ..error },
+            Some(_) => error.behind(start),
         };
         found
             .and_then(|data| {

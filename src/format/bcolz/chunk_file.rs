@@ -69,5 +69,5 @@ pub fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
 
 /// An error of a chunk, at its place in the data file.
 pub fn behind_header(error: FormatError) -> FormatError {
-    FormatError { position: error.position + HEADER as u64, ..error }
+    error.behind(HEADER as u64)
 }

@@ -110,7 +110,7 @@ impl Superchunk {
         let end = range.len() + self.checksum.size();
         let with_digest = rest.get(..end).ok_or_else(missing)?;
         Superchunk::verified(with_digest, self.checksum)
-            .map_err(|error| FormatError { position: error.position + range.start as u64, ..error })
+            .map_err(|error| error.behind(range.start as u64))
     }
 
     /// The chunk in these bytes, which end with its digest, once that is right.

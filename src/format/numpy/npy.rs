@@ -85,10 +85,7 @@ pub fn decode_header(bytes: &[u8]) -> Result<(Header, usize), FormatError> {
         latin1 = text.iter().copied().map(char::from).collect::<String>();
         &latin1
     };
-    let within = |error: FormatError| FormatError {
-        position: error.position.saturating_add(start as u64),
-        ..error
-    };
+    let within = |error: FormatError| error.behind(start as u64);
     let literal = Literal::parse(text).map_err(within)?;
     Ok((header_of(&literal).map_err(within)?, end))
 }

@@ -86,7 +86,7 @@ impl Stored<'_> {
             Form::Plain(_) => self.range.start,
             Form::Container(bytes) => self.range.end - bytes.len(),
         };
-        FormatError { position: error.position + start as u64, ..error }
+        error.behind(start as u64)
     }
 }
 

@@ -1,0 +1,151 @@
+//! `stat`: what is in a dataset, for the eye (`text`), as a page (`html`) or as JSON.
+
+mod html;
+mod text;
+#[cfg(feature = "images")]
+mod thumbnail;
+
+use std::path::PathBuf;
+
+use kiste::convert::labels_path;
+use kiste::rearrange::Scalar;
+use kiste::stat::{FieldSummary, StatOptions, Summary};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
+use crate::output::Output;
+
+/// Say what is in a dataset: sizes, fields and types, balance of classes, images, arrays
+///
+/// Every sample is looked at, on all cores; of images and packed arrays the headers alone.
+/// Percentiles are exact to within one part in 128, all else is exact.
+///
+/// Classes are the values of a field of whole numbers, truth values or short texts that has few
+/// enough of them to be one. Numbers in the field "label" get their names from FILE.labels.
+///
+/// The page of --html is one file that needs nothing else: plots and a grid of samples.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data file
+    file: PathBuf,
+    /// Look at these fields alone, and show all their values
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    field: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write a page for a browser
+    #[arg(long, value_name = "PAGE", conflicts_with = "json")]
+    html: Option<PathBuf>,
+    /// How many samples the page shows
+    #[arg(long, value_name = "N", default_value_t = 48, requires = "html")]
+    show: usize,
+    /// Replace a page that exists
+    #[arg(long, requires = "html")]
+    force: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste stat train.msgpack
+  kiste stat train.msgpack --field label
+  kiste stat train.msgpack --json | jq '.fields[].types'
+  kiste stat train.msgpack --html train.html";
+
+/// The field whose numbers FILE.labels names.
+const LABEL: &str = "label";
+
+/// What was found, and what it is called.
+#[derive(Serialize)]
+struct Found {
+    file: PathBuf,
+    /// The names of the numbers in the field "label".
+    labels: Option<Vec<String>>,
+    #[serde(flatten)]
+    summary: Summary,
+    /// Every value is wanted, of however many.
+    #[serde(skip)]
+    asked: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let reader = file::open(&self.file)?;
+        let asked = !self.field.is_empty();
+        let options = match asked {
+            true => StatOptions::default().fields(&self.field),
+            false => StatOptions::default(),
+        };
+        let progress = output.progress("looking", Some(reader.len() as u64));
+        let summary = options.stat(&reader, |seen| progress.set(seen))?;
+        drop(progress);
+        let found = Found { labels: self.labels()?, file: self.file, summary, asked };
+        match self.html {
+            Some(page) => {
+                let samples = html::pick(&reader, self.show)?;
+                file::write(&page, html::page(&found, &samples).as_bytes(), self.force)?;
+            }
+            None if self.json => output.json(&found)?,
+            None => text::print(&found, output)?,
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn labels(&self) -> Outcome<Option<Vec<String>>> {
+        let path = labels_path(&self.file);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::io(&path, error)),
+        }
+    }
+}
+
+/// A class with its name and how many samples have it.
+struct Row {
+    name: String,
+    count: u64,
+}
+
+impl Found {
+    /// The classes of a field, if its values are such: the largest first. Those that everybody or
+    /// nearly nobody shares say nothing.
+    fn classes(&self, field: &FieldSummary) -> Option<Vec<Row>> {
+        let count = field.classes.len();
+        let few = count > 1 && (count as u64 * 2 <= field.present || count <= 20);
+        if field.name == "key" || count == 0 || !(few || self.asked) {
+            return None;
+        }
+        let names = self.labels.as_deref().filter(|_| field.name == LABEL);
+        let name = |class: &Scalar| match (class, names) {
+            (Scalar::Whole(number), Some(names)) => {
+                let name = usize::try_from(*number).ok().and_then(|number| names.get(number));
+                let number = number.to_string();
+                match name {
+                    Some(name) if *name != number => format!("{number} {name}"),
+                    _ => number,
+                }
+            }
+            (class, _) => class.to_string(),
+        };
+        let sorted = field.classes.sorted().into_iter();
+        let mut rows: Vec<Row> =
+            sorted.map(|(class, count)| Row { name: name(class), count }).collect();
+        // Stable: those that are equally large stay in their order.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        Some(rows)
+    }
+}
+
+/// How often which, the most frequent first.
+fn ranked<K: Clone + Ord>(counts: &std::collections::BTreeMap<K, u64>) -> Vec<(K, u64)> {
+    let mut ranked: Vec<(K, u64)> = counts.iter().map(|(kind, &n)| (kind.clone(), n)).collect();
+    ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    ranked
+}
+
+fn shape(shape: &[usize]) -> String {
+    format!("[{}]", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+}

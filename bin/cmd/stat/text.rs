@@ -1,0 +1,239 @@
+//! The summary for the eye: tables and bars of characters.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use kiste::stat::{Arrays, FieldSummary, Histogram, Images, Numbers};
+
+use super::{Found, Row, ranked, shape};
+use crate::exit::Outcome;
+use crate::output::Output;
+use crate::units;
+
+/// Characters of the longest bar.
+const WIDTH: usize = 40;
+/// Rows of a list that may be long: classes, shapes.
+const ROWS: usize = 20;
+/// Rows of one that is a remark: sizes of images, shapes of arrays.
+const FEW: usize = 5;
+
+pub(super) fn print(found: &Found, output: &Output) -> Outcome<()> {
+    let mut out = output.stdout();
+    let summary = &found.summary;
+    let heading = |text: &str| output.bold(text);
+    let bytes = u64::try_from(summary.bytes.sum()).unwrap_or(u64::MAX);
+    let (samples, size) = (units::counted(summary.samples, "sample"), units::bytes(bytes));
+    writeln!(out, "{} {samples}, {size}", heading(&format!("{}:", found.file.display())))?;
+    if summary.samples == 0 {
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "\n{}", heading("bytes of a sample"))?;
+    out.write_all(histogram(&summary.bytes, units::bytes).as_bytes())?;
+    writeln!(out, "\n{}", heading("fields"))?;
+    out.write_all(fields(found).as_bytes())?;
+    for field in &summary.fields {
+        if let Some(rows) = found.classes(field) {
+            let title = format!("classes of {}", field.name);
+            writeln!(out, "\n{}", heading(&title))?;
+            let most = if found.asked { usize::MAX } else { ROWS };
+            out.write_all(classes(&rows, most).as_bytes())?;
+        } else if let Some(numbers) = &field.numbers {
+            writeln!(out, "\n{}", heading(&format!("numbers of {}", field.name)))?;
+            out.write_all(self::numbers(numbers).as_bytes())?;
+        }
+        if let Some(images) = &field.images {
+            writeln!(out, "\n{}", heading(&format!("images of {}", field.name)))?;
+            out.write_all(self::images(images).as_bytes())?;
+        }
+        if let Some(arrays) = &field.arrays {
+            writeln!(out, "\n{}", heading(&format!("arrays of {}", field.name)))?;
+            out.write_all(self::arrays(arrays).as_bytes())?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// A line of percentiles, and bars.
+fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
+    let mut text = String::from("  ");
+    let at = |percent| form(numbers.percentile(percent).unwrap_or_default());
+    let (min, max) = (numbers.min().unwrap_or_default(), numbers.max().unwrap_or_default());
+    if min == max {
+        return format!("  all {}\n", form(min));
+    }
+    let mean = form(numbers.mean().unwrap_or_default().round() as u64);
+    _ = writeln!(
+        text,
+        "min {}, 5 % {}, 25 % {}, half {}, 75 % {}, 95 % {}, max {}; mean {mean}",
+        form(min),
+        at(5),
+        at(25),
+        at(50),
+        at(75),
+        at(95),
+        form(max)
+    );
+    let bars = numbers.bars();
+    let rows: Vec<Row> = bars
+        .iter()
+        .map(|bar| Row { name: format!("from {}", form(bar.from)), count: bar.count })
+        .collect();
+    text + &self::bars(&rows, true)
+}
+
+/// A row each: its name, its bar and its count.
+fn bars(rows: &[Row], right: bool) -> String {
+    let most = rows.iter().map(|row| row.count).max().unwrap_or(0).max(1);
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let counts: Vec<String> = rows.iter().map(|row| units::count(row.count)).collect();
+    let digits = counts.iter().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (row, count) in rows.iter().zip(counts) {
+        let name = &row.name;
+        let name = if right { format!("{name:>width$}") } else { format!("{name:<width$}") };
+        _ = writeln!(text, "  {name}  {count:>digits$}  {}", bar(row.count, most));
+    }
+    text
+}
+
+/// A bar in eighths of a character; of what is there at least one of these.
+fn bar(count: u64, most: u64) -> String {
+    let eighths = (count as f64 / most as f64 * (WIDTH * 8) as f64).round() as usize;
+    let eighths = eighths.max(usize::from(count > 0));
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + rest
+}
+
+fn share(count: u64, of: u64) -> String {
+    match count == of {
+        true => "all".to_owned(),
+        // Never 100 % of what some lack, nor 0 % of what some have.
+        false => format!("{:.1} %", (count as f64 / of as f64 * 100.0).clamp(0.1, 99.9)),
+    }
+}
+
+fn fields(found: &Found) -> String {
+    let summary = &found.summary;
+    let name = |field: &FieldSummary| field.name.escape_debug().to_string();
+    let width = summary.fields.iter().map(|field| name(field).chars().count()).max();
+    let width = width.unwrap_or(0);
+    let mut text = String::new();
+    for field in &summary.fields {
+        let types = ranked(&field.types);
+        let types: Vec<String> = match &types[..] {
+            [(kind, _)] => vec![kind.clone()],
+            types => types.iter().map(|(kind, n)| format!("{kind} {}", units::count(*n))).collect(),
+        };
+        let there = share(field.present, summary.samples);
+        let bytes = units::bytes(field.bytes.mean().unwrap_or_default().round() as u64);
+        let (name, types) = (name(field), types.join(", "));
+        _ = writeln!(text, "  {name:<width$}  {there:>6}  {bytes:>7} on average  {types}");
+    }
+    if summary.more_fields {
+        text += "  and more, which were not looked at\n";
+    }
+    text
+}
+
+fn classes(rows: &[Row], most: usize) -> String {
+    let total: u64 = rows.iter().map(|row| row.count).sum();
+    let (first, last) = (rows[0].count, rows[rows.len() - 1].count);
+    let mut text = format!(
+        "  {}: the largest has {}, the smallest {}, on average {:.1}\n",
+        units::counted(rows.len() as u64, "value"),
+        units::count(first),
+        units::count(last),
+        total as f64 / rows.len() as f64,
+    );
+    let shown = &rows[..rows.len().min(most)];
+    text += &bars(shown, false);
+    if shown.len() < rows.len() {
+        let more = units::count((rows.len() - shown.len()) as u64);
+        _ = writeln!(text, "  and {more} more: --field shows all");
+    }
+    text
+}
+
+fn numbers(numbers: &Numbers) -> String {
+    let mut text = match numbers.mean() {
+        Some(mean) => format!("  min {}, mean {mean}, max {}", numbers.min, numbers.max),
+        None => String::from("  none"),
+    };
+    if numbers.nan > 0 {
+        _ = write!(text, "; {} not a number", units::count(numbers.nan));
+    }
+    text + "\n"
+}
+
+fn images(images: &Images) -> String {
+    let formats = ranked(&images.formats);
+    let formats: Vec<String> =
+        formats.iter().map(|(format, n)| format!("{} {format}", units::count(*n))).collect();
+    let mut text = format!("  {}\n", formats.join(", "));
+    if images.damaged > 0 {
+        let count = units::count(images.damaged);
+        _ = writeln!(text, "  {count} whose header does not say how large they are");
+    }
+    let sizes = ranked(&images.sizes);
+    if let [((width, height), _)] = sizes[..] {
+        return text + &format!("  all {width} x {height}\n");
+    }
+    for (name, numbers) in [("width", &images.width), ("height", &images.height)] {
+        if numbers.count() > 0 {
+            _ = writeln!(text, "  {name}");
+            text += &histogram(numbers, |number| number.to_string());
+        }
+    }
+    if !sizes.is_empty() {
+        let form = |((width, height), n): &((usize, usize), u64)| Row {
+            name: format!("{width} x {height}"),
+            count: *n,
+        };
+        text += &top("size", sizes.iter().map(form).collect());
+    }
+    text
+}
+
+fn arrays(arrays: &Arrays) -> String {
+    let dtypes = ranked(&arrays.dtypes);
+    let dtypes: Vec<String> =
+        dtypes.iter().map(|(dtype, n)| format!("{} of {dtype}", units::count(*n))).collect();
+    let mut text = format!("  {}; {} in memory\n", dtypes.join(", "), units::bytes(arrays.bytes));
+    if arrays.packed > 0 {
+        let ratio = arrays.packed_bytes as f64 / arrays.container_bytes.max(1) as f64;
+        let (packed, bytes) = (units::count(arrays.packed), units::bytes(arrays.container_bytes));
+        _ = writeln!(text, "  {packed} packed in {bytes}, {ratio:.2} to 1");
+    }
+    let shapes = ranked(&arrays.shapes);
+    if let [(only, _)] = &shapes[..] {
+        return text + &format!("  all {}\n", shape(only));
+    }
+    let rows = shapes.iter().map(|(axes, n)| Row { name: shape(axes), count: *n });
+    text + &top("shape", rows.collect())
+}
+
+/// The first of many.
+fn top(what: &str, rows: Vec<Row>) -> String {
+    let shown = &rows[..rows.len().min(FEW)];
+    let many = units::counted(rows.len() as u64, what);
+    format!("  {many}, the most frequent:\n{}", bars(shown, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_counts() {
+        assert_eq!(bar(0, 100), "");
+        assert_eq!(bar(1, 100_000), "▏");
+        assert_eq!(bar(100, 100).chars().count(), WIDTH);
+        assert_eq!(bar(50, 100), "█".repeat(WIDTH / 2));
+    }
+
+    #[test]
+    fn a_share_is_never_rounded_to_all_or_nothing() {
+        let shares = [share(1, 1_000_000), share(999_999, 1_000_000), share(7, 7), share(1, 2)];
+        assert_eq!(shares, ["0.1 %", "99.9 %", "all", "50.0 %"]);
+    }
+}

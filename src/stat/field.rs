@@ -1,0 +1,401 @@
+//! [`FieldSummary`]: what was seen of one field, and what is added to it by a value.
+
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
+use imagesize::{Compression, ImageSize, ImageType, blob_size, image_type};
+use serde::ser::{Serialize, Serializer};
+
+use super::Histogram;
+use crate::format::FormatError;
+use crate::format::msgpack::numpy::{self, Special, container_array, is_container};
+use crate::format::msgpack::{Cursor, Kind};
+use crate::rearrange::Scalar;
+use crate::value::{self, DType};
+
+/// Values of one field that are told apart, unless more are asked for.
+pub(super) const CLASSES: usize = 10_000;
+/// Types, shapes and sizes of images of one field that are told apart.
+const KINDS: usize = 10_000;
+/// A text of more bytes is no name of a class.
+const MAX_CLASS: usize = 256;
+
+/// What was seen of one field of the samples.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct FieldSummary {
+    /// Its name; one that is no text, as it is printed.
+    pub name: String,
+    /// Samples that have it.
+    pub present: u64,
+    /// How often which type: `int`, `str`, `image png`, `array <f4`, …
+    pub types: BTreeMap<String, u64>,
+    /// Bytes of a value as it is stored.
+    pub bytes: Histogram,
+    /// Of numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<Numbers>,
+    /// Of whole numbers, truth values and short texts: how often which, if there are not too many.
+    #[serde(skip_serializing_if = "Classes::is_empty")]
+    pub classes: Classes,
+    /// Of images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
+    /// Of arrays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrays: Option<Arrays>,
+}
+
+/// Extremes and sum of the numbers of a field.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct Numbers {
+    /// How many there are, without those that are not a number.
+    pub count: u64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// Their sum.
+    pub sum: f64,
+    /// How many are not a number.
+    pub nan: u64,
+}
+
+/// How often each value of a field occurs, where it is a class and not a measurement: a whole
+/// number, a truth value, a text that is not too long.
+#[derive(Debug, Clone, Default)]
+pub struct Classes {
+    counts: HashMap<Scalar, u64>,
+    /// There were too many, or values that are no classes.
+    given_up: bool,
+}
+
+/// What was seen of the images of a field. Only their headers are looked at.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct Images {
+    /// How often which format: `jpeg`, `png`, …
+    pub formats: BTreeMap<String, u64>,
+    /// Pixels of a row.
+    pub width: Histogram,
+    /// Rows.
+    pub height: Histogram,
+    /// How often which width and height; no more than 10,000 are told apart.
+    #[serde(serialize_with = "as_pairs")]
+    pub sizes: BTreeMap<(usize, usize), u64>,
+    /// Images whose header does not say how large they are.
+    pub damaged: u64,
+}
+
+/// What was seen of the arrays of a field.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct Arrays {
+    /// How often which type of element.
+    pub dtypes: BTreeMap<String, u64>,
+    /// How often which shape; no more than 10,000 are told apart.
+    #[serde(serialize_with = "as_pairs")]
+    pub shapes: BTreeMap<Vec<usize>, u64>,
+    /// Those stored as msgpack-numpy does.
+    pub plain: u64,
+    /// Those stored in bloscpack containers.
+    pub packed: u64,
+    /// Bytes of all of them in memory.
+    pub bytes: u64,
+    /// Bytes of the packed ones in memory.
+    pub packed_bytes: u64,
+    /// Bytes of the containers of the packed ones.
+    pub container_bytes: u64,
+}
+
+fn as_pairs<K: Serialize, S: Serializer>(
+    counts: &BTreeMap<K, u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(counts)
+}
+
+impl FieldSummary {
+    pub(super) fn new(name: String) -> FieldSummary {
+        FieldSummary { name, ..FieldSummary::default() }
+    }
+
+    /// Adds a packed value.
+    pub(super) fn add(&mut self, packed: &[u8]) -> Result<(), FormatError> {
+        self.present += 1;
+        self.bytes.add(packed.len() as u64);
+        let mut cursor = Cursor::new(packed);
+        match cursor.peek()? {
+            Kind::Nil => self.count("nil"),
+            Kind::Bool => self.scalar("bool", Some(Scalar::Truth(cursor.read_bool()?))),
+            Kind::Int => {
+                let signed = cursor.clone().read_i64().map(i128::from);
+                let number = signed.or_else(|_| cursor.read_u64().map(i128::from))?;
+                self.scalar("int", Some(Scalar::Whole(number)));
+            }
+            Kind::Float => {
+                let single = cursor.clone().read_f32().is_ok();
+                let kind = if single { "float32" } else { "float" };
+                self.scalar(kind, Some(Scalar::Float(cursor.read_f64()?)));
+            }
+            Kind::Str => {
+                let text = cursor.read_str().ok().filter(|text| text.len() <= MAX_CLASS);
+                self.scalar("str", text.map(|text| Scalar::Text(text.to_owned())));
+            }
+            Kind::Bin => self.binary(cursor.read_bin()?),
+            Kind::Map => match numpy::read(&mut cursor)? {
+                Some(Special::Array(array)) => {
+                    let nbytes = array.bytes().len() as u64;
+                    self.array(array.dtype(), array.shape().to_vec(), nbytes, None);
+                }
+                Some(Special::Scalar(array)) => {
+                    self.scalar(&format!("scalar {}", array.dtype()), Scalar::of_numpy(&array));
+                }
+                Some(Special::Complex(..)) => self.scalar("complex", None),
+                None => self.scalar("map", None),
+            },
+            Kind::Array => self.scalar("list", None),
+            Kind::Ext => self.scalar("ext", None),
+        }
+        Ok(())
+    }
+
+    /// Counts what the other has counted; `classes` are told apart.
+    pub(super) fn merge(&mut self, other: FieldSummary, classes: usize) {
+        self.present += other.present;
+        self.bytes.merge(&other.bytes);
+        add_counts(&mut self.types, other.types);
+        self.classes.merge(other.classes, classes);
+        if let Some(theirs) = other.numbers {
+            self.numbers.get_or_insert_default().merge(theirs);
+        }
+        if let Some(theirs) = other.images {
+            let mine = self.images.get_or_insert_default();
+            add_counts(&mut mine.formats, theirs.formats);
+            add_counts(&mut mine.sizes, theirs.sizes);
+            mine.width.merge(&theirs.width);
+            mine.height.merge(&theirs.height);
+            mine.damaged += theirs.damaged;
+        }
+        if let Some(theirs) = other.arrays {
+            let mine = self.arrays.get_or_insert_default();
+            add_counts(&mut mine.dtypes, theirs.dtypes);
+            add_counts(&mut mine.shapes, theirs.shapes);
+            mine.plain += theirs.plain;
+            mine.packed += theirs.packed;
+            mine.bytes += theirs.bytes;
+            mine.packed_bytes += theirs.packed_bytes;
+            mine.container_bytes += theirs.container_bytes;
+        }
+    }
+
+    fn count(&mut self, kind: &str) {
+        count(&mut self.types, kind);
+    }
+
+    /// A value of a type, and as a number or class if it is one.
+    fn scalar(&mut self, kind: &str, value: Option<Scalar>) {
+        self.count(kind);
+        if let Some(Scalar::Whole(_) | Scalar::Float(_)) = &value {
+            let number = match value {
+                Some(Scalar::Whole(number)) => number as f64,
+                Some(Scalar::Float(number)) => number,
+                _ => return,
+            };
+            self.numbers.get_or_insert_default().add(number);
+        }
+        match value {
+            None | Some(Scalar::Float(_)) => self.classes.give_up(),
+            Some(class) => self.classes.add(class, 1, CLASSES),
+        }
+    }
+
+    fn binary(&mut self, bytes: &[u8]) {
+        self.classes.give_up();
+        if is_container(bytes) {
+            // What is damaged is for `verify` to tell.
+            match container_array(bytes) {
+                Ok(Some(array)) => {
+                    let nbytes = array.nbytes().unwrap_or(0);
+                    self.array(&array.dtype, array.shape, nbytes, Some(bytes.len() as u64));
+                }
+                _ => self.count("bytes blpk"),
+            }
+            return;
+        }
+        let Some(format) = image_type(bytes).ok().and_then(|format| image_name(format, bytes))
+        else {
+            return self.count("bytes");
+        };
+        self.count(&format!("image {format}"));
+        self.images.get_or_insert_default().add(format, blob_size(bytes).ok());
+    }
+
+    fn array(&mut self, dtype: &DType, shape: Vec<usize>, nbytes: u64, container: Option<u64>) {
+        self.classes.give_up();
+        let name = match dtype.kind() {
+            value::Kind::Struct | value::Kind::Void => "structured".to_owned(),
+            _ => dtype.to_string(),
+        };
+        let packed = if container.is_some() { ", packed" } else { "" };
+        self.count(&format!("array {name} of {} dimensions{packed}", shape.len()));
+        let arrays = self.arrays.get_or_insert_default();
+        add_counts(&mut arrays.dtypes, BTreeMap::from([(name, 1)]));
+        add_counts(&mut arrays.shapes, BTreeMap::from([(shape, 1)]));
+        arrays.bytes += nbytes;
+        match container {
+            None => arrays.plain += 1,
+            Some(container) => {
+                arrays.packed += 1;
+                arrays.packed_bytes += nbytes;
+                arrays.container_bytes += container;
+            }
+        }
+    }
+}
+
+impl Numbers {
+    fn add(&mut self, number: f64) {
+        match number.is_nan() {
+            true => self.nan += 1,
+            false => {
+                self.merge(Numbers { count: 1, min: number, max: number, sum: number, nan: 0 })
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Numbers) {
+        self.nan += other.nan;
+        if other.count > 0 {
+            let first = self.count == 0;
+            self.min = if first { other.min } else { self.min.min(other.min) };
+            self.max = if first { other.max } else { self.max.max(other.max) };
+            self.sum += other.sum;
+            self.count += other.count;
+        }
+    }
+
+    /// The mean, `None` of none.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl Images {
+    fn add(&mut self, format: &str, size: Option<ImageSize>) {
+        count(&mut self.formats, format);
+        match size {
+            Some(ImageSize { width, height }) => {
+                self.width.add(width as u64);
+                self.height.add(height as u64);
+                add_counts(&mut self.sizes, BTreeMap::from([((width, height), 1)]));
+            }
+            None => self.damaged += 1,
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.formats.values().sum()
+    }
+}
+
+impl Classes {
+    fn add(&mut self, class: Scalar, count: u64, most: usize) {
+        if self.given_up {
+            return;
+        }
+        *self.counts.entry(class).or_default() += count;
+        if self.counts.len() > most {
+            self.give_up();
+        }
+    }
+
+    fn merge(&mut self, other: Classes, most: usize) {
+        if other.given_up {
+            self.give_up();
+        }
+        other.counts.into_iter().for_each(|(class, count)| self.add(class, count, most));
+    }
+
+    fn give_up(&mut self) {
+        *self = Classes { counts: HashMap::default(), given_up: true };
+    }
+
+    /// How many there are; 0 as well if the field has values that are none, or too many of them.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// All classes in [natural order](Scalar::natural_cmp) and how many samples have them.
+    pub fn sorted(&self) -> Vec<(&Scalar, u64)> {
+        let mut classes: Vec<_> = self.counts.iter().map(|(class, &n)| (class, n)).collect();
+        classes.sort_by(|a, b| a.0.natural_cmp(b.0));
+        classes
+    }
+}
+
+/// As a list of pairs in natural order.
+impl Serialize for Classes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.sorted().into_iter().map(|(class, count)| {
+            let class = match class {
+                Scalar::Nothing => serde_json::Value::Null,
+                Scalar::Truth(truth) => (*truth).into(),
+                Scalar::Whole(number) => match (i64::try_from(*number), u64::try_from(*number)) {
+                    (Ok(number), _) => number.into(),
+                    (_, Ok(number)) => number.into(),
+                    _ => (*number as f64).into(),
+                },
+                Scalar::Float(number) => (*number).into(),
+                Scalar::Text(text) => text.clone().into(),
+            };
+            (class, count)
+        }))
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, kind: &str) {
+    match counts.get_mut(kind) {
+        Some(count) => *count += 1,
+        None => add_counts(counts, BTreeMap::from([(kind.to_owned(), 1)])),
+    }
+}
+
+/// Adds counts, of which no more than [`KINDS`] are told apart.
+fn add_counts<K: Ord>(counts: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
+    for (kind, count) in more {
+        if let Some(known) = counts.get_mut(&kind) {
+            *known += count;
+        } else if counts.len() < KINDS {
+            counts.insert(kind, count);
+        }
+    }
+}
+
+/// The name of a format of images that people have in datasets.
+fn image_name(format: ImageType, bytes: &[u8]) -> Option<&'static str> {
+    match format {
+        // Two letters alone do not make an image: behind them comes a header of a known length.
+        ImageType::Bmp => {
+            let known =
+                matches!(bytes.get(14..18), Some([12 | 40 | 52 | 56 | 64 | 108 | 124, 0, 0, 0]));
+            known.then_some("bmp")
+        }
+        ImageType::Gif => Some("gif"),
+        ImageType::Jpeg => Some("jpeg"),
+        ImageType::Jxl => Some("jxl"),
+        ImageType::Png => Some("png"),
+        ImageType::Tiff => Some("tiff"),
+        ImageType::Webp => Some("webp"),
+        ImageType::Heif(Compression::Av1) => Some("avif"),
+        ImageType::Heif(_) => Some("heif"),
+        _ => None,
+    }
+}

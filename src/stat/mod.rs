@@ -1,0 +1,343 @@
+//! What is in a dataset: how large its samples are, which fields they have and of which types, how
+//! often each class occurs, how large images and arrays are.
+//!
+//! Every sample is looked at, on all cores, and nothing is decompressed or decoded but the headers
+//! of images and of packed arrays. Memory grows with the fields and classes, not with the samples.
+
+mod field;
+mod histogram;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+pub use field::{Arrays, Classes, FieldSummary, Images, Numbers};
+pub use histogram::{Bar, Histogram, PERCENTILES};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::jsonl;
+use crate::format::msgpack::sample::fields;
+use crate::format::msgpack::{Cursor, decode};
+use crate::reader::Reader;
+
+/// Samples that one thread looks at in one go. What they add up to does not depend on threads, as
+/// the sums of floats would.
+const BLOCK: usize = 1024;
+/// Such blocks between two reports of progress.
+const BLOCKS: usize = 64;
+/// Fields that are told apart; samples whose fields are named after data have more.
+const FIELDS: usize = 1000;
+/// Classes of a field that was asked for.
+const ASKED_CLASSES: usize = 1_000_000;
+
+/// What to look at.
+#[derive(Debug, Clone, Default)]
+pub struct StatOptions {
+    fields: Option<Vec<String>>,
+}
+
+/// What was found. As JSON it is an object of the same names.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Samples.
+    pub samples: u64,
+    /// Bytes of a sample.
+    pub bytes: Histogram,
+    /// Its fields, in the order in which they first occur.
+    pub fields: Vec<FieldSummary>,
+    /// Fields beyond the first 1,000, which were not looked at.
+    pub more_fields: bool,
+}
+
+impl StatOptions {
+    /// Look at these fields alone, of which a million classes are told apart and not 10,000.
+    pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.fields = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Looks at all samples. `progress` hears how many were seen so far.
+    ///
+    /// # Errors
+    ///
+    /// Those of the reader; [`Damaged`](ErrorKind::Damaged) for a sample that is no map of fields;
+    /// [`Invalid`](ErrorKind::Invalid) if a field was asked for that no sample has.
+    pub fn stat(&self, reader: &dyn Reader, mut progress: impl FnMut(u64)) -> Result<Summary> {
+        let mut summary = Summary::default();
+        let starts: Vec<usize> = (0..reader.len()).step_by(BLOCK).collect();
+        for starts in starts.chunks(BLOCKS) {
+            let block = |&start: &usize| self.block(reader, start);
+            let blocks: Vec<Summary> = starts.par_iter().map(block).collect::<Result<_>>()?;
+            blocks.into_iter().for_each(|block| summary.merge(block, self.classes()));
+            progress(summary.samples);
+        }
+        let known = |name: &String| summary.field(name).is_some();
+        match self.fields.iter().flatten().find(|name| !known(name) && !reader.is_empty()) {
+            Some(name) => {
+                let message = format!("no sample has a field {name:?}");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+            None => Ok(summary),
+        }
+    }
+
+    fn classes(&self) -> usize {
+        if self.fields.is_some() { ASKED_CLASSES } else { field::CLASSES }
+    }
+
+    fn block(&self, reader: &dyn Reader, start: usize) -> Result<Summary> {
+        let mut summary = Summary::default();
+        for index in start..reader.len().min(start + BLOCK) {
+            let raw = reader.get_raw(index)?;
+            let added = self.add(&mut summary, &raw);
+            added.map_err(|error| reader.locate(index).damaged(error))?;
+        }
+        Ok(summary)
+    }
+
+    fn add(&self, summary: &mut Summary, raw: &[u8]) -> Result<(), FormatError> {
+        summary.samples += 1;
+        summary.bytes.add(raw.len() as u64);
+        for (at, field) in fields(raw)?.enumerate() {
+            let (name, value) = field?;
+            let name = Name::of(name);
+            let wanted = self.fields.as_ref().is_none_or(|names| names.iter().any(|n| name.is(n)));
+            if !wanted {
+                continue;
+            }
+            let start = value.as_ptr() as usize - raw.as_ptr() as usize;
+            if let Some(field) = summary.field_at(at, name)? {
+                field.add(value).map_err(|error| error.behind(start as u64))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The packed name of a field, read as far as that is needed to compare it.
+#[derive(Clone, Copy)]
+struct Name<'a> {
+    packed: &'a [u8],
+    text: Option<&'a str>,
+}
+
+impl<'a> Name<'a> {
+    fn of(packed: &'a [u8]) -> Name<'a> {
+        Name { packed, text: Cursor::new(packed).read_str().ok() }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.text == Some(name)
+    }
+
+    /// As it is printed.
+    fn to_text(self) -> Result<String, FormatError> {
+        if let Some(text) = self.text {
+            return Ok(text.to_owned());
+        }
+        let mut text = Vec::new();
+        jsonl::write_short(&decode(self.packed)?, 32, &mut text);
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl Summary {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&FieldSummary> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The field of this name, which most likely is the `at`-th as in the sample before.
+    fn field_at(
+        &mut self,
+        at: usize,
+        name: Name<'_>,
+    ) -> Result<Option<&mut FieldSummary>, FormatError> {
+        if self.fields.get(at).is_some_and(|field| name.is(&field.name)) {
+            return Ok(self.fields.get_mut(at));
+        }
+        let text = name.to_text()?;
+        let known = self.fields.iter().position(|field| field.name == text);
+        let at = match known {
+            Some(at) => at,
+            None if self.fields.len() >= FIELDS => {
+                self.more_fields = true;
+                return Ok(None);
+            }
+            None => {
+                self.fields.push(FieldSummary::new(text));
+                self.fields.len() - 1
+            }
+        };
+        Ok(self.fields.get_mut(at))
+    }
+
+    fn merge(&mut self, other: Summary, classes: usize) {
+        self.samples += other.samples;
+        self.bytes.merge(&other.bytes);
+        self.more_fields |= other.more_fields;
+        for field in other.fields {
+            match self.fields.iter().position(|known| known.name == field.name) {
+                Some(at) => self.fields[at].merge(field, classes),
+                None if self.fields.len() >= FIELDS => self.more_fields = true,
+                None => self.fields.push(field),
+            }
+        }
+    }
+}
+
+/// Looks at all samples of a reader.
+///
+/// ```
+/// use kiste::reader::ListReader;
+/// use kiste::{Value, stat::stat};
+///
+/// let sample = |key: &str, label: u8| {
+///     Value::Map(vec![("key".into(), key.into()), ("label".into(), label.into())])
+/// };
+/// let reader = ListReader::pack(vec![sample("a", 0), sample("b", 1), sample("c", 1)])?;
+///
+/// let summary = stat(&reader)?;
+/// let label = summary.field("label").unwrap();
+/// assert_eq!(label.types["int"], 3);
+/// let classes: Vec<u64> = label.classes.sorted().into_iter().map(|(_, count)| count).collect();
+/// assert_eq!(classes, [1, 2]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub fn stat(reader: &dyn Reader) -> Result<Summary> {
+    StatOptions::default().stat(reader, |_| {})
+}
+
+/// The type of a packed value, as it is called in [`FieldSummary::types`].
+pub fn type_name(packed: &[u8]) -> Result<String, FormatError> {
+    let mut field = FieldSummary::new(String::new());
+    field.add(packed)?;
+    Ok(field.types.into_keys().next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::Value;
+    use crate::format::msgpack::numpy::Special;
+    use crate::format::msgpack::to_vec;
+    use crate::reader::ListReader;
+    use crate::value::NdArray;
+
+    fn map(fields: &[(&str, Value)]) -> Value {
+        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    }
+
+    /// Samples beyond a few blocks, with fields that come late and values of several types.
+    fn many() -> Vec<Value> {
+        let sample = |number: usize| {
+            let mut fields = vec![("key", Value::from(format!("k{number:05}")))];
+            fields.push(("class", Value::from(number % 7)));
+            fields.push(("long", Value::from(number)));
+            if number % 2 == 0 {
+                fields.push(("even", Value::from("yes")));
+            }
+            if number > 2000 {
+                let half = if number % 3 == 0 { Value::from(0.5) } else { Value::F32(1.5) };
+                fields.push(("late", half));
+            }
+            map(&fields)
+        };
+        (0..BLOCK * (BLOCKS / 16) + 77).map(sample).collect()
+    }
+
+    #[test]
+    fn counts_are_those_of_the_samples() {
+        let samples = many();
+        let len = samples.len() as u64;
+        let sizes: Histogram =
+            samples.iter().map(|sample| to_vec(sample).unwrap().len() as u64).collect();
+        let mut seen = Vec::new();
+        let reader = ListReader::pack(samples).unwrap();
+        let found = StatOptions::default().stat(&reader, |samples| seen.push(samples)).unwrap();
+        assert_eq!((found.samples, seen.last()), (len, Some(&len)));
+        assert_eq!(found.bytes, sizes);
+        let names: Vec<&str> = found.fields.iter().map(|field| &field.name[..]).collect();
+        assert_eq!(names, ["key", "class", "long", "even", "late"]);
+        let class = found.field("class").unwrap();
+        assert_eq!(class.classes.sorted().iter().map(|class| class.1).sum::<u64>(), len);
+        assert_eq!(class.classes.len(), 7);
+        let even = found.field("even").unwrap();
+        assert_eq!((even.present, even.classes.len()), (len.div_ceil(2), 1));
+        let late = found.field("late").unwrap();
+        assert_eq!(late.types["float"] + late.types["float32"], len - 2001);
+        let numbers = late.numbers.unwrap();
+        assert_eq!((numbers.min, numbers.max), (0.5, 1.5));
+        assert!(late.classes.is_empty(), "measurements are no classes");
+    }
+
+    #[test]
+    fn classes_are_given_up_if_there_are_too_many_unless_they_are_asked_for() {
+        let sample = |n: usize| map(&[("key", Value::from(n.to_string())), ("n", n.into())]);
+        let samples: Vec<Value> = (0..field::CLASSES + 1).map(sample).collect();
+        let reader = ListReader::pack(samples).unwrap();
+        assert_eq!(stat(&reader).unwrap().field("n").unwrap().classes.len(), 0);
+        let asked = StatOptions::default().fields(["n"]).stat(&reader, |_| {}).unwrap();
+        assert_eq!(asked.field("n").unwrap().classes.len(), field::CLASSES + 1);
+        assert!(asked.field("key").is_none());
+        let error = StatOptions::default().fields(["m"]).stat(&reader, |_| {}).unwrap_err();
+        assert_eq!(error.to_string(), "no sample has a field \"m\"");
+    }
+
+    #[test]
+    fn values_have_the_type_that_they_are_stored_as() {
+        let array = NdArray::new("<f4".parse().unwrap(), [2, 1], vec![0; 8]).unwrap();
+        let scalar = Special::scalar("<i2".parse().unwrap(), vec![7, 0]).unwrap().to_value();
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x05\0\0\0\x04\x08\0\0\0\0";
+        for (value, expected) in [
+            (Value::Nil, "nil"),
+            (true.into(), "bool"),
+            (Value::from(u64::MAX), "int"),
+            (Value::F32(0.5), "float32"),
+            ("a".into(), "str"),
+            (Value::Binary(b"BM and so on, which is no bitmap".to_vec()), "bytes"),
+            (Value::Binary(png.to_vec()), "image png"),
+            (Value::Array(vec![]), "list"),
+            (map(&[]), "map"),
+            (Value::Ext(5, vec![1]), "ext"),
+            (Special::Array(array).to_value(), "array <f4 of 2 dimensions"),
+            (scalar, "scalar <i2"),
+        ] {
+            assert_eq!(type_name(&to_vec(&value).unwrap()).unwrap(), expected);
+        }
+    }
+
+    /// A reader whose second sample lacks its last byte.
+    struct Cut(ListReader);
+
+    impl Reader for Cut {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+            self.0.key(index)
+        }
+
+        fn find(&self, key: &str) -> Result<Option<usize>> {
+            self.0.find(key)
+        }
+
+        fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+            let raw = self.0.get_raw(index)?.into_owned();
+            let len = raw.len() - usize::from(index == 1);
+            Ok(Cow::Owned(raw[..len].to_vec()))
+        }
+    }
+
+    #[test]
+    fn damage_says_where() {
+        let sample = |key: &str| map(&[("key", key.into())]);
+        let reader = Cut(ListReader::pack(["a", "b"].map(sample)).unwrap());
+        let error = stat(&reader).unwrap_err();
+        assert_eq!((error.kind(), error.index()), (ErrorKind::Damaged, Some(1)));
+    }
+}

@@ -49,6 +49,8 @@
 //!   versions, and changes to them.
 //! * [`convert`]: image folders, JSON lines, what other libraries write (WebDataset, MDS, TFRecord,
 //!   npz, CSV, CIFAR, MNIST), and datasets whose arrays are stored otherwise.
+//! * `datasets`: a catalogue of well-known data sets, their archives to datasets (feature
+//!   `datasets`).
 //! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
 //! * [`value`]: arrays and element types as NumPy has them; [`serde_ndarray`] for fields of structs.
 //! * [`storage`]: where bytes live; a storage in memory for tests.
@@ -81,6 +83,9 @@ pub mod rearrange;
 #[cfg(feature = "stat")]
 pub mod stat;
 pub mod convert;
+#[cfg(feature = "datasets")]
+#[path = "../datasets/mod.rs"]
+pub mod datasets;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::msgpack::numpy::serde_ndarray;

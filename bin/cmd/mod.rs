@@ -12,6 +12,8 @@ mod blpk;
 mod cat;
 mod completions;
 mod convert;
+#[cfg(feature = "datasets")]
+mod datasets;
 mod demo;
 mod diff;
 mod filter;
@@ -32,6 +34,8 @@ mod split;
 mod stat;
 mod tail;
 mod verify;
+#[cfg(feature = "datasets")]
+mod write;
 
 /// Keyed ML sample datasets: make them, look into them, keep them whole
 #[derive(Debug, Parser)]
@@ -60,6 +64,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Demo(demo::Args),
     Convert(convert::Args),
+    #[cfg(feature = "datasets")]
+    Write(write::Args),
+    #[cfg(feature = "datasets")]
+    Datasets(datasets::Args),
     Index(index::Args),
     Cat(cat::Args),
     Head(head::Args),
@@ -91,6 +99,10 @@ impl Command {
         match self {
             Command::Demo(args) => args.run(output),
             Command::Convert(args) => args.run(output),
+            #[cfg(feature = "datasets")]
+            Command::Write(args) => args.run(output),
+            #[cfg(feature = "datasets")]
+            Command::Datasets(args) => args.run(output),
             Command::Index(args) => args.run(output),
             Command::Cat(args) => args.run(output),
             Command::Head(args) => args.run(output),
@@ -129,7 +141,18 @@ const STYLES: Styles = Styles::styled()
 
 /// The commands by what somebody wants to do.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Make", &["demo", "convert", "index"]),
+    (
+        "Make",
+        &[
+            "demo",
+            "convert",
+            #[cfg(feature = "datasets")]
+            "write",
+            #[cfg(feature = "datasets")]
+            "datasets",
+            "index",
+        ],
+    ),
     ("Look", &["cat", "head", "tail", "ls", "get", "info", "stat"]),
     (
         "Rearrange",

@@ -1,6 +1,7 @@
-//! The files of a tar archive that comes as a stream.
+//! The files of a tar archive that comes as a stream, or lies in a file.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::compressed;
@@ -12,17 +13,47 @@ use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records
 const MAX_EXTRA: u64 = 1 << 20;
 
 /// The files of an archive, one after the other.
-pub(super) struct Archive {
+pub(crate) struct Archive<'a> {
     path: PathBuf,
-    input: Box<dyn Read + Send>,
+    input: Bytes<'a>,
     position: u64,
     max_bytes: u64,
 }
 
+/// What an archive is read from: of a file, what is not wanted need not be read.
+enum Bytes<'a> {
+    Stream(Box<dyn Read + Send + 'a>),
+    File(File),
+}
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::Stream(stream) => stream.read(buffer),
+            Bytes::File(file) => file.read(buffer),
+        }
+    }
+}
+
+impl Bytes<'_> {
+    /// Passes over so many bytes, and says how many there were.
+    fn pass(&mut self, size: u64) -> io::Result<u64> {
+        match self {
+            Bytes::Stream(stream) => io::copy(&mut stream.by_ref().take(size), &mut io::sink()),
+            Bytes::File(file) => {
+                let at = file.stream_position()?;
+                let there = file.metadata()?.len().saturating_sub(at).min(size);
+                file.seek(SeekFrom::Start(at + there))?;
+                Ok(there)
+            }
+        }
+    }
+}
+
 /// A file, not yet read: its bytes come next in the archive.
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) size: u64,
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) size: u64,
 }
 
 /// What was said about the next entry before it.
@@ -32,16 +63,45 @@ struct Ahead {
     size: Option<u64>,
 }
 
-impl Archive {
-    /// Opens an archive of which no file has more than `max_bytes`.
-    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Archive> {
-        let input = compressed::open(path)?;
+impl<'a> Archive<'a> {
+    /// Opens an archive of which no file has more than `max_bytes`. It may be compressed.
+    pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
+        let input = Bytes::Stream(compressed::open(path)?);
         Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
+    }
+
+    /// The same of an archive that is not compressed: only what is wanted of it is read.
+    pub(crate) fn open_plain(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        Ok(Archive { path: path.to_path_buf(), input: Bytes::File(file), position: 0, max_bytes })
+    }
+
+    /// Reads the file that [`next`](Self::next) gave as an archive of its own, as it comes.
+    pub(crate) fn nested<T>(
+        &mut self,
+        entry: &Entry,
+        max_bytes: u64,
+        read: impl FnOnce(&mut Archive<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut content = self.input.by_ref().take(entry.size);
+        let path = self.path.join(&entry.name);
+        let input = Bytes::Stream(Box::new(&mut content));
+        let done = read(&mut Archive { path, input, position: 0, max_bytes })?;
+        let left = content.limit();
+        self.position += entry.size - left;
+        self.pass(left)?;
+        self.pass(padding(entry.size) as u64)?;
+        Ok(done)
+    }
+
+    /// Where the next bytes are: those of the file that [`next`](Self::next) gave.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     /// The next file; directories are passed over. Call [`read`](Self::read) or
     /// [`skip`](Self::skip) for its bytes before the next one.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         let mut ahead = Ahead::default();
         let mut start = self.position;
         loop {
@@ -89,7 +149,7 @@ impl Archive {
     }
 
     /// The bytes of the file that [`next`](Self::next) gave.
-    pub(super) fn read(&mut self, size: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, size: u64) -> Result<Vec<u8>> {
         // What is said to be there, but no more at once than a small file can be asked for.
         let mut data = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
         let read = self.input.by_ref().take(size).read_to_end(&mut data);
@@ -103,16 +163,16 @@ impl Archive {
     }
 
     /// Passes over so many bytes, and the zeros after them.
-    pub(super) fn skip(&mut self, size: u64) -> Result<()> {
+    pub(crate) fn skip(&mut self, size: u64) -> Result<()> {
         self.pass(size)?;
         self.pass(padding(size) as u64)
     }
 
     fn pass(&mut self, size: u64) -> Result<()> {
-        let copied = io::copy(&mut self.input.by_ref().take(size), &mut io::sink());
-        let copied = copied.map_err(|error| compressed::blame(&self.path, error))?;
-        self.position += copied;
-        if copied < size { Err(self.truncated()) } else { Ok(()) }
+        let passed = self.input.pass(size);
+        let passed = passed.map_err(|error| compressed::blame(&self.path, error))?;
+        self.position += passed;
+        if passed < size { Err(self.truncated()) } else { Ok(()) }
     }
 
     fn header(&mut self) -> Result<Option<Header>> {
@@ -126,8 +186,7 @@ impl Archive {
         let header = parse_header(&block).map_err(|error| self.format_error(start, error))?;
         if header.is_none() {
             // What is compressed has its checksum at its very end.
-            let rest = io::copy(&mut self.input, &mut io::sink());
-            rest.map_err(|error| compressed::blame(&self.path, error))?;
+            self.input.pass(u64::MAX).map_err(|error| compressed::blame(&self.path, error))?;
         }
         Ok(header)
     }

@@ -18,7 +18,7 @@ const UNREAD: [(&[u8], &str); 3] =
     [(b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\x04\x22\x4d\x18", "LZ4 frames")];
 
 /// Opens a file: what comes out is decompressed, if it is gzip or Zstandard.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
     let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(at)?);
     let head = file.fill_buf().map_err(at)?;
@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 }
 
 /// An error while reading what `open` gave: bytes that do not decompress are the fault of the file.
-pub(super) fn blame(path: &Path, error: io::Error) -> Error {
+pub(crate) fn blame(path: &Path, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::InvalidData
         | io::ErrorKind::InvalidInput
@@ -56,7 +56,7 @@ pub(super) struct Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    pub(super) fn new(input: R) -> Zstd<R> {
+    pub(crate) fn new(input: R) -> Zstd<R> {
         Zstd { input, decoder: FrameDecoder::new(), open: false }
     }
 

@@ -22,11 +22,11 @@ use std::path::PathBuf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Writer;
 
-mod sample;
+pub(crate) mod sample;
 mod names;
-mod compressed;
+pub(crate) mod compressed;
 mod shard_file;
-mod archive;
+pub(crate) mod archive;
 mod input;
 mod image_folder;
 mod jsonl;

@@ -11,7 +11,7 @@ use crate::value::NdArray;
 const OWN_KEY: &str = "_key";
 
 /// The value of a field, borrowed where copying it would cost.
-pub(super) enum Field<'a> {
+pub(crate) enum Field<'a> {
     Value(Value),
     Bytes(&'a [u8]),
     Array(NdArray<'a>),
@@ -20,10 +20,10 @@ pub(super) enum Field<'a> {
 }
 
 /// The fields of a sample by their names, in order.
-pub(super) type Fields<'a> = Vec<(Cow<'a, str>, Field<'a>)>;
+pub(crate) type Fields<'a> = Vec<(Cow<'a, str>, Field<'a>)>;
 
 /// A sample with the key in front. A field that is itself called `key` becomes `_key`.
-pub(super) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
+pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
     check_names(fields).map_err(|error| error.with_key(key))?;
     let size: usize = fields.iter().map(|(name, field)| name.len() + field.size() + 64).sum();
     let mut out = Vec::with_capacity(size + key.len() + 16);
@@ -43,7 +43,7 @@ pub(super) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
 }
 
 /// The text of a field that is to be the key: a text, bytes that are one, or an integer.
-pub(super) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
+pub(crate) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let Some((_, field)) = fields.iter().find(|(found, _)| found == name) else {
         return Err(invalid(format!("there is no field {name:?} to be the key")));

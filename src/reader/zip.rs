@@ -81,7 +81,8 @@ impl ZipReader {
         Some(start..start.checked_add(member.compressed_size())?)
     }
 
-    fn read(&self, index: usize) -> Result<Vec<u8>> {
+    /// The bytes of a file.
+    pub(crate) fn read(&self, index: usize) -> Result<Vec<u8>> {
         let entry = self.files.entry(index)?;
         let at = |e: Error| e.at(&self.path).with_key(&entry.key);
         let mut archive = self.archive.clone();

@@ -5,6 +5,10 @@ use super::*;
 const COMMANDS: &[&str] = &[
     "demo",
     "convert",
+    #[cfg(feature = "datasets")]
+    "write",
+    #[cfg(feature = "datasets")]
+    "datasets",
     "index",
     "cat",
     "head",

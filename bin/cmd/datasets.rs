@@ -1,0 +1,199 @@
+//! `datasets`: what the catalogue has.
+
+use std::io::Write;
+
+use kiste::datasets::{ALL, Classes, Dataset, File};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use super::write::find;
+use crate::exit::{Exit, Outcome};
+use crate::output::{Output, Stdout};
+use crate::units;
+
+/// List the data sets that "kiste write" knows, or say all about one
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Which one; without it all are listed
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Print JSON: an object, or a list of them
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste datasets
+  kiste datasets ILSVRC2012
+  kiste datasets --json | jq -r '.[] | select(.free) | .name'
+
+\"free\" means that all files can be had from their addresses, without asking anybody.";
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        match self.name.as_deref().map(find).transpose()? {
+            Some(dataset) if self.json => output.json(&About::of(dataset))?,
+            Some(dataset) => tell(dataset, output)?,
+            None if self.json => {
+                output.json(&ALL.iter().map(|dataset| About::of(dataset)).collect::<Vec<_>>())?;
+            }
+            None => list(output)?,
+        }
+        Ok(Exit::Yes)
+    }
+}
+
+/// A row for each data set, in columns.
+fn list(output: &Output) -> Outcome<()> {
+    let mut rows =
+        vec![["name", "splits", "samples", "size", "files", "licence"].map(str::to_owned)];
+    rows.extend(ALL.iter().map(|dataset| {
+        let splits: Vec<&str> = dataset.splits.iter().map(|split| split.name).collect();
+        let free = if dataset.is_free_to_fetch() { "free" } else { "ask" };
+        [
+            dataset.name.to_owned(),
+            splits.join(", "),
+            dataset.samples().map_or_else(|| "-".to_owned(), units::count),
+            size(dataset).map_or_else(|| "-".to_owned(), units::bytes),
+            free.to_owned(),
+            dataset.licence.to_owned(),
+        ]
+    }));
+    let mut out = output.stdout();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or(0)).collect();
+    for (at, [name, splits, samples, size, free, licence]) in rows.iter().enumerate() {
+        let name = format!("{name:<0$}", widths[0]);
+        let rest = format!(
+            "{splits:<0$}  {samples:>1$}  {size:>2$}  {free:<3$}  {licence}",
+            widths[1], widths[2], widths[3], widths[4]
+        );
+        match at {
+            0 => writeln!(out, "{}", output.dim(format_args!("{name}  {rest}")))?,
+            _ => writeln!(out, "{}  {rest}", output.bold(name))?,
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The bytes of all files, if they are known. Where there are versions, of all together.
+fn size(dataset: &Dataset) -> Option<u64> {
+    match dataset.files {
+        [] => None,
+        files => files.iter().map(|file| file.size).sum(),
+    }
+}
+
+/// All there is to know about one.
+fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
+    let mut out = output.stdout();
+    let label = |text: &str| output.bold(format_args!("{text:<9}"));
+    writeln!(out, "{}{}: {}", label("dataset"), dataset.name, dataset.title)?;
+    writeln!(out, "{}{}", label("page"), dataset.url)?;
+    writeln!(out, "{}{}", label("licence"), dataset.licence)?;
+    writeln!(out, "{}{}", label("cite"), dataset.citation)?;
+    for (at, split) in dataset.splits.iter().enumerate() {
+        let label = label(if at == 0 { "splits" } else { "" });
+        let samples = split.samples.map(|samples| units::counted(samples, "sample"));
+        let samples = samples.unwrap_or_else(|| "as many as there are".to_owned());
+        writeln!(out, "{label}{:<12}{}.msgpack: {samples}", split.name, split.file)?;
+    }
+    let width = dataset.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (at, (name, what)) in dataset.fields.iter().enumerate() {
+        writeln!(out, "{}{name:<width$}  {what}", label(if at == 0 { "fields" } else { "" }))?;
+    }
+    for (at, classes) in dataset.classes.iter().enumerate() {
+        writeln!(out, "{}{}", label(if at == 0 { "classes" } else { "" }), summary(classes))?;
+    }
+    for (at, file) in dataset.files.iter().enumerate() {
+        tell_file(file, &label(if at == 0 { "files" } else { "" }), &mut out)?;
+    }
+    if !dataset.takes.is_empty() {
+        let takes: Vec<String> =
+            dataset.takes.iter().map(|take| format!("--{}", take.name())).collect();
+        writeln!(out, "{}{}", label("options"), takes.join(", "))?;
+    }
+    if !dataset.notes.is_empty() {
+        writeln!(out, "{}{}", label("notes"), dataset.notes)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// How many classes, and the first of them.
+fn summary(classes: &Classes) -> String {
+    let names = classes.names.to_vec();
+    let first: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+    let more = if names.len() > first.len() { ", ..." } else { "" };
+    let colours = if classes.colours.is_empty() { "" } else { ", with colours" };
+    let count = units::count(names.len() as u64);
+    format!("{}: {count}{colours}: {}{more}", classes.field, first.join(", "))
+}
+
+fn tell_file(file: &File, label: &str, out: &mut Stdout) -> Outcome<()> {
+    let size = file.size.map(|size| format!(", {}", units::bytes(size))).unwrap_or_default();
+    writeln!(out, "{label}{}: {}{size}", file.role, file.path)?;
+    let digest = file.md5.map(|md5| format!("MD5 {md5}"));
+    for line in file.url.map(str::to_owned).into_iter().chain(digest) {
+        writeln!(out, "{:<11}{line}", "")?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct About {
+    name: &'static str,
+    title: &'static str,
+    notes: &'static str,
+    url: &'static str,
+    licence: &'static str,
+    citation: &'static str,
+    samples: Option<u64>,
+    free: bool,
+    splits: Vec<Json>,
+    fields: Vec<Json>,
+    classes: Vec<Json>,
+    files: Vec<Json>,
+    options: Vec<&'static str>,
+}
+
+impl About {
+    fn of(dataset: &Dataset) -> About {
+        let splits = dataset.splits.iter().map(|split| {
+            json!({"name": split.name, "file": format!("{}.msgpack", split.file), "samples": split.samples})
+        });
+        let fields = dataset.fields.iter();
+        let fields = fields.map(|(name, what)| json!({"name": name, "about": what}));
+        let classes = dataset.classes.iter().map(|classes| {
+            let names = classes.names.to_vec();
+            json!({"field": classes.field, "names": names, "colours": classes.colours})
+        });
+        let files = dataset.files.iter().map(|file| {
+            json!({
+                "role": file.role,
+                "path": file.path,
+                "url": file.url,
+                "bytes": file.size,
+                "md5": file.md5,
+                "sha256": file.sha256,
+                "splits": file.splits,
+            })
+        });
+        About {
+            name: dataset.name,
+            title: dataset.title,
+            notes: dataset.notes,
+            url: dataset.url,
+            licence: dataset.licence,
+            citation: dataset.citation,
+            samples: dataset.samples(),
+            free: dataset.is_free_to_fetch(),
+            splits: splits.collect(),
+            fields: fields.collect(),
+            classes: classes.collect(),
+            files: files.collect(),
+            options: dataset.takes.iter().map(|take| take.name()).collect(),
+        }
+    }
+}

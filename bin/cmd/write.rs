@@ -1,0 +1,323 @@
+//! `write`: a data set of the catalogue, from its archives.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kiste::Writer;
+use kiste::convert::labels_path;
+use kiste::datasets::parts::Subsampling;
+use kiste::datasets::{self, Dataset, File, Opening, Options, Pass, Split, Tally};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::output::Output;
+use crate::rearrange::Writing;
+use crate::{file, units};
+
+/// Make datasets of a well-known data set, from the archives that its authors hand out
+///
+/// NAME is one of those that "kiste datasets" lists; "kiste datasets NAME" says which files are
+/// needed, where they come from, and what samples are made of them. The files are looked for in
+/// INDIR, and compared with their digests. Each split becomes OUTDIR/SPLIT.msgpack, with
+/// OUTDIR/SPLIT.msgpack.labels beside it where classes have names.
+///
+/// Splits, keys, fields and labels are those of Python's datadings-write. Samples come in the order
+/// of the archive unless --shuffle is given, whatever the number of threads; archives that can only
+/// be read from front to back are not shuffled, but "kiste shuffle" does that afterwards.
+///
+/// Until a split is written nothing of it is published, and an error leaves everything as it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Which data set; capital letters make no difference
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Folder with its files
+    #[arg(value_name = "INDIR")]
+    indir: PathBuf,
+    /// Folder for the datasets, made if it is not there; without it INDIR
+    #[arg(value_name = "OUTDIR")]
+    outdir: Option<PathBuf>,
+    /// Only these splits
+    #[arg(long, value_name = "SPLIT,...", value_delimiter = ',')]
+    splits: Vec<String>,
+    /// Do not compare the files with their digests
+    #[arg(long, short)]
+    skip_verification: bool,
+    /// Write samples in random order
+    #[arg(long)]
+    shuffle: bool,
+    /// Another seed is another order
+    #[arg(
+        long,
+        value_name = "S",
+        requires = "shuffle",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    seed: u64,
+    /// Encode images that are large enough as JPEG of quality Q, 0 to 100; 85 if not said. Those
+    /// that are larger still become as small as 500 x 375 pixels
+    #[arg(
+        long,
+        value_name = "Q",
+        num_args = 0..=1,
+        default_missing_value = "85",
+        value_parser = clap::value_parser!(u8).range(0..=100),
+    )]
+    compress: Option<u8>,
+    /// How colours are thinned out in images that are encoded anew: 444, 422 (if not said), 420,
+    /// 440, 411 or Gray
+    #[arg(long, value_name = "FORM")]
+    subsampling: Option<Subsampling>,
+    /// The version of the data set with small images
+    #[arg(long, short)]
+    low_res: bool,
+    /// The version of the data set with the larger training set
+    #[arg(long, short)]
+    challenge: bool,
+    /// A list of images to leave out
+    #[arg(long, value_name = "FILE")]
+    rejected: Option<PathBuf>,
+    /// Threads that decode and encode; 0, if not said, is one for each core
+    #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Replace datasets that exist
+    #[arg(long, short = 'y')]
+    force: bool,
+    #[command(flatten)]
+    writing: Writing,
+    /// Print one JSON object that says what was written
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste write CIFAR10 downloads/ data/
+  kiste write mnist downloads/ --splits test
+  kiste write ILSVRC2012 /archive /data/imagenet --compress 90 --threads 16
+  kiste write Places365 downloads/ --low-res --skip-verification";
+
+#[derive(Serialize)]
+struct Report {
+    dataset: &'static str,
+    splits: Vec<Written>,
+    seconds: f64,
+}
+
+/// A split that was written.
+#[derive(Serialize)]
+struct Written {
+    split: &'static str,
+    file: PathBuf,
+    samples: u64,
+    bytes: u64,
+    labels: Option<PathBuf>,
+    seconds: f64,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let start = Instant::now();
+        let dataset = find(&self.name)?;
+        let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
+        let options = self.options();
+        let opening = dataset.opening(&self.indir, &splits, &options).map_err(|error| {
+            let hint = format!("see: kiste datasets {}", dataset.name);
+            Failure::from(error).hint(hint)
+        })?;
+        self.check_outputs(&opening)?;
+        provide(&opening)?;
+        if !self.skip_verification {
+            verify(&opening, output)?;
+        }
+        fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
+        let mut report = Report { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
+        for pass in dataset.open(&self.indir, &splits, &options)? {
+            report.splits.extend(self.write(pass, &opening, output)?);
+        }
+        report.seconds = start.elapsed().as_secs_f64();
+        if self.json {
+            output.json(&report)?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            shuffle: self.shuffle.then_some(self.seed),
+            quality: self.compress,
+            subsampling: self.subsampling,
+            low_res: self.low_res,
+            challenge: self.challenge,
+            rejected: self.rejected.clone(),
+            threads: self.threads,
+        }
+    }
+
+    fn outdir(&self) -> &Path {
+        self.outdir.as_deref().unwrap_or(&self.indir)
+    }
+
+    /// The dataset that a split becomes.
+    fn path(&self, split: &Split) -> PathBuf {
+        self.outdir().join(format!("{}.msgpack", split.file))
+    }
+
+    /// What is there already is told before hours are spent.
+    fn check_outputs(&self, opening: &Opening<'_>) -> Outcome<()> {
+        let wanted = opening.dataset.splits.iter().filter(|split| opening.wants(split.name));
+        for path in wanted.map(|split| self.path(split)) {
+            for (path, what) in [(labels_path(&path), "file"), (path, "dataset")] {
+                if !self.force && path.symlink_metadata().is_ok() {
+                    let message = format!("{}: the {what} exists already", path.display());
+                    return Err(Failure::trouble(message).hint("--force replaces it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        mut pass: Pass,
+        opening: &Opening<'_>,
+        output: &Output,
+    ) -> Outcome<Vec<Written>> {
+        let start = Instant::now();
+        let mut writers = Vec::new();
+        for split in &pass.splits {
+            let options = self.writing.options().overwrite(self.force);
+            let writer = opening.wants(split.name).then(|| options.create(self.path(split)));
+            writers.push(writer.transpose()?);
+        }
+        let names: Vec<&str> = pass.splits.iter().map(|split| split.name).collect();
+        let progress = output.progress(format!("writing {}", names.join(", ")), pass.total);
+        let tally = match pass.write(&mut writers, |seen| progress.set(seen)) {
+            Ok(tally) => tally,
+            Err(error) => {
+                for writer in writers.into_iter().flatten() {
+                    // The first error is the one to tell.
+                    let _ = writer.abort();
+                }
+                return Err(error.into());
+            }
+        };
+        progress.say("finishing");
+        let mut written = Vec::new();
+        for (split, writer) in pass.splits.iter().zip(writers) {
+            if let Some(writer) = writer {
+                written.push(self.finish(split, writer, opening.dataset, start)?);
+            }
+        }
+        drop(progress);
+        tell(&written, &tally, start.elapsed(), output);
+        Ok(written)
+    }
+
+    fn finish(
+        &self,
+        split: &Split,
+        writer: Writer,
+        dataset: &Dataset,
+        start: Instant,
+    ) -> Outcome<Written> {
+        let stats = writer.finish()?;
+        let path = self.path(split);
+        let labels = labels_path(&path);
+        let names = dataset.labels().filter(|_| split.labelled);
+        let labels = match names {
+            Some(names) => {
+                let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+                file::write(&labels, text.as_bytes(), true).map(|()| Some(labels))?
+            }
+            None => {
+                if labels.exists() {
+                    // Those of the dataset that was replaced.
+                    fs::remove_file(&labels).map_err(|error| Failure::io(&labels, error))?;
+                }
+                None
+            }
+        };
+        Ok(Written {
+            split: split.name,
+            file: path,
+            samples: stats.samples,
+            bytes: stats.bytes,
+            labels,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// The data set of this name.
+pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
+    let hint = "kiste datasets lists all there are";
+    datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
+}
+
+/// Sees to it that all files are there. Whoever fetches files does it here.
+fn provide(opening: &Opening<'_>) -> Outcome<()> {
+    let missing = opening.missing();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let dir = opening.dir.display();
+    let names: Vec<&str> = missing.iter().map(|file| file.path).collect();
+    let message = match missing.len() {
+        1 => format!("{dir}: there is no {}", first.path),
+        more => format!("{dir}: {more} files are not there: {}", names.join(", ")),
+    };
+    Err(Failure::trouble(message).hint(where_to_get(opening.dataset, &missing)))
+}
+
+/// Where files can be had: one address a line, if there are several.
+fn where_to_get(dataset: &Dataset, files: &[&File]) -> String {
+    let addresses: Vec<&str> = files.iter().filter_map(|file| file.url).collect();
+    let others = addresses.len() < files.len();
+    let page = format!("{} (its authors may want you to register)", dataset.url);
+    match &addresses[..] {
+        [] => format!("get it from {page}"),
+        [one] if !others => format!("get it: curl -LO {}", quoted(Path::new(one))),
+        _ => {
+            let mut lines = vec!["get them from".to_owned()];
+            lines.extend(addresses.iter().map(|address| format!("  {address}")));
+            lines.extend(others.then(|| format!("  {page}")));
+            lines.join("\n")
+        }
+    }
+}
+
+/// Compares all files with their digests.
+fn verify(opening: &Opening<'_>, output: &Output) -> Outcome<()> {
+    for file in opening.files() {
+        let size = opening.dir.join(file.path).metadata().ok().map(|metadata| metadata.len());
+        let progress = output.progress_bytes(format!("verifying {}", file.path), size);
+        let verified = file.verify(opening.dir, |bytes| progress.set(bytes));
+        verified.map_err(|error| {
+            let hint = "it is not the file that was published, or not all of it; \
+                        --skip-verification takes it all the same";
+            Failure::from(error).hint(hint)
+        })?;
+    }
+    Ok(())
+}
+
+fn tell(written: &[Written], tally: &Tally, time: Duration, output: &Output) {
+    for Written { file, samples, bytes, .. } in written {
+        output.note(format_args!(
+            "{}: {}, {} in {} ({}, {})",
+            file.display(),
+            units::counted(*samples, "sample"),
+            units::bytes(*bytes),
+            units::duration(time),
+            units::sample_rate(*samples, time),
+            units::byte_rate(*bytes, time),
+        ));
+    }
+    if tally.skipped > 0 {
+        let samples = units::counted(tally.skipped, "sample");
+        output.warn(format_args!("left out {samples} that cannot be used, such as"));
+        tally.notes.iter().for_each(|note| output.note(format_args!("  {note}")));
+    }
+}

@@ -1,0 +1,24 @@
+//! What data sets are made of: archives that are opened, images that are decoded and encoded,
+//! samples that are packed, and [`Samples`], which does all that on many threads, in order.
+//!
+//! Archives are not trusted: no file in one may be larger than [`MAX_FILE`], no image than
+//! [`MAX_PIXELS`], and names that lead elsewhere are refused.
+
+mod images;
+mod sample;
+mod samples;
+mod table;
+mod tar;
+mod zip;
+
+pub use images::{
+    Image, MAX_PIXELS, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png,
+};
+pub use sample::Sample;
+pub use samples::{Emit, Made, Samples};
+pub use table::{lines, text};
+pub use tar::{Tar, TarFile, TarIndex};
+pub use zip::Zip;
+
+/// No file in an archive has more bytes than this.
+pub const MAX_FILE: u64 = 1 << 30;

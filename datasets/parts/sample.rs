@@ -1,0 +1,51 @@
+//! [`Sample`]: fields in their order.
+
+use crate::Value;
+use crate::convert::sample::{Field, Fields, pack};
+use crate::error::Result;
+use crate::value::NdArray;
+
+/// A sample while it gets its fields, which stay in the order in which they come.
+///
+/// ```
+/// use kiste::datasets::parts::Sample;
+///
+/// let packed = Sample::new("a.png").bytes("image", b"...").value("label", 7).pack()?;
+/// assert_eq!(packed, b"\x83\xa3key\xa5a.png\xa5image\xc4\x03...\xa5label\x07");
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub struct Sample<'a> {
+    key: String,
+    fields: Fields<'a>,
+}
+
+impl<'a> Sample<'a> {
+    /// A sample that has a key and nothing else.
+    pub fn new(key: impl Into<String>) -> Sample<'a> {
+        Sample { key: key.into(), fields: Vec::new() }
+    }
+
+    /// With bytes, such as those of an image.
+    pub fn bytes(mut self, name: &'static str, bytes: &'a [u8]) -> Sample<'a> {
+        self.fields.push((name.into(), Field::Bytes(bytes)));
+        self
+    }
+
+    /// With a number, a text, or whatever else msgpack has. Arrays within are made by
+    /// [`Special::to_value`](crate::format::msgpack::numpy::Special::to_value).
+    pub fn value(mut self, name: &'static str, value: impl Into<Value>) -> Sample<'a> {
+        self.fields.push((name.into(), Field::Value(value.into())));
+        self
+    }
+
+    /// With an array as msgpack-numpy has them.
+    pub fn array(mut self, name: &'static str, array: NdArray<'a>) -> Sample<'a> {
+        self.fields.push((name.into(), Field::Array(array)));
+        self
+    }
+
+    /// The sample as it is written.
+    pub fn pack(&self) -> Result<Vec<u8>> {
+        pack(&self.key, &self.fields)
+    }
+}

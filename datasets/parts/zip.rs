@@ -1,0 +1,55 @@
+//! [`Zip`]: files of a zip archive by their names.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::MAX_FILE;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{Reader, ZipReader};
+
+/// A zip archive, the files of which any number of threads may read. Clones are the same archive.
+///
+/// What archives may not do, see [`ZipReader`]: nothing they say about sizes is believed, and
+/// checksums are compared whenever a file is read.
+#[derive(Clone)]
+pub struct Zip {
+    reader: Arc<ZipReader>,
+}
+
+impl Zip {
+    /// Reads the list of files.
+    pub fn open(path: impl AsRef<Path>) -> Result<Zip> {
+        let reader = ZipReader::options().max_bytes(MAX_FILE).open_zip(path, ["*"])?;
+        Ok(Zip { reader: Arc::new(reader) })
+    }
+
+    /// Where the archive is.
+    pub fn path(&self) -> &Path {
+        self.reader.path()
+    }
+
+    /// The names of all files in the order of the archive, as Python's `namelist` without folders.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.reader.entries().iter().map(|entry| entry.path.as_str())
+    }
+
+    /// Whether there is a file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        matches!(self.reader.find(name), Ok(Some(_)))
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged) if there is none of this name, or it is not whole.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        match self.reader.find(name)? {
+            Some(index) => self.reader.read(index),
+            None => {
+                let message = format!("expected a file {name:?}, found none");
+                Err(Error::new(ErrorKind::Damaged, message).at(self.path()))
+            }
+        }
+    }
+}

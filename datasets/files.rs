@@ -82,17 +82,46 @@ impl File {
     /// # Errors
     ///
     /// [`Damaged`](ErrorKind::Damaged) if it is another file.
-    pub fn verify(&self, dir: &Path, mut progress: impl FnMut(u64)) -> Result<bool> {
+    pub fn verify(&self, dir: &Path, progress: impl FnMut(u64)) -> Result<bool> {
+        self.verify_at(&dir.join(self.path), progress)
+    }
+
+    /// Fetches the file from its address into a folder, compares it with its digests, and only then
+    /// gives it its name. What has arrived when the connection ends is taken up by the next call.
+    /// `progress` hears how many bytes there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it has no address, and those of
+    /// [`Fetch::to`](crate::convert::Fetch::to).
+    #[cfg(feature = "download")]
+    pub fn fetch(&self, dir: &Path, progress: impl FnMut(u64)) -> Result<()> {
+        let Some(url) = self.url else {
+            let message = format!("{} has no address to fetch it from", self.path);
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        let path = dir.join(self.path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| Error::io(parent, error))?;
+        }
+        let fetch = crate::convert::Fetch::new(url);
+        let fetch = match self.size {
+            Some(size) => fetch.size(size),
+            None => fetch,
+        };
+        fetch.to(&path, |partial| self.verify_at(partial, |_| {}).map(|_| ()), progress)
+    }
+
+    fn verify_at(&self, path: &Path, mut progress: impl FnMut(u64)) -> Result<bool> {
         if self.md5.is_none() && self.sha256.is_none() {
             return Ok(false);
         }
-        let path = dir.join(self.path);
-        let at = |error| Error::io(&path, error);
-        let mut file = fs::File::open(&path).map_err(at)?;
+        let at = |error| Error::io(path, error);
+        let mut file = fs::File::open(path).map_err(at)?;
         let found = file.metadata().map_err(at)?.len();
         if let Some(size) = self.size.filter(|&size| size != found) {
             let message = format!("expected {size} bytes, found {found}");
-            return Err(Error::new(ErrorKind::Damaged, message).at(&path));
+            return Err(Error::new(ErrorKind::Damaged, message).at(path));
         }
         let (mut md5, mut sha256) = (Md5::new(), sha2::Sha256::new());
         let (mut buffer, mut done) = (vec![0; CHUNK], 0);
@@ -119,7 +148,7 @@ impl File {
         for (name, expected, found) in digests {
             if let Some(expected) = expected.filter(|&expected| expected != found) {
                 let message = format!("expected {name} {expected}, found {found}");
-                return Err(Error::new(ErrorKind::Damaged, message).at(&path));
+                return Err(Error::new(ErrorKind::Damaged, message).at(path));
             }
         }
         Ok(true)

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "download")]
+use kiste::ErrorKind;
 use kiste::Writer;
 use kiste::convert::labels_path;
 use kiste::datasets::parts::Subsampling;
@@ -39,6 +41,11 @@ pub(crate) struct Args {
     /// Folder for the datasets, made if it is not there; without it INDIR
     #[arg(value_name = "OUTDIR")]
     outdir: Option<PathBuf>,
+    /// Fetch files that are not there, as far as that is allowed without asking anybody; one that
+    /// was cut short goes on where it ended
+    #[cfg(feature = "download")]
+    #[arg(long)]
+    download: bool,
     /// Only these splits
     #[arg(long, value_name = "SPLIT,...", value_delimiter = ',')]
     splits: Vec<String>,
@@ -129,9 +136,9 @@ impl Args {
             Failure::from(error).hint(hint)
         })?;
         self.check_outputs(&opening)?;
-        provide(&opening)?;
+        let fetched = self.provide(&opening, output)?;
         if !self.skip_verification {
-            verify(&opening, output)?;
+            verify(&opening, &fetched, output)?;
         }
         fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
         let mut report = Report { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
@@ -143,6 +150,37 @@ impl Args {
             output.json(&report)?;
         }
         Ok(Exit::Yes)
+    }
+
+    /// Sees to it that all files are there; which of them were fetched, and so compared with their
+    /// digests.
+    #[cfg(feature = "download")]
+    fn provide(&self, opening: &Opening<'_>, output: &Output) -> Outcome<Vec<&'static File>> {
+        let all = opening.missing();
+        let (free, others): (Vec<_>, Vec<_>) =
+            all.iter().copied().partition(|file| self.download && file.url.is_some());
+        if !others.is_empty() {
+            return Err(missing(opening, &others));
+        }
+        for file in &free {
+            let progress = output.progress_bytes(format!("fetching {}", file.path), file.size);
+            let fetched = file.fetch(opening.dir, |bytes| progress.set(bytes));
+            fetched.map_err(|error| match error.kind() {
+                ErrorKind::Io => Failure::from(error)
+                    .hint("what has arrived is kept: the same command goes on with it"),
+                _ => error.into(),
+            })?;
+        }
+        Ok(free)
+    }
+
+    /// Sees to it that all files are there.
+    #[cfg(not(feature = "download"))]
+    fn provide(&self, opening: &Opening<'_>, _output: &Output) -> Outcome<Vec<&'static File>> {
+        match opening.missing() {
+            all if all.is_empty() => Ok(all),
+            all => Err(missing(opening, &all)),
+        }
     }
 
     fn options(&self) -> Options {
@@ -258,23 +296,24 @@ pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
     datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
 }
 
-/// Sees to it that all files are there. Whoever fetches files does it here.
-fn provide(opening: &Opening<'_>) -> Outcome<()> {
-    let missing = opening.missing();
-    let Some(first) = missing.first() else { return Ok(()) };
+/// What to say of files that are not there and cannot be fetched.
+fn missing(opening: &Opening<'_>, missing: &[&File]) -> Failure {
     let dir = opening.dir.display();
     let names: Vec<&str> = missing.iter().map(|file| file.path).collect();
-    let message = match missing.len() {
-        1 => format!("{dir}: there is no {}", first.path),
-        more => format!("{dir}: {more} files are not there: {}", names.join(", ")),
+    let message = match &names[..] {
+        [name] => format!("{dir}: there is no {name}"),
+        names => format!("{dir}: {} files are not there: {}", names.len(), names.join(", ")),
     };
-    Err(Failure::trouble(message).hint(where_to_get(opening.dataset, &missing)))
+    Failure::trouble(message).hint(where_to_get(opening.dataset, missing))
 }
 
 /// Where files can be had: one address a line, if there are several.
 fn where_to_get(dataset: &Dataset, files: &[&File]) -> String {
     let addresses: Vec<&str> = files.iter().filter_map(|file| file.url).collect();
     let others = addresses.len() < files.len();
+    if cfg!(feature = "download") && !others {
+        return format!("--download fetches {}", if files.len() == 1 { "it" } else { "them" });
+    }
     let page = format!("{} (its authors may want you to register)", dataset.url);
     match &addresses[..] {
         [] => format!("get it from {page}"),
@@ -289,8 +328,9 @@ fn where_to_get(dataset: &Dataset, files: &[&File]) -> String {
 }
 
 /// Compares all files with their digests.
-fn verify(opening: &Opening<'_>, output: &Output) -> Outcome<()> {
-    for file in opening.files() {
+fn verify(opening: &Opening<'_>, fetched: &[&File], output: &Output) -> Outcome<()> {
+    let is_fetched = |file: &File| fetched.iter().any(|fetched| fetched.path == file.path);
+    for file in opening.files().into_iter().filter(|file| !is_fetched(file)) {
         let size = opening.dir.join(file.path).metadata().ok().map(|metadata| metadata.len());
         let progress = output.progress_bytes(format!("verifying {}", file.path), size);
         let verified = file.verify(opening.dir, |bytes| progress.set(bytes));

@@ -42,6 +42,8 @@ mod csv;
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod dataset;
+#[cfg(feature = "download")]
+mod fetch;
 mod recode;
 
 pub use crate::natural::natural_order;
@@ -49,6 +51,8 @@ pub use cifar::Cifar;
 #[cfg(feature = "formats")]
 pub use csv::{Csv, CsvType};
 pub use dataset::DatasetSource;
+#[cfg(feature = "download")]
+pub use fetch::Fetch;
 pub use idx::Idx;
 pub use image_folder::ImageFolder;
 pub use input::{Emit, InOrder, Input};

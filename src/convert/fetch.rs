@@ -1,0 +1,448 @@
+//! [`Fetch`]: a file from a web server, whatever happens on the way.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use ureq::Agent;
+use ureq::http::{HeaderMap, Response, StatusCode, header};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{LocalStorage, Lock, Storage};
+
+/// What is read and written at a time.
+const CHUNK: usize = 256 << 10;
+/// After so many bytes what has arrived is made to last.
+const SYNC: u64 = 64 << 20;
+/// How long a server may ask for patience.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+
+/// Fetches one file over HTTP or HTTPS.
+///
+/// What has arrived is kept in `NAME.partial` and next to it, in `NAME.partial.json`, what the
+/// server said of it: a connection that is cut or stalls is taken up where it ended, by this call
+/// and by one tomorrow, as long as the server still has the same file. The file gets its name when
+/// it is complete, has been checked and is on the disk.
+///
+/// Nothing that a server says is believed further than it can be checked: not more bytes are taken
+/// than it announced, and none that belong elsewhere in the file. An address that begins with
+/// `https` does not lead to one that does not.
+///
+/// ```no_run
+/// use kiste::convert::Fetch;
+///
+/// let fetch = Fetch::new("https://example.org/train.tar").size(147_897_477_120);
+/// fetch.to("train.tar".as_ref(), |_| Ok(()), |bytes| eprint!("\r{bytes}"))?;
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fetch {
+    url: String,
+    size: Option<u64>,
+    stall: Duration,
+    retries: u32,
+    pause: Duration,
+}
+
+/// What is known of the bytes that have arrived.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    url: String,
+    /// What tells this file from a later one at the same address: an entity tag or a date.
+    validator: Option<String>,
+    /// Bytes of the whole file.
+    total: Option<u64>,
+    /// How many of them are on the disk: more may be in the file, but after a power failure nobody
+    /// knows what they are.
+    synced: u64,
+}
+
+/// Why an attempt ended.
+enum End {
+    /// The file is complete.
+    Complete,
+    /// It may go better next time, after so long if the server said so.
+    Retry(Error, Option<Duration>),
+    /// It will not.
+    Fail(Error),
+}
+
+impl Fetch {
+    /// What is at this address.
+    pub fn new(url: impl Into<String>) -> Fetch {
+        let (stall, pause) = (Duration::from_secs(30), Duration::from_secs(1));
+        Fetch { url: url.into(), size: None, stall, retries: 8, pause }
+    }
+
+    /// Its size in bytes: no other is accepted.
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// How long nothing may arrive before the connection is given up. Default: 30 seconds.
+    pub fn stall(mut self, time: Duration) -> Self {
+        self.stall = time;
+        self
+    }
+
+    /// How often it is tried again without anything new arriving. Default: 8 times.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// How long to wait before the second attempt; each time twice as long as before. Default: 1
+    /// second.
+    pub fn pause(mut self, time: Duration) -> Self {
+        self.pause = time;
+        self
+    }
+
+    /// Fetches the file, lets `check` look at what has arrived, and gives it its name. `progress`
+    /// hears how many bytes there are.
+    ///
+    /// What `check` refuses is removed, as it would not become better.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if the file is there;
+    /// [`Locked`](ErrorKind::Locked) if somebody else is fetching it;
+    /// [`NotFound`](ErrorKind::NotFound) if the server says so; [`Damaged`](ErrorKind::Damaged) if
+    /// it sends something else than it should; [`Io`](ErrorKind::Io) if the network fails for too
+    /// long; and those of `check`. They name the address.
+    pub fn to(
+        &self,
+        path: &Path,
+        check: impl FnOnce(&Path) -> Result<()>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<()> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path));
+        }
+        let partial = beside(path, ".partial");
+        let mut file = Partial::open(&partial, &self.url)?;
+        let completed = self.complete(&mut file, &mut progress);
+        if file.path.exists() {
+            file.sync()?;
+        }
+        completed?;
+        if let Err(error) = check(&partial) {
+            file.remove()?;
+            return Err(error);
+        }
+        fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
+        remove(&file.note)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        LocalStorage::positioned().sync_dir(parent).map_err(|error| Error::io(parent, error))
+    }
+
+    /// Attempts, until the file is complete or nothing has come of too many of them.
+    fn complete(&self, file: &mut Partial, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let agent = self.agent();
+        let (mut failures, mut most) = (0, file.len);
+        loop {
+            let end = match self.attempt(&agent, file, progress) {
+                Ok(end) => end,
+                Err(error) => End::Fail(error),
+            };
+            let (error, wait) = match end {
+                End::Complete => return Ok(()),
+                End::Fail(error) => return Err(error),
+                End::Retry(error, wait) => (error, wait),
+            };
+            failures = if file.len > most { 0 } else { failures + 1 };
+            most = most.max(file.len);
+            if failures > self.retries {
+                return Err(error);
+            }
+            let growing = self.pause.saturating_mul(1 << failures.min(6));
+            thread::sleep(wait.unwrap_or(growing).min(MAX_WAIT));
+        }
+    }
+
+    fn agent(&self) -> Agent {
+        let secure = self.url.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:"));
+        let config = Agent::config_builder()
+            .https_only(secure)
+            .http_status_as_error(false)
+            .timeout_resolve(Some(self.stall))
+            .timeout_connect(Some(self.stall))
+            .timeout_recv_response(Some(self.stall))
+            .timeout_per_read(Some(self.stall))
+            .user_agent(concat!("kiste/", env!("CARGO_PKG_VERSION")))
+            // Bytes are counted as they are in the file.
+            .accept_encoding("identity")
+            .build();
+        config.into()
+    }
+
+    fn attempt(
+        &self,
+        agent: &Agent,
+        file: &mut Partial,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<End> {
+        let mut request = agent.get(&self.url);
+        if file.len > 0 {
+            request = request.header(header::RANGE, format!("bytes={}-", file.len));
+            if let Some(validator) = &file.known.validator {
+                request = request.header(header::IF_RANGE, validator);
+            }
+        }
+        let response = match request.call() {
+            Ok(response) => response,
+            Err(error) => return Ok(self.failed(error)),
+        };
+        match response.status() {
+            StatusCode::OK => {
+                let total = content_length(response.headers());
+                file.restart(Known::of(&self.url, response.headers(), total))?;
+            }
+            StatusCode::PARTIAL_CONTENT => {
+                if let Some(end) = self.check_range(file, &response)? {
+                    return Ok(end);
+                }
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE if file.len > 0 => {
+                let range = response.headers().get(header::CONTENT_RANGE);
+                let total = range
+                    .and_then(|range| range.to_str().ok()?.strip_prefix("bytes */")?.parse().ok());
+                if total.or(file.known.total) == Some(file.len) {
+                    return Ok(End::Complete);
+                }
+                // It is shorter than what has arrived, so it is another one.
+                file.restart(Known::default())?;
+                let flaw = self.damaged("the file at the server has become shorter");
+                return Ok(End::Retry(flaw, None));
+            }
+            status => return Ok(self.refused(status, response.headers())),
+        }
+        let total = self.size.or(file.known.total);
+        if let (Some(size), Some(total)) = (self.size, file.known.total) {
+            if size != total {
+                let message = format!("expected a file of {size} bytes, the server has {total}");
+                return Ok(End::Fail(self.damaged(&message)));
+            }
+        }
+        self.receive(&mut response.into_body().into_reader(), total, file, progress)
+    }
+
+    /// Takes what comes, but no more than `total`.
+    fn receive(
+        &self,
+        body: &mut dyn Read,
+        total: Option<u64>,
+        file: &mut Partial,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<End> {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            progress(file.len);
+            let read = match body.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Ok(self.failed(error.into())),
+            };
+            if total.is_some_and(|total| file.len + read as u64 > total) {
+                let total = total.unwrap_or_default();
+                let flaw = self.damaged(&format!("expected {total} bytes, the server sends more"));
+                file.remove()?;
+                return Ok(End::Fail(flaw));
+            }
+            file.write(&buffer[..read])?;
+        }
+        Ok(match total {
+            Some(total) if file.len < total => {
+                let message =
+                    format!("expected {total} bytes, the connection ended after {}", file.len);
+                End::Retry(self.damaged(&message), None)
+            }
+            _ => End::Complete,
+        })
+    }
+
+    /// Whether a part is the one that was asked for, of the same file as before.
+    fn check_range<B>(&self, file: &mut Partial, response: &Response<B>) -> Result<Option<End>> {
+        let headers = response.headers();
+        let range = headers.get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
+        let range = range.and_then(parse_range);
+        let Some((_, total)) = range.filter(|(start, _)| *start == file.len) else {
+            let message =
+                format!("expected the bytes from {} on, the server sends others", file.len);
+            return Ok(Some(End::Fail(self.damaged(&message))));
+        };
+        let found = Known::of(&self.url, headers, total);
+        let changed = |before: &Option<u64>, now: &Option<u64>| matches!((before, now), (Some(before), Some(now)) if before != now);
+        let other = match (&file.known.validator, &found.validator) {
+            (Some(before), Some(now)) => before != now,
+            _ => false,
+        };
+        if other || changed(&file.known.total, &found.total) {
+            file.restart(Known::default())?;
+            let flaw = self.damaged("the file at the server has become another");
+            return Ok(Some(End::Retry(flaw, None)));
+        }
+        if file.known.total.is_none() && total.is_some() {
+            file.know(Known { total, ..file.known.clone() })?;
+        }
+        Ok(None)
+    }
+
+    /// An answer that is none.
+    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> End {
+        let message = format!("the server answers {status}");
+        let kind = match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => ErrorKind::NotFound,
+            _ => ErrorKind::Io,
+        };
+        let error = self.error(kind, &message);
+        let busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        if !status.is_server_error() && !busy.contains(&status) {
+            return End::Fail(error);
+        }
+        let seconds = headers.get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok());
+        let seconds = seconds.and_then(|seconds| seconds.trim().parse().ok());
+        End::Retry(error, seconds.map(Duration::from_secs))
+    }
+
+    /// No answer, or the end of one.
+    fn failed(&self, error: ureq::Error) -> End {
+        use ureq::Error::{
+            BadUri, ConnectionFailed, HostNotFound, Http, Io, Protocol, RedirectFailed, Timeout,
+            TooManyRedirects,
+        };
+        let message = match &error {
+            Timeout(_) => format!("nothing came for {:?}", self.stall),
+            error => error.to_string(),
+        };
+        let told = self.error(ErrorKind::Io, &message);
+        match error {
+            // An address that is none, or that leads nowhere, stays so.
+            BadUri(_) | Http(_) | RedirectFailed | TooManyRedirects => End::Fail(told),
+            Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
+                End::Retry(told, None)
+            }
+            _ => End::Fail(told),
+        }
+    }
+
+    fn damaged(&self, message: &str) -> Error {
+        self.error(ErrorKind::Damaged, message)
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, format!("{}: {message}", self.url))
+    }
+}
+
+impl Known {
+    fn of(url: &str, headers: &HeaderMap, total: Option<u64>) -> Known {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        // A weak tag does not promise the same bytes.
+        let tag = text(header::ETAG).filter(|tag| !tag.starts_with("W/"));
+        let validator = tag.or_else(|| text(header::LAST_MODIFIED)).map(str::to_owned);
+        Known { url: url.to_owned(), validator, total, synced: 0 }
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// The first byte and the size of the whole file of `bytes FIRST-LAST/TOTAL`.
+fn parse_range(range: &str) -> Option<(u64, Option<u64>)> {
+    let (range, total) = range.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let total = match total.trim() {
+        "*" => None,
+        total => Some(total.parse().ok()?),
+    };
+    (first <= last && total.is_none_or(|total| last < total)).then_some((first, total))
+}
+
+/// The file that grows, and what is known of it.
+struct Partial {
+    path: PathBuf,
+    note: PathBuf,
+    file: File,
+    len: u64,
+    known: Known,
+    _lock: Lock,
+}
+
+impl Partial {
+    /// Opens what is there of an earlier time, if it is of the same address.
+    fn open(path: &Path, url: &str) -> Result<Partial> {
+        let at = |error| Error::io(path, error);
+        let Some(lock) = LocalStorage::positioned().lock(path).map_err(at)? else {
+            let message = "another program is fetching this file";
+            return Err(Error::new(ErrorKind::Locked, message).at(path));
+        };
+        let file = OpenOptions::new().write(true).open(path).map_err(at)?;
+        let len = file.metadata().map_err(at)?.len();
+        let note = beside(path, ".json");
+        // One that cannot be read says nothing.
+        let known = fs::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        let known = known.filter(|known: &Known| known.url == url).unwrap_or_default();
+        let len = len.min(known.synced);
+        file.set_len(len).map_err(at)?;
+        let mut partial = Partial { path: path.to_path_buf(), note, file, len, known, _lock: lock };
+        partial.file.seek(SeekFrom::End(0)).map_err(at)?;
+        Ok(partial)
+    }
+
+    /// Forgets what has arrived.
+    fn restart(&mut self, known: Known) -> Result<()> {
+        let at = |error| Error::io(&self.path, error);
+        self.file.set_len(0).map_err(at)?;
+        self.file.seek(SeekFrom::Start(0)).map_err(at)?;
+        self.len = 0;
+        self.know(known)
+    }
+
+    fn know(&mut self, known: Known) -> Result<()> {
+        let json = serde_json::to_vec(&known).unwrap_or_default();
+        fs::write(&self.note, json).map_err(|error| Error::io(&self.note, error))?;
+        self.known = known;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io(&self.path, error))?;
+        self.len += bytes.len() as u64;
+        if self.len - self.known.synced >= SYNC { self.sync() } else { Ok(()) }
+    }
+
+    /// Makes what has arrived last, and says how much that is.
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io(&self.path, error))?;
+        self.know(Known { synced: self.len, ..self.known.clone() })
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        remove(&self.path)?;
+        remove(&self.note)
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

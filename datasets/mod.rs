@@ -45,12 +45,28 @@ mod files;
 pub mod parts;
 mod pass;
 pub mod cifar10;
+pub mod cifar100;
+pub mod ilsvrc2012;
+pub mod imagenet21k;
+pub mod mnist;
+pub mod places365;
+pub mod yfcc100m;
 
 pub use files::File;
 pub use pass::{Pass, Tally};
 
 /// All data sets, in the order of their names.
-pub static ALL: &[&Dataset] = &[&cifar10::CIFAR10];
+pub static ALL: &[&Dataset] = &[
+    &cifar10::CIFAR10,
+    &cifar100::CIFAR100,
+    &mnist::FASHION_MNIST,
+    &ilsvrc2012::ILSVRC2012,
+    &imagenet21k::IMAGENET21K,
+    &mnist::KMNIST,
+    &mnist::MNIST,
+    &places365::PLACES365,
+    &yfcc100m::YFCC100M,
+];
 
 /// What there is to know about a data set, and how it is read.
 #[derive(Debug)]

@@ -157,7 +157,8 @@ pub fn encode_png(image: &Image) -> Result<Vec<u8>> {
 /// JPEG of a quality from 0 to 100; below 1 is 1.
 pub fn encode_jpeg(image: &Image, quality: u8, subsampling: Subsampling) -> Result<Vec<u8>> {
     let limit = |_| {
-        let message = format!("JPEG has at most 65535 x 65535 pixels, found {image:?}");
+        let (width, height) = (image.width, image.height);
+        let message = format!("expected at most 65535 x 65535 pixels, found {width} x {height}");
         Error::new(ErrorKind::Limit, message)
     };
     let width = u16::try_from(image.width).map_err(limit)?;

@@ -5,6 +5,7 @@
 //! [`MAX_PIXELS`], and names that lead elsewhere are refused.
 
 mod images;
+mod photo;
 mod sample;
 mod samples;
 mod table;
@@ -14,6 +15,7 @@ mod zip;
 pub use images::{
     Image, MAX_PIXELS, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png,
 };
+pub use photo::Recoder;
 pub use sample::Sample;
 pub use samples::{Emit, Made, Samples};
 pub use table::{lines, text};

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::MAX_FILE;
+use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::{Reader, ZipReader};
+use crate::reader::{Labels, Reader, ZipReader};
 
 /// A zip archive, the files of which any number of threads may read. Clones are the same archive.
 ///
@@ -19,7 +20,9 @@ pub struct Zip {
 impl Zip {
     /// Reads the list of files.
     pub fn open(path: impl AsRef<Path>) -> Result<Zip> {
-        let reader = ZipReader::options().max_bytes(MAX_FILE).open_zip(path, ["*"])?;
+        // There are no labels here.
+        let options = ZipReader::options().labels(Labels::Given(vec![Value::Nil]));
+        let reader = options.max_bytes(MAX_FILE).open_zip(path, ["*"])?;
         Ok(Zip { reader: Arc::new(reader) })
     }
 
@@ -51,5 +54,37 @@ impl Zip {
                 Err(Error::new(ErrorKind::Damaged, message).at(self.path()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    #[test]
+    fn files_by_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.zip");
+        let mut writer = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+        writer.add_directory("d", SimpleFileOptions::default()).unwrap();
+        for (name, content) in [("d/b", "one"), (".a", "two"), ("c/d/e.txt", "")] {
+            writer.start_file(name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(content.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap();
+        let zip = Zip::open(&path).unwrap();
+        assert_eq!(zip.names().collect::<Vec<_>>(), ["d/b", ".a", "c/d/e.txt"]);
+        assert_eq!(
+            (zip.read(".a").unwrap(), zip.read("c/d/e.txt").unwrap()),
+            ("two".into(), vec![])
+        );
+        assert!(zip.has("d/b") && !zip.has("d/") && !zip.has("b"));
+        let error = zip.read("b").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert!(error.to_string().ends_with("a.zip: expected a file \"b\", found none"), "{error}");
     }
 }

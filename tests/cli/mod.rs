@@ -13,6 +13,8 @@ use tempfile::TempDir;
 mod usage;
 mod making;
 mod converting;
+#[cfg(feature = "datasets")]
+mod catalogue;
 mod arrays;
 mod looking;
 mod rearranging;

@@ -15,7 +15,8 @@ A file in `catalogue/` is a module with
 
     build(indir)    writes the archives to this folder (a Path)
     MODULE          the real writer; without it `datadings.sets.NAME_write`; None if there is none
-    PYTHON, KISTE   options of the two; each may be a list of lists, for several runs
+    PYTHON, KISTE   options of the two; each may be a list of lists, for several runs; {indir} is the
+                    folder with the archives
     PIXELS          fields with images that are compared by their pixels
     LOSSY           {field: how far apart pixels may be on average}, if the encoding loses something
     MEND            Python code that runs before the real writer, which is `writer` there, with the
@@ -129,6 +130,7 @@ def check(kiste, name, module):
         indir.mkdir()
         module.build(indir)
         for at, (python, options) in enumerate(zip(runs(module, "PYTHON"), runs(module, "KISTE"))):
+            python, options = ([text.format(indir=indir) for text in which] for which in (python, options))
             ours, theirs = Path(scratch) / f"ours{at}", Path(scratch) / f"theirs{at}"
             run(kiste, "write", name, indir, ours, "--skip-verification", "--quiet", *options)
             for path in ours.glob("*.msgpack"):

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiste::convert::{self, ImageFolder, Source, labels_path};
+use kiste::convert::{self, ImageFolder, InOrder, Source, labels_path};
 use kiste::storage::MemoryStorage;
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, Writer};
@@ -202,7 +202,7 @@ impl Demo<'_> {
 
     /// What `kiste convert` does.
     fn convert(&self) -> Outcome<u64> {
-        let mut source = ImageFolder::open(&self.folder)?;
+        let mut source = InOrder::new(ImageFolder::open(&self.folder)?);
         let mut writer = Writer::options().overwrite(true).create(&self.dataset)?;
         let progress = self.output.progress("converting", source.len_hint());
         let refuse = convert::Duplicates::Refuse;

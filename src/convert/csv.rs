@@ -185,7 +185,7 @@ fn common(known: Option<CsvType>, found: CsvType) -> CsvType {
     }
 }
 
-fn blame(path: &Path, error: ::csv::Error) -> Error {
+pub(super) fn blame(path: &Path, error: ::csv::Error) -> Error {
     match error.kind() {
         ::csv::ErrorKind::Io(_) => match error.into_kind() {
             ::csv::ErrorKind::Io(error) => compressed::blame(path, error),

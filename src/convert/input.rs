@@ -18,8 +18,8 @@ pub type Emit<'a> = dyn FnMut(Vec<u8>) -> Result<()> + 'a;
 /// any number of machines can divide the units among them and come to the same samples. The order
 /// of a data set is unit by unit. [`InOrder`] makes a [`Source`] of it.
 ///
-/// The files of an [`ImageFolder`](super::ImageFolder) in runs of some hundreds would be such
-/// units; lines that come through a pipe are one.
+/// The files of an [`ImageFolder`](super::ImageFolder) in runs of some hundreds are such units;
+/// lines that come through a pipe are one.
 pub trait Input: Send + Sync {
     /// How many units there are.
     fn units(&self) -> usize;

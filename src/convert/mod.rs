@@ -9,7 +9,8 @@
 //!
 //! | from | |
 //! | --- | --- |
-//! | folders of images, JSON lines | [`ImageFolder`], [`JsonLines`] |
+//! | folders, lists and zip archives of images | [`ImageFolder`] |
+//! | JSON lines | [`JsonLines`] |
 //! | CSV and TSV | `Csv` (feature `formats`) |
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
@@ -54,7 +55,7 @@ pub use dataset::DatasetSource;
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
 pub use idx::Idx;
-pub use image_folder::ImageFolder;
+pub use image_folder::{FolderOptions, ImageFolder};
 pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
 pub use mds::{Mds, MdsWriter};

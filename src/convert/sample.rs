@@ -68,7 +68,8 @@ impl Field<'_> {
     }
 }
 
-fn stored_name(name: &str) -> &str {
+/// The name that a field has in a sample.
+pub(super) fn stored_name(name: &str) -> &str {
     if name == KEY { OWN_KEY } else { name }
 }
 

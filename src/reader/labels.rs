@@ -75,7 +75,7 @@ impl Name {
 
 /// Labels with their numbers.
 #[derive(Default)]
-pub(super) struct LabelMap {
+pub(crate) struct LabelMap {
     labels: Vec<Value>,
     numbers: HashMap<Name, usize>,
 }
@@ -83,7 +83,7 @@ pub(super) struct LabelMap {
 impl LabelMap {
     /// The labels asked for, or those that occur. Where they must be numbered, "no label" has to
     /// be given.
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         asked: &Labels,
         occurring: impl Iterator<Item = &'a Value>,
         numeric: bool,
@@ -109,12 +109,12 @@ impl LabelMap {
     }
 
     /// All labels by their numbers.
-    pub(super) fn labels(&self) -> &[Value] {
+    pub(crate) fn labels(&self) -> &[Value] {
         &self.labels
     }
 
     /// The number of a label.
-    pub(super) fn number(&self, label: &Value) -> Result<usize> {
+    pub(crate) fn number(&self, label: &Value) -> Result<usize> {
         self.numbers.get(&Name::of(label)?).copied().ok_or_else(|| {
             let message = format!("the label {label} is none of those that were given");
             Error::new(ErrorKind::Invalid, message)

@@ -73,7 +73,7 @@ mod iter;
 mod search;
 mod table;
 mod pattern;
-mod labels;
+pub(crate) mod labels;
 mod key_index;
 pub(crate) mod pack;
 mod sharded;

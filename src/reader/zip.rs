@@ -81,6 +81,23 @@ impl ZipReader {
         Some(start..start.checked_add(member.compressed_size())?)
     }
 
+    /// Fails if the files take more bytes than the archive has: then some share theirs, which nobody
+    /// does who does not want a small archive to fill disks.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
+        let mut archive = self.archive.clone();
+        let mut sum = 0u64;
+        for &member in &self.members {
+            let member = archive.by_index_raw(member).map_err(|e| blame(e).at(&self.path))?;
+            sum = sum.saturating_add(member.compressed_size());
+        }
+        let len = self.source.len();
+        if sum > len {
+            let message = format!("expected files that share no bytes, found {sum} bytes in {len}");
+            return Err(Error::new(ErrorKind::Damaged, message).at(&self.path));
+        }
+        Ok(())
+    }
+
     /// The bytes of a file.
     pub(crate) fn read(&self, index: usize) -> Result<Vec<u8>> {
         let entry = self.files.entry(index)?;

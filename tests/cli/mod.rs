@@ -15,6 +15,7 @@ mod making;
 mod converting;
 #[cfg(feature = "datasets")]
 mod catalogue;
+mod folders;
 mod arrays;
 mod looking;
 mod rearranging;

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
 use kiste::convert::{
-    Cifar, Csv, DatasetSource, Idx, ImageFolder, InOrder, Input, JsonLines, Mds, Npz, Source,
-    TfRecords, WebDataset, expand_braces,
+    Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, Mds, Npz, Source, TfRecords,
+    WebDataset, expand_braces,
 };
 use kiste::format::{mds, tfrecord};
 
 use super::chain::Chain;
+use super::files::{Files, is_pattern};
 use crate::exit::{Failure, Outcome};
 use crate::file;
 
@@ -20,6 +21,7 @@ use crate::file;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum From {
     Images,
+    List,
     Jsonl,
     Dataset,
     Webdataset,
@@ -37,7 +39,7 @@ pub(super) enum From {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
-    /// What SRC is: images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, mnist,
+    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, mnist,
     /// npz, csv or tsv; guessed only where that is certain
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     from: Option<From>,
@@ -47,6 +49,8 @@ pub(super) struct Reading {
     /// Of CSV and TSV: take columns of numbers for numbers, which reads the files twice
     #[arg(long)]
     guess_types: bool,
+    #[command(flatten)]
+    files: Files,
 }
 
 /// Samples to convert, and how many files were passed over on the way to them.
@@ -68,6 +72,7 @@ impl Reading {
         let paths = expand(sources)?;
         let from = match self.from {
             Some(from) => from,
+            None if self.files.has_root() && paths.iter().all(|path| path.is_file()) => From::List,
             None => guess_all(&paths)?,
         };
         self.check(from)?;
@@ -75,10 +80,11 @@ impl Reading {
         let datasets = from == From::Dataset;
         let source = match from {
             From::Images => {
-                let folder = ImageFolder::open(only(&paths, "a folder of images")?)?;
+                let folder = self.files.open(&paths)?;
                 let skipped_files = folder.skipped();
-                return Ok(Opened { source: Box::new(folder), skipped_files, datasets });
+                return Ok(Opened { source: in_order(folder), skipped_files, datasets });
             }
+            From::List => in_order(self.files.open_list(only(&paths, "a list of files")?)?),
             From::Jsonl => each(&paths, lines)?,
             From::Dataset => each(&paths, |path| {
                 file::check_is_finished(path)?;
@@ -103,7 +109,11 @@ impl Reading {
         let flaw = match () {
             () if !self.texts.is_empty() && from != From::Tfrecord => "--texts is for tfrecord",
             () if self.guess_types && !table => "--guess-types is for csv and tsv",
-            () => return Ok(()),
+            () if matches!(from, From::Images | From::List) => return Ok(()),
+            () => match self.files.given() {
+                Some(option) => &format!("{option} is for images and list"),
+                None => return Ok(()),
+            },
         };
         Err(Failure::trouble(format!("{flaw}, but this is {}", name(from))))
     }
@@ -212,6 +222,9 @@ fn guess(path: &Path) -> Outcome<From> {
     if path == Path::new("-") {
         return Ok(From::Jsonl);
     }
+    if is_pattern(path) {
+        return Ok(From::Images);
+    }
     if path.is_dir() {
         return guess_folder(path);
     }
@@ -233,6 +246,7 @@ fn guess(path: &Path) -> Outcome<From> {
     let zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
     match () {
         () if file_name.ends_with(".npz") && zip => Ok(From::Npz),
+        () if file_name.ends_with(".zip") && zip => Ok(From::Images),
         () if [".jsonl", ".ndjson"].iter().any(|s| file_name.ends_with(s)) => Ok(From::Jsonl),
         () if file_name.ends_with(".msgpack") => Ok(From::Dataset),
         () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(From::Webdataset),
@@ -283,7 +297,7 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Failure {
         }
         _ => (
             "neither its name nor its first bytes say for certain what it is",
-            "say it with --from images, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, \
+            "say it with --from images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, \
              mnist, npz, csv or tsv",
         ),
     };

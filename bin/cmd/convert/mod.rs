@@ -5,6 +5,7 @@ mod chain;
 mod dry_run;
 mod export;
 mod fields;
+mod files;
 mod from;
 mod to;
 
@@ -31,6 +32,10 @@ use crate::{file, rearrange, units};
 /// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
 /// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
 /// DST.labels, one a line, in the order of the numbers, which is natural order.
+///
+/// The label may be elsewhere in the path, as 'photos/{LABEL}/**' says, or in a list of files (--from
+/// list): CSV or TSV with path, label and further columns, which become fields. A zip archive of
+/// images is read like a folder. Images of a folder without folders have no labels.
 ///
 /// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
 ///
@@ -101,6 +106,9 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   kiste convert photos/ photos.msgpack
+  kiste convert 'photos/{LABEL}/**' photos.msgpack --exclude '*/thumbs/*'
+  kiste convert photos.zip photos.msgpack --labels names.txt
+  kiste convert train.csv train.msgpack --from list --root photos/
   kiste convert words.jsonl words.msgpack
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
   kiste convert shards-{000..123}.tar photos.msgpack

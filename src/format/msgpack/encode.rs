@@ -168,7 +168,7 @@ pub(crate) fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeErro
 }
 
 /// Writes the header of so many bytes of binary data.
-pub(super) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub(crate) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)
 }
 

@@ -1,0 +1,213 @@
+//! Files of images: a folder with one folder a label, a pattern, a list, or a zip archive.
+//!
+//! [`FolderOptions`] finds the files and their labels, `list` reads lists of them; [`ImageFolder`]
+//! makes samples of them. What is in an image is none of its business: that is for `Images`.
+
+mod list;
+mod options;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub use options::FolderOptions;
+
+use super::input::{Emit, Input};
+use super::sample::stored_name;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, sample::KEY};
+#[cfg(feature = "zip")]
+use crate::reader::ZipReader;
+
+/// Files of a unit.
+const RUN: usize = 256;
+
+/// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
+///
+/// Files come from a folder with a folder for each label, from patterns with `{LABEL}`, from a list,
+/// or from a zip archive: see [`FolderOptions`]. They are listed at first and read when it is their
+/// turn; units are runs of some hundreds.
+///
+/// ```
+/// use kiste::convert::{ImageFolder, InOrder, Input, Source};
+///
+/// # let dir = tempfile::tempdir()?;
+/// for name in ["cat/1.jpg", "cat/10.jpg", "cat/2.jpg", "dog/1.jpg"] {
+///     # std::fs::create_dir_all(dir.path().join(name).parent().unwrap())?;
+///     std::fs::write(dir.path().join(name), b"an image")?;
+/// }
+/// let folder = ImageFolder::open(dir.path())?;
+/// assert_eq!(folder.label_names().unwrap(), ["cat", "dog"]);
+/// let batch = InOrder::new(folder).next_batch()?;
+/// assert_eq!(kiste::format::msgpack::key(batch[2].as_ref().unwrap())?, Some("cat/10.jpg"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ImageFolder {
+    place: Place,
+    files: Vec<ImageFile>,
+    labels: Option<Vec<String>>,
+    /// Whether samples have the label itself and not its number.
+    text_labels: bool,
+    /// The names of what lists have beside path and label.
+    columns: Vec<String>,
+    skipped: u64,
+    max_bytes: u64,
+}
+
+/// Where the files are.
+enum Place {
+    Folder(PathBuf),
+    #[cfg(feature = "zip")]
+    Zip(Box<ZipReader>),
+}
+
+/// A file that is to be a sample. There may be millions of them.
+struct ImageFile {
+    key: Box<str>,
+    /// Its path below the folder, if that is not the key.
+    path: Option<Box<str>>,
+    label: Option<u32>,
+    /// The values of the columns.
+    extra: Box<[Box<str>]>,
+}
+
+impl ImageFolder {
+    /// The images of a folder, all of which are below folders that are their labels:
+    /// [`FolderOptions::folder`] with nothing said.
+    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolder> {
+        ImageFolder::options().folder(root)
+    }
+
+    /// The options, to be changed before a folder, patterns, a list or an archive are opened.
+    pub fn options() -> FolderOptions {
+        FolderOptions::default()
+    }
+
+    /// Files that are no images by their name, and were not asked for by it.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The packed sample of a file.
+    fn sample(&self, index: usize) -> Result<Vec<u8>> {
+        let file = &self.files[index];
+        let located = |error: Error| match &self.place {
+            Place::Folder(root) => error.at(root.join(file.path())),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
+        };
+        let mut out = self.content(index).map_err(located)?;
+        match (file.label, &self.labels) {
+            (Some(label), Some(labels)) if self.text_labels => {
+                msgpack::write_text("label", &mut out)?;
+                msgpack::write_text(&labels[label as usize], &mut out)?;
+            }
+            (Some(label), _) => {
+                msgpack::write_text("label", &mut out)?;
+                msgpack::encode(&label.into(), &mut out)?;
+            }
+            (None, _) => {}
+        }
+        for (name, value) in self.columns.iter().zip(&file.extra) {
+            msgpack::write_text(stored_name(name), &mut out)?;
+            msgpack::write_text(value, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// A sample up to the end of the image.
+    fn content(&self, index: usize) -> Result<Vec<u8>> {
+        let file = &self.files[index];
+        match &self.place {
+            Place::Folder(root) => self.content_of(file, &root.join(file.path())),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => {
+                let image = archive.read(index)?;
+                let mut out = self.head(file, image.len())?;
+                out.extend_from_slice(&image);
+                Ok(out)
+            }
+        }
+    }
+
+    /// The same of a file on the disk, which is read to where it will be: copying it there would
+    /// cost as much again.
+    fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
+        let at = |error| Error::io(path, error);
+        let mut input = File::open(path).map_err(at)?;
+        let len = input.metadata().map_err(at)?.len();
+        let max = self.max_bytes;
+        if len > max {
+            let message = format!("expected at most {max} bytes, found {len}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut out = self.head(file, len)?;
+        let before = out.len();
+        input.by_ref().take(len as u64 + 1).read_to_end(&mut out).map_err(at)?;
+        match out.len() - before {
+            found if found == len => Ok(out),
+            found => {
+                let found = if found > len { "more".into() } else { found.to_string() };
+                let message = format!("expected {len} bytes, found {found}: the file is changing");
+                Err(Error::new(ErrorKind::Io, message))
+            }
+        }
+    }
+
+    /// A sample up to where an image of so many bytes begins, with room for it.
+    fn head(&self, file: &ImageFile, len: usize) -> Result<Vec<u8>> {
+        let extra: usize = file.extra.iter().map(|value| value.len() + 5).sum();
+        let names: usize = self.columns.iter().map(|name| name.len() + 5).sum();
+        let label = match (file.label, &self.labels) {
+            (Some(label), Some(labels)) if self.text_labels => labels[label as usize].len(),
+            _ => 0,
+        };
+        let mut out = Vec::with_capacity(64 + file.key.len() + extra + names + label + len);
+        let fields = 2 + usize::from(file.label.is_some()) + file.extra.len();
+        msgpack::write_map(fields, &mut out)?;
+        msgpack::write_text(KEY, &mut out)?;
+        msgpack::write_text(&file.key, &mut out)?;
+        msgpack::write_text("image", &mut out)?;
+        msgpack::write_bin_len(len, &mut out)?;
+        Ok(out)
+    }
+}
+
+impl ImageFile {
+    fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(&self.key)
+    }
+}
+
+impl Input for ImageFolder {
+    fn units(&self) -> usize {
+        self.files.len().div_ceil(RUN)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let start = unit.saturating_mul(RUN).min(self.files.len());
+        let end = start.saturating_add(RUN).min(self.files.len());
+        for index in start..end {
+            emit(self.sample(index)?)?;
+        }
+        Ok(())
+    }
+
+    /// Keys are paths below the folder, so this is all that is missing.
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(match &self.place {
+            Place::Folder(root) => root,
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.path(),
+        })
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.files.len() as u64)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.labels.as_deref().filter(|_| !self.text_labels)
+    }
+}

@@ -1,0 +1,431 @@
+//! [`FolderOptions`]: which files there are, in which order, and what their labels are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::{ImageFile, ImageFolder, Place};
+use crate::Value;
+use crate::convert::natural_order;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::labels::LabelMap;
+use crate::reader::{DirectoryReader, FileEntry, Labels, fnmatch};
+#[cfg(feature = "zip")]
+use crate::reader::{Reader, ZipReader};
+
+/// What is taken for an image.
+const EXTENSIONS: &[&str] = &[
+    "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
+];
+
+/// Of a single file no more bytes are read, if nothing else is said.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Where the images of an [`ImageFolder`] come from, and what is taken of them.
+///
+/// | | order | key | label |
+/// | --- | --- | --- | --- |
+/// | [`folder`](Self::folder) | natural, label by label | path below the folder | folder |
+/// | [`patterns`](Self::patterns) | natural, pattern by pattern | path from `{LABEL}` on | what `{LABEL}` is |
+/// | [`list`](Self::list) | of the list | path as listed | a column |
+/// | `zip` (feature `zip`) | of the archive | name from `{LABEL}` on | what `{LABEL}` is |
+///
+/// Files that are no images by their extension are skipped and counted, unless a pattern or
+/// [`include`](Self::include) asks for them by more than `*` or `**`; those of a list are all taken.
+/// Labels are numbered in [natural order](natural_order), or as they are [given](Self::labels).
+/// Where no file has a label, samples have none.
+#[derive(Debug, Clone)]
+pub struct FolderOptions {
+    pub(super) root: PathBuf,
+    pub(super) include: Vec<String>,
+    pub(super) exclude: Vec<String>,
+    pub(super) labels: Labels,
+    pub(super) text_labels: bool,
+    pub(super) delimiter: Option<u8>,
+    pub(super) header: Option<bool>,
+    pub(super) max_bytes: u64,
+}
+
+impl Default for FolderOptions {
+    fn default() -> FolderOptions {
+        FolderOptions {
+            root: PathBuf::new(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            labels: Labels::Sorted,
+            text_labels: false,
+            delimiter: None,
+            header: None,
+            max_bytes: MAX_BYTES,
+        }
+    }
+}
+
+/// What a file is before its label has a number.
+pub(super) struct Found {
+    pub(super) key: String,
+    pub(super) path: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) extra: Vec<String>,
+}
+
+impl FolderOptions {
+    /// Where patterns, and the paths in lists, start from. Default: the working directory, and for
+    /// a list the folder that it is in.
+    pub fn root(mut self, root: impl AsRef<Path>) -> Self {
+        self.root = root.as_ref().to_path_buf();
+        self
+    }
+
+    /// Keeps only files that match one of these by [`fnmatch`](crate::reader::fnmatch): their paths
+    /// below the folder or root, or their names in the archive. Default: all.
+    pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.include = patterns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Leaves out files that match one of these, even if they are included.
+    pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.exclude = patterns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Which labels there are, and so which number each one has. A file with another label is an
+    /// error. Default: all that occur.
+    pub fn labels(mut self, labels: Labels) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Whether samples have the label itself instead of its number. Default: no.
+    pub fn text_labels(mut self, text_labels: bool) -> Self {
+        self.text_labels = text_labels;
+        self
+    }
+
+    /// What is between the columns of a list. Default: a comma if its name ends in `.csv`, perhaps
+    /// with `.gz` or `.zst` behind it, and otherwise a tab.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = Some(delimiter);
+        self
+    }
+
+    /// Whether the first row of a list has the names of the columns. Default: if it has a column
+    /// `path`, `file`, `file_name`, `filename` or `image`, and there is no file of that name.
+    pub fn header(mut self, header: bool) -> Self {
+        self.header = Some(header);
+        self
+    }
+
+    /// Refuses files with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes.min(u64::from(u32::MAX));
+        self
+    }
+
+    /// The images of a folder: `{label}/name.ext`, where deeper folders belong to the label above
+    /// them. Hidden files are passed over, and so are files beside the labels; if there are nothing
+    /// but such, they are images without labels.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that is not UTF-8 and so
+    /// cannot be a key.
+    pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolder> {
+        let root = root.as_ref().to_path_buf();
+        let (mut labels, mut beside) = (Vec::new(), Vec::new());
+        for entry in list(&root)? {
+            if entry.is_dir { labels.push(entry.name) } else { beside.push(entry.name) }
+        }
+        labels.sort_by(|a, b| natural_order(a, b));
+        let (mut found, mut skipped) = (Vec::new(), 0);
+        for label in &labels {
+            let mut keys = Vec::new();
+            self.collect(&root.join(label), label, &mut keys, &mut skipped)?;
+            keys.par_sort_unstable_by(|a, b| natural_order(a, b));
+            let label = || Some(label.clone());
+            found.extend(keys.into_iter().map(|key| Found::new(key, label())));
+        }
+        if found.is_empty() {
+            beside.retain(|name| self.keeps(name));
+            let files = beside.len();
+            beside.retain(|name| self.takes(name));
+            skipped += (files - beside.len()) as u64;
+            beside.sort_by(|a, b| natural_order(a, b));
+            found.extend(beside.into_iter().map(|key| Found::new(key, None)));
+            labels.clear();
+        }
+        if found.is_empty() {
+            let message = "expected folders of images ({label}/name.ext), found none";
+            return Err(Error::new(ErrorKind::Invalid, message).at(root));
+        }
+        // A folder without images has its number too, so that two halves of a data set agree.
+        let labels = match &self.labels {
+            Labels::Sorted => Labels::given(labels),
+            given => given.clone(),
+        };
+        self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)
+    }
+
+    /// The files that match these patterns, as [`DirectoryReader`] finds them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FileOptions::open`](crate::reader::FileOptions::open), and
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such file.
+    pub fn patterns<S: AsRef<str>>(
+        self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ImageFolder> {
+        let patterns: Vec<String> =
+            patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
+        let options = options.include(self.include.clone()).exclude(self.exclude.clone());
+        let reader = options.open(&patterns)?;
+        let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
+        let root = self.root.clone();
+        self.finish(Place::Folder(root), found, Vec::new(), skipped)
+    }
+
+    /// The files of an archive that match these patterns, by
+    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all below a folder. Without a pattern
+    /// the label is the outermost folder that not all images are in. Feature `zip`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FileOptions::open_zip`](crate::reader::FileOptions::open_zip);
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such file, and
+    /// [`Damaged`](ErrorKind::Damaged) if files share their bytes, as in archives that are small
+    /// and unpack to petabytes.
+    #[cfg(feature = "zip")]
+    pub fn zip<S: AsRef<str>>(
+        self,
+        archive: impl AsRef<Path>,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ImageFolder> {
+        let archive = archive.as_ref();
+        let mut patterns: Vec<String> =
+            patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        if patterns.is_empty() {
+            patterns.push(guess_pattern(&self.open_zip(archive, &["*".to_owned()], false)?));
+        }
+        let named = patterns.iter().all(|pattern| names_files(pattern));
+        let reader = self.open_zip(archive, &patterns, named)?;
+        reader.check_sizes()?;
+        let skipped = match named || !self.include.is_empty() {
+            true => 0,
+            false => self.open_zip(archive, &patterns, true)?.len() - reader.len(),
+        };
+        let found = reader.entries().iter().map(|entry| Found {
+            key: entry.key.clone(),
+            path: None,
+            label: entry.label.clone(),
+            extra: Vec::new(),
+        });
+        let found = found.collect();
+        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), skipped as u64)
+    }
+
+    /// An archive, with all files or with images only.
+    #[cfg(feature = "zip")]
+    fn open_zip(&self, archive: &Path, patterns: &[String], all: bool) -> Result<ZipReader> {
+        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
+        let options = match all || !self.include.is_empty() {
+            true => options.include(self.include.clone()),
+            false => options.include(EXTENSIONS.iter().map(|e| any_case(e))),
+        };
+        // What macOS puts beside each file is no image, whatever its name.
+        let mut exclude = self.exclude.clone();
+        exclude.push("__MACOSX/*".to_owned());
+        options.exclude(exclude).open_zip(archive, patterns)
+    }
+
+    /// The entries of a reader, without those that are no images and were not asked for by name.
+    fn found(
+        &self,
+        patterns: &[String],
+        entries: &[FileEntry],
+        root: &Path,
+    ) -> Result<(Vec<Found>, u64)> {
+        let named = patterns.iter().all(|pattern| names_files(pattern));
+        let (mut found, mut skipped) = (Vec::new(), 0);
+        for entry in entries {
+            if !named && !self.takes(&entry.key) {
+                skipped += 1;
+                continue;
+            }
+            let path = Path::new(&entry.path).strip_prefix(root).ok().and_then(Path::to_str);
+            let path = path.unwrap_or(&entry.path);
+            found.push(Found {
+                key: entry.key.clone(),
+                path: (path != entry.key).then(|| path.to_owned()),
+                label: entry.label.clone(),
+                extra: Vec::new(),
+            });
+        }
+        Ok((found, skipped))
+    }
+
+    /// Adds the images below a folder.
+    fn collect(
+        &self,
+        dir: &Path,
+        key: &str,
+        keys: &mut Vec<String>,
+        skipped: &mut u64,
+    ) -> Result<()> {
+        for entry in list(dir)? {
+            let key = format!("{key}/{}", entry.name);
+            if entry.is_dir {
+                self.collect(&dir.join(entry.name), &key, keys, skipped)?;
+            } else if self.keeps(&key) {
+                if self.takes(&key) { keys.push(key) } else { *skipped += 1 }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn keeps(&self, name: &str) -> bool {
+        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fnmatch(name, pattern));
+        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+    }
+
+    /// Whether it is an image by its name, or was asked for by that.
+    fn takes(&self, name: &str) -> bool {
+        !self.include.is_empty() || is_image(name)
+    }
+
+    /// Numbers the labels.
+    pub(super) fn finish(
+        self,
+        place: Place,
+        found: Vec<Found>,
+        columns: Vec<String>,
+        skipped: u64,
+    ) -> Result<ImageFolder> {
+        if found.is_empty() {
+            return Err(
+                Error::new(ErrorKind::Invalid, "expected images, found none").at(place.path())
+            );
+        }
+        let values: Vec<Value> =
+            found.iter().filter_map(|file| file.label.as_deref().map(Value::from)).collect();
+        let labelled = !values.is_empty();
+        let map = match labelled {
+            true => LabelMap::new(&self.labels, values.iter(), true)?,
+            false => LabelMap::default(),
+        };
+        let label = |file: &Found| match &file.label {
+            Some(label) => Ok(map.number(&Value::from(&**label))?.try_into().ok()),
+            None if !labelled || self.text_labels => Ok(None),
+            None => {
+                let message = "this file has no label, but others have";
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        };
+        let mut files = Vec::with_capacity(found.len());
+        for file in found {
+            let label = label(&file).map_err(|error| error.at(place.path()).with_key(&file.key))?;
+            files.push(ImageFile {
+                key: file.key.into(),
+                path: file.path.map(Into::into),
+                label,
+                extra: file.extra.into_iter().map(Into::into).collect(),
+            });
+        }
+        let names = map.labels().iter().map(|label| match label.as_str() {
+            Some(name) => name.to_owned(),
+            None => label.to_string(),
+        });
+        Ok(ImageFolder {
+            labels: labelled.then(|| names.collect()),
+            place,
+            files,
+            text_labels: self.text_labels,
+            columns,
+            skipped,
+            max_bytes: self.max_bytes,
+        })
+    }
+}
+
+impl Found {
+    fn new(key: String, label: Option<String>) -> Found {
+        Found { key, path: None, label, extra: Vec::new() }
+    }
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Place::Folder(root) => root,
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.path(),
+        }
+    }
+}
+
+/// Whether a pattern says more of its files than where they are.
+fn names_files(pattern: &str) -> bool {
+    let last = pattern.rsplit('/').next().unwrap_or_default();
+    !matches!(last, "*" | "**" | "{LABEL}")
+}
+
+fn is_image(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
+    EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// The pattern of an extension in whatever case.
+#[cfg(feature = "zip")]
+fn any_case(extension: &str) -> String {
+    let letter = |c: char| match c.is_ascii_alphabetic() {
+        true => format!("[{c}{}]", c.to_ascii_uppercase()),
+        false => c.to_string(),
+    };
+    format!("*.{}", extension.chars().map(letter).collect::<String>())
+}
+
+/// Where the labels of an archive are: at the first folder that not all images are in, so that it
+/// does not matter whether it was made in the folder of the images or beside it. Images beside
+/// folders are passed over, as they are on the disk.
+#[cfg(feature = "zip")]
+fn guess_pattern(images: &ZipReader) -> String {
+    let names = || images.entries().iter().map(|entry| &*entry.path);
+    let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min();
+    let (Some(depth), Some(first)) = (depth, names().find(|name| name.contains('/'))) else {
+        return "*".to_owned();
+    };
+    let ends = first.match_indices('/').map(|(at, _)| at + 1).take(depth - 1);
+    let is_shared = |end: &usize| names().all(|name| name.starts_with(&first[..*end]));
+    "*/".repeat(ends.take_while(is_shared).count()) + "{LABEL}/*"
+}
+
+struct Entry {
+    name: String,
+    is_dir: bool,
+}
+
+/// What is in a folder and not hidden, in no order.
+fn list(dir: &Path) -> Result<Vec<Entry>> {
+    let at = |error| Error::io(dir, error);
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        let name = entry.file_name();
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let Some(name) = name.to_str() else {
+            let message = "the name is not UTF-8, so it cannot be a key";
+            return Err(Error::new(ErrorKind::Invalid, message).at(entry.path()));
+        };
+        // The folder itself knows, but for links.
+        let kind = entry.file_type().map_err(at)?;
+        let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
+        entries.push(Entry { name: name.to_owned(), is_dir });
+    }
+    Ok(entries)
+}

@@ -1,0 +1,243 @@
+//! `convert` from files of images: folders, patterns, lists and zip archives.
+
+use std::io::Write as _;
+
+use serde_json::json;
+
+use super::*;
+
+/// Files of these names, each of which holds its own name, in a folder `photos`.
+fn with_photos(names: &[&str]) -> TempDir {
+    let dir = scratch();
+    for name in names {
+        let path = dir.path().join("photos").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    dir
+}
+
+const PHOTOS: [&str; 6] =
+    ["cat/1.jpg", "cat/10.jpg", "cat/2.PNG", "cat-b/deep/1.jpg", "dog/1.jpg", "dog/notes.txt"];
+
+/// Key, label and image of all samples that these arguments make.
+#[track_caller]
+fn made(dir: &TempDir, args: &[&str]) -> Vec<(String, Json, String)> {
+    let args = [&["convert"], args, &["made.msgpack", "--force"]].concat();
+    run(dir, args).exits(0);
+    run(dir, ["verify", "--deep", "made.msgpack"]).quietly();
+    let samples = kiste::DatasetReader::open(dir.path().join("made.msgpack")).unwrap();
+    let sample = |index| {
+        let sample = kiste::Reader::get(&samples, index).unwrap();
+        let image = String::from_utf8(sample["image"].as_slice().unwrap().to_vec()).unwrap();
+        let label = serde_json::to_value(&sample["label"]).unwrap();
+        (sample["key"].as_str().unwrap().to_owned(), label, image)
+    };
+    (0..kiste::Reader::len(&samples)).map(sample).collect()
+}
+
+fn labels(dir: &TempDir) -> String {
+    fs::read_to_string(dir.path().join("made.msgpack.labels")).unwrap_or_default()
+}
+
+fn keys(made: &[(String, Json, String)]) -> Vec<&str> {
+    made.iter().map(|(key, ..)| &**key).collect()
+}
+
+#[test]
+fn folders_are_labels() {
+    let dir = with_photos(&PHOTOS);
+    fs::create_dir(dir.path().join("photos/cow")).unwrap();
+    let found = made(&dir, &["photos"]);
+    let keys: Vec<(&str, u64)> =
+        found.iter().map(|(key, label, _)| (&**key, label.as_u64().unwrap())).collect();
+    // The folder without images has its number too.
+    let expected = [
+        ("cat/1.jpg", 0),
+        ("cat/2.PNG", 0),
+        ("cat/10.jpg", 0),
+        ("cat-b/deep/1.jpg", 1),
+        ("dog/1.jpg", 3),
+    ];
+    assert_eq!(keys, expected);
+    assert!(found.iter().all(|(key, _, image)| key == image));
+    assert_eq!(labels(&dir), "cat\ncat-b\ncow\ndog\n");
+}
+
+#[test]
+fn a_folder_without_folders_has_no_labels() {
+    let dir = with_photos(&["2.jpg", "10.jpg", "notes.txt"]);
+    let found = made(&dir, &["photos"]);
+    assert_eq!(keys(&found), ["2.jpg", "10.jpg"]);
+    assert!(found.iter().all(|(_, label, _)| label.is_null()));
+    assert!(!dir.path().join("made.msgpack.labels").exists());
+    let failed = run(&dir, ["convert", "photos", "x.msgpack", "--exclude", "*"]);
+    failed.fails(2, "expected folders of images");
+}
+
+#[test]
+fn more_files_than_a_unit_has_keep_their_order() {
+    let names: Vec<String> = (0..700).map(|n| format!("a/{n}.jpg")).collect();
+    let dir = with_photos(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let found = made(&dir, &["photos"]);
+    assert_eq!(keys(&found), names);
+    assert!(found.iter().all(|(key, _, image)| key == image));
+}
+
+#[test]
+fn patterns_say_where_the_label_is() {
+    let dir = with_photos(&PHOTOS);
+    let all = ["cat/1.jpg", "cat/2.PNG", "cat/10.jpg", "cat-b/deep/1.jpg", "dog/1.jpg"];
+    for args in [&["photos/{LABEL}/**"][..], &["photos", "--pattern", "{LABEL}/**"]] {
+        let found = made(&dir, args);
+        let mut keys = keys(&found);
+        keys.sort();
+        let mut all = all;
+        all.sort();
+        assert_eq!(keys, all, "{args:?}");
+        assert_eq!(labels(&dir), "cat\ncat-b\ndog\n");
+    }
+    let table: [(&[&str], &[&str]); 6] = [
+        // What is named is taken, image or not.
+        (&["photos/{LABEL}/*.txt"], &["dog/notes.txt"]),
+        (&["photos/{LABEL}/*.{jpg,txt}", "--include", "dog/*"], &[]),
+        (&["photos", "--include", "dog/*"], &["dog/1.jpg", "dog/notes.txt"]),
+        (&["photos", "--exclude", "cat*"], &["dog/1.jpg"]),
+        (&["photos/{LABEL}/deep/*"], &["cat-b/deep/1.jpg"]),
+        (&["photos/*/1.jpg"], &["photos/cat/1.jpg", "photos/dog/1.jpg"]),
+    ];
+    for (args, expected) in table {
+        if expected.is_empty() {
+            let args = [&["convert"], args, &["x.msgpack"]].concat();
+            run(&dir, args).fails(2, "expected images, found none");
+            continue;
+        }
+        assert_eq!(keys(&made(&dir, args)), expected, "{args:?}");
+    }
+    run(&dir, ["convert", "photos/x{LABEL}/*", "x.msgpack"]).fails(2, "as a whole component");
+}
+
+#[test]
+fn labels_are_given_or_texts() {
+    let dir = with_photos(&PHOTOS);
+    fs::write(dir.path().join("names"), "dog\ncat\ncat-b\nelephant\n").unwrap();
+    let found = made(&dir, &["photos", "--labels", "names"]);
+    assert_eq!(found[0].1, json!(1));
+    assert_eq!(found[4].1, json!(0));
+    assert_eq!(labels(&dir), "dog\ncat\ncat-b\nelephant\n");
+    let found = made(&dir, &["photos", "--text-labels"]);
+    assert_eq!(found[3].1, json!("cat-b"));
+    assert_eq!(labels(&dir), "");
+    fs::write(dir.path().join("names"), "dog\n").unwrap();
+    let failed = run(&dir, ["convert", "photos", "x.msgpack", "--labels", "names"]);
+    failed.fails(2, "the label \"cat\" is none of those that were given");
+}
+
+#[test]
+fn lists_have_paths_labels_and_columns() {
+    let dir = with_photos(&PHOTOS);
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    // Without names of columns: path, label, and the rest.
+    write("a.tsv", "dog/1.jpg\tcanis\tbig\ncat/1.jpg\tfelis\tsmall, \"quick\"\n");
+    let list = ["a.tsv", "--from", "list", "--root", "photos"];
+    let found = made(&dir, &list);
+    assert_eq!(keys(&found), ["dog/1.jpg", "cat/1.jpg"]);
+    assert_eq!(labels(&dir), "canis\nfelis\n");
+    let sample = run(&dir, ["get", "made.msgpack", "cat/1.jpg", "--field", "column3"]).quietly();
+    assert!(sample.out.contains("small"), "{sample:?}");
+    // With names, in any order, and a root where SRC is; a column "key" is kept as one.
+    write("photos/b.csv", "key,label,file_name\n7,x,dog/1.jpg\n8,y,\"cat/1.jpg\"\n");
+    let found = made(&dir, &["photos/b.csv", "--from", "list"]);
+    assert_eq!(keys(&found), ["dog/1.jpg", "cat/1.jpg"]);
+    let sample = run(&dir, ["cat", "--jsonl", "made.msgpack"]).quietly().jsonl();
+    assert_eq!((&sample[1]["_key"], &sample[1]["label"]), (&json!("8"), &json!(1)));
+    // The options say otherwise.
+    write("c.csv", "dog/1.jpg\n");
+    let found = made(&dir, &["c.csv", "--root", "photos", "--header", "no"]);
+    assert_eq!((&*found[0].0, &found[0].1), ("dog/1.jpg", &Json::Null));
+    write("d.csv", "path,label\ngone.jpg,x\n");
+    let table: [(&[&str], &str); 7] = [
+        (&["d.csv", "--root", "photos"], "photos/gone.jpg: "),
+        (&["c.csv", "--from", "list", "--header", "yes"], "expected a column path"),
+        (&["photos", "--root", "photos"], "--root is for lists"),
+        (&["photos", "--header", "no"], "--header is for lists"),
+        (&["d.csv", "--labels", "x"], "--labels is for images and list, but this is csv"),
+        (&["d.csv", "--root", "photos", "--pattern", "x"], "--pattern is for images"),
+        (&["photos/{LABEL}/*", "--pattern", "x"], "SRC is a pattern"),
+    ];
+    for (args, says) in table {
+        run(&dir, [&["convert"], args, &["x.msgpack"]].concat()).fails(2, says);
+        assert!(!dir.path().join("x.msgpack").exists());
+    }
+    write("e.csv", "path\ndog/1.jpg\ncat/1.jpg\ndog/1.jpg\n");
+    run(&dir, ["convert", "e.csv", "x.msgpack", "--root", "photos"]).fails(2, "is listed twice");
+    write("f.csv", "path,label\ndog/1.jpg\n");
+    run(&dir, ["convert", "f.csv", "x.msgpack", "--root", "photos"]).fails(1, "f.csv: ");
+}
+
+/// A zip archive of these files, which hold their names.
+fn zip(path: &Path, names: &[&str]) {
+    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
+    for name in names {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(name.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+}
+
+#[test]
+fn archives_are_like_folders() {
+    let dir = with_photos(&PHOTOS);
+    let within = |prefix: &str| {
+        let names: Vec<String> = PHOTOS.iter().map(|name| format!("{prefix}{name}")).collect();
+        zip(&dir.path().join("p.zip"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    let images =
+        ["cat/1.jpg", "cat/10.jpg", "cat/2.PNG", "cat-b/deep/1.jpg", "dog/1.jpg"].as_slice();
+    for prefix in ["", "photos/", "a/b/"] {
+        within(prefix);
+        let found = made(&dir, &["p.zip"]);
+        assert_eq!(keys(&found), images, "{prefix}");
+        assert!(found.iter().all(|(key, _, image)| *image == format!("{prefix}{key}")));
+        assert_eq!(labels(&dir), "cat\ncat-b\ndog\n");
+    }
+    let found = made(&dir, &["p.zip", "--pattern", "a/b/{LABEL}/*.txt"]);
+    assert_eq!(keys(&found), ["dog/notes.txt"]);
+    let found = made(&dir, &["p.zip", "--include", "*/dog/*", "--text-labels"]);
+    assert_eq!(keys(&found), ["dog/1.jpg", "dog/notes.txt"]);
+    assert_eq!(found[0].1, json!("dog"));
+    zip(&dir.path().join("p.zip"), &["2.jpg", "1.jpg", "__MACOSX/._2.jpg"]);
+    let found = made(&dir, &["p.zip"]);
+    assert_eq!(keys(&found), ["2.jpg", "1.jpg"]);
+    run(&dir, ["convert", "p.zip", "x.msgpack", "--max-file", "4"])
+        .fails(2, "expected at most 4 bytes, found 5");
+    run(&dir, ["convert", "p.zip", "x.msgpack", "--exclude", "*"]).fails(2, "found none");
+}
+
+#[test]
+fn an_archive_whose_files_share_bytes_is_refused() {
+    let dir = scratch();
+    let path = dir.path().join("p.zip");
+    let image = vec![7; 5000];
+    let mut zip = zip::ZipWriter::new(fs::File::create(&path).unwrap());
+    let stored =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for name in ["a.jpg", "b.jpg"] {
+        zip.start_file(name, stored).unwrap();
+        zip.write_all(&image).unwrap();
+    }
+    zip.finish().unwrap();
+    // The second entry of the directory says that its file is where the first one is.
+    let mut bytes = fs::read(&path).unwrap();
+    let entries: Vec<usize> =
+        (0..bytes.len() - 4).filter(|&at| bytes[at..].starts_with(b"PK\x01\x02")).collect();
+    bytes.copy_within(entries[0] + 42..entries[0] + 46, entries[1] + 42);
+    // And the bytes of the second file are not there at all.
+    let second = 30 + 5 + image.len();
+    bytes.drain(second..entries[0]);
+    let at = bytes.len() - 22 + 16;
+    bytes[at..at + 4].copy_from_slice(&(second as u32).to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    run(&dir, ["convert", "p.zip", "x.msgpack"]).fails(1, "expected files that share no bytes");
+    assert!(!dir.path().join("x.msgpack").exists());
+}

@@ -2,7 +2,8 @@
 //!
 //! A [`Source`] hands out batches of packed samples, in an order that depends on nothing but the
 //! data; [`convert`] writes them. Reading and packing happen on all cores, writing in order.
-//! [`Recode`] around a source stores arrays packed, or plain.
+//! [`Recode`] around a source stores arrays packed, or plain; `Images` (feature `images`) resizes and
+//! encodes images.
 //!
 //! What other libraries write is an [`Input`]: it falls into units, such as shards, that can be read
 //! one without the other. [`InOrder`] makes a [`Source`] of it.
@@ -30,6 +31,8 @@ mod shard_file;
 pub(crate) mod archive;
 mod input;
 mod image_folder;
+#[cfg(feature = "images")]
+mod images;
 mod jsonl;
 mod webdataset;
 mod mds;
@@ -56,6 +59,8 @@ pub use dataset::DatasetSource;
 pub use fetch::Fetch;
 pub use idx::Idx;
 pub use image_folder::{FolderOptions, ImageFolder};
+#[cfg(feature = "images")]
+pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
 pub use input::{Emit, InOrder, Input};
 pub use jsonl::JsonLines;
 pub use mds::{Mds, MdsWriter};
@@ -87,6 +92,24 @@ pub trait Source: Send {
     /// The names of the numeric labels, where there are any.
     fn label_names(&self) -> Option<&[String]> {
         None
+    }
+}
+
+impl<T: Source + ?Sized> Source for Box<T> {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        (**self).next_batch()
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        (**self).locate(item, error)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        (**self).len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        (**self).label_names()
     }
 }
 

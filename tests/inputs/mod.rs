@@ -13,6 +13,8 @@ mod tfrecord;
 mod cifar;
 #[cfg(feature = "formats")]
 mod csv;
+#[cfg(feature = "images")]
+mod images;
 mod mds;
 #[cfg(feature = "zip")]
 mod npz;

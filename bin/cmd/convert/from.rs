@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
 use kiste::convert::{
-    Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, Mds, Npz, Source, TfRecords,
-    WebDataset, expand_braces,
+    Cifar, Csv, DatasetSource, Idx, JsonLines, Mds, Npz, Source, TfRecords, WebDataset,
+    expand_braces,
 };
 use kiste::format::{mds, tfrecord};
 
 use super::chain::Chain;
 use super::files::{Files, is_pattern};
+use super::images::Images;
 use crate::exit::{Failure, Outcome};
 use crate::file;
 
@@ -51,6 +52,8 @@ pub(super) struct Reading {
     guess_types: bool,
     #[command(flatten)]
     files: Files,
+    #[command(flatten)]
+    images: Images,
 }
 
 /// Samples to convert, and how many files were passed over on the way to them.
@@ -76,27 +79,34 @@ impl Reading {
             None => guess_all(&paths)?,
         };
         self.check(from)?;
-        let skipped_files = 0;
+        self.images.check()?;
+        let mut skipped_files = 0;
         let datasets = from == From::Dataset;
+        let images = &self.images;
         let source = match from {
             From::Images => {
                 let folder = self.files.open(&paths)?;
-                let skipped_files = folder.skipped();
-                return Ok(Opened { source: in_order(folder), skipped_files, datasets });
+                skipped_files = folder.skipped();
+                images.in_order(folder)?
             }
-            From::List => in_order(self.files.open_list(only(&paths, "a list of files")?)?),
-            From::Jsonl => each(&paths, lines)?,
-            From::Dataset => each(&paths, |path| {
+            From::List => {
+                images.in_order(self.files.open_list(only(&paths, "a list of files")?)?)?
+            }
+            From::Jsonl => images.around(each(&paths, lines)?)?,
+            From::Dataset => images.around(each(&paths, |path| {
                 file::check_is_finished(path)?;
                 Ok(Box::new(DatasetSource::open(path)?))
-            })?,
-            From::Mds => each(&paths, |path| Ok(in_order(Mds::open(path)?)))?,
-            From::Npz => each(&paths, |path| Ok(in_order(Npz::rows(path)?)))?,
-            From::Mnist => in_order(mnist(&paths)?),
-            From::Webdataset => in_order(WebDataset::open(texts(&paths)?)?),
-            From::Tfrecord => in_order(TfRecords::open(texts(&paths)?)?.texts(self.texts.clone())),
-            From::Cifar10 => in_order(Cifar::cifar10(texts(&paths)?)?),
-            From::Cifar100 => in_order(Cifar::cifar100(texts(&paths)?)?),
+            })?)?,
+            From::Mds => each(&paths, |path| images.in_order(Mds::open(path)?))?,
+            From::Npz => each(&paths, |path| images.in_order(Npz::rows(path)?))?,
+            From::Mnist => images.in_order(mnist(&paths)?)?,
+            From::Webdataset => images.in_order(WebDataset::open(texts(&paths)?)?)?,
+            From::Tfrecord => {
+                let records = TfRecords::open(texts(&paths)?)?;
+                images.in_order(records.texts(self.texts.clone()))?
+            }
+            From::Cifar10 => images.in_order(Cifar::cifar10(texts(&paths)?)?)?,
+            From::Cifar100 => images.in_order(Cifar::cifar100(texts(&paths)?)?)?,
             From::Csv => self.table(&paths, b',')?,
             From::Tsv => self.table(&paths, b'\t')?,
         };
@@ -120,7 +130,7 @@ impl Reading {
 
     fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Box<dyn Source>> {
         let table = Csv::open(texts(paths)?)?.delimiter(delimiter);
-        Ok(in_order(if self.guess_types { table.guess_types()? } else { table }))
+        self.images.in_order(if self.guess_types { table.guess_types()? } else { table })
     }
 }
 
@@ -140,10 +150,6 @@ fn expand(sources: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
         }
     }
     Ok(paths)
-}
-
-fn in_order(input: impl Input + 'static) -> Box<dyn Source> {
-    Box::new(InOrder::new(input))
 }
 
 /// One source after the other.

@@ -7,6 +7,7 @@ mod export;
 mod fields;
 mod files;
 mod from;
+mod images;
 mod to;
 
 use std::fs;
@@ -109,6 +110,7 @@ Examples:
   kiste convert 'photos/{LABEL}/**' photos.msgpack --exclude '*/thumbs/*'
   kiste convert photos.zip photos.msgpack --labels names.txt
   kiste convert train.csv train.msgpack --from list --root photos/
+  kiste convert photos/ small.msgpack --resize short:256 --quality 85
   kiste convert words.jsonl words.msgpack
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
   kiste convert shards-{000..123}.tar photos.msgpack

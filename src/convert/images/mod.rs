@@ -1,0 +1,190 @@
+//! Images in samples: made smaller, encoded otherwise, or looked at whether they are whole.
+//!
+//! [`ImageOptions`] says what is done to an image, [`Images`] does it to the samples that go by.
+//! Where images come from and what else is in a sample is not for here; nor are augmentations, which
+//! belong into a loader.
+
+mod options;
+mod picture;
+mod whole;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use rayon::prelude::*;
+
+pub use options::{ImageOptions, Resize, StoredAs, Subsampling};
+
+use super::Source;
+use super::input::{Emit, Input};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, Kind, sample};
+
+/// Samples and bytes that are worked on at a time, whichever is reached first.
+const BATCH: (usize, usize) = (128, 32 << 20);
+
+/// The samples of another [`Input`] or [`Source`], with their images as the options say.
+///
+/// Images are worked on by all cores; samples keep their order, and what becomes of an image depends
+/// on nothing but its bytes and the options. A sample in which no image changes keeps its bytes.
+/// Feature `images`.
+///
+/// ```no_run
+/// use kiste::convert::{ImageFolder, ImageOptions, Images, InOrder};
+///
+/// let options = ImageOptions::new().resize("short:256".parse()?).quality(90);
+/// let source = InOrder::new(Images::new(ImageFolder::open("photos")?, options));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub struct Images<T> {
+    inner: T,
+    options: ImageOptions,
+}
+
+impl<T> Images<T> {
+    /// The samples of `inner`, changed.
+    pub fn new(inner: T, options: ImageOptions) -> Images<T> {
+        Images { inner, options }
+    }
+}
+
+impl ImageOptions {
+    /// Does to the images of a packed sample what these options say; borrowed if that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// Each with key and field: [`Damaged`](ErrorKind::Damaged) for what does not decode,
+    /// [`Limit`](ErrorKind::Limit) for more pixels than are allowed or than the new format can have,
+    /// [`Invalid`](ErrorKind::Invalid) for a named field that is no image.
+    pub fn apply<'a>(&self, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let key = msgpack::check_sample(packed)?;
+        let mut len = 0;
+        let mut changes = Vec::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            len += 1;
+            let name = Cursor::new(name).read_str().unwrap_or_default();
+            let at = |error: Error| {
+                let message = format!("field {name:?}: {}", error.message());
+                Error::new(error.kind(), message).with_key(key)
+            };
+            if let Some(image) = self.image_of(name, value).map_err(at)? {
+                let must = !self.fields.is_empty();
+                changes.extend(self.change(image, must).map_err(at)?.map(|new| (len - 1, new)));
+            }
+        }
+        if changes.is_empty() {
+            return Ok(Cow::Borrowed(packed));
+        }
+        replace(packed, len, &changes).map(Cow::Owned)
+    }
+
+    /// The bytes of a field that may be an image.
+    fn image_of<'a>(&self, name: &str, value: &'a [u8]) -> Result<Option<&'a [u8]>> {
+        let named = self.fields.iter().any(|field| field == name);
+        if !named && !self.fields.is_empty() {
+            return Ok(None);
+        }
+        let mut cursor = Cursor::new(value);
+        match cursor.peek()? {
+            Kind::Bin => Ok(Some(cursor.read_bin()?)),
+            _ if named => {
+                Err(Error::new(ErrorKind::Invalid, "expected bytes of an image, found none"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn change_sample(&self, packed: Vec<u8>) -> Result<Vec<u8>> {
+        match self.apply(&packed)? {
+            Cow::Owned(changed) => Ok(changed),
+            Cow::Borrowed(_) => Ok(packed),
+        }
+    }
+}
+
+/// The sample with other bytes in these fields.
+fn replace(packed: &[u8], len: usize, changes: &[(usize, Vec<u8>)]) -> Result<Vec<u8>> {
+    let new: usize = changes.iter().map(|(_, image)| image.len() + 5).sum();
+    let mut out = Vec::with_capacity(packed.len() + new);
+    msgpack::write_map(len, &mut out)?;
+    for (at, field) in sample::fields(packed)?.enumerate() {
+        let (name, value) = field?;
+        out.extend_from_slice(name);
+        match changes.iter().find(|(changed, _)| *changed == at) {
+            Some((_, image)) => msgpack::write_bin(image, &mut out)?,
+            None => out.extend_from_slice(value),
+        }
+    }
+    Ok(out)
+}
+
+impl<T: Input> Input for Images<T> {
+    fn units(&self) -> usize {
+        self.inner.units()
+    }
+
+    /// A unit may be a whole archive, so the cores share its samples and not only the units.
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let read = self.inner.read(unit, &mut |sample| {
+            bytes += sample.len();
+            batch.push(sample);
+            if batch.len() < BATCH.0 && bytes < BATCH.1 {
+                return Ok(());
+            }
+            bytes = 0;
+            self.emit(&mut batch, emit)
+        });
+        // What came before an error is good.
+        self.emit(&mut batch, emit)?;
+        read
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.inner.path(unit)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.inner.label_names()
+    }
+}
+
+impl<T> Images<T> {
+    fn emit(&self, batch: &mut Vec<Vec<u8>>, emit: &mut Emit<'_>) -> Result<()> {
+        let (samples, options) = (std::mem::take(batch).into_par_iter(), &self.options);
+        let changed: Vec<_> = samples.map(|sample| options.change_sample(sample)).collect();
+        changed.into_iter().try_for_each(|sample| emit(sample?))
+    }
+}
+
+impl<T: Source> Source for Images<T> {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        let batch = self.inner.next_batch()?.into_par_iter();
+        let options = &self.options;
+        let change = |sample: Result<Vec<u8>>| Ok(options.change_sample(sample?));
+        let changed: Vec<Result<Result<Vec<u8>>>> = batch.map(change).collect();
+        let located = changed.into_iter().enumerate().map(|(item, sample)| match sample {
+            Ok(changed) => changed.map_err(|error| self.inner.locate(item, error)),
+            // An error of the source itself knows where it is from.
+            Err(error) => Err(error),
+        });
+        Ok(located.collect())
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.inner.locate(item, error)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.inner.label_names()
+    }
+}

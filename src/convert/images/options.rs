@@ -1,0 +1,262 @@
+//! [`ImageOptions`]: what is done to an image.
+
+use std::str::FromStr;
+
+use image::ImageFormat;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// More pixels than this are not decoded: with four bytes each, 800 MB a thread.
+const MAX_PIXELS: u64 = 200_000_000;
+
+/// What is done to the images of samples. With nothing said, nothing.
+///
+/// An image that has the size and the format it should have **keeps its bytes**. Any other is
+/// decoded, turned upright by its EXIF orientation, resized by Lanczos with three lobes, and encoded:
+///
+/// | | becomes |
+/// | --- | --- |
+/// | grey | grey |
+/// | 16 bits a channel | 8 in JPEG and WebP, 16 in PNG |
+/// | transparent | in JPEG what it looks like on white |
+/// | CMYK | RGB, without its colour profile |
+/// | a palette | RGB, or RGB with alpha |
+/// | an animation | its first picture |
+/// | a colour profile | the same, in JPEG, PNG and WebP |
+/// | EXIF and other metadata | nothing |
+///
+/// Which fields of a sample are images is told by their first bytes: JPEG, PNG, GIF, WebP, TIFF, BMP
+/// and PNM are known. Names of fields and keys stay, so one may say `png` of a JPEG afterwards. A JPEG
+/// that was cut short is damaged, though decoders fill the rest with grey.
+#[derive(Debug, Clone)]
+pub struct ImageOptions {
+    pub(super) resize: Option<Resize>,
+    pub(super) upscale: bool,
+    pub(super) format: StoredAs,
+    pub(super) quality: u8,
+    pub(super) subsampling: Subsampling,
+    pub(super) verify: bool,
+    pub(super) fields: Vec<String>,
+    pub(super) max_pixels: u64,
+}
+
+impl Default for ImageOptions {
+    fn default() -> ImageOptions {
+        ImageOptions {
+            resize: None,
+            upscale: false,
+            format: StoredAs::Keep,
+            quality: 90,
+            subsampling: Subsampling::Both,
+            verify: false,
+            fields: Vec::new(),
+            max_pixels: MAX_PIXELS,
+        }
+    }
+}
+
+impl ImageOptions {
+    /// Options that change nothing.
+    pub fn new() -> ImageOptions {
+        ImageOptions::default()
+    }
+
+    /// The size that images get.
+    pub fn resize(mut self, resize: Resize) -> Self {
+        self.resize = Some(resize);
+        self
+    }
+
+    /// Whether [`Resize::Short`] and [`Resize::Max`] make images larger too. Default: no.
+    pub fn upscale(mut self, upscale: bool) -> Self {
+        self.upscale = upscale;
+        self
+    }
+
+    /// The format that images get. Default: the one they have.
+    pub fn format(mut self, format: StoredAs) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The quality of JPEG, 1 to 100. Default: 90.
+    pub fn quality(mut self, quality: u8) -> Self {
+        self.quality = quality.clamp(1, 100);
+        self
+    }
+
+    /// How much less colour JPEG has than light. Default: [`Both`](Subsampling::Both).
+    pub fn subsampling(mut self, subsampling: Subsampling) -> Self {
+        self.subsampling = subsampling;
+        self
+    }
+
+    /// Whether images that stay as they are are decoded all the same, to know that they can be.
+    /// Default: no.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// The fields that are images, each of which must be one where it is there. Default: all that
+    /// begin like one.
+    pub fn fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
+        self.fields = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Refuses images of more pixels than this, before or after. Default: 200 million.
+    pub fn max_pixels(mut self, max_pixels: u64) -> Self {
+        self.max_pixels = max_pixels;
+        self
+    }
+}
+
+/// The size that images get. As text: `640x480`, `short:256`, `max:1024`, or `1024` for the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resize {
+    /// Just this width and height, whatever shape the image had, larger or smaller.
+    Exact(u32, u32),
+    /// The shorter side has at most so many pixels; the shape stays.
+    Short(u32),
+    /// The longer side has at most so many pixels; the shape stays.
+    Max(u32),
+}
+
+impl Resize {
+    /// The size that an image of this one gets.
+    pub(super) fn of(self, width: u32, height: u32, upscale: bool) -> (u32, u32) {
+        let (side, wanted) = match self {
+            Resize::Exact(width, height) => return (width, height),
+            Resize::Short(wanted) => (width.min(height), wanted),
+            Resize::Max(wanted) => (width.max(height), wanted),
+        };
+        if side == wanted || (side < wanted && !upscale) {
+            return (width, height);
+        }
+        // To the nearest pixel, but never none.
+        let scaled = |length: u32| {
+            let length = u64::from(length) * u64::from(wanted) * 2 + u64::from(side);
+            let length = length / (2 * u64::from(side.max(1)));
+            u32::try_from(length).unwrap_or(u32::MAX).max(1)
+        };
+        (scaled(width), scaled(height))
+    }
+}
+
+impl FromStr for Resize {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Resize> {
+        let side = |text: &str| text.parse::<u32>().ok().filter(|&side| side > 0);
+        let resize = if let Some(short) = text.strip_prefix("short:") {
+            side(short).map(Resize::Short)
+        } else if let Some((width, height)) = text.split_once('x').filter(|(w, _)| *w != "ma") {
+            side(width).and_then(|width| Some(Resize::Exact(width, side(height)?)))
+        } else {
+            side(text.strip_prefix("max:").unwrap_or(text)).map(Resize::Max)
+        };
+        let expected = "expected a size such as 640x480, short:256, max:1024 or 1024, found";
+        resize.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{expected} {text:?}")))
+    }
+}
+
+/// The format that images get. As text: `keep`, `jpeg`, `png` or `webp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredAs {
+    /// The one they have; of GIF, TIFF, BMP and PNM those that change become PNG.
+    Keep,
+    /// JPEG, with loss.
+    Jpeg,
+    /// PNG, without loss.
+    Png,
+    /// WebP without loss. For the lossy kind there is no encoder but the C library, and little
+    /// reason: JPEG of the same size decodes several times faster.
+    Webp,
+}
+
+impl StoredAs {
+    /// What an image of this format becomes if it stays as large as it is, and if not.
+    pub(super) fn of(self, found: ImageFormat) -> (ImageFormat, ImageFormat) {
+        let one = |format| (format, format);
+        match (self, found) {
+            (StoredAs::Jpeg, _) => one(ImageFormat::Jpeg),
+            (StoredAs::Png, _) => one(ImageFormat::Png),
+            (StoredAs::Webp, _) => one(ImageFormat::WebP),
+            (StoredAs::Keep, ImageFormat::Jpeg | ImageFormat::WebP) => one(found),
+            (StoredAs::Keep, _) => (found, ImageFormat::Png),
+        }
+    }
+}
+
+impl FromStr for StoredAs {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<StoredAs> {
+        match text {
+            "keep" => Ok(StoredAs::Keep),
+            "jpeg" | "jpg" => Ok(StoredAs::Jpeg),
+            "png" => Ok(StoredAs::Png),
+            "webp" => Ok(StoredAs::Webp),
+            _ => {
+                let message = format!("expected keep, jpeg, png or webp, found {text:?}");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        }
+    }
+}
+
+/// How much less colour JPEG has than light. As text: `4:4:4`, `4:2:2` or `4:2:0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subsampling {
+    /// As much: 4:4:4.
+    None,
+    /// Half in the width: 4:2:2.
+    Width,
+    /// Half in width and height: 4:2:0.
+    Both,
+}
+
+impl FromStr for Subsampling {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Subsampling> {
+        match text {
+            "4:4:4" => Ok(Subsampling::None),
+            "4:2:2" => Ok(Subsampling::Width),
+            "4:2:0" => Ok(Subsampling::Both),
+            _ => {
+                let message = format!("expected 4:4:4, 4:2:2 or 4:2:0, found {text:?}");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let table = [
+            ("640x480", (1, 9), (640, 480)),
+            ("short:256", (1000, 500), (512, 256)),
+            ("short:256", (256, 9), (256, 9)),
+            ("short:2", (3, 300), (2, 200)),
+            ("max:100", (300, 200), (100, 67)),
+            ("100", (200, 300), (67, 100)),
+            ("100", (99, 100), (99, 100)),
+            ("max:1", (65535, 1), (1, 1)),
+            ("short:1", (u32::MAX, u32::MAX), (1, 1)),
+        ];
+        for (text, (width, height), expected) in table {
+            let resize: Resize = text.parse().unwrap();
+            assert_eq!(resize.of(width, height, false), expected, "{text} {width} {height}");
+        }
+        assert_eq!(Resize::Max(100).of(10, 5, true), (100, 50));
+        for text in ["", "0", "x", "640x", "0x1", "640x480x3", "short:", "long:9", "-1", "9:9"] {
+            assert!(text.parse::<Resize>().is_err(), "{text}");
+        }
+    }
+}

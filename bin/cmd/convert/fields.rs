@@ -94,7 +94,7 @@ impl Reshape {
             let name = self.options.key_field.as_deref().unwrap_or_default();
             invalid(format!("there is no field {name:?} to be the key"))
         })?;
-        Ok(pack(&key, &kept))
+        pack(&key, &kept)
     }
 }
 
@@ -117,42 +117,17 @@ fn key_of(value: &[u8]) -> kiste::Result<Option<String>> {
 }
 
 /// A sample of a key and packed values.
-fn pack(key: &str, fields: &[(String, &[u8])]) -> Vec<u8> {
-    // Fields of a sample that was read are fewer than a map can have.
-    let mut out = vec![0xdf];
-    let len = fields.len() + 1;
-    match len {
-        0..=15 => out[0] = 0x80 | len as u8,
-        16..=0xffff => {
-            out[0] = 0xde;
-            out.extend((len as u16).to_be_bytes());
-        }
-        _ => out.extend((len as u32).to_be_bytes()),
-    }
-    text(sample::KEY, &mut out);
-    text(key, &mut out);
+fn pack(key: &str, fields: &[(String, &[u8])]) -> kiste::Result<Vec<u8>> {
+    let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 5).sum();
+    let mut out = Vec::with_capacity(size + key.len() + 16);
+    msgpack::write_map(fields.len() + 1, &mut out)?;
+    msgpack::write_text(sample::KEY, &mut out)?;
+    msgpack::write_text(key, &mut out)?;
     for (name, value) in fields {
-        text(name, &mut out);
+        msgpack::write_text(name, &mut out)?;
         out.extend_from_slice(value);
     }
-    out
-}
-
-fn text(text: &str, out: &mut Vec<u8>) {
-    let len = text.len();
-    match len {
-        0..=31 => out.push(0xa0 | len as u8),
-        32..=0xff => out.extend([0xd9, len as u8]),
-        0x100..=0xffff => {
-            out.push(0xda);
-            out.extend((len as u16).to_be_bytes());
-        }
-        _ => {
-            out.push(0xdb);
-            out.extend((len as u32).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(text.as_bytes());
+    Ok(out)
 }
 
 impl Shaping {

@@ -155,13 +155,15 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
     Ok(None)
 }
 
-pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+/// Appends a text with its header, as [`encode`] does.
+pub fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
     out.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-pub(crate) fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
+/// Appends binary data with its header, as [`encode`] does.
+pub fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_bin_len(data.len(), out)?;
     out.extend_from_slice(data);
     Ok(())
@@ -177,8 +179,24 @@ pub(super) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeErro
     write_len(len, Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)
 }
 
-/// Writes the header of a map of so many entries.
-pub(crate) fn write_map(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+/// Appends the header of a map of so many entries, each of which a key and a value must follow.
+///
+/// With [`write_text`] and values that are packed already it makes samples of fields of others:
+///
+/// ```
+/// use kiste::format::msgpack::{sample, write_map, write_text};
+///
+/// let other = b"\x82\xa3key\xa2k0\xa1v\x92\x07\x08";
+/// let mut out = Vec::new();
+/// write_map(2, &mut out)?;
+/// write_text("key", &mut out)?;
+/// write_text("k1", &mut out)?;
+/// write_text("v", &mut out)?;
+/// out.extend_from_slice(sample::field(other, "v")?.unwrap());
+/// assert_eq!(out, b"\x82\xa3key\xa2k1\xa1v\x92\x07\x08");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_map(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, Some((0x80, 15)), [None, Some(0xde), Some(0xdf)], out)
 }
 

@@ -28,8 +28,8 @@ pub(super) mod tests;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
-pub use encode::{EncodeError, encode, to_vec};
-pub(crate) use encode::{write_bin, write_bin_len, write_map, write_text};
+pub(crate) use encode::write_bin_len;
+pub use encode::{EncodeError, encode, to_vec, write_bin, write_map, write_text};
 pub use rmpv::Value;
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};

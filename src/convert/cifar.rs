@@ -20,30 +20,54 @@ const IMAGE: usize = 3 * 32 * 32;
 /// The largest honest file has 155 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// The largest honest file of names has 1.5 kB.
+const MAX_NAMES: u64 = 1 << 20;
+
 /// Reads CIFAR-10 or CIFAR-100; each file is a unit.
 ///
 /// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`, where
 /// the key is the name of the file up to its first dot and the number of the image. CIFAR-100 has
 /// `coarse_label` beside it, and pickles a `filename`. Both versions of the files are known by what
-/// is in them. A pickle is read as data and never run: see [`format::pickle`](crate::format::pickle).
+/// is in them. The names of the labels are those of `batches.meta`, `batches.meta.txt`, `meta` or
+/// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never run: see [`format::pickle`](crate::format::pickle).
 #[derive(Debug, Clone)]
 pub struct Cifar {
     files: Vec<PathBuf>,
     /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
     labels: &'static [(&'static str, &'static str)],
+    /// The names of the labels, if they are beside the first file.
+    names: Option<Vec<String>>,
 }
 
 impl Cifar {
     /// Files of CIFAR-10, whose names may have [braces](super::expand_braces): `data_batch_{1..5}`,
     /// `test_batch.bin`.
     pub fn cifar10<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
-        Ok(Cifar { files: names::files(files)?, labels: &[("labels", "label")] })
+        let beside = [("batches.meta", "label_names"), ("batches.meta.txt", "")];
+        Cifar::open(names::files(files)?, &[("labels", "label")], &beside)
     }
 
     /// Files of CIFAR-100: `train`, `test.bin`.
     pub fn cifar100<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
         let labels = &[("coarse_labels", "coarse_label"), ("fine_labels", "label")];
-        Ok(Cifar { files: names::files(files)?, labels })
+        let beside = [("meta", "fine_label_names"), ("fine_label_names.txt", "")];
+        Cifar::open(names::files(files)?, labels, &beside)
+    }
+
+    /// Files, and the names of labels from the first of these files that is beside them: the field
+    /// of a pickle, or text, one name a line.
+    fn open(
+        files: Vec<PathBuf>,
+        labels: &'static [(&'static str, &'static str)],
+        beside: &[(&str, &str)],
+    ) -> Result<Cifar> {
+        let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
+        let found = beside.iter().map(|(name, field)| (folder.join(name), *field));
+        let names = match found.into_iter().find(|(path, _)| path.is_file()) {
+            Some((path, field)) => Some(label_names(&path, field)?),
+            None => None,
+        };
+        Ok(Cifar { files, labels, names })
     }
 
     fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
@@ -108,6 +132,21 @@ impl Cifar {
     }
 }
 
+/// The names of labels in a pickle's field, or, without a field, in a text.
+fn label_names(path: &Path, field: &str) -> Result<Vec<String>> {
+    let bytes = rows::read_file(path, MAX_NAMES)?;
+    let none = |what: &str| Error::new(ErrorKind::Damaged, format!("expected {what}")).at(path);
+    if field.is_empty() {
+        let text = std::str::from_utf8(&bytes).map_err(|_| none("names in UTF-8"))?;
+        return Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect());
+    }
+    let pickle = Pickle::parse(&bytes).map_err(|error| Error::from(error).at(path))?;
+    let items = pickle.root().get(field).and_then(Object::items);
+    let names =
+        items.and_then(|items| items.map(|item| Some(item.as_name()?.to_owned())).collect());
+    names.ok_or_else(|| none(&format!("a list {field:?} of names")))
+}
+
 fn image_fields(image: &[u8]) -> Result<Fields<'_>> {
     let image = NdArray::new(DType::of::<u8>(), SHAPE, image)?;
     Ok(vec![("image".into(), Field::Array(image))])
@@ -132,5 +171,9 @@ impl Input for Cifar {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.files.get(unit).map(PathBuf::as_path)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.names.as_deref()
     }
 }

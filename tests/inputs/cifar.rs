@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kiste::ErrorKind;
 use kiste::Value;
-use kiste::convert::{Cifar, Idx};
+use kiste::convert::{Cifar, Idx, Input};
 use kiste::format::msgpack::numpy::{Special, recognise};
 
 use super::{damage, dir, packed, samples};
@@ -57,6 +57,34 @@ fn pickles_and_binary_files_are_the_same() {
         assert_eq!(pickled["coarse_label"], binary["coarse_label"]);
     }
     assert_eq!(binary[1]["label"].as_u64(), Some(29));
+}
+
+#[test]
+fn labels_have_the_names_that_are_beside_the_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let copy = |from: &str, to: &str| std::fs::copy(path(from), at(to)).unwrap();
+    copy("ten.bin.gz", "test_batch.bin");
+    copy("hundred.bin.gz", "test.bin");
+    let ten = || Cifar::cifar10([at("test_batch.bin").to_str().unwrap()]);
+    let hundred = || Cifar::cifar100([at("test.bin").to_str().unwrap()]);
+    assert_eq!(ten().unwrap().label_names(), None);
+    std::fs::write(at("batches.meta.txt"), "airplane\nautomobile\n\n").unwrap();
+    assert_eq!(ten().unwrap().label_names().unwrap(), ["airplane", "automobile"]);
+    assert_eq!(hundred().unwrap().label_names(), None);
+    // Pickles of protocol 2, as Python 2 wrote them.
+    let pickle = |field: &str| {
+        let len = field.len() as u8;
+        [b"\x80\x02}q\x01U", &[len][..], field.as_bytes(), b"q\x02]q\x03(U\x03catU\x03doges."]
+            .concat()
+    };
+    std::fs::write(at("batches.meta"), pickle("label_names")).unwrap();
+    assert_eq!(ten().unwrap().label_names().unwrap(), ["cat", "dog"]);
+    std::fs::write(at("meta"), pickle("fine_label_names")).unwrap();
+    assert_eq!(hundred().unwrap().label_names().unwrap(), ["cat", "dog"]);
+    std::fs::write(at("meta"), pickle("label_names")).unwrap();
+    let error = hundred().unwrap_err().to_string();
+    assert!(error.ends_with("meta: expected a list \"fine_label_names\" of names"), "{error}");
 }
 
 #[test]

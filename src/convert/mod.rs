@@ -10,9 +10,9 @@
 //!
 //! | from | |
 //! | --- | --- |
-//! | folders, lists and zip archives of images | [`ImageFolder`] |
+//! | folders, lists and zip archives of images | [`ImageFolder`], and folders back with [`ImageFolderWriter`] |
 //! | JSON lines | [`JsonLines`] |
-//! | CSV and TSV | `Csv` (feature `formats`) |
+//! | CSV and TSV | `Csv`, and back with `CsvWriter` (feature `formats`) |
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
 //! | npz: archives of NumPy | `Npz`, and back with `NpzWriter` (feature `zip`) |
@@ -53,12 +53,12 @@ mod recode;
 pub use crate::natural::natural_order;
 pub use cifar::Cifar;
 #[cfg(feature = "formats")]
-pub use csv::{Csv, CsvType};
+pub use csv::{Csv, CsvType, CsvWriter};
 pub use dataset::DatasetSource;
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
 pub use idx::Idx;
-pub use image_folder::{FolderOptions, ImageFolder};
+pub use image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
 pub use input::{Emit, InOrder, Input};

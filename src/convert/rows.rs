@@ -52,7 +52,7 @@ pub(super) fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>>
 }
 
 /// An integer or truth value without axes as a plain value.
-fn integer(array: &NdArray<'_>) -> Option<Value> {
+pub(super) fn integer(array: &NdArray<'_>) -> Option<Value> {
     let bytes = array.bytes();
     let big = array.dtype().byte_order() == ByteOrder::Big;
     let mut number = [0; 8];

@@ -16,6 +16,8 @@ mod converting;
 #[cfg(feature = "datasets")]
 mod catalogue;
 mod folders;
+#[cfg(feature = "images")]
+mod pictures;
 mod arrays;
 mod looking;
 mod rearranging;

@@ -51,7 +51,8 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
 /// The samples as a reader has them of what the writer wrote.
 fn back_and_forth(to: To, samples: &[Vec<u8>], source: &dyn Source) -> Outcome<Vec<Vec<u8>>> {
     let scratch = ScratchDir::create()?;
-    let mut export = Export::create(to, &scratch.path().join("trial"), false)?;
+    let mut export =
+        Export::create(to, &scratch.path().join("trial"), false, source.label_names())?;
     for (item, sample) in samples.iter().enumerate() {
         export.write(sample).map_err(|error| source.locate(item, error))?;
     }
@@ -65,6 +66,8 @@ fn back_and_forth(to: To, samples: &[Vec<u8>], source: &dyn Source) -> Outcome<V
         To::Tfrecord => From::Tfrecord,
         To::Mds => From::Mds,
         To::Npz => From::Npz,
+        To::Images => From::Images,
+        To::Csv => From::Csv,
     };
     read(&made, from)
 }
@@ -115,7 +118,7 @@ impl Field {
     fn is_in(&self, other: &Field, to: To) -> bool {
         let ending = other.name.strip_prefix(&self.name);
         match (to, &self.name[..]) {
-            (To::Tfrecord | To::Mds | To::Npz, "key") => other.name == "_key",
+            (To::Tfrecord | To::Mds | To::Npz | To::Csv, "key") => other.name == "_key",
             (To::Webdataset, _) => ending.is_some_and(|ending| {
                 ["", ".txt", ".cls", ".npy", ".json", ".bin"].contains(&ending)
             }),

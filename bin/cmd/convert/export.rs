@@ -26,7 +26,7 @@ impl Args {
             _ if self.append => "--append",
             _ if self.skip_duplicates => "--skip-duplicates",
             Some(option) => option,
-            None if self.force && matches!(to, To::Webdataset | To::Mds) => {
+            None if self.force && matches!(to, To::Webdataset | To::Mds | To::Images) => {
                 let message = "--force replaces datasets and single files only";
                 return Err(Failure::trouble(message).hint("remove what is there first"));
             }
@@ -44,7 +44,7 @@ impl Args {
         output: &Output,
     ) -> Outcome<Exit> {
         let start = Instant::now();
-        let mut export = Export::create(to, path, self.force)?;
+        let mut export = Export::create(to, path, self.force, source.label_names())?;
         let progress = output.progress("converting", source.len_hint());
         let mut samples = 0;
         loop {
@@ -58,7 +58,7 @@ impl Args {
             }
             progress.set(samples);
         }
-        if samples == 0 && to != To::Jsonl {
+        if samples == 0 && !matches!(to, To::Jsonl | To::Csv) {
             let message = format!("{}: expected samples to write, found none", path.display());
             return Err(Failure::trouble(message));
         }
@@ -68,7 +68,7 @@ impl Args {
         let time = start.elapsed();
         let exported = Exported { files, samples, seconds: time.as_secs_f64() };
         exported.tell(path, to, output);
-        if source.label_names().is_some() {
+        if source.label_names().is_some() && to != To::Images {
             output.warn("the names of the labels are left behind, as only datasets have them");
         }
         if self.json {

@@ -67,7 +67,7 @@ pub(super) struct Opened {
 impl Reading {
     /// Reads what is surely of this format.
     pub(super) fn of(from: From) -> Reading {
-        Reading { from: Some(from), ..Reading::default() }
+        Reading { from: Some(from), guess_types: from == From::Csv, ..Reading::default() }
     }
 
     /// Opens these sources, whose names may have braces.

@@ -50,12 +50,14 @@ use crate::{file, rearrange, units};
 /// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings has them. Values, types and
 /// shapes stay the same, and what was packed becomes plain again to the byte.
 ///
-/// Not only datasets are made, see --to: DST is a file, for MDS a folder, and for WebDataset what the
+/// Not only datasets are made, see --to: DST is a file, for MDS and images a folder, and for WebDataset what the
 /// names of the shards begin with: photos.tar makes photos-000000.tar and so on. What a format has
 /// no place for is an error that names the sample and the field. JSON lines lose nothing. Nor does
 /// WebDataset, but for the names of fields that do not say what they are: "label" becomes
 /// "label.cls". MDS sorts fields. In npz floats become those of NumPy. In TFRecord texts become
-/// bytes, floats have 32 bits, and arrays no shape. The key is a field "key" in these three.
+/// bytes, floats have 32 bits, and arrays no shape. CSV has only texts, numbers and truth values. The key is a field "key" in these four. A folder
+/// of images has files {label}/{key}, with the ending that their bytes ask for, and all else that is
+/// known of them in metadata.jsonl.
 ///
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
 /// a power failure leaves DST.partial behind: see "kiste repair".
@@ -66,7 +68,7 @@ pub(crate) struct Args {
     /// input; last what to make of them
     #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
     files: Vec<PathBuf>,
-    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds or npz. Without this option: what its
+    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images or csv. Without this option: what its
     /// name says, or else a dataset
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: Option<To>,
@@ -121,6 +123,8 @@ Examples:
   kiste convert photos.msgpack photos.tar
   kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
+  kiste convert photos.msgpack photos-again --to images
+  kiste convert photos.msgpack labels.csv --drop image
   kiste convert for-streaming mine.msgpack --key-field key
   kiste convert photos-000000.tar photos.msgpack --rename label.cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates

@@ -5,7 +5,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use kiste::convert::{MdsWriter, NpzWriter, ShardOptions, TfRecordWriter, WebDatasetWriter};
+use kiste::convert::{
+    CsvWriter, ImageFolderWriter, MdsWriter, NpzWriter, ShardOptions, TfRecordWriter,
+    WebDatasetWriter,
+};
 use kiste::format::{jsonl, msgpack};
 use kiste::{Error, ErrorKind};
 
@@ -20,6 +23,8 @@ pub(super) enum To {
     Tfrecord,
     Mds,
     Npz,
+    Images,
+    Csv,
 }
 
 impl To {
@@ -30,6 +35,7 @@ impl To {
             Some("tar") => To::Webdataset,
             Some("tfrecord" | "tfrecords") => To::Tfrecord,
             Some("npz") => To::Npz,
+            Some("csv") => To::Csv,
             _ => To::Dataset,
         }
     }
@@ -44,6 +50,8 @@ impl To {
             }
             To::Mds => Some("fields are sorted by name, and the key is a column in MDS"),
             To::Npz => Some("floats have the type of NumPy, and the key is an array in npz"),
+            To::Images => Some("fields beside image and label are in metadata.jsonl only"),
+            To::Csv => Some("all is text in CSV: --guess-types finds the numbers again"),
         }
     }
 }
@@ -63,11 +71,19 @@ enum Sink {
     Tfrecord(TfRecordWriter),
     Mds(MdsWriter),
     Npz(NpzWriter),
+    Images(ImageFolderWriter),
+    Csv(CsvWriter),
 }
 
 impl Export {
     /// Begins it, if there is nothing yet in its place, or something that may be replaced.
-    pub(super) fn create(to: To, path: &Path, force: bool) -> Outcome<Export> {
+    /// The labels are those whose numbers are in the samples.
+    pub(super) fn create(
+        to: To,
+        path: &Path,
+        force: bool,
+        labels: Option<&[String]>,
+    ) -> Outcome<Export> {
         check_place(to, path, force)?;
         let mut partial = path.as_os_str().to_os_string();
         partial.push(".partial");
@@ -82,11 +98,11 @@ impl Export {
             }
         })?;
         let mut export = Export { to, path: path.to_path_buf(), partial, sink: None };
-        export.sink = Some(export.begin()?);
+        export.sink = Some(export.begin(labels)?);
         Ok(export)
     }
 
-    fn begin(&self) -> Outcome<Sink> {
+    fn begin(&self, labels: Option<&[String]>) -> Outcome<Sink> {
         let inner = self.partial.join(self.path.file_name().unwrap_or_default());
         Ok(match self.to {
             To::Dataset | To::Jsonl => {
@@ -100,6 +116,8 @@ impl Export {
             To::Tfrecord => Sink::Tfrecord(TfRecordWriter::create(inner)?),
             To::Mds => Sink::Mds(MdsWriter::create(inner, MdsWriter::SIZE_LIMIT)?),
             To::Npz => Sink::Npz(NpzWriter::create(inner)),
+            To::Images => Sink::Images(ImageFolderWriter::create(inner, labels)?),
+            To::Csv => Sink::Csv(CsvWriter::create(inner, b',')?),
         })
     }
 
@@ -111,6 +129,8 @@ impl Export {
             Some(Sink::Tfrecord(writer)) => writer.write_packed(packed),
             Some(Sink::Mds(writer)) => writer.write_packed(packed),
             Some(Sink::Npz(writer)) => writer.write_packed(packed),
+            Some(Sink::Images(writer)) => writer.write_packed(packed),
+            Some(Sink::Csv(writer)) => writer.write_packed(packed),
             Some(Sink::Jsonl(file, line)) => {
                 let key = msgpack::check_sample(packed)?;
                 line.clear();
@@ -131,6 +151,8 @@ impl Export {
             Some(Sink::Tfrecord(writer)) => writer.finish()?,
             Some(Sink::Mds(writer)) => writer.finish()?,
             Some(Sink::Npz(writer)) => writer.finish()?,
+            Some(Sink::Images(writer)) => writer.finish()?,
+            Some(Sink::Csv(writer)) => writer.finish()?,
             Some(Sink::Jsonl(file, _)) => {
                 let file = file.into_inner().map_err(std::io::IntoInnerError::into_error);
                 let synced = file.and_then(|file| file.sync_all());
@@ -185,7 +207,9 @@ fn check_place(to: To, path: &Path, force: bool) -> Outcome<()> {
             Ok(())
         }
         _ if path.symlink_metadata().is_err() => Ok(()),
-        To::Mds => Err(exists(path).hint("remove the old folder first, or name another")),
+        To::Mds | To::Images => {
+            Err(exists(path).hint("remove the old folder first, or name another"))
+        }
         _ if path.is_dir() => {
             let path = path.display();
             Err(Failure::trouble(format!("{path}: expected a file to make, found a directory")))

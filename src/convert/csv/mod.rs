@@ -1,7 +1,11 @@
 //! Tables of comma-separated or tab-separated values.
 
+mod write;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+pub use write::CsvWriter;
 
 use super::input::{Emit, Input};
 use super::sample::{Field, Fields, key_from, pack};

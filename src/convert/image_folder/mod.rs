@@ -1,16 +1,18 @@
 //! Files of images: a folder with one folder a label, a pattern, a list, or a zip archive.
 //!
 //! [`FolderOptions`] finds the files and their labels, `list` reads lists of them; [`ImageFolder`]
-//! makes samples of them. What is in an image is none of its business: that is for `Images`.
+//! makes samples of them, and [`ImageFolderWriter`] files of samples. What is in an image is none of its business: that is for `Images`.
 
 mod list;
 mod options;
+mod write;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use options::FolderOptions;
+pub use write::ImageFolderWriter;
 
 use super::input::{Emit, Input};
 use super::sample::stored_name;

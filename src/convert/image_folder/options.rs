@@ -372,7 +372,7 @@ fn names_files(pattern: &str) -> bool {
     !matches!(last, "*" | "**" | "{LABEL}")
 }
 
-fn is_image(name: &str) -> bool {
+pub(super) fn is_image(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();
     let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))

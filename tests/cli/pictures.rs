@@ -1,0 +1,220 @@
+//! `convert` with images changed on their way, and to folders of images and tables.
+
+use image::{DynamicImage, ImageFormat};
+use serde_json::json;
+
+use super::*;
+
+/// A folder `photos` with images of three formats and two labels.
+fn with_photos() -> TempDir {
+    let dir = scratch();
+    let pixel = |x: u32, y: u32| image::Rgb([x as u8, (2 * y) as u8, (x + y) as u8]);
+    let picture = DynamicImage::ImageRgb8(image::RgbImage::from_fn(60, 40, pixel));
+    for name in ["cat/1.jpg", "cat/2.png", "dog/deep/3.jpg", "dog/4.gif"] {
+        let path = dir.path().join("photos").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        picture.save_with_format(&path, ImageFormat::from_path(name).unwrap()).unwrap();
+    }
+    dir
+}
+
+/// The images of a dataset.
+fn images(dir: &TempDir, dataset: &str) -> Vec<Vec<u8>> {
+    let samples = kiste::DatasetReader::open(dir.path().join(dataset)).unwrap();
+    let image = |index| kiste::Reader::get(&samples, index).unwrap()["image"].clone();
+    (0..kiste::Reader::len(&samples))
+        .map(|index| image(index).as_slice().unwrap().to_vec())
+        .collect()
+}
+
+fn sizes(images: &[Vec<u8>]) -> Vec<(ImageFormat, u32, u32)> {
+    let size = |bytes: &Vec<u8>| {
+        let picture = image::load_from_memory(bytes).unwrap();
+        (image::guess_format(bytes).unwrap(), picture.width(), picture.height())
+    };
+    images.iter().map(size).collect()
+}
+
+#[test]
+fn images_are_resized_and_encoded() {
+    use ImageFormat::{Gif, Jpeg, Png, WebP};
+    let dir = with_photos();
+    let options: [(&[&str], [(ImageFormat, u32, u32); 4]); 4] = [
+        (
+            &["--resize", "short:10", "--quality", "50", "--subsampling", "4:4:4"],
+            [(Jpeg, 15, 10), (Png, 15, 10), (Png, 15, 10), (Jpeg, 15, 10)],
+        ),
+        (&["--image-size", "30", "--image-format", "jpeg"], [(Jpeg, 30, 20); 4]),
+        (&["--resize", "90x90", "--image-format", "webp"], [(WebP, 90, 90); 4]),
+        (&["--verify-images"], [(Jpeg, 60, 40), (Png, 60, 40), (Gif, 60, 40), (Jpeg, 60, 40)]),
+    ];
+    for (options, expected) in options {
+        let args = [&["convert", "photos", "p.msgpack", "--force"], options].concat();
+        run(&dir, args).exits(0);
+        assert_eq!(sizes(&images(&dir, "p.msgpack")), expected, "{options:?}");
+    }
+    // From a dataset, and by way of an archive, it comes to the same.
+    run(&dir, ["convert", "photos", "all.msgpack"]).exits(0);
+    run(&dir, ["convert", "photos", "a.msgpack", "--resize", "20"]).exits(0);
+    run(&dir, ["convert", "all.msgpack", "b.msgpack", "--resize", "20"]).exits(0);
+    assert_eq!(images(&dir, "a.msgpack"), images(&dir, "b.msgpack"));
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let dir = with_photos();
+    let table: [(&[&str], &str); 8] = [
+        (&["--quality", "50"], "--quality says how, but nothing is done"),
+        (&["--max-pixels", "9"], "--max-pixels says how"),
+        (&["--resize", "9y9"], "expected a size such as 640x480"),
+        (&["--image-format", "heic"], "expected keep, jpeg, png or webp, found \"heic\""),
+        (&["--resize", "9", "--subsampling", "4:1:1"], "expected 4:4:4, 4:2:2 or 4:2:0"),
+        (&["--image-format", "webp", "--quality", "9"], "--quality is for JPEG"),
+        (&["--verify-images", "--max-pixels", "9"], "at most 9 pixels, found 60 × 40"),
+        (&["--resize", "9", "--image-fields", "label"], "expected bytes of an image, found none"),
+    ];
+    for (options, says) in table {
+        let args = [&["convert", "photos", "x.msgpack"], options].concat();
+        run(&dir, args).fails(2, says);
+        assert!(!dir.path().join("x.msgpack").exists());
+    }
+    // What is broken is said with its place.
+    let path = dir.path().join("photos/cat/1.jpg");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 20]).unwrap();
+    run(&dir, ["convert", "photos", "x.msgpack"]).exits(0);
+    let failed = run(&dir, ["convert", "photos", "y.msgpack", "--verify-images"]);
+    let says = "photos: key \"cat/1.jpg\": field \"image\": expected a JPEG up to its end";
+    failed.fails(1, says);
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    let dir = with_photos();
+    run(&dir, ["convert", "photos", "p.msgpack"]).exits(0);
+    let made = run(&dir, ["convert", "p.msgpack", "again", "--to", "images", "--json"]).exits(0);
+    assert_eq!((&made.json()["files"], &made.json()["samples"]), (&json!(["again"]), &json!(4)));
+    for folder in ["", "cat", "dog", "dog/deep"] {
+        let (old, new) =
+            (dir.path().join("photos").join(folder), dir.path().join("again").join(folder));
+        assert_eq!(names(&old), names(&new));
+    }
+    run(&dir, ["convert", "again", "again.msgpack"]).exits(0);
+    for ending in ["", ".labels"] {
+        let read =
+            |name: &str| fs::read(dir.path().join(format!("{name}.msgpack{ending}"))).unwrap();
+        assert_eq!(read("p"), read("again"));
+    }
+    run(&dir, ["convert", "p.msgpack", "again", "--to", "images"]).fails(2, "exists already");
+    run(&dir, ["convert", "p.msgpack", "new", "--to", "images", "--force"])
+        .fails(2, "--force replaces datasets and single files only");
+}
+
+/// A dataset of samples with these fields and the same small GIF each.
+fn with_fields(dir: &TempDir, samples: &[Json]) {
+    let gif = "R0lGODlhAQABAAAAACw=";
+    let line = |sample: &Json| {
+        let mut sample = sample.clone();
+        sample["image"] = json!({ "$bin": gif });
+        format!("{sample}\n")
+    };
+    let lines: String = samples.iter().map(line).collect();
+    run_with(dir, ["convert", "-", "s.msgpack", "--force"], lines.as_bytes()).exits(0);
+}
+
+#[test]
+fn what_else_is_known_is_beside_the_images() {
+    let dir = scratch();
+    let samples = [
+        json!({"key": "a", "label": 1, "caption": "one, \"two\""}),
+        json!({"key": "b.jpg", "label": 0, "sizes": [1, 2]}),
+        json!({"key": "c/d"}),
+    ];
+    with_fields(&dir, &samples);
+    fs::write(dir.path().join("s.msgpack.labels"), "cat\ndog\n").unwrap();
+    run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]).exits(0);
+    assert_eq!(names(&dir.path().join("out")), ["c", "cat", "dog", "metadata.jsonl"]);
+    let metadata = fs::read_to_string(dir.path().join("out/metadata.jsonl")).unwrap();
+    let lines: Vec<Json> =
+        metadata.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = [
+        json!({"file_name": "dog/a.gif", "label": "dog", "key": "a", "caption": "one, \"two\""}),
+        json!({"file_name": "cat/b.gif", "label": "cat", "key": "b.jpg", "sizes": [1, 2]}),
+        json!({"file_name": "c/d.gif", "key": "c/d"}),
+    ];
+    assert_eq!(lines, expected);
+    let dry = run(&dir, ["convert", "s.msgpack", "out", "--to", "images", "--dry-run"]).quietly();
+    assert!(dry.out.contains("caption\tstr\t-\tlost"), "{dry:?}");
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let dir = scratch();
+    for (key, label, says) in [
+        ("../a.gif", json!(null), "a part that leads elsewhere"),
+        ("/tmp/a.gif", json!(null), "an empty part"),
+        ("a\u{0}.gif", json!(null), "a control character"),
+        ("a\\..\\b.gif", json!(null), "a backslash or colon"),
+        ("C:a.gif", json!(null), "a backslash or colon"),
+        ("aux.gif", json!(null), "the name of a device"),
+        ("a.gif", json!(".."), "a part that leads elsewhere"),
+        ("a.gif", json!("x/../.."), "expected a label that names a folder"),
+        ("a.gif", json!(7), "expected a label below 1, found 7"),
+    ] {
+        with_fields(&dir, &[json!({"key": key, "label": label})]);
+        fs::write(dir.path().join("s.msgpack.labels"), "cat\n").unwrap();
+        let failed = run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]);
+        failed.fails(2, says);
+        fs::remove_file(dir.path().join("s.msgpack.labels")).unwrap();
+        let left = names(dir.path());
+        assert!(left.iter().all(|name| name.starts_with("s.msgpack")), "{left:?}");
+    }
+    // Two samples that would be one file.
+    with_fields(&dir, &[json!({"key": "a"}), json!({"key": "a.gif"})]);
+    run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]).exits(2);
+    assert!(!dir.path().join("out").exists());
+    run_with(&dir, ["convert", "-", "w.msgpack"], WORDS.as_bytes()).exits(0);
+    run(&dir, ["convert", "w.msgpack", "out", "--to", "images"])
+        .fails(2, "expected a field of bytes that is an image, found none");
+}
+
+#[test]
+fn tables_hold_texts_and_numbers() {
+    let dir = scratch();
+    let lines = [
+        json!({"key": "a", "n": 1, "x": 0.5, "text": "one, \"two\"\nthree", "yes": true}),
+        json!({"key": "b", "n": -2, "x": 1e300, "more": "é"}),
+        json!({"key": "c", "n": null, "x": 2.0, "text": ""}),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    run_with(&dir, ["convert", "-", "s.msgpack"], lines.as_bytes()).exits(0);
+    run(&dir, ["convert", "s.msgpack", "s.csv"]).exits(0);
+    let text = fs::read_to_string(dir.path().join("s.csv")).unwrap();
+    let expected = "key,n,text,x,yes,more\na,1,\"one, \"\"two\"\"\nthree\",0.5,true,\n\
+                    b,-2,,1e300,,é\nc,,,2.0,,\n";
+    assert_eq!(text, expected);
+    let args = ["convert", "s.csv", "t.msgpack", "--guess-types", "--key-field", "key"];
+    run(&dir, args).exits(0);
+    let back = run(&dir, ["cat", "--jsonl", "t.msgpack"]).quietly().jsonl();
+    assert_eq!((&back[1]["n"], &back[1]["x"]), (&json!(-2), &json!(1e300)));
+    let dry = run(&dir, ["convert", "s.msgpack", "t.csv", "--dry-run"]).quietly();
+    assert!(dry.out.contains("yes\tbool\tstr\tchanged"), "{dry:?}");
+    assert!(!dir.path().join("t.csv").exists());
+}
+
+#[test]
+fn what_has_no_place_in_a_table_is_named() {
+    let dir = with_words();
+    let failed = run(&dir, ["convert", "words.msgpack", "w.csv"]);
+    failed.fails(2, "field \"raw\": expected text or a number, found bytes");
+    assert!(!dir.path().join("w.csv").exists());
+    run(&dir, ["convert", "words.msgpack", "w.csv", "--drop", "raw"]).exits(0);
+    let text = fs::read_to_string(dir.path().join("w.csv")).unwrap();
+    assert_eq!(text, "key,n,text\na,1,eins\nb,2,zwei\nc,3,drei\n");
+    // A field that comes late would need another column.
+    let mut lines: String = (0..1000).map(|n| format!("{{\"key\":\"{n}\",\"a\":{n}}}\n")).collect();
+    lines.push_str("{\"key\":\"x\",\"b\":1}\n");
+    run_with(&dir, ["convert", "-", "l.msgpack"], lines.as_bytes()).exits(0);
+    run(&dir, ["convert", "l.msgpack", "l.csv"])
+        .fails(2, "expected the fields of the first 1000 samples, found \"b\" too");
+}

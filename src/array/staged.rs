@@ -17,7 +17,7 @@ use crate::array::spill::{SlabStore, can_be_spilled};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
 use crate::array::value::{Aimed, Operand, aim};
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{DType, Element, Kind, NdArray};
+use crate::value::{Casting, DType, Element, Kind, NdArray};
 
 /// A chunked array that can be read, written and resized, while what it was made from stays as it
 /// is.
@@ -512,7 +512,6 @@ impl StagedArray {
     /// assert_eq!(floats.get::<f32>(999)?.sum(), 128.0 / 255.0);
     /// # Ok::<(), kiste::Error>(())
     /// ```
-    #[doc(alias = "astype")]
     pub fn map<T: Element, U: Element>(&self, convert: impl Fn(T) -> U) -> Result<StagedArray> {
         let native = self.expect::<T>()?;
         let convert = |bytes: &[u8]| {
@@ -528,12 +527,38 @@ impl StagedArray {
         })
     }
 
+    /// The same array with elements of another type, as [`NdArray::astype`] converts them; so is the
+    /// fill value.
+    pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<StagedArray> {
+        let cast = |bytes: &[u8]| -> Result<NdArray<'static>> {
+            let len = bytes.len() / self.item();
+            NdArray::new(self.dtype.clone(), [len], bytes)?.astype(dtype, casting)
+        };
+        let fill = cast(&self.fill)?;
+        self.try_derive(dtype.clone(), fill.bytes(), |from, to| {
+            to.copy_from_slice(cast(from)?.bytes());
+            Ok(())
+        })
+    }
+
     /// A copy that has every chunk in memory, made from the chunk here by `convert`.
     fn derive(
         &self,
         dtype: DType,
         fill: &[u8],
         convert: impl Fn(&[u8], &mut [u8]),
+    ) -> Result<StagedArray> {
+        self.try_derive(dtype, fill, |from, to| {
+            convert(from, to);
+            Ok(())
+        })
+    }
+
+    fn try_derive(
+        &self,
+        dtype: DType,
+        fill: &[u8],
+        convert: impl Fn(&[u8], &mut [u8]) -> Result<()>,
     ) -> Result<StagedArray> {
         let mut derived = StagedArray::new(self.shape(), self.chunk_shape(), dtype, fill)?;
         derived.layout.placement = self.layout.placement;
@@ -546,7 +571,7 @@ impl StagedArray {
         let mut slots = Slots::new(count, derived.layout.slot_bytes)?;
         let mut places = Vec::with_capacity(count as usize);
         for (slot, cell) in (0..count).zip(cells()) {
-            convert(&self.chunk(cell)?, slots.slot_mut(slot as usize));
+            convert(&self.chunk(cell)?, slots.slot_mut(slot as usize))?;
             places.push((cell, Place { slab: 1, slot }));
         }
         let used = vec![(1, count)];

@@ -11,10 +11,12 @@
 mod array;
 mod dtype;
 mod element;
+mod cast;
 
 #[cfg(test)]
 mod tests;
 
 pub use array::{AccessError, NdArray, Order};
+pub use cast::Casting;
 pub use dtype::{ByteOrder, DType, Field, Kind, MAX_NESTING, TimeUnit, Unit};
 pub use element::{Element, Number};

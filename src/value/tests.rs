@@ -221,3 +221,139 @@ fn numbers_become_elements_if_they_fit() {
     assert_eq!(bool::from_number(Number::Signed(2)), None);
     assert_eq!(Complex::<f32>::from_number(Number::Signed(2)), Some(Complex::new(2.0, 0.0)));
 }
+
+/// What NumPy says of pairs of types, and makes of elements.
+#[derive(serde::Deserialize)]
+struct Golden {
+    levels: Vec<(String, String, Option<String>)>,
+    /// Types, elements before and after, and those that have no counterpart.
+    values: Vec<(String, String, String, String, String)>,
+}
+
+fn golden() -> Golden {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/numpy-2.4.6/casting.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn dtype(text: &str) -> DType {
+    text.parse().unwrap()
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn types_are_cast_as_carefully_as_by_numpy() {
+    let levels = [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe];
+    let (mut same, mut refused) = (0, std::collections::BTreeSet::new());
+    for (from, to, level) in golden().levels {
+        let (from, to) = (dtype(&from), dtype(&to));
+        let level = level.map(|name| levels.into_iter().find(|l| l.to_string() == name).unwrap());
+        if level.is_some() && !from.can_cast(&to, Casting::Unsafe) {
+            refused.insert((format!("{:?}", from.kind()), format!("{:?}", to.kind())));
+            continue;
+        }
+        for casting in levels {
+            let expected = level.is_some_and(|level| level <= casting);
+            assert_eq!(from.can_cast(&to, casting), expected, "{from} to {to}, {casting}");
+        }
+        same += 1;
+    }
+    assert!(same > 1400, "{same}");
+    // These have no counterpart here, and nothing else has none.
+    let has = |from: &str, to: &str| refused.contains(&(from.to_owned(), to.to_owned()));
+    assert!(has("TimeDelta", "TimeDelta") && has("Float", "DateTime") && has("Int", "Text"));
+    for (from, to) in [
+        ("Int", "Int"),
+        ("Float", "Int"),
+        ("Complex", "Bool"),
+        ("DateTime", "DateTime"),
+        ("Text", "Bytes"),
+        ("Bytes", "Text"),
+        ("Void", "Void"),
+    ] {
+        assert!(!has(from, to), "{from} to {to}");
+    }
+}
+
+#[test]
+fn elements_become_what_numpy_makes_of_them() {
+    let mut count = 0;
+    for (from, to, given, expected, bad) in golden().values {
+        let (from, to) = (dtype(&from), dtype(&to));
+        let array = |bytes: Vec<u8>| {
+            let len = bytes.len() / from.item_size();
+            NdArray::new(from.clone(), [len], bytes).unwrap()
+        };
+        let (given, expected) = (array(bytes_of(&given)), bytes_of(&expected));
+        let found = given.astype(&to, Casting::Unsafe).unwrap();
+        assert_eq!(found.dtype(), &to);
+        let both = found.bytes().chunks(to.item_size()).zip(expected.chunks(to.item_size()));
+        for ((found, expected), given) in both.zip(given.bytes().chunks(from.item_size())) {
+            let same = found == expected || both_nan(&to, found, expected);
+            assert!(same, "{from} {given:02x?} to {to}: {found:02x?}, not {expected:02x?}");
+            count += 1;
+        }
+        for element in bytes_of(&bad).chunks(from.item_size()) {
+            let error = array(element.to_vec()).astype(&to, Casting::Unsafe).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().starts_with("element 0: expected a "), "{error}");
+        }
+    }
+    assert!(count > 10_000, "{count}");
+}
+
+/// Whether two numbers are equal but for the bits of a NaN.
+fn both_nan(dtype: &DType, a: &[u8], b: &[u8]) -> bool {
+    let parts = |bytes: &[u8]| -> Option<Vec<f64>> {
+        let array = NdArray::new(dtype.clone(), [1], bytes).unwrap();
+        Some(match (dtype.kind(), dtype.item_size()) {
+            (Kind::Float, 2) => vec![array.to_ndarray::<f16>().ok()?[0].to_f64()],
+            (Kind::Float, 4) => vec![array.to_ndarray::<f32>().ok()?[0].into()],
+            (Kind::Float, 8) => vec![array.to_ndarray::<f64>().ok()?[0]],
+            (Kind::Complex, 8) => {
+                let c = array.to_ndarray::<Complex<f32>>().ok()?[0];
+                vec![c.re.into(), c.im.into()]
+            }
+            (Kind::Complex, 16) => {
+                let c = array.to_ndarray::<Complex<f64>>().ok()?[0];
+                vec![c.re, c.im]
+            }
+            _ => return None,
+        })
+    };
+    let (Some(a), Some(b)) = (parts(a), parts(b)) else { return false };
+    a.iter().zip(&b).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
+}
+
+#[test]
+fn memory_order_and_shape_survive_a_cast() {
+    let column_major = Array2::from_shape_fn((2, 3).f(), |(i, j)| (3 * i + j) as i16);
+    let array = NdArray::from_ndarray(&column_major);
+    let cast = array.astype(&dtype(">f8"), Casting::Safe).unwrap();
+    assert_eq!((cast.order(), cast.shape()), (Order::F, &[2, 3][..]));
+    let expected = column_major.mapv(f64::from).into_dyn();
+    assert_eq!(cast.to_ndarray::<f64>().unwrap(), expected);
+    let none = NdArray::new(dtype("<f4"), [0, 3], vec![]).unwrap();
+    assert_eq!(none.astype(&dtype("|u1"), Casting::Unsafe).unwrap().shape(), [0, 3]);
+    let zero = NdArray::scalar(2.5_f64).astype(&dtype("<f2"), Casting::SameKind).unwrap();
+    assert_eq!(
+        (zero.shape(), zero.to_ndarray::<f16>().unwrap().sum()),
+        (&[][..], f16::from_f32(2.5))
+    );
+    let far = NdArray::new(dtype("<M8[s]"), [1], (1_i64 << 62).to_le_bytes().to_vec()).unwrap();
+    assert!(far.astype(&dtype("<M8[D]"), Casting::SameKind).is_ok());
+    let error = far.astype(&dtype("<M8[ns]"), Casting::Safe).unwrap_err().to_string();
+    assert_eq!(error, "element 0: expected a time within <M8[ns], found 4611686018427387904");
+    let umlaut = NdArray::new(dtype("<U1"), [1], vec![0xe4, 0, 0, 0]).unwrap();
+    let error = umlaut.astype(&dtype("|S1"), Casting::Unsafe).unwrap_err().to_string();
+    assert_eq!(error, "element 0: expected a character of ASCII, found 0xe4");
+    let error = array.astype(&dtype("|S3"), Casting::Unsafe).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let error = array.astype(&dtype("|u1"), Casting::SameKind).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "expected elements that can be converted to |u1 (same_kind), found <i2"
+    );
+}

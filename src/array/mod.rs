@@ -54,6 +54,7 @@ mod info;
 mod chunked;
 mod store;
 mod commit;
+mod bands;
 mod gc;
 mod compact;
 mod check;

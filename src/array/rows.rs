@@ -30,7 +30,7 @@ pub trait Rows: Send + Sync {
     fn shape(&self) -> &[usize];
     /// How many rows are stored together: pieces of a multiple of it cost the least.
     fn step(&self) -> usize;
-    /// These rows, in C order.
+    /// These rows, in C order. Of an array without axes, row 0 is all of it.
     fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>>;
 }
 
@@ -92,23 +92,54 @@ impl Rows for NdArray<'_> {
         NdArray::shape(self)
     }
 
-    /// All of them where every row is spread over the whole array.
     fn step(&self) -> usize {
-        match self.order() == Order::F && NdArray::shape(self).len() > 1 {
-            true => NdArray::shape(self)[0],
-            false => 1,
-        }
+        1
     }
 
     fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        if NdArray::shape(self).is_empty() {
+            return Ok(self.borrow().into_owned());
+        }
         let count = row_count(NdArray::shape(self))?;
         check_rows(&rows, count)?;
-        let bytes = self.c_bytes();
-        let row = bytes.len() / count.max(1);
-        let part = bytes[rows.start * row..rows.end * row].to_vec();
         let shape = [&[rows.len()], &NdArray::shape(self)[1..]].concat();
+        let part = match self.order() == Order::F && NdArray::shape(self).len() > 1 {
+            true => gather_rows(self, rows),
+            false => {
+                let row = self.bytes().len() / count.max(1);
+                self.bytes()[rows.start * row..rows.end * row].to_vec()
+            }
+        };
         NdArray::new(NdArray::dtype(self).clone(), shape, part)
     }
+}
+
+/// Some rows of an array in Fortran order, where each is spread over the whole of it: only what is
+/// wanted is looked at, as the array may be a file.
+fn gather_rows(array: &NdArray<'_>, rows: Range<usize>) -> Vec<u8> {
+    let (item, shape) = (NdArray::dtype(array).item_size(), NdArray::shape(array));
+    let (count, inner) = (shape[0], &shape[1..]);
+    let row: usize = inner.iter().product();
+    let mut out = vec![0; rows.len() * row * item];
+    if out.is_empty() {
+        return out;
+    }
+    let mut index = vec![0; inner.len()];
+    for column in array.bytes().chunks_exact(count * item) {
+        let at = index.iter().zip(inner).fold(0, |at, (i, len)| at * len + i);
+        let wanted = column[rows.start * item..rows.end * item].chunks_exact(item);
+        for (line, element) in out.chunks_exact_mut(row * item).zip(wanted) {
+            line[at * item..(at + 1) * item].copy_from_slice(element);
+        }
+        for (i, len) in index.iter_mut().zip(inner) {
+            *i += 1;
+            if *i < *len {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    out
 }
 
 impl Rows for PackedArray<'_> {

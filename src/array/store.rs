@@ -174,6 +174,23 @@ impl ArrayStore {
         dtype: DType,
         shape: &[usize],
     ) -> Result<ArrayStore> {
+        let mut store = ArrayStore::prepare(options, root, dtype, shape)?;
+        let mut first = store.newest.core.version.clone();
+        first.version = 1;
+        first.shape = shape.iter().map(|n| *n as u64).collect();
+        first.message = "created".to_owned();
+        store.publish(first)?;
+        Ok(store)
+    }
+
+    /// The directory of an array of which no version was published yet. What stands in its place has
+    /// the number 0, and no rows.
+    pub(crate) fn prepare(
+        options: &ArrayOptions,
+        root: &Path,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<ArrayStore> {
         let paths: Vec<String> = columns::leaves(&dtype)?.into_iter().map(|l| l.path).collect();
         let stored = storage_of(options, &dtype, shape)?;
         let shape: Vec<u64> = shape.iter().map(|n| *n as u64).collect();
@@ -189,10 +206,12 @@ impl ArrayStore {
             return Err(Error::new(ErrorKind::AlreadyExists, "there is an array already").at(root));
         }
         first.time = now_after(0);
-        first.message = "created".to_owned();
-        let mut store = ArrayStore::with_lock(options, files, first.clone(), lock)?;
+        first.version = 0;
+        if let Some(rows) = first.shape.first_mut() {
+            *rows = 0;
+        }
+        let store = ArrayStore::with_lock(options, files, first, lock)?;
         store.remove_unfinished()?;
-        store.publish(first)?;
         Ok(store)
     }
 
@@ -394,7 +413,7 @@ impl ArrayStore {
     }
 
     /// Fails if there is a newer version than this one.
-    fn expect_newest(&self, number: u64) -> Result<()> {
+    pub(crate) fn expect_newest(&self, number: u64) -> Result<()> {
         let newest = self.files.version_numbers()?.pop().unwrap_or(0);
         if newest == number && newest == self.newest.version() {
             return Ok(());

@@ -19,15 +19,21 @@ pub(crate) fn write_with(
     force: bool,
     content: impl FnOnce(&mut Named) -> Outcome<()>,
 ) -> Outcome<()> {
-    if !force && path.symlink_metadata().is_ok() {
-        let message = format!("{}: the file exists already", path.display());
-        return Err(Failure::trouble(message).hint("--force replaces it"));
-    }
+    refuse_existing(path, force)?;
     let mut file = Named { new: NewFile::create(path)?, error: None };
     match content(&mut file) {
         Ok(()) => file.new.publish(),
         Err(failure) => Err(file.error.map_or(failure, |error| Failure::io(path, error))),
     }
+}
+
+/// Fails if there is a file that nobody said to replace.
+pub(crate) fn refuse_existing(path: &Path, force: bool) -> Outcome<()> {
+    if !force && path.symlink_metadata().is_ok() {
+        let message = format!("{}: the file exists already", path.display());
+        return Err(Failure::trouble(message).hint("--force replaces it"));
+    }
+    Ok(())
 }
 
 /// A file that remembers which of its errors came first: on the way up it is not told from one of

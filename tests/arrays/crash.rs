@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use kiste::array::{At, Keep};
+use kiste::array::{At, Index, Keep};
 use kiste::storage::MemoryStorage;
-use kiste::value::DType;
+use kiste::value::{DType, NdArray};
 use kiste::{ErrorKind, Result};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::json;
@@ -129,6 +129,31 @@ fn an_append() {
         let rows = ArrayD::from_elem(IxDyn(&[7, 7]), 9_i32);
         let mut store = options(storage).open_store(root())?;
         store.append(&(&rows).into(), "rows").map(drop)
+    });
+}
+
+#[test]
+fn an_array_made_of_rows() {
+    check(nothing, |storage| {
+        let rows = ArrayD::from_elem(IxDyn(&[10, 7]), 9_i32);
+        let options = options(storage).chunk_shape([4, 3]).superchunk(2);
+        let attributes = json!({"unit": "m"}).as_object().unwrap().clone();
+        options.create_from(root(), &NdArray::from_ndarray(&rows), attributes, "rows").map(drop)
+    });
+}
+
+#[test]
+fn rows_of_another_array() {
+    check(three_versions, |storage| {
+        let rows = ArrayD::from_shape_fn(IxDyn(&[9, 7]), |at| (at[0] + 2 * at[1]) as i16);
+        let mut store = options(storage).open_store(root())?;
+        store.append_rows(&NdArray::from_ndarray(&rows), "rows").map(drop)
+    });
+    check(three_versions, |storage| {
+        let rows = ArrayD::from_shape_fn(IxDyn(&[5, 7]), |at| (at[0] + 2 * at[1]) as i32);
+        let mut store = options(storage).open_store(root())?;
+        let even = Index::range(None, None, -2);
+        store.put_rows(even, &NdArray::from_ndarray(&rows), "rows").map(drop)
     });
 }
 

@@ -164,7 +164,7 @@ fn arrays_go_out_and_come_back_in_all_formats() {
         let (file, name) = (format!("out.{format}"), format!("from-{format}"));
         run(&dir, ["array", "export", "x", &file]).quietly();
         let made = run(&dir, ["array", "import", &file, &name]).exits(0);
-        assert_eq!(made.err, format!("{name}: version 2, shape (4, 3)\n"));
+        assert_eq!(made.err, format!("{name}: version 1, shape (4, 3)\n"));
         assert_eq!(get(&dir, &[&name]), expected, "{format}");
         let versions = ChunkedArray::open(dir.path().join(&name)).unwrap().versions().unwrap();
         assert_eq!(versions.len(), 1, "{format}");
@@ -181,6 +181,93 @@ fn arrays_go_out_and_come_back_in_all_formats() {
     // Nothing is left of what failed.
     let left = names(dir.path());
     assert!(left.iter().all(|name| !name.ends_with(".new")), "{left:?}");
+}
+
+#[test]
+fn rows_come_from_files_and_pipes_in_any_type_that_fits() {
+    let dir = with_array();
+    let bytes = npy::encode(&NdArray::from_ndarray(&arr2(&[[1_i16, 2, 3], [4, 5, 6]]))).unwrap();
+    fs::write(dir.path().join("short.npy"), &bytes).unwrap();
+    run(&dir, ["array", "append", "x", "--npy", "short.npy"]).exits(0);
+    run_with(&dir, ["array", "append", "x", "--npy", "-"], &bytes).exits(0);
+    run_with(&dir, ["array", "put", "x[::-4]", "--npy", "-"], &bytes).exits(0);
+    let shown = get(&dir, &["x[[3, 7]]"]);
+    assert_eq!(shown, "[[4. 5. 6.]\n [1. 2. 3.]]\n");
+    save(&dir, "column.npy", &arr1(&[9_u8, 8]));
+    run(&dir, ["array", "put", "x[:2, 1]", "--npy", "column.npy"]).exits(0);
+    assert_eq!(get(&dir, &["x[:2, 1]", "--dtype", "<i4", "--casting", "unsafe"]), "[9 8]\n");
+    assert_eq!(get(&dir, &["x[0, 1]", "--dtype", "f8"]), "9.\n");
+    let careful = run(&dir, ["array", "get", "x", "--dtype", "i4"]).exits(2);
+    assert!(careful.err.contains("converted to <i4 (same_kind), found <f4"), "{careful:?}");
+    run(&dir, ["array", "put", "x[0, 0]", "--value", "nan"]).exits(0);
+    let nan = run(&dir, ["array", "get", "x", "--dtype", "i4", "--casting", "unsafe"]).exits(2);
+    assert!(nan.err.contains("expected a number within <i4, found NaN"), "{nan:?}");
+    save(&dir, "complex.npy", &arr2(&[[num_complex::Complex::new(1.0_f32, 2.0); 3]]));
+    let complex = run(&dir, ["array", "append", "x", "--npy", "complex.npy"]).exits(2);
+    assert!(complex.err.contains("(same_kind), found <c8"), "{complex:?}");
+    // What is cut short is no version.
+    let cut = run_with(&dir, ["array", "append", "x", "--npy", "-"], &bytes[..bytes.len() - 1]);
+    let cut = cut.fails(1, "standard input: expected 12 bytes, found 11");
+    assert!(!cut.err.contains("hint"), "{cut:?}");
+    let log = run(&dir, ["array", "log", "x", "--json"]).quietly().json();
+    assert_eq!(log[0]["version"], 9);
+    assert!(run(&dir, ["array", "verify", "x"]).quietly().out.contains("good: 9 versions"));
+    let half = ["array", "export", "x[:2, 1:]", "half.npy", "--dtype", "<f2"];
+    run(&dir, half).quietly();
+    let half = fs::read(dir.path().join("half.npy")).unwrap();
+    assert_eq!(npy::decode(&half).unwrap().dtype().to_string(), "<f2");
+}
+
+#[test]
+fn bcolz_takes_attributes_and_the_fill_value_along() {
+    let dir = scratch();
+    let create = ["array", "create", "x", "--dtype", "<i4", "--shape", "5", "--fill", "-3"];
+    run(&dir, create).exits(0);
+    run(&dir, ["array", "attrs", "x", "unit=\"ä\"", "deep={\"a\": [1, null, 2.5]}"]).exits(0);
+    run(&dir, ["array", "export", "x", "x.bcolz"]).quietly();
+    run(&dir, ["array", "import", "x.bcolz", "y"]).exits(0);
+    for what in [["array", "attrs"], ["array", "get"]] {
+        let of = |name: &str| run(&dir, what.into_iter().chain([name])).quietly().out;
+        assert_eq!(of("x"), of("y"));
+    }
+    let info = run(&dir, ["array", "info", "y", "--json"]).quietly().json();
+    assert_eq!(
+        (&info["fill"], &info["versions"], &info["cbytes"]),
+        (&json(-3), &json(1), &json(0))
+    );
+    // Of a table as well.
+    let structure = "[('id', '<i8'), ('name', '|S4')]";
+    run(&dir, ["array", "create", "t", "--dtype", structure, "--shape", "2"]).exits(0);
+    run(&dir, ["array", "attrs", "t", "rows=2"]).exits(0);
+    run(&dir, ["array", "export", "t", "t.bcolz"]).quietly();
+    run(&dir, ["array", "import", "t.bcolz", "u"]).exits(0);
+    assert_eq!(run(&dir, ["array", "attrs", "u"]).quietly().json(), serde_json::json!({"rows": 2}));
+}
+
+fn json(number: i64) -> Json {
+    Json::from(number)
+}
+
+#[test]
+fn memory_orders_and_arrays_without_axes_are_imported() {
+    use ndarray::ShapeBuilder;
+    let dir = scratch();
+    let turned =
+        ndarray::Array3::from_shape_fn((3, 4, 2).f(), |(i, j, k)| (8 * i + 2 * j + k) as u16);
+    save(&dir, "f.npy", &turned);
+    run(&dir, ["array", "import", "f.npy", "f", "--chunks", "2,3,1"]).exits(0);
+    let array = ChunkedArray::open(dir.path().join("f")).unwrap();
+    assert_eq!(array.get::<u16>(..).unwrap(), turned.into_dyn());
+    save(&dir, "z.npy", &ndarray::arr0(2.5_f64));
+    run(&dir, ["array", "import", "z.npy", "z"]).exits(0);
+    assert_eq!(get(&dir, &["z"]), "2.5\n");
+    for format in ["npy", "npz", "blp"] {
+        let file = format!("z2.{format}");
+        run(&dir, ["array", "export", "z", &file]).quietly();
+        assert!(dir.path().join(file).exists());
+    }
+    run(&dir, ["array", "import", "z2.npz", "z2"]).exits(0);
+    assert_eq!(get(&dir, &["z2"]), "2.5\n");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 
-use super::import::{decode_npy, read_all};
+use super::npy::with_npy;
 use super::target::{Explained, committed, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
 /// Add rows at the end of the first axis, as a new version
 ///
-/// The rows are held in memory until they are committed, all in one version.
+/// They are read and written piece by piece, all in one version, so there may be more than memory
+/// holds; and converted to the type of the array where NumPy calls that one of the same kind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -29,10 +30,10 @@ Examples:
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut store = open_store(&self.name)?;
-        let file = read_all(&self.npy)?;
-        let rows = decode_npy(&self.npy, &file)?;
         let _progress = output.progress(format!("appending to {}", self.name.display()), None);
-        let version = store.append(&rows, &self.message).explained(&self.name)?;
+        let version = with_npy(&self.npy, |rows| {
+            store.append_rows(rows, &self.message).explained(&self.name)
+        })?;
         committed(output, &self.name, &version);
         Ok(Exit::Yes)
     }

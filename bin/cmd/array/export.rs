@@ -1,17 +1,18 @@
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::bcolz::BcolzOptions;
-use kiste::array::{At, PackOptions, PackedWriter, Pieces};
+use kiste::array::{At, ChunkedArray, PackOptions, Pieces};
 use kiste::format::bloscpack::ArrayMetadata;
 use kiste::format::numpy::npy;
-use kiste::value::{NdArray, Order};
+use kiste::storage::LocalStorage;
+use kiste::value::{Kind, NdArray, Order};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::get::Chosen;
-use super::target::{Explained, Target, parse_at};
+use super::get::{Chosen, Conversion};
+use super::target::{Explained, Target, open, parse_at};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
@@ -19,7 +20,7 @@ use crate::output::Output;
 /// Write an array, or a part of it, as .npy, .npz, .blp or a directory of bcolz
 ///
 /// What integers and slices select is read and written piece by piece, so it may be larger than
-/// memory. What NumPy, bloscpack and bcolz read is the same array; attributes stay behind.
+/// memory. What NumPy, bloscpack and bcolz read is the same array; only bcolz has attributes too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -35,6 +36,8 @@ pub(super) struct Args {
     /// Version: a number, -1 for the one before the newest, or a time in UTC
     #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
     at: Option<At>,
+    #[command(flatten)]
+    conversion: Conversion,
     /// Name of the array in an .npz file
     #[arg(long, value_name = "NAME", default_value = "arr_0")]
     member: String,
@@ -78,7 +81,8 @@ impl Args {
             let message = format!("{}: neither .npy, .npz nor .blp", self.dst.display());
             return Err(Failure::trouble(message).hint("say what it is to be with --to"));
         };
-        let chosen = Chosen::open(&self.target, self.at)?;
+        let array = open(&self.target.path, self.at.unwrap_or_default())?;
+        let chosen = Chosen::of(&array, &self.target, &self.conversion)?;
         let name = &*self.target.path;
         let _progress = output.progress(format!("writing {}", self.dst.display()), None);
         match format {
@@ -93,10 +97,13 @@ impl Args {
                 file::write_with(&self.dst, self.force, |out| self.write_npz(&chosen, out))?;
             }
             Format::Blp => {
-                file::write_with(&self.dst, self.force, |out| self.write_blp(&chosen, out))?;
+                file::refuse_existing(&self.dst, self.force)?;
+                self.write_blp(&chosen)?;
             }
             Format::Bcolz => {
-                BcolzOptions::default().write(&self.dst, chosen.rows()).explained(&self.dst)?;
+                let options = BcolzOptions::default().attrs(array.attrs().clone());
+                let options = self.fill_of(&array, options)?;
+                options.write(&self.dst, chosen.rows()).explained(&self.dst)?;
             }
         }
         Ok(Exit::Yes)
@@ -117,20 +124,67 @@ impl Args {
         Ok(())
     }
 
-    fn write_blp(&self, chosen: &Chosen, out: &mut file::Named) -> Outcome<()> {
+    fn write_blp(&self, chosen: &Chosen) -> Outcome<()> {
         let rows = chosen.rows();
         let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
-        let typesize = dtype.item_size().clamp(1, 255);
-        let metadata = ArrayMetadata { dtype, shape, order: Order::C }.to_json(&[]);
-        let metadata = serde_json::from_str(&metadata)?;
-        let options = PackOptions::default().typesize(typesize);
-        let name = &self.target.path;
-        let mut writer = PackedWriter::new(out, &options, Some(&metadata)).explained(name)?;
-        each_piece(chosen, name, |piece| Ok(writer.write_all(&piece.c_bytes())?))?;
-        writer.finish().explained(name)?;
+        let array = ArrayMetadata { dtype, shape, order: Order::C };
+        let mut elements = Elements::of(chosen).explained(&self.target.path)?;
+        let storage = LocalStorage::positioned();
+        let options = PackOptions::default();
+        let done = options.write_array_from(&storage, &self.dst, &mut elements, &array);
+        done.explained(&self.dst)?;
         Ok(())
     }
+
+    /// The options with the fill value, if bcolz has such ones.
+    fn fill_of(&self, array: &ChunkedArray, options: BcolzOptions) -> Outcome<BcolzOptions> {
+        let dtype = array.dtype();
+        if dtype.has_objects() || matches!(dtype.kind(), Kind::Complex | Kind::TimeDelta) {
+            return Ok(options);
+        }
+        let fill = NdArray::new(dtype.clone(), [], array.fill_bytes())?;
+        let (to, casting) = self.conversion.of(dtype);
+        match fill.astype(&to, casting) {
+            Ok(fill) => Ok(options.fill(fill.bytes().to_vec())),
+            // It may be what no element is.
+            Err(_) => Ok(options),
+        }
+    }
 }
+
+/// The bytes of all elements in order, some rows at a time.
+struct Elements<'a> {
+    pieces: Option<Pieces<'a>>,
+    piece: Vec<u8>,
+    given: usize,
+}
+
+impl<'a> Elements<'a> {
+    fn of(chosen: &'a Chosen) -> kiste::Result<Elements<'a>> {
+        let (pieces, piece) = match chosen {
+            Chosen::Whole(array) => (None, array.c_bytes().into_owned()),
+            Chosen::Window(window) => (Some(Pieces::of(window, PIECE)?), Vec::new()),
+        };
+        Ok(Elements { pieces, piece, given: 0 })
+    }
+}
+
+impl Read for Elements<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.piece.len() {
+            let Some(piece) = self.pieces.as_mut().and_then(Iterator::next) else { return Ok(0) };
+            self.piece = piece.map_err(io::Error::other)?.into_bytes().into_owned();
+            self.given = 0;
+        }
+        let len = out.len().min(self.piece.len() - self.given);
+        out[..len].copy_from_slice(&self.piece[self.given..self.given + len]);
+        self.given += len;
+        Ok(len)
+    }
+}
+
+/// Bytes that are in memory at a time: enough chunks for all cores.
+const PIECE: usize = 16 << 20;
 
 /// A whole .npy file.
 pub(super) fn write_npy(chosen: &Chosen, name: &Path, out: &mut dyn Write) -> Outcome<()> {
@@ -149,7 +203,7 @@ fn each_piece(
     match chosen {
         Chosen::Whole(array) => each(array),
         Chosen::Window(window) => {
-            let mut pieces = Pieces::of(window, super::get::PIECE).explained(name)?;
+            let mut pieces = Pieces::of(window, PIECE).explained(name)?;
             pieces.try_for_each(|piece| each(&piece.explained(name)?))
         }
     }

@@ -1,8 +1,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::{At, Pieces, Rows};
-use kiste::value::NdArray;
+use kiste::array::{At, ChunkedArray, Pieces, Rows};
+use kiste::value::{Casting, DType, NdArray};
 
 use super::export::write_npy;
 use super::target::{Explained, Target, open, parse_at};
@@ -32,6 +32,8 @@ pub(super) struct Args {
     /// Replace FILE if it exists
     #[arg(long, requires = "npy")]
     force: bool,
+    #[command(flatten)]
+    conversion: Conversion,
     /// Print lists of JSON; what JSON has not (NaN, times) are texts
     #[arg(long)]
     json: bool,
@@ -41,8 +43,35 @@ const EXAMPLES: &str = "\
 Examples:
   kiste array get x
   kiste array get 'x[0:10, ::2]' --npy - > part.npy
+  kiste array get 'x[:100]' --dtype '<f2' --npy half.npy
   kiste array get 'x[-1]' --at -1 --json | jq 'max'
   kiste array get 'x[[4, 0, 2]]' --at 2026-01-31T12:00:00Z";
+
+/// The type that elements are wanted in.
+#[derive(Debug, clap::Args)]
+pub(super) struct Conversion {
+    /// Convert elements to this type, as astype of NumPy does
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<DType>,
+    /// How carefully: safe, same_kind or unsafe [default: same_kind]
+    #[arg(long, value_name = "HOW", requires = "dtype", value_parser = parse_casting)]
+    casting: Option<Casting>,
+}
+
+impl Conversion {
+    /// The type of an array with such elements.
+    pub(super) fn of(&self, dtype: &DType) -> (DType, Casting) {
+        let casting = self.casting.unwrap_or_default();
+        (self.dtype.clone().unwrap_or_else(|| dtype.clone()), casting)
+    }
+}
+
+fn parse_casting(text: &str) -> Result<Casting, String> {
+    [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe]
+        .into_iter()
+        .find(|casting| casting.to_string() == text)
+        .ok_or_else(|| "expected safe, same_kind or unsafe".to_owned())
+}
 
 /// What is to be shown: read piece by piece, or already.
 pub(super) enum Chosen {
@@ -51,13 +80,20 @@ pub(super) enum Chosen {
 }
 
 impl Chosen {
-    /// A part of an array at a version.
-    pub(super) fn open(target: &Target, at: Option<At>) -> Outcome<Chosen> {
-        let array = open(&target.path, at.unwrap_or_default())?;
+    /// A part of an array, in the type that is wanted.
+    pub(super) fn of(
+        array: &ChunkedArray,
+        target: &Target,
+        conversion: &Conversion,
+    ) -> Outcome<Chosen> {
+        let to = conversion.of(array.dtype());
         let choose = || -> kiste::Result<Chosen> {
-            match Window::new(&array, &target.selection)? {
+            match Window::new(array, &target.selection, &to)? {
                 Some(window) if !window.shape().is_empty() => Ok(Chosen::Window(window)),
-                _ => Ok(Chosen::Whole(array.read(target.selection.clone())?)),
+                _ => {
+                    let whole = array.read(target.selection.clone())?;
+                    Ok(Chosen::Whole(whole.astype(&to.0, to.1)?))
+                }
             }
         };
         choose().explained(&target.path)
@@ -73,7 +109,8 @@ impl Chosen {
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
-        let chosen = Chosen::open(&self.target, self.at)?;
+        let array = open(&self.target.path, self.at.unwrap_or_default())?;
+        let chosen = Chosen::of(&array, &self.target, &self.conversion)?;
         match (&self.npy, self.json) {
             (Some(path), _) => self.npy(path, &chosen, output)?,
             (None, true) => self.json(&chosen, output)?,

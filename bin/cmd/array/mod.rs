@@ -9,6 +9,7 @@ mod element;
 mod target;
 mod text;
 mod window;
+mod npy;
 mod create;
 mod info;
 mod get;

@@ -3,15 +3,17 @@ use std::path::PathBuf;
 use kiste::value::NdArray;
 
 use super::element;
-use super::import::{decode_npy, read_all};
+use super::npy::with_npy;
 use super::target::{Explained, Target, committed, open_store};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
 /// Write elements, as a new version
 ///
-/// What is written is repeated where it is smaller than the part, as NumPy does; it must have the
-/// type of the array.
+/// What is written is repeated where it is smaller than the part, as NumPy does, and converted to the
+/// type of the array where NumPy calls that one of the same kind. It is read and written piece by
+/// piece, all in one version, so there may be more than memory holds; with lists of positions it is
+/// taken in one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
@@ -40,23 +42,20 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let path = &self.target.path;
         let mut store = open_store(path)?;
-        let dtype = store.array().dtype().clone();
-        let file;
-        let value = match (&self.npy, &self.value) {
-            (Some(npy), _) => {
-                file = read_all(npy)?;
-                decode_npy(npy, &file)?
-            }
+        let _progress = output.progress(format!("writing to {}", path.display()), None);
+        let selection = self.target.selection.clone();
+        let version = match (&self.npy, &self.value) {
+            (Some(npy), _) => with_npy(npy, |rows| {
+                store.put_rows(selection, rows, &self.message).explained(path)
+            })?,
             (None, value) => {
+                let dtype = store.array().dtype().clone();
                 let text = value.as_deref().unwrap_or_default();
                 let bytes = element::parse(&dtype, text).map_err(Failure::trouble)?;
-                NdArray::new(dtype, [], bytes)?
+                let value = NdArray::new(dtype, [], bytes)?;
+                store.put(selection, &value, &self.message).explained(path)?
             }
         };
-        let mut staged = store.stage().explained(path)?;
-        let _progress = output.progress(format!("writing to {}", path.display()), None);
-        staged.write(self.target.selection.clone(), &value).explained(path)?;
-        let version = store.commit(&mut staged, &self.message).explained(path)?;
         committed(output, path, &version);
         Ok(Exit::Yes)
     }

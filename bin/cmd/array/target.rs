@@ -112,6 +112,8 @@ fn explain(path: &Path, error: Error) -> Failure {
     let error = error.at(path);
     let versions = path.join("meta/versions").is_dir();
     let hint = match error.kind() {
+        // It may be what is read into the array.
+        ErrorKind::Damaged if error.path().is_some_and(|at| !at.starts_with(path)) => None,
         ErrorKind::Damaged => Some(format!("try: kiste array verify {name}")),
         ErrorKind::NotFound if versions => Some(format!("try: kiste array log {name}")),
         ErrorKind::NotFound if path.is_dir() => {

@@ -4,11 +4,13 @@
 use std::ops::Range;
 
 use kiste::array::{ChunkedArray, Index, Rows, Selection};
-use kiste::value::{DType, NdArray};
+use kiste::value::{Casting, DType, NdArray};
 
 /// A box of an array, perhaps with steps. Parts of it are selections of the array.
 pub(super) struct Window {
     array: ChunkedArray,
+    /// What elements are converted to, and how carefully.
+    to: (DType, Casting),
     axes: Vec<Axis>,
     shape: Vec<usize>,
 }
@@ -24,6 +26,7 @@ impl Window {
     pub(super) fn new(
         array: &ChunkedArray,
         selection: &Selection,
+        to: &(DType, Casting),
     ) -> kiste::Result<Option<Window>> {
         // Whatever is wrong with it is said by the library, which reads nothing here.
         let Some(parts) = expand(selection, array.shape().len()) else { return Ok(None) };
@@ -50,7 +53,7 @@ impl Window {
             Axis::New => Some(1),
         });
         let shape: Vec<usize> = shape.collect();
-        let window = Window { array: array.clone(), shape, axes };
+        let window = Window { array: array.clone(), to: to.clone(), shape, axes };
         // An integer that is out of bounds is noticed at once.
         let nothing: Vec<Range<usize>> = window.shape.iter().map(|_| 0..0).collect();
         if !nothing.is_empty() {
@@ -80,13 +83,15 @@ impl Window {
         let array = self.array.read(selection)?;
         // New axes have one element, or none where nothing is asked for.
         let bytes = if shape.contains(&0) { Vec::new() } else { array.c_bytes().into_owned() };
-        NdArray::new(array.dtype().clone(), shape, bytes)
+        let array = NdArray::new(array.dtype().clone(), shape, bytes)?;
+        let (dtype, casting) = &self.to;
+        if array.dtype() == dtype { Ok(array) } else { array.astype(dtype, *casting) }
     }
 }
 
 impl Rows for Window {
     fn dtype(&self) -> &DType {
-        self.array.dtype()
+        &self.to.0
     }
 
     fn shape(&self) -> &[usize] {

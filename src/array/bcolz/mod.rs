@@ -11,6 +11,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{LocalStorage, Source, Storage};
 use crate::value::{DType, NdArray};
@@ -62,6 +64,14 @@ impl Bcolz {
         match exists(&*storage, &path.join(ROOTDIRS))? {
             true => BcolzTable::open_in(storage, path).map(Bcolz::Table),
             false => BcolzArray::open_in(storage, path).map(Bcolz::Array),
+        }
+    }
+
+    /// The user's attributes; of a table its own, not those of its columns.
+    pub fn attrs(&self) -> &Map<String, Value> {
+        match self {
+            Bcolz::Array(array) => array.attrs(),
+            Bcolz::Table(table) => table.attrs(),
         }
     }
 

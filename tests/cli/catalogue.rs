@@ -5,7 +5,7 @@ use std::io::Read;
 use kiste::datasets::parts::{Image, Subsampling, encode_jpeg, encode_png};
 use kiste::datasets::{ALL, find, ilsvrc2012, imagenet21k, places365};
 use kiste::format::tar::{BLOCK, file_header, padding};
-use kiste::{DatasetReader, Reader, Value};
+use kiste::{DatasetReader, Value};
 
 use super::*;
 

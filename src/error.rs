@@ -67,6 +67,8 @@ struct Inner {
     range: Option<Range<u64>>,
     /// Epoch and step of a loader.
     step: Option<(u64, u64)>,
+    raw: Option<Vec<u8>>,
+    ends_unit: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -82,6 +84,8 @@ impl Error {
             key: None,
             range: None,
             step: None,
+            raw: None,
+            ends_unit: false,
             source: None,
         }))
     }
@@ -96,6 +100,12 @@ impl Error {
         let mut error = Error::new(kind, source.to_string()).at(path);
         error.0.source = Some(Box::new(source));
         error
+    }
+
+    /// The same error with this in front of its message.
+    pub(crate) fn within(mut self, place: impl fmt::Display) -> Error {
+        self.0.message = format!("{place}: {}", self.0.message);
+        self
     }
 
     /// Adds the file, unless one is known already.
@@ -125,6 +135,18 @@ impl Error {
     /// Adds the epoch and the step in which it happened.
     pub fn with_step(mut self, epoch: u64, step: u64) -> Error {
         self.0.step = Some((epoch, step));
+        self
+    }
+
+    /// Adds the bytes that are wrong, as they were read, for those who set them aside.
+    pub fn with_raw(mut self, bytes: impl Into<Vec<u8>>) -> Error {
+        self.0.raw = Some(bytes.into());
+        self
+    }
+
+    /// Says that what comes after it in its file could not be read either.
+    pub fn ending_its_unit(mut self) -> Error {
+        self.0.ends_unit = true;
         self
     }
 
@@ -165,6 +187,16 @@ impl Error {
     /// The bytes of the file, where they are known.
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
+    }
+
+    /// The bytes that are wrong, where they were kept.
+    pub fn raw(&self) -> Option<&[u8]> {
+        self.0.raw.as_deref()
+    }
+
+    /// Whether what comes after it in its file could not be read either.
+    pub fn ends_unit(&self) -> bool {
+        self.0.ends_unit
     }
 
     /// The epoch, where a loader was at work.

@@ -41,6 +41,7 @@ fn walk<'b>(
     mut each: impl FnMut(TarFile<'_, 'b>) -> Result<()>,
 ) -> Result<()> {
     while let Some(entry) = archive.next()? {
+        let entry = entry?;
         let (size, mut consumed) = (entry.size, false);
         each(TarFile { entry, archive, consumed: &mut consumed })?;
         if !consumed {
@@ -102,7 +103,8 @@ impl TarIndex {
         let source = LocalStorage::mapped().open(path).map_err(|error| Error::io(path, error))?;
         let mut archive = Archive::open_plain(path, MAX_FILE)?;
         let (mut names, mut files) = (Vec::new(), HashMap::new());
-        while let Some(Entry { name, size }) = archive.next()? {
+        while let Some(entry) = archive.next()? {
+            let Entry { name, size } = entry?;
             files.insert(name.clone(), (archive.position(), size));
             names.push(name);
             archive.skip(size)?;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -280,7 +280,7 @@ enum Fate {
 }
 
 /// Why an array was left as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Left {
@@ -316,7 +316,7 @@ impl fmt::Display for Left {
 }
 
 /// What became of the arrays of samples.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArrayTally {
     /// Arrays that were turned into the other form, or packed anew.

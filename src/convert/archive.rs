@@ -101,7 +101,9 @@ impl<'a> Archive<'a> {
 
     /// The next file; directories are passed over. Call [`read`](Self::read) or
     /// [`skip`](Self::skip) for its bytes before the next one.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+    ///
+    /// The inner error is that of one entry, which has been passed over.
+    pub(crate) fn next(&mut self) -> Result<Option<Result<Entry>>> {
         let mut ahead = Ahead::default();
         let mut start = self.position;
         loop {
@@ -111,13 +113,11 @@ impl<'a> Archive<'a> {
             match header.kind {
                 Kind::File => {
                     let size = ahead.size.unwrap_or(header.size);
-                    let name = self.check_name(ahead.name.unwrap_or(header.name), start)?;
-                    if size > self.max_bytes {
-                        let message =
-                            format!("expected at most {} bytes, found {size}", self.max_bytes);
-                        return Err(self.error(ErrorKind::Limit, start, &name, &message));
+                    let entry = self.check(ahead.name.unwrap_or(header.name), size, start);
+                    if entry.is_err() {
+                        self.skip(size)?;
                     }
-                    return Ok(Some(Entry { name, size }));
+                    return Ok(Some(entry));
                 }
                 Kind::LongName => {
                     let mut name = self.extra(&header)?;
@@ -140,12 +140,24 @@ impl<'a> Archive<'a> {
                     };
                     let name = String::from_utf8_lossy(&header.name).into_owned();
                     let message = format!("expected files and directories, found {what}");
-                    return Err(self.error(ErrorKind::Unsupported, start, &name, &message));
+                    let error = self.error(ErrorKind::Unsupported, start, &name, &message);
+                    self.skip(header.size)?;
+                    return Ok(Some(Err(error)));
                 }
             }
             ahead = Ahead::default();
             start = self.position;
         }
+    }
+
+    /// A file whose name and size are fine.
+    fn check(&self, name: Vec<u8>, size: u64, start: u64) -> Result<Entry> {
+        let name = self.check_name(name, start)?;
+        if size > self.max_bytes {
+            let message = format!("expected at most {} bytes, found {size}", self.max_bytes);
+            return Err(self.error(ErrorKind::Limit, start, &name, &message));
+        }
+        Ok(Entry { name, size })
     }
 
     /// The bytes of the file that [`next`](Self::next) gave.

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::input::{Emit, Input};
+use super::input::{Emit, Input, file_size};
 use super::sample::{Field, Fields, pack};
 use super::{names, rows};
 use crate::error::{Error, ErrorKind, Result};
@@ -109,7 +109,7 @@ impl Cifar {
                 let name = name.ok_or_else(|| damaged("expected file names that are texts"))?;
                 fields.push(("filename".into(), Field::Value(name.into())));
             }
-            emit(pack(&format!("{stem}/{index:05}"), &fields)?)?;
+            emit(pack(&format!("{stem}/{index:05}"), &fields))?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Cifar {
             for ((_, name), &label) in self.labels.iter().zip(labels) {
                 fields.push(((*name).into(), Field::Value(label.into())));
             }
-            emit(pack(&format!("{stem}/{index:05}"), &fields)?)?;
+            emit(pack(&format!("{stem}/{index:05}"), &fields))?;
         }
         Ok(())
     }
@@ -175,5 +175,9 @@ impl Input for Cifar {
 
     fn label_names(&self) -> Option<&[String]> {
         self.names.as_deref()
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        file_size(self.path(unit))
     }
 }

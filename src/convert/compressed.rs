@@ -35,6 +35,21 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
+/// Whether what is in a regular file is what `open` gives of it.
+pub(super) fn is_plain(path: &Path) -> Result<bool> {
+    let at = |error| Error::io(path, error);
+    if !path.metadata().map_err(at)?.is_file() {
+        return Ok(false);
+    }
+    let mut head = Vec::new();
+    File::open(path).map_err(at)?.take(6).read_to_end(&mut head).map_err(at)?;
+    let known = matches!(
+        head[..],
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+    );
+    Ok(!known && !UNREAD.iter().any(|(magic, _)| head.starts_with(magic)))
+}
+
 /// An error while reading what `open` gave: bytes that do not decompress are the fault of the file.
 pub(crate) fn blame(path: &Path, error: io::Error) -> Error {
     let kind = match error.kind() {

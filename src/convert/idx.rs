@@ -70,7 +70,7 @@ impl Input for Idx {
             for (name, array) in &self.columns {
                 fields.push(((*name).into(), rows::row(array, index)?));
             }
-            emit(pack(&format!("{stem}/{index:06}"), &fields)?)?;
+            emit(pack(&format!("{stem}/{index:06}"), &fields))?;
         }
         Ok(())
     }

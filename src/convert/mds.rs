@@ -246,13 +246,17 @@ impl Input for Mds {
         }
         for index in 0..shard.len() {
             let packed = self.pack(info, &shard, index);
-            emit(packed.map_err(|error| error.at(path).with_index(index as u64))?)?;
+            emit(packed.map_err(|error| error.at(path).with_index(index as u64)))?;
         }
         Ok(())
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.paths.get(unit).map(PathBuf::as_path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.shards.get(unit).map(|shard| shard.raw.bytes)
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -6,12 +6,18 @@
 //! encodes images.
 //!
 //! What other libraries write is an [`Input`]: it falls into units, such as shards, that can be read
-//! one without the other. [`InOrder`] makes a [`Source`] of it.
+//! one without the other. [`InOrder`] makes a [`Source`] of it, [`Chained`] one input of several.
+//!
+//! Because the units are the same everywhere, a conversion can be cut: [`Parts`] are runs of units
+//! that are written one without the other, on other machines too, and joined at the end; a
+//! [`UnitLog`] says which units are whole in a dataset whose writer died, so that [`resume`] goes on
+//! after them. Either way the bytes are those of one conversion from start to end.
 //!
 //! | from | |
 //! | --- | --- |
 //! | folders, lists and zip archives of images | [`ImageFolder`], and folders back with [`ImageFolderWriter`] |
-//! | JSON lines | [`JsonLines`] |
+//! | JSON lines | [`JsonLinesFile`], [`JsonLines`] |
+//! | datasets | [`DatasetSource`] |
 //! | CSV and TSV | `Csv`, and back with `CsvWriter` (feature `formats`) |
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
@@ -21,8 +27,8 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::writer::Writer;
+use crate::array::ArrayTally;
+use crate::error::{Error, Result};
 
 pub(crate) mod sample;
 mod names;
@@ -30,6 +36,8 @@ pub(crate) mod compressed;
 mod shard_file;
 pub(crate) mod archive;
 mod input;
+mod in_order;
+mod chained;
 mod image_folder;
 #[cfg(feature = "images")]
 mod images;
@@ -49,8 +57,12 @@ mod dataset;
 #[cfg(feature = "download")]
 mod fetch;
 mod recode;
+mod passing;
+mod unit_log;
+mod parts;
 
 pub use crate::natural::natural_order;
+pub use chained::Chained;
 pub use cifar::Cifar;
 #[cfg(feature = "formats")]
 pub use csv::{Csv, CsvType, CsvWriter};
@@ -61,15 +73,19 @@ pub use idx::Idx;
 pub use image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
-pub use input::{Emit, InOrder, Input};
-pub use jsonl::JsonLines;
+pub use in_order::InOrder;
+pub use input::{Emit, Input};
+pub use jsonl::{JsonLines, JsonLinesFile};
 pub use mds::{Mds, MdsWriter};
 pub use names::expand_braces;
 #[cfg(feature = "zip")]
 pub use npz::{Npz, NpzWriter};
+pub use parts::{Part, Parts};
+pub use passing::{Duplicates, Observer, Passed, convert, is_bad_input, pass};
 pub use recode::Recode;
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
+pub use unit_log::{Resumed, UnitLog, resume};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 
 /// Raw data that becomes samples.
@@ -82,6 +98,17 @@ pub trait Source: Send {
     fn locate(&self, item: usize, error: Error) -> Error {
         let _ = item;
         error
+    }
+
+    /// The unit of an [`Input`] that the last batch is from: all those before it have been handed
+    /// out whole, in the batches before. After the last batch it is the one after the last.
+    fn unit(&self) -> Option<usize> {
+        None
+    }
+
+    /// What became of arrays so far that are stored otherwise on the way.
+    fn arrays(&self) -> Option<&ArrayTally> {
+        None
     }
 
     /// How many samples there will be, where that is known.
@@ -104,60 +131,20 @@ impl<T: Source + ?Sized> Source for Box<T> {
         (**self).locate(item, error)
     }
 
+    fn unit(&self) -> Option<usize> {
+        (**self).unit()
+    }
+
+    fn arrays(&self) -> Option<&ArrayTally> {
+        (**self).arrays()
+    }
+
     fn len_hint(&self) -> Option<u64> {
         (**self).len_hint()
     }
 
     fn label_names(&self) -> Option<&[String]> {
         (**self).label_names()
-    }
-}
-
-/// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
-/// next one, so what there is goes to the file.
-const TRICKLE: u64 = 16 << 10;
-
-/// What becomes of a sample whose key is there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duplicates {
-    /// The conversion stops with an error.
-    Refuse,
-    /// The first one stays, later ones are passed over.
-    Skip,
-}
-
-/// Writes all samples of a source, and says how many were passed over; stops at the first error.
-/// `progress` hears how many samples were seen so far.
-pub fn convert(
-    source: &mut dyn Source,
-    writer: &mut Writer,
-    duplicates: Duplicates,
-    mut progress: impl FnMut(u64),
-) -> Result<u64> {
-    let (mut seen, mut skipped) = (0, 0);
-    loop {
-        let batch = source.next_batch()?;
-        if batch.is_empty() {
-            return Ok(skipped);
-        }
-        let before = writer.bytes();
-        for (item, sample) in batch.into_iter().enumerate() {
-            seen += 1;
-            match writer.write_packed(&sample?) {
-                Ok(()) => {}
-                Err(error)
-                    if error.kind() == ErrorKind::DuplicateKey
-                        && duplicates == Duplicates::Skip =>
-                {
-                    skipped += 1;
-                }
-                Err(error) => return Err(source.locate(item, error)),
-            }
-        }
-        if writer.bytes() - before < TRICKLE {
-            writer.flush()?;
-        }
-        progress(seen);
     }
 }
 

@@ -117,7 +117,7 @@ impl Input for Npz {
             let field = |(name, array): &'_ (String, NdArray<'static>)| {
                 (name.clone().into(), Field::Array(array.clone()))
             };
-            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect())?);
+            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect()));
         };
         for index in rows::run(unit, rows) {
             let mut fields: Fields<'_> = Vec::with_capacity(self.arrays.len());
@@ -125,7 +125,7 @@ impl Input for Npz {
                 fields.push((name.as_str().into(), row(array, index)?));
             }
             let packed = self.pack(format!("{stem}/{index:06}"), &fields);
-            emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64))?)?;
+            emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64)))?;
         }
         Ok(())
     }

@@ -108,6 +108,14 @@ impl Source for Recode {
         self.source.locate(self.first + item, error)
     }
 
+    fn arrays(&self) -> Option<&ArrayTally> {
+        Some(&self.tally)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.source.unit()
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.source.len_hint()
     }
@@ -120,7 +128,9 @@ impl Source for Recode {
 fn recode(policy: &ArrayPolicy, sample: Result<Vec<u8>>) -> (Result<Vec<u8>>, ArrayTally) {
     let mut tally = ArrayTally::default();
     let recoded = sample.and_then(|sample| {
-        let changed = match policy.recode(&sample, &mut tally)? {
+        let recoded = policy.recode(&sample, &mut tally);
+        let recoded = recoded.map_err(|error| error.with_raw(&sample[..]));
+        let changed = match recoded? {
             Cow::Owned(changed) => Some(changed),
             Cow::Borrowed(_) => None,
         };

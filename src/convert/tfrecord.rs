@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::input::{Emit, Input};
+use super::input::{Emit, Input, file_size};
 use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use super::{compressed, names};
@@ -142,21 +142,24 @@ impl Input for TfRecords {
         for number in 0.. {
             let start = records.position;
             let Some(record) = records.next()? else { break };
-            let packed = self.pack(stem, number, &record);
-            emit(packed.map_err(|error| {
-                let message = format!("record {number} at byte {start}: {}", error.message());
-                let located = Error::new(error.kind(), message).at(path);
-                match error.key() {
-                    Some(key) => located.with_key(key),
-                    None => located,
-                }
-            })?)?;
+            let packed = record.and_then(|record| {
+                let located = |error: Error| {
+                    error.within(format_args!("record {number} at byte {start}")).at(path)
+                };
+                let packed = self.pack(stem, number, &record);
+                packed.map_err(|error| located(error).with_raw(record))
+            });
+            emit(packed)?;
         }
         Ok(())
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.files.get(unit).map(PathBuf::as_path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        file_size(self.path(unit))
     }
 }
 
@@ -173,7 +176,9 @@ impl Records<'_> {
         Ok(Records { path, input: compressed::open(path)?, position: 0, max_bytes })
     }
 
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+    /// The next record, or what is wrong with it, if the one after it can be found all the same:
+    /// lengths have a checksum of their own.
+    fn next(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let header = self.take(HEADER as u64)?;
         if header.is_empty() {
             return Ok(None);
@@ -194,9 +199,12 @@ impl Records<'_> {
         };
         let whole = (HEADER + data.len()) as u64;
         data.truncate(data.len() - FOOTER);
-        check_data(&data, footer).map_err(|error| self.at(error))?;
+        let checked = check_data(&data, footer).map_err(|error| self.at(error));
         self.position += whole;
-        Ok(Some(data))
+        Ok(Some(match checked {
+            Ok(()) => Ok(data),
+            Err(error) => Err(error.with_raw(data)),
+        }))
     }
 
     /// So many bytes, or what there is until the end.

@@ -9,6 +9,7 @@
 //! | [`copy`] | moves the samples of some indices, in their order |
 //! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
+//! | [`ByKey`] | the same by nothing but the key of each |
 //! | [`interleave`] | from which input the next sample is taken |
 //! | [`diff`] | how two datasets differ, by key |
 //! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
@@ -17,12 +18,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
 use crate::writer::Writer;
 
+mod by_key;
 mod diff;
 mod external;
 mod merge;
 mod parts;
 mod scalar;
 
+pub use by_key::ByKey;
 pub use diff::{Changed, Difference, Side, diff};
 pub use external::external_shuffle;
 pub use merge::interleave;

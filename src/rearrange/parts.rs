@@ -97,7 +97,7 @@ pub fn whole_groups(groups: &[Scalar], ratios: &[f64], seed: u64) -> Result<Vec<
     Ok(part_of)
 }
 
-fn shares(ratios: &[f64]) -> Result<Vec<f64>> {
+pub(super) fn shares(ratios: &[f64]) -> Result<Vec<f64>> {
     let sum: f64 = ratios.iter().sum();
     if ratios.is_empty() || !ratios.iter().all(|&r| r > 0.0) || !sum.is_finite() {
         let message = format!("ratios {ratios:?}, expected positive numbers");

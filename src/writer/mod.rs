@@ -118,6 +118,11 @@ impl WriterOptions {
         self
     }
 
+    /// Where it is written.
+    pub(crate) fn shared_storage(&self) -> Arc<dyn Storage> {
+        self.storage.clone()
+    }
+
     #[cfg(test)]
     pub(crate) fn hash_many(mut self, hash_many: HashMany) -> Self {
         self.hash_many = hash_many;
@@ -172,8 +177,17 @@ impl WriterOptions {
     /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
     /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
     /// it ([`repair::finish`](crate::repair::finish)).
-    pub fn resume(mut self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = path.as_ref();
+    pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
+        self.resume_until(path.as_ref(), |new| new.len() as u64)
+    }
+
+    /// As [`resume`](Self::resume), but of the data that had reached the file only as many bytes
+    /// as `until` says of them, which must be the end of a sample.
+    pub(crate) fn resume_until(
+        mut self,
+        path: &Path,
+        until: impl FnOnce(&[u8]) -> u64,
+    ) -> Result<Writer> {
         let at = |e| Error::io(path, e);
         let (staging, journal) = match staging::unfinished(&self.storage, path)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
@@ -208,7 +222,11 @@ impl WriterOptions {
         let start = journal.base.map_or(0, |base| base.bytes);
         let data = storage.open(&data_path).map_err(at)?;
         let bytes = data.read(start..data.len().max(start)).map_err(at)?;
-        let end = start + whole_samples(&bytes).last().map_or(0, |(_, end)| end);
+        let until = usize::try_from(until(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
+        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, end)| end);
+        let end = start + whole;
+        // No byte beyond is looked at again, as in a moment it is no longer in the file.
+        let bytes = &bytes[..whole as usize];
         // Cut first: what is appended goes to where the file ended when it was opened.
         let mut sink = storage.reopen(&data_path).map_err(at)?;
         sink.set_len(end).map_err(at)?;
@@ -217,7 +235,7 @@ impl WriterOptions {
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
-        for (key, end) in whole_samples(&bytes) {
+        for (key, end) in whole_samples(bytes) {
             writer.note(key, start + end)?;
         }
         Ok(writer)

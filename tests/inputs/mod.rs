@@ -33,6 +33,7 @@ fn packed(input: &dyn Input) -> Result<Vec<Vec<u8>>> {
     let mut samples = Vec::new();
     for unit in 0..input.units() {
         input.read(unit, &mut |sample| {
+            let sample = sample?;
             msgpack::check_sample(&sample)?;
             samples.push(sample);
             Ok(())

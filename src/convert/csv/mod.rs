@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub use write::CsvWriter;
 
-use super::input::{Emit, Input};
+use super::input::{Emit, Input, file_size};
 use super::sample::{Field, Fields, key_from, pack};
 use super::{compressed, names};
 use crate::Value;
@@ -83,6 +83,8 @@ impl Csv {
         let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
         for unit in 0..self.files.len() {
             self.rows(unit, |names, _, record| {
+                // What is wrong with a row is said when it is read for good.
+                let Ok(record) = record else { return Ok(()) };
                 for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
                     let found = type_of(text);
                     // Names are few, rows are many: only the first of them is allocated.
@@ -103,11 +105,12 @@ impl Csv {
         Ok(self)
     }
 
-    /// Calls `with` on the names, number and values of each row of a file.
+    /// Calls `with` on the names and number of each row of a file, and on its values, or on what is
+    /// wrong with it.
     fn rows(
         &self,
         unit: usize,
-        mut with: impl FnMut(&::csv::StringRecord, u64, &::csv::StringRecord) -> Result<()>,
+        mut with: impl FnMut(&::csv::StringRecord, u64, Result<&::csv::StringRecord>) -> Result<()>,
     ) -> Result<()> {
         let path = &self.files[unit];
         let mut table = self.table(path)?;
@@ -122,19 +125,44 @@ impl Csv {
         }
         let mut record = ::csv::StringRecord::new();
         let mut number = 0;
-        while table.read_record(&mut record).map_err(|error| blame(path, error))? {
-            with(&names, number, &record).map_err(|error| {
-                let line = record.position().map_or(0, ::csv::Position::line);
-                let message = format!("line {line}: {}", error.message());
-                let located = Error::new(error.kind(), message).at(path);
-                match error.key() {
-                    Some(key) => located.with_key(key),
-                    None => located,
-                }
-            })?;
+        loop {
+            match table.read_record(&mut record) {
+                Ok(false) => return Ok(()),
+                Ok(true) => with(&names, number, Ok(&record))?,
+                Err(error) if error.is_io_error() => return Err(blame(path, error)),
+                // The next row begins all the same after the end of this one.
+                Err(error) => with(&names, number, Err(blame(path, error)))?,
+            }
             number += 1;
         }
-        Ok(())
+    }
+
+    /// Where in a file something is wrong with a row, and the row itself.
+    fn located(&self, unit: usize, record: &::csv::StringRecord, error: Error) -> Error {
+        let line = record.position().map_or(0, ::csv::Position::line);
+        let error = error.within(format_args!("line {line}")).at(&self.files[unit]);
+        let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
+        match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
+            Some(row) => error.with_raw(row.trim_ascii_end()),
+            None => error,
+        }
+    }
+
+    fn pack(
+        &self,
+        stem: &str,
+        names: &::csv::StringRecord,
+        number: u64,
+        record: &::csv::StringRecord,
+    ) -> Result<Vec<u8>> {
+        let mut fields: Fields<'_> = Vec::with_capacity(names.len());
+        for (name, text) in names.iter().zip(record) {
+            fields.push((name.into(), self.field(name, text)?));
+        }
+        match &self.key {
+            Some(name) => pack(&key_from(&fields, name)?, &fields),
+            None => pack(&format!("{stem}/{number:09}"), &fields),
+        }
     }
 
     fn table(&self, path: &Path) -> Result<::csv::Reader<Box<dyn std::io::Read + Send>>> {
@@ -207,20 +235,19 @@ impl Input for Csv {
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let stem = names::stem(&self.files[unit])?;
         self.rows(unit, |names, number, record| {
-            let mut fields: Fields<'_> = Vec::with_capacity(names.len());
-            for (name, text) in names.iter().zip(record) {
-                fields.push((name.into(), self.field(name, text)?));
-            }
-            let packed = match &self.key {
-                Some(name) => pack(&key_from(&fields, name)?, &fields),
-                None => pack(&format!("{stem}/{number:09}"), &fields),
-            };
-            emit(packed?)
+            emit(record.and_then(|record| {
+                let packed = self.pack(stem, names, number, record);
+                packed.map_err(|error| self.located(unit, record, error))
+            }))
         })
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.files.get(unit).map(PathBuf::as_path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        file_size(self.path(unit))
     }
 }
 

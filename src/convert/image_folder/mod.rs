@@ -191,7 +191,7 @@ impl Input for ImageFolder {
         let start = unit.saturating_mul(RUN).min(self.files.len());
         let end = start.saturating_add(RUN).min(self.files.len());
         for index in start..end {
-            emit(self.sample(index)?)?;
+            emit(self.sample(index))?;
         }
         Ok(())
     }
@@ -203,6 +203,16 @@ impl Input for ImageFolder {
             #[cfg(feature = "zip")]
             Place::Zip(archive) => archive.path(),
         })
+    }
+
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        for file in &self.files {
+            add(file.path().as_bytes());
+            add(file.key.as_bytes());
+            add(&file.label.unwrap_or(u32::MAX).to_le_bytes());
+            file.extra.iter().for_each(|value| add(value.as_bytes()));
+        }
+        self.labels.iter().flatten().for_each(|label| add(label.as_bytes()));
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -17,6 +17,7 @@ pub use options::{ImageOptions, Resize, StoredAs, Subsampling};
 
 use super::Source;
 use super::input::{Emit, Input};
+use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
@@ -96,9 +97,10 @@ impl ImageOptions {
     }
 
     fn change_sample(&self, packed: Vec<u8>) -> Result<Vec<u8>> {
-        match self.apply(&packed)? {
-            Cow::Owned(changed) => Ok(changed),
-            Cow::Borrowed(_) => Ok(packed),
+        match self.apply(&packed) {
+            Ok(Cow::Owned(changed)) => Ok(changed),
+            Ok(Cow::Borrowed(_)) => Ok(packed),
+            Err(error) => Err(error.with_raw(packed)),
         }
     }
 }
@@ -128,7 +130,7 @@ impl<T: Input> Input for Images<T> {
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         let read = self.inner.read(unit, &mut |sample| {
-            bytes += sample.len();
+            bytes += sample.as_ref().map_or(0, Vec::len);
             batch.push(sample);
             if batch.len() < BATCH.0 && bytes < BATCH.1 {
                 return Ok(());
@@ -145,6 +147,18 @@ impl<T: Input> Input for Images<T> {
         self.inner.path(unit)
     }
 
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.inner.bytes(unit)
+    }
+
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        self.inner.identify(add);
+    }
+
+    fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
+        self.inner.locate(unit, item, error)
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.inner.len_hint()
     }
@@ -155,10 +169,11 @@ impl<T: Input> Input for Images<T> {
 }
 
 impl<T> Images<T> {
-    fn emit(&self, batch: &mut Vec<Vec<u8>>, emit: &mut Emit<'_>) -> Result<()> {
+    fn emit(&self, batch: &mut Vec<Result<Vec<u8>>>, emit: &mut Emit<'_>) -> Result<()> {
         let (samples, options) = (std::mem::take(batch).into_par_iter(), &self.options);
-        let changed: Vec<_> = samples.map(|sample| options.change_sample(sample)).collect();
-        changed.into_iter().try_for_each(|sample| emit(sample?))
+        let change = |sample: Result<Vec<u8>>| options.change_sample(sample?);
+        let changed: Vec<_> = samples.map(change).collect();
+        changed.into_iter().try_for_each(emit)
     }
 }
 
@@ -178,6 +193,14 @@ impl<T: Source> Source for Images<T> {
 
     fn locate(&self, item: usize, error: Error) -> Error {
         self.inner.locate(item, error)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.inner.unit()
+    }
+
+    fn arrays(&self) -> Option<&ArrayTally> {
+        self.inner.arrays()
     }
 
     fn len_hint(&self) -> Option<u64> {

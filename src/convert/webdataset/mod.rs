@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub use write::{ShardOptions, WebDatasetWriter};
 
 use super::archive::Archive;
-use super::input::{Emit, Input};
+use super::input::{Emit, Input, file_size};
 use super::names;
 use super::sample::{Field, pack};
 use crate::Value;
@@ -85,21 +85,24 @@ impl WebDataset {
         self
     }
 
-    fn emit(&self, shard: &Path, group: Group, emit: &mut Emit<'_>) -> Result<()> {
+    fn pack(&self, shard: &Path, group: Group) -> Result<Vec<u8>> {
+        if let Some(flaw) = group.flaw {
+            return Err(flaw);
+        }
         let key = match self.shard_in_key {
             true => format!("{}/{}", names::stem(shard)?, group.key),
             false => group.key,
         };
         let mut fields = Vec::with_capacity(group.files.len());
         for (name, data) in &group.files {
-            let at = |error: Error| error.at(shard).with_key(&key);
+            let at = |error: Error| error.at(shard).with_key(&key).with_raw(&data[..]);
             let field = match self.decode {
                 true => decode(name, data).map_err(at)?,
                 false => Field::Bytes(data),
             };
             fields.push((name.as_str().into(), field));
         }
-        emit(pack(&key, &fields).map_err(|error| error.at(shard))?)
+        pack(&key, &fields).map_err(|error| error.at(shard))
     }
 }
 
@@ -107,6 +110,8 @@ impl WebDataset {
 struct Group {
     key: String,
     files: Vec<(String, Vec<u8>)>,
+    /// Why it is none.
+    flaw: Option<Error>,
 }
 
 impl Input for WebDataset {
@@ -119,29 +124,41 @@ impl Input for WebDataset {
         let mut archive = Archive::open(shard, self.max_bytes)?;
         let mut group: Option<Group> = None;
         while let Some(entry) = archive.next()? {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    emit(Err(error))?;
+                    continue;
+                }
+            };
             let Some((key, suffix)) = split(&entry.name).filter(|_| !is_meta(&entry.name)) else {
                 archive.skip(entry.size)?;
                 continue;
             };
             if let Some(done) = group.take_if(|group| group.key != key) {
-                self.emit(shard, done, emit)?;
+                emit(self.pack(shard, done))?;
             }
-            let group = group.get_or_insert_with(|| Group { key: key.into(), files: Vec::new() });
+            let new = || Group { key: key.into(), files: Vec::new(), flaw: None };
+            let group = group.get_or_insert_with(new);
             let suffix = suffix.to_lowercase();
             if group.files.iter().any(|(name, _)| *name == suffix) {
                 let message = format!("expected one file {suffix:?} of a sample, found two");
-                return Err(Error::new(ErrorKind::Damaged, message).at(shard).with_key(key));
+                group.flaw = Some(Error::new(ErrorKind::Damaged, message).at(shard).with_key(key));
             }
             group.files.push((suffix, archive.read(entry.size)?));
         }
         match group {
-            Some(group) => self.emit(shard, group, emit),
+            Some(group) => emit(self.pack(shard, group)),
             None => Ok(()),
         }
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.shards.get(unit).map(PathBuf::as_path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        file_size(self.path(unit))
     }
 }
 

@@ -1,0 +1,215 @@
+//! Which units are whole in a dataset that is being written, so that a conversion that was killed
+//! goes on after them.
+//!
+//! The log is the file `units` in `NAME.partial`, and goes with that directory. Its first line says
+//! of which plan it is; each of the others that all samples of the units before one are in the
+//! first so many bytes of the data, and what the CRC-32 of those since the line before is. So the
+//! disk may have lost any of it: what does not fit is converted again, and nothing has to be synced
+//! meanwhile.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::staging::{self, Unfinished};
+use crate::writer::{Writer, WriterOptions};
+
+/// The version of the log.
+const VERSION: u32 = 1;
+/// A line is due after so many bytes of data, or so long.
+const BYTES: u64 = 4 << 20;
+const TIME: Duration = Duration::from_secs(10);
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    version: u32,
+    plan: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    /// The first unit that is not whole.
+    unit: usize,
+    samples: u64,
+    bytes: u64,
+    crc32: u32,
+    state: Json,
+}
+
+/// Notes units as they become whole.
+#[derive(Debug)]
+pub struct UnitLog {
+    path: PathBuf,
+    file: File,
+    crc: crc32fast::Hasher,
+    /// Of the last entry.
+    unit: usize,
+    bytes: u64,
+    time: Instant,
+}
+
+/// A conversion that goes on.
+#[derive(Debug)]
+pub struct Resumed {
+    /// Has the samples of all units before `unit`.
+    pub writer: Writer,
+    /// The log, for those to come.
+    pub log: UnitLog,
+    /// The unit to begin with; `None` if not one is whole.
+    pub unit: Option<usize>,
+    /// What was noted with it.
+    pub state: Json,
+}
+
+impl UnitLog {
+    /// Begins the log of a writer that has just been created for this dataset. `plan` says what is
+    /// converted and how: who resumes must have the same.
+    pub fn create(dataset: &Path, plan: &str) -> Result<UnitLog> {
+        let path = path_of(dataset);
+        let at = |error| Error::io(&path, error);
+        let mut file = File::create(&path).map_err(at)?;
+        let head = Head { version: VERSION, plan: plan.to_owned() };
+        write_line(&mut file, &head).map_err(at)?;
+        Ok(UnitLog::new(path, file, 0, 0))
+    }
+
+    fn new(path: PathBuf, file: File, unit: usize, bytes: u64) -> UnitLog {
+        let crc = crc32fast::Hasher::new();
+        UnitLog { path, file, crc, unit, bytes, time: Instant::now() }
+    }
+
+    /// A sample was written.
+    pub fn written(&mut self, packed: &[u8]) {
+        self.crc.update(packed);
+    }
+
+    /// Whether it is worth while to note that the units before this one are whole.
+    pub fn is_due(&self, unit: usize, writer: &Writer) -> bool {
+        let much = writer.bytes() - self.bytes >= BYTES || self.time.elapsed() >= TIME;
+        unit > self.unit && much
+    }
+
+    /// Notes that all samples of the units before this one are in the writer; with them `state`,
+    /// which [`resume`] gives back.
+    pub fn note(&mut self, unit: usize, writer: &mut Writer, state: Json) -> Result<()> {
+        writer.flush()?;
+        let (samples, bytes) = (writer.len(), writer.bytes());
+        let crc32 = std::mem::take(&mut self.crc).finalize();
+        let entry = Entry { unit, samples, bytes, crc32, state };
+        write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
+        (self.unit, self.bytes, self.time) = (unit, bytes, Instant::now());
+        Ok(())
+    }
+}
+
+fn path_of(dataset: &Path) -> PathBuf {
+    staging::dir_of(dataset).join("units")
+}
+
+fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    file.write_all(&text)
+}
+
+/// Goes on with a conversion to this dataset that was cut short; `None` if there is none. One that
+/// was about to be published is published, and then there is none.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) if it was of another plan,
+/// [`Interrupted`](ErrorKind::Interrupted) if what was cut short is no such conversion,
+/// [`Locked`](ErrorKind::Locked) if it is still at work.
+pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Option<Resumed>> {
+    let storage = options.shared_storage();
+    match staging::unfinished(&storage, dataset)? {
+        None => return Ok(None),
+        Some((_, Unfinished::Uncommitted(_))) => {}
+        Some((staging, Unfinished::Committed)) => {
+            staging.finish()?;
+            return Ok(None);
+        }
+        Some((staging, Unfinished::Nothing)) => {
+            staging.abort()?;
+            return Ok(None);
+        }
+    }
+    let path = path_of(dataset);
+    let Some((head, entries)) = read(&path)? else {
+        // Killed before the first line was written, or by something else.
+        let message = format!(
+            "an unfinished write is left in {}, but it is no conversion that can go on",
+            staging::dir_of(dataset).display()
+        );
+        return Err(Error::new(ErrorKind::Interrupted, message).at(dataset));
+    };
+    if head.plan != plan {
+        let message = "what was cut short had other sources or options";
+        return Err(Error::new(ErrorKind::Invalid, message).at(dataset));
+    }
+    let mut last = None;
+    let writer = options.resume_until(dataset, |data| {
+        last = last_whole(&entries, data).cloned();
+        last.as_ref().map_or(0, |entry| entry.bytes)
+    })?;
+    let (unit, bytes) = last.as_ref().map_or((0, 0), |entry| (entry.unit, entry.bytes));
+    if writer.bytes() != bytes {
+        let message = "the samples that were there end elsewhere than the log says";
+        return Err(Error::new(ErrorKind::Damaged, message).at(path));
+    }
+    let log = UnitLog::rewrite(path, &head, &entries, bytes)?;
+    let state = last.as_ref().map_or(Json::Null, |entry| entry.state.clone());
+    Ok(Some(Resumed { writer, log, unit: last.map(|_| unit), state }))
+}
+
+/// The last line up to which all data are what they were.
+fn last_whole<'a>(entries: &'a [Entry], data: &[u8]) -> Option<&'a Entry> {
+    let mut start = 0;
+    let whole = |entry: &&Entry| {
+        let end = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
+        let same = data.get(start..end).is_some_and(|new| crc32fast::hash(new) == entry.crc32);
+        start = end;
+        same
+    };
+    entries.iter().take_while(whole).last()
+}
+
+/// The lines of a log; one that was cut is not counted, nor any after it.
+fn read(path: &Path) -> Result<Option<(Head, Vec<Entry>)>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let whole = |line: &&[u8]| line.ends_with(b"\n");
+    let head =
+        lines.next().filter(whole).and_then(|line| serde_json::from_slice::<Head>(line).ok());
+    let Some(head) = head.filter(|head| head.version == VERSION) else { return Ok(None) };
+    let entry = |line: &[u8]| serde_json::from_slice::<Entry>(line).ok();
+    Ok(Some((head, lines.take_while(whole).map_while(entry).collect())))
+}
+
+impl UnitLog {
+    /// The log of the lines up to so many bytes, to be gone on with.
+    fn rewrite(path: PathBuf, head: &Head, entries: &[Entry], bytes: u64) -> Result<UnitLog> {
+        let at = |error| Error::io(&path, error);
+        let beside = path.with_extension("new");
+        let kept = entries.iter().take_while(|entry| entry.bytes <= bytes);
+        let mut file = File::create(&beside).map_err(at)?;
+        write_line(&mut file, head).map_err(at)?;
+        let mut unit = 0;
+        for entry in kept {
+            write_line(&mut file, entry).map_err(at)?;
+            unit = entry.unit;
+        }
+        fs::rename(&beside, &path).map_err(at)?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(at)?;
+        Ok(UnitLog::new(path, file, unit, bytes))
+    }
+}

@@ -4,13 +4,14 @@
 //! so that a closed pipe ends a command quietly and a full disk does not pass unnoticed; what
 //! cannot be written to standard error is nobody's loss.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use clap::builder::styling::{AnsiColor, Style};
@@ -150,6 +151,30 @@ impl Output {
         })
     }
 
+    /// The same with rates, by how many samples there will be, or else how many bytes of input.
+    /// With `json` lines for programs instead, whether or not there is a terminal.
+    pub(crate) fn progress_rates(
+        &self,
+        doing: impl Into<String>,
+        samples: Option<u64>,
+        input: Option<u64>,
+        json: bool,
+    ) -> Progress {
+        let len = samples.or(input.filter(|bytes| *bytes > 0));
+        let quiet = Output { quiet: self.quiet || json, ..*self };
+        let mut progress = quiet.bar(doing.into(), len, "{prefix}", |_| String::new());
+        let start = Instant::now();
+        progress.rates = Some(Rates {
+            by_input: samples.is_none(),
+            json,
+            start,
+            first: Cell::new(None),
+            last: Cell::new(Far::default()),
+            told: Cell::new(None),
+        });
+        progress
+    }
+
     /// The same over bytes.
     pub(crate) fn progress_bytes(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
         self.bar(doing.into(), len, "{decimal_bytes}/{decimal_total_bytes}", units::bytes)
@@ -177,7 +202,7 @@ impl Output {
         }
         bar.set_message(doing);
         let watch = (!self.quiet && io::stderr().is_terminal()).then(|| Watch::start(&bar));
-        Progress { bar, counted, watch }
+        Progress { bar, counted, watch, rates: None }
     }
 }
 
@@ -200,7 +225,31 @@ pub(crate) struct Progress {
     /// How the position reads where there is no length.
     counted: fn(u64) -> String,
     watch: Option<Watch>,
+    rates: Option<Rates>,
 }
+
+/// How far a conversion is: samples and bytes that were written, bytes that were read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Far {
+    samples: u64,
+    bytes: u64,
+    input: u64,
+}
+
+/// How fast it is.
+struct Rates {
+    /// Whether the length is one of input.
+    by_input: bool,
+    json: bool,
+    start: Instant,
+    /// What had been done before the start.
+    first: Cell<Option<Far>>,
+    last: Cell<Far>,
+    told: Cell<Option<Instant>>,
+}
+
+/// Between two lines for programs.
+const TELL: Duration = Duration::from_secs(2);
 
 impl Progress {
     pub(crate) fn set(&self, position: u64) {
@@ -208,6 +257,47 @@ impl Progress {
         if self.bar.length().is_none() {
             self.bar.set_prefix(format!("{} ", (self.counted)(position)));
         }
+    }
+
+    /// So many samples and bytes are written, and so many bytes of input read.
+    pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
+        let Some(rates) = &self.rates else { return };
+        let far = Far { samples, bytes, input };
+        if rates.first.get().is_none() {
+            rates.first.set(Some(far));
+            // What an earlier run did takes no time.
+            self.bar.reset_eta();
+        }
+        rates.last.set(far);
+        match rates.json {
+            true if rates.told.get().is_none_or(|told| told.elapsed() >= TELL) => self.tell(rates),
+            true => {}
+            false => {
+                self.bar.set_position(if rates.by_input { input } else { samples });
+                self.bar.set_prefix(rates.text());
+            }
+        }
+    }
+
+    /// A line for programs.
+    fn tell(&self, rates: &Rates) {
+        let (first, far) = (rates.first.get().unwrap_or_default(), rates.last.get());
+        let seconds = rates.start.elapsed().as_secs_f64();
+        let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
+        let measure = |far: Far| if rates.by_input { far.input } else { far.samples };
+        let len = self.bar.length();
+        let rate = per_second(measure(far), measure(first));
+        let left = len.filter(|_| rate > 0.0);
+        rates.told.set(Some(Instant::now()));
+        say(serde_json::json!({
+            "samples": far.samples,
+            "bytes": far.bytes,
+            "seconds": seconds,
+            "samples_per_second": per_second(far.samples, first.samples),
+            "bytes_per_second": per_second(far.bytes, first.bytes),
+            "done": len.map(|len| measure(far) as f64 / len.max(1) as f64),
+            "seconds_left": left.map(|len| len.saturating_sub(measure(far)) as f64 / rate),
+        }));
     }
 
     pub(crate) fn say(&self, doing: impl Into<String>) {
@@ -221,7 +311,25 @@ impl Drop for Progress {
             drop(done);
             let _ = thread.join();
         }
+        if let Some(rates) = self.rates.as_ref().filter(|rates| rates.json) {
+            self.tell(rates);
+        }
         self.bar.finish_and_clear();
+    }
+}
+
+impl Rates {
+    /// `1,000 samples, 1.2 GB, 3.4 k samples/s, 120 MB/s`
+    fn text(&self) -> String {
+        let (first, far) = (self.first.get().unwrap_or_default(), self.last.get());
+        let time = self.start.elapsed();
+        format!(
+            "{}, {}, {}, {} ",
+            units::counted(far.samples, "sample"),
+            units::bytes(far.bytes),
+            units::sample_rate(far.samples.saturating_sub(first.samples), time),
+            units::byte_rate(far.bytes.saturating_sub(first.bytes), time),
+        )
     }
 }
 

@@ -10,6 +10,7 @@ mod array;
 mod bench;
 mod blpk;
 mod cat;
+mod commit;
 mod completions;
 mod convert;
 #[cfg(feature = "datasets")]
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Write(write::Args),
     #[cfg(feature = "datasets")]
     Datasets(datasets::Args),
+    Commit(commit::Args),
     Index(index::Args),
     Cat(cat::Args),
     Head(head::Args),
@@ -103,6 +105,7 @@ impl Command {
             Command::Write(args) => args.run(output),
             #[cfg(feature = "datasets")]
             Command::Datasets(args) => args.run(output),
+            Command::Commit(args) => args.run(output),
             Command::Index(args) => args.run(output),
             Command::Cat(args) => args.run(output),
             Command::Head(args) => args.run(output),
@@ -146,6 +149,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "demo",
             "convert",
+            "commit",
             #[cfg(feature = "datasets")]
             "write",
             #[cfg(feature = "datasets")]
@@ -196,6 +200,11 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
         }
     }
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
+}
+
+/// Reads another command line, which was given before.
+pub(crate) fn parse_from(line: Vec<&str>) -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&command_line().try_get_matches_from(line)?)
 }
 
 /// Reads the command line. Errors are clap's, as are help and version.

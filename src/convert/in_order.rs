@@ -9,9 +9,10 @@ use super::{Input, Source};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Samples and bytes of a batch, whichever is reached first.
-const BATCH: (usize, usize) = (256, 1 << 20);
-/// Batches of one unit that wait for their turn.
-const QUEUE: usize = 2;
+const BATCH: (usize, usize) = (4096, 1 << 20);
+/// Batches of one unit that wait for their turn. A unit that fits is read as a whole ahead of its
+/// turn; of a longer one the rest has to wait.
+const QUEUE: usize = 4;
 
 /// The units of an [`Input`] as a [`Source`]: read on several threads, handed out in order.
 ///
@@ -257,7 +258,30 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_the_units() {
-        let units = vec![3, 0, 700, 1, 255, 256, 257, 0, 0, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2];
+        let full = BATCH.0;
+        let units = vec![
+            3,
+            0,
+            3 * full - 1,
+            1,
+            full - 1,
+            full,
+            full + 1,
+            0,
+            0,
+            9,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            2,
+        ];
         let expected: Vec<String> = (0..units.len())
             .flat_map(|unit| (0..units[unit]).map(move |n| format!("{:?}", [unit as u8, n as u8])))
             .collect();
@@ -280,7 +304,8 @@ mod tests {
 
     #[test]
     fn some_units_only_and_the_unit_is_known() {
-        let input = Numbers { units: vec![3, 0, 300, 2, 4], size: 0, bad: None, broken: None };
+        let units = vec![3, 0, BATCH.0 + 44, 2, 4];
+        let input = Numbers { units, size: 0, bad: None, broken: None };
         let mut source = InOrder::of_units(input, 1..4);
         let mut found = Vec::new();
         loop {
@@ -290,7 +315,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(found, [(2, BATCH.0), (2, 300 - BATCH.0), (3, 2), (4, 0)]);
+        assert_eq!(found, [(2, BATCH.0), (2, 44), (3, 2), (4, 0)]);
     }
 
     #[test]

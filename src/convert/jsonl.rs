@@ -16,8 +16,8 @@ use crate::format::{jsonl, msgpack};
 /// Bytes of lines that are parsed at a time, at most.
 const BATCH: usize = 4 << 20;
 
-/// Bytes of a unit of a file.
-const UNIT: u64 = 8 << 20;
+/// Bytes of a unit of a file: no more than is read ahead of its turn.
+const UNIT: u64 = 2 << 20;
 
 /// Reads samples from JSON lines that come as a stream. Empty lines are skipped. For files there is
 /// [`JsonLinesFile`].
@@ -92,8 +92,16 @@ pub struct JsonLinesFile {
     len: Option<u64>,
     size: u64,
     unit: u64,
-    /// Lines in units that were read to their end: for the numbers of those after them.
-    lines: Mutex<BTreeMap<usize, u64>>,
+    lines: Mutex<Lines>,
+}
+
+/// What is known of the numbers of lines.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Lines in units that were read to their end.
+    within: BTreeMap<usize, u64>,
+    /// Lines in all units before one.
+    before: BTreeMap<usize, u64>,
 }
 
 impl JsonLinesFile {
@@ -102,11 +110,11 @@ impl JsonLinesFile {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
         let plain = compressed::is_plain(&path)?;
-        let lines = Mutex::new(BTreeMap::new());
+        let lines = Mutex::default();
         Ok(JsonLinesFile { path, len: plain.then_some(size), size, unit: UNIT, lines })
     }
 
-    /// Makes units of so many bytes. Default: 8 MiB.
+    /// Makes units of so many bytes. Default: 2 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesFile {
         self.unit = bytes.max(1);
         self
@@ -163,20 +171,20 @@ impl JsonLinesFile {
 
     /// How many lines there are in the units before this one.
     fn lines_before(&self, unit: usize) -> Result<u64> {
-        let mut before = 0;
-        for unit in 0..unit {
-            let known = self.known().get(&unit).copied();
-            let lines = match known {
+        let known = self.known().before.range(..=unit).next_back().map(|(at, sum)| (*at, *sum));
+        let (start, mut before) = known.unwrap_or((0, 0));
+        for unit in start..unit {
+            let within = self.known().within.get(&unit).copied();
+            before += match within {
                 Some(lines) => lines,
                 None => self.each_line(unit, |_, _| Ok(()))?,
             };
-            self.known().insert(unit, lines);
-            before += lines;
         }
+        self.known().before.insert(unit, before);
         Ok(before)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, u64>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,7 +211,7 @@ impl Input for JsonLinesFile {
             let located = |error| self.located(unit, number, error).with_raw(line);
             emit(pack(line).map_err(located))
         })?;
-        self.known().insert(unit, lines);
+        self.known().within.insert(unit, lines);
         Ok(())
     }
 

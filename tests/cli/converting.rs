@@ -129,9 +129,9 @@ fn what_is_lossless_comes_back_as_it_was() {
 fn what_is_not_lossless_says_so() {
     let dir = with_words();
     for (there, says) in [
-        ("w.tar", "get an ending"),
-        ("w.tfrecord", "texts are bytes"),
-        ("folder", "sorted by name"),
+        ("w.tar", "w.tar: field \"n\" is named \"n.cls\"\nw-000000.tar: 3 samples\n"),
+        ("w.tfrecord", "w.tfrecord: field \"text\": str becomes bytes\n"),
+        ("folder", "folder: the key is a field \"key\": --key-field key makes it the key again\n"),
     ] {
         let to: &[&str] = if there == "folder" { &["--to", "mds"] } else { &[] };
         let run_ = run(&dir, [&["convert", "words.msgpack", there, "--json"], to].concat());

@@ -18,6 +18,9 @@ mod catalogue;
 mod folders;
 #[cfg(feature = "images")]
 mod pictures;
+mod dividing;
+mod leaving_out;
+mod dealing;
 mod arrays;
 mod looking;
 mod rearranging;
@@ -133,6 +136,27 @@ fn with_empty() -> TempDir {
     let dir = scratch();
     Writer::create(dir.path().join("empty.msgpack")).unwrap().finish().unwrap();
     dir
+}
+
+/// Asserts that two datasets have the same files, but for the name that is in the digests.
+#[track_caller]
+fn assert_same_dataset(expected: &Path, found: &Path) {
+    let file_name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let (old, new) = (file_name(expected), file_name(found));
+    let files = |data: &Path| -> Vec<(String, Vec<u8>)> {
+        let files = crate::support::files_of(data).into_iter();
+        files.map(|file| (file_name(&file), fs::read(file).unwrap())).collect()
+    };
+    let (expected, found) = (files(expected), files(found));
+    assert_eq!(expected.len(), found.len());
+    for ((name, expected), (found_name, found)) in expected.into_iter().zip(found) {
+        assert_eq!(name.replace(&old, &new), found_name);
+        let same = match name.ends_with(".md5") {
+            true => String::from_utf8(expected).unwrap().replace(&old, &new).into_bytes() == found,
+            false => expected == found,
+        };
+        assert!(same, "{found_name}");
+    }
 }
 
 /// The names in a directory, sorted.

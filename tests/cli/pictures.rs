@@ -144,7 +144,7 @@ fn what_else_is_known_is_beside_the_images() {
     ];
     assert_eq!(lines, expected);
     let dry = run(&dir, ["convert", "s.msgpack", "out", "--to", "images", "--dry-run"]).quietly();
-    assert!(dry.out.contains("caption\tstr\t-\tlost"), "{dry:?}");
+    assert!(dry.out.contains("caption\tstr\t-\tis in metadata.jsonl only"), "{dry:?}");
 }
 
 #[test]

@@ -45,6 +45,8 @@ impl Source for Chain {
         }
     }
 
+    // No unit: those of several sources would be counted anew in each.
+
     fn len_hint(&self) -> Option<u64> {
         self.sources.iter().map(|source| source.len_hint()).sum()
     }

@@ -1,4 +1,4 @@
-//! `--dry-run`: what becomes of each field. The first samples are written to a temporary folder and
+//! `--dry-run`, and what is said before the work: what becomes of each field. The first samples are written to a temporary folder and
 //! read again, so what is said is what the writer and the reader do, and not a second list of it.
 
 use std::io::Write;
@@ -17,6 +17,10 @@ use crate::output::Output;
 
 /// Samples that are tried.
 const TRIED: usize = 100;
+/// Bytes of them, if they are more than one, where nobody asked for a trial.
+const TRIED_BYTES: usize = 16 << 20;
+/// Fields of which something is said unasked.
+const TOLD: usize = 10;
 
 /// A field, and its value in each sample.
 struct Field {
@@ -32,14 +36,14 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
     let before = fields(&samples)?;
     let after = match to {
         To::Dataset => fields(&samples)?,
-        _ => fields(&back_and_forth(to, &samples, source)?)?,
+        _ => fields(&back_and_forth(to, &samples, source.label_names(), Some(source))?)?,
     };
     let mut out = output.stdout();
     writeln!(out, "{}", output.bold("field\ttype\tbecomes\tnote"))?;
     for field in &before {
         let (name, types) = (&field.name, field.types());
         match after.iter().find(|found| field.is_in(found, to)) {
-            None => writeln!(out, "{name}\t{types}\t-\tlost")?,
+            None => writeln!(out, "{name}\t{types}\t-\t{}", absent(to))?,
             Some(found) => {
                 writeln!(out, "{name}\t{types}\t{}\t{}", found.types(), field.note(found))?;
             }
@@ -48,13 +52,77 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
     Ok(Exit::Yes)
 }
 
+/// Says what becomes of fields of the first samples that do not come back as they are.
+pub(super) fn tell_losses(
+    to: To,
+    path: &Path,
+    first: &[kiste::Result<Vec<u8>>],
+    labels: Option<&[String]>,
+    output: &Output,
+) -> Outcome<()> {
+    let (mut samples, mut bytes) = (Vec::new(), 0);
+    for sample in first.iter().flatten().take(TRIED) {
+        bytes += sample.len();
+        if bytes > TRIED_BYTES && !samples.is_empty() {
+            break;
+        }
+        samples.push(sample.clone());
+    }
+    // What cannot be written at all is told when its turn comes, with its place.
+    let Ok(back) = back_and_forth(to, &samples, labels, None) else { return Ok(()) };
+    let (before, after) = (fields(&samples)?, fields(&back)?);
+    let mut losses = Vec::new();
+    for field in &before {
+        let name = &field.name;
+        match after.iter().find(|found| field.is_in(found, to)) {
+            None => losses.push(format!("field {name:?} {}", absent(to))),
+            Some(found) => losses.extend(field.loss(found)),
+        }
+    }
+    let order = |fields: &[Field]| -> Vec<String> {
+        fields
+            .iter()
+            .map(|field| field.name.clone())
+            .filter(|name| !name.ends_with("key"))
+            .collect()
+    };
+    let (old, new) = (order(&before), order(&after));
+    let mut sorted = old.clone();
+    sorted.sort();
+    if old != new && sorted == new {
+        losses.push("fields are sorted by name".to_owned());
+    }
+    for loss in losses.iter().take(TOLD) {
+        output.note(format_args!("{}: {loss}", path.display()));
+    }
+    if losses.len() > TOLD {
+        output.hint("--dry-run says what becomes of the other fields");
+    }
+    Ok(())
+}
+
+/// What is said of a field that no reader finds again.
+fn absent(to: To) -> &'static str {
+    match to {
+        To::Images => "is in metadata.jsonl only",
+        _ => "is lost",
+    }
+}
+
 /// The samples as a reader has them of what the writer wrote.
-fn back_and_forth(to: To, samples: &[Vec<u8>], source: &dyn Source) -> Outcome<Vec<Vec<u8>>> {
+fn back_and_forth(
+    to: To,
+    samples: &[Vec<u8>],
+    labels: Option<&[String]>,
+    source: Option<&dyn Source>,
+) -> Outcome<Vec<Vec<u8>>> {
     let scratch = ScratchDir::create()?;
-    let mut export =
-        Export::create(to, &scratch.path().join("trial"), false, source.label_names())?;
+    let mut export = Export::create(to, &scratch.path().join("trial"), false, labels)?;
     for (item, sample) in samples.iter().enumerate() {
-        export.write(sample).map_err(|error| source.locate(item, error))?;
+        export.write(sample).map_err(|error| match source {
+            Some(source) => source.locate(item, error),
+            None => error,
+        })?;
     }
     if samples.is_empty() {
         return Err(Failure::trouble("expected samples to try, found none"));
@@ -74,7 +142,7 @@ fn back_and_forth(to: To, samples: &[Vec<u8>], source: &dyn Source) -> Outcome<V
 
 fn read(made: &[impl AsRef<Path>], from: From) -> Outcome<Vec<Vec<u8>>> {
     let made: Vec<PathBuf> = made.iter().map(|path| path.as_ref().to_path_buf()).collect();
-    let mut source = Reading::of(from).open(&made)?.source;
+    let mut source = Reading::of(from).open(&made)?.samples.source();
     let mut samples = Vec::new();
     loop {
         let batch = source.next_batch()?;
@@ -123,6 +191,30 @@ impl Field {
                 ["", ".txt", ".cls", ".npy", ".json", ".bin"].contains(&ending)
             }),
             _ => other.name == self.name,
+        }
+    }
+
+    /// What is not as it was, if anything.
+    fn loss(&self, other: &Field) -> Option<String> {
+        let (name, now) = (&self.name, &other.name);
+        if now == "_key" {
+            let message = "the key is a field \"key\": --key-field key makes it the key again";
+            return Some(message.to_owned());
+        }
+        let (before, after) = (self.types(), other.types());
+        let renamed = match now == name {
+            true => String::new(),
+            false => format!(" is named {now:?}"),
+        };
+        let changed = match (before == after, self.values == other.values) {
+            (true, true) => String::new(),
+            (true, false) => " has other values".to_owned(),
+            (false, _) => format!(": {before} becomes {after}"),
+        };
+        let both = if renamed.is_empty() || changed.is_empty() { "" } else { "," };
+        match renamed.is_empty() && changed.is_empty() {
+            true => None,
+            false => Some(format!("field {name:?}{renamed}{both}{changed}")),
         }
     }
 

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::Source;
+use kiste::convert::{Observer, Source, is_bad_input};
 use serde::Serialize;
 
 use super::Args;
+use super::bad::{Bad, Quarantine, Tally, Watch};
+use super::dry_run;
+use super::fields::{Unseen, check_unseen};
 use super::to::{Export, To};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -16,6 +19,9 @@ use crate::units;
 struct Exported {
     files: Vec<PathBuf>,
     samples: u64,
+    /// Bad samples that were left out.
+    bad: u64,
+    quarantine: Option<PathBuf>,
     seconds: f64,
 }
 
@@ -25,6 +31,9 @@ impl Args {
         let flaw = match self.writing.given() {
             _ if self.append => "--append",
             _ if self.skip_duplicates => "--skip-duplicates",
+            _ if self.resume => "--resume",
+            _ if self.splitting.is_split() => "--split",
+            _ if self.splitting.shuffle => "--shuffle",
             Some(option) => option,
             None if self.force && matches!(to, To::Webdataset | To::Mds | To::Images) => {
                 let message = "--force replaces datasets and single files only";
@@ -36,58 +45,163 @@ impl Args {
         Err(Failure::trouble(message).hint("--to dataset makes one"))
     }
 
+    /// Writes all samples of a source in another format.
     pub(super) fn export(
         &self,
         to: To,
         path: &Path,
-        source: &mut dyn Source,
+        source: Box<dyn Source>,
+        unseen: Unseen,
         output: &Output,
     ) -> Outcome<Exit> {
+        let mut source = Peeked::new(source)?;
+        let progress =
+            output.progress_rates("converting", source.len_hint(), None, self.progress_json());
+        let mut watch = Watch::new(self.bad, None, unseen.clone(), &progress, &[]);
+        if self.bad == Bad::Quarantine {
+            watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), 0)?);
+        }
+        let written = self.write(to, path, &mut source, &mut watch, Some(&unseen), output);
+        let (tally, quarantine) = (watch.tally, watch.quarantine);
+        let mut exported = match written {
+            Ok(exported) => exported,
+            Err(failure) => {
+                quarantine.into_iter().for_each(Quarantine::abort);
+                return Err(failure);
+            }
+        };
+        drop(progress);
+        exported.bad = tally.bad;
+        exported.quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
+        exported.tell(path, output);
+        tally.tell(exported.quarantine.as_deref(), output);
+        if self.json {
+            output.json(&exported)?;
+        }
+        Ok(if tally.bad > 0 { Exit::No } else { Exit::Yes })
+    }
+
+    /// The same of parts that have been made, where this was left out.
+    pub(super) fn export_joined(
+        &self,
+        to: To,
+        path: &Path,
+        source: Box<dyn Source>,
+        (tally, quarantine): (&Tally, Option<PathBuf>),
+        output: &Output,
+    ) -> Outcome<()> {
+        let mut source = Peeked::new(source)?;
+        let progress =
+            output.progress_rates("joining", source.len_hint(), None, self.progress_json());
+        let mut watch = Watch::new(Bad::Stop, None, Unseen::default(), &progress, &[]);
+        let mut exported = self.write(to, path, &mut source, &mut watch, None, output)?;
+        drop(progress);
+        (exported.bad, exported.quarantine) = (tally.bad, quarantine);
+        exported.tell(path, output);
+        tally.tell(exported.quarantine.as_deref(), output);
+        if self.json {
+            output.json(&exported)?;
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        to: To,
+        path: &Path,
+        source: &mut Peeked,
+        watch: &mut Watch<'_>,
+        unseen: Option<&Unseen>,
+        output: &Output,
+    ) -> Outcome<Exported> {
         let start = Instant::now();
         let mut export = Export::create(to, path, self.force, source.label_names())?;
-        let progress = output.progress("converting", source.len_hint());
-        let mut samples = 0;
-        loop {
+        dry_run::tell_losses(to, path, source.first(), source.label_names(), output)?;
+        if source.label_names().is_some() && to != To::Images {
+            output.warn("the names of the labels are left behind, as only datasets have them");
+        }
+        let limit = self.samples.limit.unwrap_or(u64::MAX);
+        let (mut samples, mut bytes) = (0, 0);
+        while samples < limit {
             let batch = source.next_batch()?;
             if batch.is_empty() {
                 break;
             }
             for (item, sample) in batch.into_iter().enumerate() {
-                export.write(&sample?).map_err(|error| source.locate(item, error))?;
-                samples += 1;
+                if samples == limit {
+                    break;
+                }
+                match sample {
+                    Err(error) if is_bad_input(&error) => {
+                        watch.bad(error).map_err(|error| self.hint(error, watch.stopped))?;
+                    }
+                    sample => {
+                        let sample = sample?;
+                        export.write(&sample).map_err(|error| source.locate(item, error))?;
+                        (samples, bytes) = (samples + 1, bytes + sample.len() as u64);
+                    }
+                }
             }
-            progress.set(samples);
+            watch.far(samples, bytes);
         }
         if samples == 0 && !matches!(to, To::Jsonl | To::Csv) {
             let message = format!("{}: expected samples to write, found none", path.display());
             return Err(Failure::trouble(message));
         }
-        progress.say("finishing");
+        if let Some(unseen) = unseen {
+            check_unseen(&unseen.get())?;
+        }
         let files = export.finish()?;
-        drop(progress);
-        let time = start.elapsed();
-        let exported = Exported { files, samples, seconds: time.as_secs_f64() };
-        exported.tell(path, to, output);
-        if source.label_names().is_some() && to != To::Images {
-            output.warn("the names of the labels are left behind, as only datasets have them");
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Exported { files, samples, bad: 0, quarantine: None, seconds })
+    }
+}
+
+/// A source whose first batch may be looked at.
+struct Peeked {
+    source: Box<dyn Source>,
+    first: Vec<kiste::Result<Vec<u8>>>,
+}
+
+impl Peeked {
+    fn new(mut source: Box<dyn Source>) -> kiste::Result<Peeked> {
+        let first = source.next_batch()?;
+        Ok(Peeked { source, first })
+    }
+
+    fn first(&self) -> &[kiste::Result<Vec<u8>>] {
+        &self.first
+    }
+}
+
+impl Source for Peeked {
+    fn next_batch(&mut self) -> kiste::Result<Vec<kiste::Result<Vec<u8>>>> {
+        match self.first.is_empty() {
+            true => self.source.next_batch(),
+            false => Ok(std::mem::take(&mut self.first)),
         }
-        if self.json {
-            output.json(&exported)?;
-        }
-        Ok(Exit::Yes)
+    }
+
+    fn locate(&self, item: usize, error: kiste::Error) -> kiste::Error {
+        self.source.locate(item, error)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.source.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.source.label_names()
     }
 }
 
 impl Exported {
-    fn tell(&self, path: &Path, to: To, output: &Output) {
+    fn tell(&self, path: &Path, output: &Output) {
         let samples = units::counted(self.samples, "sample");
         let files = match &self.files[..] {
             [one] => one.display().to_string(),
             all => format!("{}: {}", path.display(), units::counted(all.len() as u64, "shard")),
         };
         output.note(format_args!("{files}: {samples}"));
-        if let Some(loses) = to.loses() {
-            output.note(format_args!("{}: {loses}", path.display()));
-        }
     }
 }

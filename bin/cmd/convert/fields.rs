@@ -1,4 +1,6 @@
-//! Which fields samples have, and what their key is; how many samples, and what of bad ones.
+//! Which fields samples have, and what their key is.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kiste::convert::Source;
 use kiste::format::msgpack::{self, Cursor, Kind, sample};
@@ -23,7 +25,8 @@ pub(super) struct Shaping {
     /// an integer. "key" is the column that kiste writes to MDS, npz and TFRecord
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
-    /// No more than so many samples
+    /// No more than so many samples, not counting those that are skipped. Parts have up to so many
+    /// each, of which "kiste commit" takes the first
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
 }
@@ -44,7 +47,29 @@ pub(super) struct Reshape {
     options: Shaping,
     /// Names of fields that were asked for and have not been seen.
     unseen: Vec<String>,
-    left: u64,
+    shared: Unseen,
+}
+
+/// Names of fields that were asked for and have not been seen by the end of the last batch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unseen(Arc<Mutex<Vec<String>>>);
+
+impl Unseen {
+    pub(super) fn get(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, names: &[String]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = names.to_vec();
+    }
+}
+
+/// A field that no sample has was misspelt.
+pub(super) fn check_unseen(unseen: &[String]) -> Outcome<()> {
+    match unseen.first() {
+        Some(name) => Err(Failure::trouble(format!("no sample has a field {name:?}"))),
+        None => Ok(()),
+    }
 }
 
 impl Reshape {
@@ -53,19 +78,14 @@ impl Reshape {
         let mut unseen: Vec<String> =
             options.fields.iter().chain(&options.drop).chain(renamed).cloned().collect();
         unseen.retain(|name| name != sample::KEY);
-        let left = options.limit.unwrap_or(u64::MAX);
-        Reshape { source, options: options.clone(), unseen, left }
+        let shared = Unseen::default();
+        shared.set(&unseen);
+        Reshape { source, options: options.clone(), unseen, shared }
     }
 
-    /// A field that no sample has was misspelt.
-    fn check_unseen(&self) -> kiste::Result<()> {
-        match self.unseen.first() {
-            Some(name) => {
-                let message = format!("no sample has a field {name:?}");
-                Err(Error::new(ErrorKind::Invalid, message))
-            }
-            None => Ok(()),
-        }
+    /// Looks at what has not been seen.
+    pub(super) fn unseen(&self) -> Unseen {
+        self.shared.clone()
     }
 
     fn change(&mut self, packed: &[u8]) -> kiste::Result<Vec<u8>> {
@@ -164,28 +184,29 @@ impl Shaping {
 
 impl Source for Reshape {
     fn next_batch(&mut self) -> kiste::Result<Vec<kiste::Result<Vec<u8>>>> {
-        if self.left == 0 {
-            self.check_unseen()?;
-            return Ok(Vec::new());
-        }
-        let mut batch = self.source.next_batch()?;
-        if batch.is_empty() {
-            self.check_unseen()?;
-        }
-        batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left -= batch.len() as u64;
+        let batch = self.source.next_batch()?;
         if self.options.is_idle() {
             return Ok(batch);
         }
         let mut changed = Vec::with_capacity(batch.len());
         for (item, sample) in batch.into_iter().enumerate() {
-            let sample = sample.and_then(|sample| self.change(&sample));
+            let sample = sample.and_then(|sample| {
+                let changed = self.change(&sample);
+                changed.map_err(|error| error.with_raw(sample))
+            });
             changed.push(sample.map_err(|error| match error.path() {
                 Some(_) => error,
                 None => self.source.locate(item, error),
             }));
         }
+        if self.unseen.len() < self.shared.get().len() {
+            self.shared.set(&self.unseen);
+        }
         Ok(changed)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.source.unit()
     }
 
     fn locate(&self, item: usize, error: Error) -> Error {
@@ -193,11 +214,7 @@ impl Source for Reshape {
     }
 
     fn len_hint(&self) -> Option<u64> {
-        let limit = self.options.limit;
-        match self.source.len_hint() {
-            Some(len) => Some(limit.map_or(len, |limit| limit.min(len))),
-            None => limit,
-        }
+        self.source.len_hint()
     }
 
     fn label_names(&self) -> Option<&[String]> {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
 use kiste::convert::{
-    Cifar, Csv, DatasetSource, Idx, JsonLines, Mds, Npz, Source, TfRecords, WebDataset,
-    expand_braces,
+    Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
+    Source, TfRecords, WebDataset, expand_braces,
 };
 use kiste::format::{mds, tfrecord};
 
@@ -58,10 +58,35 @@ pub(super) struct Reading {
 
 /// Samples to convert, and how many files were passed over on the way to them.
 pub(super) struct Opened {
-    pub(super) source: Box<dyn Source>,
+    pub(super) samples: Samples,
     pub(super) skipped_files: u64,
     /// What is read are datasets, which must not be written at the same time.
     pub(super) datasets: bool,
+}
+
+/// Samples as they can be had.
+pub(super) enum Samples {
+    /// In units, each of which can be read without the others.
+    Units(Box<dyn Input>),
+    /// One after the other, and only once.
+    Stream(Box<dyn Source>),
+}
+
+impl Samples {
+    /// All of them, in order.
+    pub(super) fn source(self) -> Box<dyn Source> {
+        match self {
+            Samples::Units(input) => Box::new(InOrder::new(input)),
+            Samples::Stream(source) => source,
+        }
+    }
+
+    pub(super) fn label_names(&self) -> Option<&[String]> {
+        match self {
+            Samples::Units(input) => input.label_names(),
+            Samples::Stream(source) => source.label_names(),
+        }
+    }
 }
 
 impl Reading {
@@ -82,35 +107,31 @@ impl Reading {
         self.images.check()?;
         let mut skipped_files = 0;
         let datasets = from == From::Dataset;
-        let images = &self.images;
-        let source = match from {
+        let samples = match from {
             From::Images => {
                 let folder = self.files.open(&paths)?;
                 skipped_files = folder.skipped();
-                images.in_order(folder)?
+                units(folder)
             }
             From::List => {
-                images.in_order(self.files.open_list(only(&paths, "a list of files")?)?)?
+                units(self.files.open_list(only(&paths, "a list of files")?)?)
             }
-            From::Jsonl => images.around(each(&paths, lines)?)?,
-            From::Dataset => images.around(each(&paths, |path| {
+            From::Jsonl => each(&paths, lines)?,
+            From::Dataset => each(&paths, |path| {
                 file::check_is_finished(path)?;
-                Ok(Box::new(DatasetSource::open(path)?))
-            })?)?,
-            From::Mds => each(&paths, |path| images.in_order(Mds::open(path)?))?,
-            From::Npz => each(&paths, |path| images.in_order(Npz::rows(path)?))?,
-            From::Mnist => images.in_order(mnist(&paths)?)?,
-            From::Webdataset => images.in_order(WebDataset::open(texts(&paths)?)?)?,
-            From::Tfrecord => {
-                let records = TfRecords::open(texts(&paths)?)?;
-                images.in_order(records.texts(self.texts.clone()))?
-            }
-            From::Cifar10 => images.in_order(Cifar::cifar10(texts(&paths)?)?)?,
-            From::Cifar100 => images.in_order(Cifar::cifar100(texts(&paths)?)?)?,
+                Ok(units(DatasetSource::open(path)?))
+            })?,
+            From::Mds => each(&paths, |path| Ok(units(Mds::open(path)?)))?,
+            From::Npz => each(&paths, |path| Ok(units(Npz::rows(path)?)))?,
+            From::Mnist => units(mnist(&paths)?),
+            From::Webdataset => units(WebDataset::open(texts(&paths)?)?),
+            From::Tfrecord => units(TfRecords::open(texts(&paths)?)?.texts(self.texts.clone())),
+            From::Cifar10 => units(Cifar::cifar10(texts(&paths)?)?),
+            From::Cifar100 => units(Cifar::cifar100(texts(&paths)?)?),
             From::Csv => self.table(&paths, b',')?,
             From::Tsv => self.table(&paths, b'\t')?,
         };
-        Ok(Opened { source, skipped_files, datasets })
+        Ok(Opened { samples: self.images.on(samples)?, skipped_files, datasets })
     }
 
     /// An option that would change nothing was meant for something else.
@@ -128,9 +149,9 @@ impl Reading {
         Err(Failure::trouble(format!("{flaw}, but this is {}", name(from))))
     }
 
-    fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Box<dyn Source>> {
+    fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Samples> {
         let table = Csv::open(texts(paths)?)?.delimiter(delimiter);
-        self.images.in_order(if self.guess_types { table.guess_types()? } else { table })
+        Ok(units(if self.guess_types { table.guess_types()? } else { table }))
     }
 }
 
@@ -152,25 +173,38 @@ fn expand(sources: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// One source after the other.
-fn each(
-    paths: &[PathBuf],
-    open: impl Fn(&Path) -> Outcome<Box<dyn Source>>,
-) -> Outcome<Box<dyn Source>> {
-    let mut sources = paths.iter().map(|path| open(path)).collect::<Outcome<Vec<_>>>()?;
-    match sources.len() {
-        1 => Ok(sources.remove(0)),
-        _ => Ok(Box::new(Chain::new(sources)?)),
-    }
+fn units(input: impl Input + 'static) -> Samples {
+    Samples::Units(Box::new(input))
 }
 
-fn lines(path: &Path) -> Outcome<Box<dyn Source>> {
+/// One source after the other: in units, if all are.
+fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Outcome<Samples>) -> Outcome<Samples> {
+    let mut all = paths.iter().map(|path| open(path)).collect::<Outcome<Vec<_>>>()?;
+    if all.len() == 1 {
+        return Ok(all.remove(0));
+    }
+    if all.iter().any(|samples| matches!(samples, Samples::Stream(_))) {
+        let sources = all.into_iter().map(Samples::source).collect();
+        return Ok(Samples::Stream(Box::new(Chain::new(sources)?)));
+    }
+    let input = |samples| match samples {
+        Samples::Units(input) => Some(input),
+        Samples::Stream(_) => None,
+    };
+    Ok(units(Chained::new(all.into_iter().filter_map(input).collect())?))
+}
+
+/// What is no regular file, such as a pipe, is read as it comes.
+fn lines(path: &Path) -> Outcome<Samples> {
     let name = path.display().to_string();
     if name == "-" {
-        return Ok(Box::new(JsonLines::new(io::stdin(), name)));
+        return Ok(Samples::Stream(Box::new(JsonLines::new(io::stdin(), name))));
     }
     let file = File::open(path).map_err(|error| Failure::io(path, error))?;
-    Ok(Box::new(JsonLines::new(file, name)))
+    match file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        true => Ok(units(JsonLinesFile::open(path)?)),
+        false => Ok(Samples::Stream(Box::new(JsonLines::new(file, name)))),
+    }
 }
 
 fn only<'a>(paths: &'a [PathBuf], what: &str) -> Outcome<&'a Path> {
@@ -253,7 +287,7 @@ fn guess(path: &Path) -> Outcome<From> {
     match () {
         () if file_name.ends_with(".npz") && zip => Ok(From::Npz),
         () if file_name.ends_with(".zip") && zip => Ok(From::Images),
-        () if [".jsonl", ".ndjson"].iter().any(|s| file_name.ends_with(s)) => Ok(From::Jsonl),
+        () if ends(&[".jsonl", ".ndjson"]) => Ok(From::Jsonl),
         () if file_name.ends_with(".msgpack") => Ok(From::Dataset),
         () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(From::Webdataset),
         () if ends(&[".csv"]) => Ok(From::Csv),

@@ -1,7 +1,6 @@
 //! What is done to images on their way, if this was built with `images`.
 
-use kiste::convert::{InOrder, Input, Source};
-
+use super::from::Samples;
 use crate::exit::{Failure, Outcome};
 
 /// What becomes of images.
@@ -112,19 +111,17 @@ impl Images {
         Ok(options)
     }
 
-    /// The units of an input in order, with their images as asked for.
-    pub(super) fn in_order(&self, input: impl Input + 'static) -> Outcome<Box<dyn Source>> {
-        Ok(match self.given() {
-            Some(_) => Box::new(InOrder::new(kiste::convert::Images::new(input, self.options()?))),
-            None => Box::new(InOrder::new(input)),
-        })
-    }
-
-    /// A source that is no input, with its images as asked for.
-    pub(super) fn around(&self, source: Box<dyn Source>) -> Outcome<Box<dyn Source>> {
-        Ok(match self.given() {
-            Some(_) => Box::new(kiste::convert::Images::new(source, self.options()?)),
-            None => source,
+    /// The same samples, with their images as asked for.
+    pub(super) fn on(&self, samples: Samples) -> Outcome<Samples> {
+        use kiste::convert::Images;
+        Ok(match (self.given(), samples) {
+            (None, samples) => samples,
+            (Some(_), Samples::Units(input)) => {
+                Samples::Units(Box::new(Images::new(input, self.options()?)))
+            }
+            (Some(_), Samples::Stream(source)) => {
+                Samples::Stream(Box::new(Images::new(source, self.options()?)))
+            }
         })
     }
 }
@@ -141,13 +138,8 @@ impl Images {
         }
     }
 
-    /// The units of an input in order.
-    pub(super) fn in_order(&self, input: impl Input + 'static) -> Outcome<Box<dyn Source>> {
-        Ok(Box::new(InOrder::new(input)))
-    }
-
-    /// The same source.
-    pub(super) fn around(&self, source: Box<dyn Source>) -> Outcome<Box<dyn Source>> {
-        Ok(source)
+    /// The same samples.
+    pub(super) fn on(&self, samples: Samples) -> Outcome<Samples> {
+        Ok(samples)
     }
 }

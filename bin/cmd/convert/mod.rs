@@ -1,6 +1,8 @@
-//! `convert`: what is read (`from`), and how it becomes a dataset, or something else (`to`,
-//! `export`), with which fields (`fields`).
+//! `convert`: what is read (`from`), with which fields (`fields`), and how it becomes a dataset, at
+//! once (`making`) or in parts (`plan`, `parts`), or several (`split`), or something else (`to`,
+//! `export`); and what becomes of what is bad (`bad`).
 
+mod bad;
 mod chain;
 mod dry_run;
 mod export;
@@ -8,25 +10,28 @@ mod fields;
 mod files;
 mod from;
 mod images;
+mod labels;
+mod making;
+mod parts;
+mod plan;
+mod split;
 mod to;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use kiste::array::{ArrayPolicy, ArrayTally, parse_size};
-use kiste::convert::{Duplicates, Recode, Source, convert, labels_path};
-use kiste::{ErrorKind, Writer};
-use serde::Serialize;
+use clap::ValueEnum;
+use kiste::array::{ArrayPolicy, parse_size};
+use kiste::convert::Part;
 
-use self::fields::Reshape;
-use self::from::Opened;
+pub(crate) use self::parts::commit;
+
+use self::bad::Bad;
+use self::from::{Opened, Samples};
 use self::to::To;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Output, Progress};
+use crate::output::Output;
 use crate::rearrange::Writing;
-use crate::{file, rearrange, units};
+use crate::{file, rearrange};
 
 /// Make a dataset of raw data or of what other libraries write, or what they read of a dataset
 ///
@@ -55,12 +60,17 @@ use crate::{file, rearrange, units};
 /// no place for is an error that names the sample and the field. JSON lines lose nothing. Nor does
 /// WebDataset, but for the names of fields that do not say what they are: "label" becomes
 /// "label.cls". MDS sorts fields. In npz floats become those of NumPy. In TFRecord texts become
-/// bytes, floats have 32 bits, and arrays no shape. CSV has only texts, numbers and truth values. The key is a field "key" in these four. A folder
-/// of images has files {label}/{key}, with the ending that their bytes ask for, and all else that is
-/// known of them in metadata.jsonl.
+/// bytes, floats have 32 bits, and arrays no shape. CSV has only
+/// texts, numbers and truth values. The key is a field "key" in these four. A folder of images has
+/// files {label}/{key}, with the ending that their bytes ask for, and all else that is known of them
+/// in metadata.jsonl.
 ///
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
-/// a power failure leaves DST.partial behind: see "kiste repair".
+/// a power failure leaves DST.partial behind: the same command with --resume goes on with it.
+///
+/// A large conversion can be divided: the same command with --part 1/64 to 64/64, on as many
+/// machines as there are, in any order, and as often as it takes; then "kiste commit DST". What
+/// comes of it is the same, byte for byte, as without parts. docs/convert-many.md has examples.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
@@ -92,6 +102,27 @@ pub(crate) struct Args {
     /// Replace a dataset that exists
     #[arg(long)]
     force: bool,
+    /// Print what would be done as JSON: sources with sizes and times, options, units
+    #[arg(long, conflicts_with_all = ["part", "resume", "dry_run"])]
+    plan: bool,
+    /// Make only this part, such as 3/7, in DST.parts. One that is finished is left as it is, one
+    /// that was cut short is gone on with, and "kiste commit DST" joins them
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["append", "resume", "dry_run", "json"])]
+    part: Option<Part>,
+    /// Go on where the same command was cut short, if it was. An error then leaves DST.partial for
+    /// the next run
+    #[arg(long, conflicts_with_all = ["append", "dry_run"])]
+    resume: bool,
+    /// What becomes of input that is bad: stop (the default), skip it, or quarantine, which sets it
+    /// aside in DST.quarantine.jsonl with the reason. If something was left out, the exit code is 1
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "stop",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    bad: Bad,
     /// Skip samples whose key was there before, and count them, instead of stopping
     #[arg(long)]
     skip_duplicates: bool,
@@ -100,10 +131,23 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written
     #[arg(long)]
     json: bool,
+    /// How to show how far it is: bar (the default), only on a terminal, or json, a line every two
+    /// seconds on standard error
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    progress: Option<Showing>,
     #[command(flatten)]
     reading: from::Reading,
     #[command(flatten)]
     samples: fields::Shaping,
+    #[command(flatten)]
+    splitting: split::Splitting,
+}
+
+/// How to show how far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Showing {
+    Bar,
+    Json,
 }
 
 const EXAMPLES: &str = "\
@@ -128,83 +172,46 @@ Examples:
   kiste convert for-streaming mine.msgpack --key-field key
   kiste convert photos-000000.tar photos.msgpack --rename label.cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
+  kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
+  kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64
+  kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1 --shuffle
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
-  kiste convert small.msgpack big.msgpack --arrays plain";
+  kiste convert small.msgpack big.msgpack --arrays plain
 
-#[derive(Serialize)]
-struct Converted {
-    file: PathBuf,
-    /// Samples and bytes of the whole dataset, and how many of these are new.
-    samples: u64,
-    bytes: u64,
-    added: u64,
-    added_bytes: u64,
-    skipped_duplicates: u64,
-    /// Files in the folder that are no images.
-    skipped_files: u64,
-    labels: Option<PathBuf>,
-    /// What became of the arrays, if that was asked for.
-    arrays: Option<ArrayTally>,
-    seconds: f64,
-}
+Exit codes: 0 done, 1 done but bad input was left out (--bad), or the input is damaged, 2 wrong usage
+or I/O error. A part that left out bad input is done: 0, and \"kiste commit\" says 1.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let start = Instant::now();
         let (dataset, sources) = self.names()?;
         self.samples.check()?;
-        let to = self.to.unwrap_or_else(|| To::guess(dataset));
+        let to = self.to();
         match to {
             To::Dataset => file::check_is_data(dataset)?,
             _ => self.check_export(to)?,
         }
-        let Opened { source, skipped_files, datasets } = self.reading.open(sources)?;
-        if datasets {
+        if self.append && self.splitting.is_wanted() {
+            return Err(Failure::trouble("--append cannot be had with --split or --shuffle"));
+        }
+        let opened = self.reading.open(sources)?;
+        if opened.datasets {
             check_is_other(sources, dataset)?;
         }
-        let source: Box<dyn Source> = Box::new(Reshape::new(source, &self.samples));
-        if self.dry_run {
-            return dry_run::dry_run(to, self.recoding(source).as_source(), output);
-        }
-        if to != To::Dataset {
-            return self.export(to, dataset, self.recoding(source).as_source(), output);
-        }
-        let labels = self.plan_labels(source.label_names())?;
-        let mut source = self.recoding(source);
-        let mut writer = self.writer()?;
-        let (before, bytes_before) = (writer.len(), writer.bytes());
-        let progress =
-            output.progress("converting", source.as_source().len_hint().map(|len| before + len));
-        let skipped_duplicates = match self.copy(source.as_source(), &mut writer, &progress) {
-            Ok(skipped) => skipped,
-            Err(failure) => {
-                // The first error is the one to tell.
-                let _ = writer.abort();
-                return Err(failure);
+        match () {
+            () if self.plan => self.print_plan(&opened, output),
+            () if self.dry_run => {
+                let (mut source, _) = self.shaped(opened.samples.source());
+                dry_run::dry_run(to, &mut *source, output)
             }
-        };
-        progress.say("finishing");
-        let stats = writer.finish()?;
-        let labels = self.write_labels(labels)?;
-        drop(progress);
-        let time = start.elapsed();
-        let converted = Converted {
-            samples: stats.samples,
-            bytes: stats.bytes,
-            added: stats.samples - before,
-            added_bytes: stats.bytes - bytes_before,
-            skipped_duplicates,
-            skipped_files,
-            labels,
-            arrays: source.tally(),
-            seconds: time.as_secs_f64(),
-            file: dataset.to_path_buf(),
-        };
-        converted.tell(output, time);
-        if self.json {
-            output.json(&converted)?;
+            () if self.part.is_some() || self.splitting.is_wanted() => {
+                self.make_parts(opened, output)
+            }
+            () if to == To::Dataset => self.make(opened, output),
+            () => {
+                let (source, unseen) = self.shaped(opened.samples.source());
+                self.export(to, dataset, source, unseen, output)
+            }
         }
-        Ok(Exit::Yes)
     }
 
     /// What is made, and what of.
@@ -214,118 +221,21 @@ impl Args {
         Ok((last, sources))
     }
 
-    fn dataset(&self) -> &Path {
-        self.files.last().map_or(Path::new(""), PathBuf::as_path)
+    fn to(&self) -> To {
+        let dataset = self.files.last().map_or(Path::new(""), PathBuf::as_path);
+        self.to.unwrap_or_else(|| To::guess(dataset))
     }
 
-    /// The same source, with its arrays stored as asked for.
-    fn recoding(&self, source: Box<dyn Source>) -> Recoding {
-        let Some(mut policy) = self.arrays.clone() else { return Recoding::No(source) };
-        if let Some(bytes) = self.arrays_min {
-            policy = policy.min_bytes(bytes);
-        }
-        if let Some(names) = &self.arrays_fields {
-            policy = policy.fields(names);
-        }
-        Recoding::Yes(Box::new(Recode::new(source, policy)))
+    fn progress_json(&self) -> bool {
+        self.progress == Some(Showing::Json)
     }
 
-    fn writer(&self) -> Outcome<Writer> {
-        let options = self.writing.options().overwrite(self.force);
-        let opened = match self.append {
-            true => options.append(self.dataset()),
-            false => options.create(self.dataset()),
-        };
-        opened.map_err(|error| {
-            let kind = error.kind();
-            match (Failure::from(error), kind) {
-                (failure, ErrorKind::AlreadyExists) => {
-                    failure.hint("--force replaces it, --append adds to it")
-                }
-                (failure, ErrorKind::NotFound) if self.append => {
-                    failure.hint("without --append a new dataset is made")
-                }
-                (failure, _) => failure,
-            }
-        })
-    }
-
-    /// Writes all samples; how many were skipped because their key was there before.
-    fn copy(
-        &self,
-        source: &mut dyn Source,
-        writer: &mut Writer,
-        progress: &Progress,
-    ) -> Outcome<u64> {
-        let duplicates = match self.skip_duplicates {
-            true => Duplicates::Skip,
-            false => Duplicates::Refuse,
-        };
-        convert(source, writer, duplicates, |seen| progress.set(seen)).map_err(|error| {
-            let kind = error.kind();
-            let failure = Failure::from(error);
-            match kind {
-                ErrorKind::DuplicateKey => {
-                    failure.hint("--skip-duplicates passes over such samples")
-                }
-                _ => failure,
-            }
-        })
-    }
-
-    /// The text of DST.labels, if it is to be written. Checked before anything is.
-    fn plan_labels(&self, names: Option<&[String]>) -> Outcome<Option<String>> {
-        let path = labels_path(self.dataset());
-        let Some(names) = names else { return Ok(None) };
-        if let Some(name) = names.iter().find(|name| name.contains(['\n', '\r'])) {
-            let message = "a label with a line end in its name cannot be listed one a line";
-            return Err(Failure::trouble(format!("{}: {message}", name.escape_debug())));
+    fn print_plan(&self, opened: &Opened, output: &Output) -> Outcome<Exit> {
+        if let Samples::Stream(_) = opened.samples {
+            return Err(parts::no_units());
         }
-        let known = match fs::read_to_string(&path) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Failure::io(&path, error)),
-        };
-        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
-        let file = path.display();
-        match (self.append, known) {
-            (true, Some(known)) => {
-                let lines: Vec<&str> = known.lines().collect();
-                let differs = lines.iter().zip(names).position(|(line, name)| line != name);
-                match differs {
-                    Some(at) => Err(Failure::trouble(format!(
-                        "{file}: label {at} is {:?} here but {:?} in the folder, so the numbers \
-                         would not mean the same",
-                        lines[at], names[at]
-                    ))),
-                    // What the folder has beyond is added.
-                    None => Ok((names.len() > lines.len()).then_some(text)),
-                }
-            }
-            (true, None) => {
-                let message = format!("{file}: not there, so nobody knows what the numbers mean");
-                Err(Failure::trouble(message).hint("write it: one label a line, that of 0 first"))
-            }
-            // If the dataset is there as well, the writer objects to that.
-            (false, Some(_)) if !self.force && !self.dataset().exists() => {
-                let message = format!("{file}: the file exists already");
-                Err(Failure::trouble(message).hint("--force replaces it"))
-            }
-            (false, _) => Ok(Some(text)),
-        }
-    }
-
-    /// Writes DST.labels after the dataset was published, or removes one that has become wrong.
-    fn write_labels(&self, text: Option<String>) -> Outcome<Option<PathBuf>> {
-        let path = labels_path(self.dataset());
-        match text {
-            Some(text) => file::write(&path, text.as_bytes(), true).map(|()| Some(path)),
-            None if self.force && path.exists() => {
-                fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
-                Ok(None)
-            }
-            None => Ok(path.exists().then_some(path)),
-        }
+        output.json(&plan::plan(self, &opened.samples, opened.skipped_files, None)?)?;
+        Ok(Exit::Yes)
     }
 }
 
@@ -336,77 +246,5 @@ fn check_is_other(sources: &[PathBuf], dataset: &Path) -> Outcome<()> {
             Err(Failure::trouble(message).hint("write to another file, then rename it"))
         }
         None => Ok(()),
-    }
-}
-
-/// Where samples come from, with their arrays as they are or stored otherwise.
-enum Recoding {
-    No(Box<dyn Source>),
-    Yes(Box<Recode>),
-}
-
-impl Recoding {
-    fn as_source(&mut self) -> &mut dyn Source {
-        match self {
-            Recoding::No(source) => &mut **source,
-            Recoding::Yes(recode) => &mut **recode,
-        }
-    }
-
-    fn tally(&self) -> Option<ArrayTally> {
-        match self {
-            Recoding::No(_) => None,
-            Recoding::Yes(recode) => Some(recode.tally().clone()),
-        }
-    }
-}
-
-/// How many arrays were recoded, what that did to their size, and why others were left.
-fn tell_arrays(tally: &ArrayTally, path: &Path, output: &Output) {
-    let path = path.display();
-    let arrays = units::counted(tally.recoded, "array");
-    let (before, after) = (units::bytes(tally.bytes_before), units::bytes(tally.bytes_after));
-    let (ratio, verb) = match tally.ratio() {
-        ratio if ratio < 1.0 => (1.0 / ratio, "larger"),
-        ratio => (ratio, "smaller"),
-    };
-    match tally.recoded {
-        0 => output.note(format_args!("{path}: no arrays recoded")),
-        _ => output.note(format_args!(
-            "{path}: {arrays} recoded, {before} before, {after} now: {ratio:.2} times {verb}"
-        )),
-    }
-    for (why, count) in &tally.left {
-        let arrays = units::counted(*count, "array");
-        output.note(format_args!("{path}: {arrays} left as before: {why}"));
-    }
-}
-
-impl Converted {
-    fn tell(&self, output: &Output, time: std::time::Duration) {
-        let path = self.file.display();
-        let (samples, bytes) =
-            (units::counted(self.added, "sample"), units::bytes(self.added_bytes));
-        let rate = units::byte_rate(self.added_bytes, time);
-        let samples_rate = units::sample_rate(self.added, time);
-        let duration = units::duration(time);
-        let total = match self.added == self.samples {
-            true => String::new(),
-            false => format!(", {} now", units::count(self.samples)),
-        };
-        output.note(format_args!(
-            "{path}: {samples}{total}, {bytes} in {duration} ({samples_rate}, {rate})"
-        ));
-        if let Some(tally) = &self.arrays {
-            tell_arrays(tally, &self.file, output);
-        }
-        if self.skipped_duplicates > 0 {
-            let samples = units::counted(self.skipped_duplicates, "sample");
-            output.note(format_args!("{path}: skipped {samples} whose key was there before"));
-        }
-        if self.skipped_files > 0 {
-            let files = units::counted(self.skipped_files, "file");
-            output.warn(format_args!("skipped {files} that are no images by their name"));
-        }
     }
 }

@@ -39,21 +39,6 @@ impl To {
             _ => To::Dataset,
         }
     }
-
-    /// What does not come back as it was.
-    pub(super) fn loses(self) -> Option<&'static str> {
-        match self {
-            To::Dataset | To::Jsonl => None,
-            To::Webdataset => Some("fields whose names do not say what they are get an ending"),
-            To::Tfrecord => {
-                Some("texts are bytes, floats have 32 bits, and arrays have no shape in TFRecord")
-            }
-            To::Mds => Some("fields are sorted by name, and the key is a column in MDS"),
-            To::Npz => Some("floats have the type of NumPy, and the key is an array in npz"),
-            To::Images => Some("fields beside image and label are in metadata.jsonl only"),
-            To::Csv => Some("all is text in CSV: --guess-types finds the numbers again"),
-        }
-    }
 }
 
 /// Something new in a folder beside its place: it is moved there when it is whole, and removed if
@@ -188,24 +173,16 @@ fn prefix(path: &Path) -> PathBuf {
 }
 
 /// Fails if something is there that must stay, before anything is read.
-fn check_place(to: To, path: &Path, force: bool) -> Outcome<()> {
+pub(super) fn check_place(to: To, path: &Path, force: bool) -> Outcome<()> {
     let exists = |path: &Path| Failure::trouble(format!("{}: exists already", path.display()));
     match to {
-        To::Webdataset => {
-            let prefix = format!("{}-", prefix(path).display());
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
-            for entry in fs::read_dir(parent).map_err(|error| Failure::io(parent, error))? {
-                let name = entry.map_err(|error| Failure::io(parent, error))?.file_name();
-                let name = name.to_string_lossy();
-                let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
-                if number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit())) {
-                    let hint = "remove the old shards first: new ones may be fewer";
-                    return Err(exists(&path.with_file_name(&*name)).hint(hint));
-                }
+        To::Webdataset => match shards(path)?.first() {
+            Some(shard) => {
+                let hint = "remove the old shards first: new ones may be fewer";
+                Err(exists(shard).hint(hint))
             }
-            Ok(())
-        }
+            None => Ok(()),
+        },
         _ if path.symlink_metadata().is_err() => Ok(()),
         To::Mds | To::Images => {
             Err(exists(path).hint("remove the old folder first, or name another"))
@@ -217,4 +194,43 @@ fn check_place(to: To, path: &Path, force: bool) -> Outcome<()> {
         _ if force => Ok(()),
         _ => Err(exists(path).hint("--force replaces it")),
     }
+}
+
+/// The shards that are there.
+fn shards(path: &Path) -> Outcome<Vec<PathBuf>> {
+    let prefix = format!("{}-", prefix(path).display());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let mut shards = Vec::new();
+    for entry in fs::read_dir(parent).map_err(|error| Failure::io(parent, error))? {
+        let name = entry.map_err(|error| Failure::io(parent, error))?.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
+        if number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit())) {
+            shards.push(path.with_file_name(&*name));
+        }
+    }
+    Ok(shards)
+}
+
+/// Removes what an export that was cut short has left; with `force` there may be an older one in
+/// its place, which stays until it is replaced.
+pub(super) fn clear_place(to: To, path: &Path, force: bool) -> Outcome<()> {
+    let mut left = match to {
+        _ if force => Vec::new(),
+        To::Webdataset => shards(path)?,
+        _ => vec![path.to_path_buf()],
+    };
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".partial");
+    left.push(PathBuf::from(partial));
+    for path in left {
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(|error| Failure::io(&path, error))?;
+    }
+    Ok(())
 }

@@ -1,0 +1,446 @@
+//! Parts of a conversion, and how they are joined. A conversion whose samples find their places only
+//! when all of them are there, because of `--split` or `--shuffle`, is one part that is joined at
+//! once.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::convert::{Chained, DatasetSource, Duplicates, InOrder, Input, Part, Parts, Source};
+use kiste::format::msgpack;
+use kiste::sampler::{Sampler, Shuffle};
+use kiste::{DatasetReader, ErrorKind, Writer, rearrange};
+use serde_json::{Value as Json, json};
+
+use super::bad::{Bad, Quarantine, Tally};
+use super::fields::check_unseen;
+use super::from::{Opened, Samples};
+use super::making::{Begun, Converted, starts};
+use super::split::Deal;
+use super::to::{self, To};
+use super::{Args, plan};
+use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::output::Output;
+use crate::{file, units};
+
+/// Samples that a shuffle holds in memory, where more is not needed for so many.
+const MEMORY: u64 = 1 << 30;
+
+/// What comes as a stream cannot be divided.
+pub(super) fn no_units() -> Failure {
+    let message = "this is read as one stream, so it cannot be divided";
+    Failure::trouble(message).hint("name files instead of - or a pipe")
+}
+
+impl Args {
+    /// Makes the part that was asked for, or all of it as one, which is then joined.
+    pub(super) fn make_parts(&self, opened: Opened, output: &Output) -> Outcome<Exit> {
+        let (dataset, _) = self.names()?;
+        let part = self.part.unwrap_or(Part::whole());
+        let Opened { samples, skipped_files, .. } = opened;
+        if self.part.is_some() && matches!(samples, Samples::Stream(_)) {
+            return Err(no_units());
+        }
+        if self.resume && matches!(samples, Samples::Stream(_)) {
+            return Err(no_units().hint("--resume is for files"));
+        }
+        let plan = plan::plan(self, &samples, skipped_files, Some(part.of()))?;
+        let parts = self.parts(dataset, &plan)?;
+        if !parts.is_published() {
+            self.make_part(&parts, part, samples, output)?;
+        }
+        match self.part {
+            Some(_) => Ok(Exit::Yes),
+            None => commit(dataset, self.json, output),
+        }
+    }
+
+    /// The directory of the parts, begun if need be.
+    fn parts(&self, dataset: &Path, plan: &Json) -> Outcome<Parts> {
+        let there = Parts::open(dataset).ok().flatten();
+        if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
+            self.check_places(dataset, plan)?;
+        }
+        if let Some(there) =
+            there.filter(|there| there.plan()["units"].is_null() && plan["units"].is_null())
+        {
+            // A stream that was read in part is gone.
+            there.remove()?;
+        }
+        Parts::create(dataset, plan).map_err(|error| {
+            let there = Parts::open(dataset).ok().flatten();
+            match there.filter(|_| error.kind() == ErrorKind::Invalid) {
+                Some(there) => {
+                    let dir = there.dir().display();
+                    let difference = plan::difference(there.plan(), plan);
+                    let message = format!("{dir}: there are parts of another plan: {difference}");
+                    Failure::trouble(message).hint(format!(
+                        "remove it if they are not needed: rm -r {}",
+                        quoted(there.dir())
+                    ))
+                }
+                None => error.into(),
+            }
+        })
+    }
+
+    /// Fails if something is where the result is to be, before any work is done.
+    fn check_places(&self, dataset: &Path, plan: &Json) -> Outcome<()> {
+        if self.to() != To::Dataset {
+            return to::check_place(self.to(), dataset, self.force);
+        }
+        for path in self.splitting.deal()?.paths(dataset) {
+            if !self.force && path.symlink_metadata().is_ok() {
+                let message = format!("{}: the dataset exists already", path.display());
+                return Err(Failure::trouble(message).hint("--force replaces it"));
+            }
+            self.plan_labels(&path, label_names(plan).as_deref())?;
+        }
+        Ok(())
+    }
+
+    fn make_part(
+        &self,
+        parts: &Parts,
+        part: Part,
+        samples: Samples,
+        output: &Output,
+    ) -> Outcome<()> {
+        let start = Instant::now();
+        let (dataset, _) = self.names()?;
+        let name = format!("{}: part {part}", dataset.display());
+        let _lock = parts.lock(part)?;
+        if parts.state(part)?.is_some() {
+            output.note(format_args!("{name} is finished already"));
+            return Ok(());
+        }
+        let begun = self.begin_part(parts, part)?;
+        let (starts, source) = match samples {
+            Samples::Stream(source) => (Vec::new(), source),
+            Samples::Units(input) => {
+                let run = part.units(&*input);
+                let rest = begun.unit.unwrap_or(run.start)..run.end;
+                let starts = starts(&*input, run);
+                (starts, Box::new(InOrder::of_units(input, rest)) as Box<dyn Source>)
+            }
+        };
+        let doing = if self.part.is_some() { format!("part {part}") } else { "converting".into() };
+        let progress =
+            output.progress_rates(doing, None, starts.last().copied(), self.progress_json());
+        let limit = self.samples.limit.unwrap_or(u64::MAX);
+        let quarantine = parts.file(part, "quarantine.jsonl");
+        let (writer, tally, quarantine) =
+            self.pass(begun, source, limit, quarantine, (&progress, &starts))?;
+        let stats = writer.finish()?;
+        drop(progress);
+        quarantine.map(Quarantine::finish).transpose()?;
+        if self.part.is_some() {
+            output.note(format_args!(
+                "{name}: {}, {} in {}",
+                units::counted(stats.samples, "sample"),
+                units::bytes(stats.bytes),
+                units::duration(start.elapsed()),
+            ));
+            tally.tell(None, output);
+        }
+        Ok(parts.finish(
+            part,
+            json!({"samples": stats.samples, "bytes": stats.bytes, "tally": tally}),
+        )?)
+    }
+
+    /// Goes on with the part where it was cut short, or begins it.
+    fn begin_part(&self, parts: &Parts, part: Part) -> Outcome<Begun> {
+        let options = self.writing.options().digests(false).lookup(false).overwrite(true);
+        let (path, plan) = (parts.path(part), plan::digest(parts.plan()));
+        match Begun::again(options.clone(), &path, &plan) {
+            Ok(begun) => Ok(begun),
+            // What cannot be gone on with is made anew.
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
+                    Ok(Begun::anew(options, &path, Some(&plan))?)
+                }
+                _ => Err(error.into()),
+            },
+        }
+    }
+}
+
+fn label_names(plan: &Json) -> Option<Vec<String>> {
+    serde_json::from_value(plan["labels"].clone()).ok()
+}
+
+/// Joins the parts of a conversion.
+pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exit> {
+    let Some(parts) = Parts::open(dataset)? else {
+        let message = format!("{}: there are no parts to join", dataset.display());
+        return Err(Failure::trouble(message).hint("\"kiste convert --part\" makes them"));
+    };
+    let lock = parts.lock_all()?;
+    if parts.is_published() {
+        drop(lock);
+        output.note(format_args!("{}: was joined before", dataset.display()));
+        parts.remove()?;
+        return Ok(Exit::Yes);
+    }
+    let mut args = plan::arguments(parts.plan(), dataset)?;
+    args.json = json;
+    let begun = parts.commit_begun();
+    if begun && args.to() != To::Dataset {
+        // Only what may be replaced was there when it was begun.
+        to::clear_place(args.to(), dataset, args.force)?;
+    }
+    args.force |= begun;
+    let joining = Joining::of(&parts, dataset)?;
+    check_unseen(&joining.tally.unseen)?;
+    if !begun {
+        args.check_places(dataset, parts.plan())?;
+        parts.begin_commit()?;
+    }
+    let told = match args.to() {
+        To::Dataset => joining.datasets(&args, output)?,
+        to => {
+            let left_out = (&joining.tally, joining.quarantine(&args)?);
+            args.export_joined(to, dataset, joining.source()?, left_out, output)?;
+            Vec::new()
+        }
+    };
+    parts.published()?;
+    drop(lock);
+    let tally = joining.tally.clone();
+    parts.remove()?;
+    if args.json && !told.is_empty() {
+        match &told[..] {
+            [one] => output.json(one)?,
+            all => output.json(&all)?,
+        }
+    }
+    Ok(if tally.bad > 0 { Exit::No } else { Exit::Yes })
+}
+
+/// All parts, which are finished.
+struct Joining<'a> {
+    start: Instant,
+    parts: &'a Parts,
+    dataset: &'a Path,
+    all: Vec<Part>,
+    samples: u64,
+    tally: Tally,
+}
+
+impl<'a> Joining<'a> {
+    fn of(parts: &'a Parts, dataset: &'a Path) -> Outcome<Joining<'a>> {
+        let of = parts.plan()["parts"].as_u64().and_then(|of| usize::try_from(of).ok());
+        let all: Vec<Part> = Part::all(of.unwrap_or(0)).collect();
+        let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
+        for &part in &all {
+            let Some(state) = parts.state(part)? else {
+                missing.push(part.to_string());
+                continue;
+            };
+            samples += state["samples"].as_u64().unwrap_or(0);
+            let found: Tally = serde_json::from_value(state["tally"].clone()).unwrap_or_default();
+            match &mut tally {
+                Some(tally) => tally.add(found),
+                None => tally = Some(found),
+            }
+        }
+        let name = dataset.display();
+        match (&missing[..], all.len()) {
+            ([], _) => {}
+            ([first, ..], 1) => {
+                let message = format!("{name}: the part is not finished");
+                return Err(Failure::no(message).hint(format!("make it: --part {first}")));
+            }
+            ([first, ..], all) => {
+                let (count, shown) = (missing.len(), missing[..missing.len().min(10)].join(", "));
+                let more = if count > 10 { " and more" } else { "" };
+                let message = format!("{name}: {count} of {all} parts are missing: {shown}{more}");
+                let hint = format!("make them: the same command with --part {first} and so on");
+                return Err(Failure::no(message).hint(hint));
+            }
+        }
+        let tally = tally.unwrap_or_default();
+        Ok(Joining { start: Instant::now(), parts, dataset, all, samples, tally })
+    }
+
+    /// The samples of all parts in order.
+    fn source(&self) -> Outcome<Box<dyn Source>> {
+        let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
+        for part in &self.all {
+            inputs.push(Box::new(DatasetSource::open(self.parts.path(*part))?));
+        }
+        Ok(Box::new(InOrder::new(Chained::new(inputs)?)))
+    }
+
+    /// Makes one dataset, or several.
+    fn datasets(&self, args: &Args, output: &Output) -> Outcome<Vec<Converted>> {
+        if args.splitting.digests()? != self.parts.plan()["split_lists"] {
+            return Err(Failure::trouble(
+                "--split-list: a file has changed since the parts were made",
+            ));
+        }
+        let mut deal = args.splitting.deal()?;
+        let paths = deal.paths(self.dataset);
+        let names = label_names(self.parts.plan());
+        let labels: Outcome<Vec<Option<String>>> =
+            paths.iter().map(|path| args.plan_labels(path, names.as_deref())).collect();
+        let labels = labels?;
+        let shuffled = args.splitting.shuffle;
+        let targets: Vec<PathBuf> = match shuffled {
+            false => paths.clone(),
+            true => (0..paths.len())
+                .map(|at| self.parts.dir().join(format!("joined-{at}.msgpack")))
+                .collect(),
+        };
+        let options = args.writing.options().overwrite(args.force || shuffled);
+        let meanwhile = options.clone().digests(false).lookup(false).durable(false);
+        let one_part = shuffled && self.all.len() == 1 && !args.splitting.is_split();
+        let mut skipped = 0;
+        let mut stats = Vec::new();
+        let joined = match one_part {
+            // There is nothing to join.
+            true => vec![self.parts.path(self.all[0])],
+            false => {
+                let options = if shuffled { meanwhile } else { options.clone() };
+                let writers: kiste::Result<Vec<Writer>> =
+                    targets.iter().map(|target| options.clone().create(target)).collect();
+                let mut writers = writers?;
+                let dealt = self.deal_out(args, &mut deal, &mut writers, output);
+                let Ok(dealt) = dealt else {
+                    writers.into_iter().for_each(|writer| drop(writer.abort()));
+                    return Err(dealt.err().unwrap_or(Failure::ClosedPipe));
+                };
+                skipped = dealt;
+                for writer in writers {
+                    stats.push(writer.finish()?);
+                }
+                targets
+            }
+        };
+        if shuffled {
+            stats.clear();
+            for (from, path) in joined.iter().zip(&paths) {
+                let writer = options.clone().overwrite(args.force).create(path)?;
+                stats.push(shuffle(from, args.splitting.seed, writer, args, output)?);
+            }
+        }
+        let quarantine = self.quarantine(args)?;
+        let mut made = Vec::new();
+        for ((stats, path), labels) in stats.into_iter().zip(paths).zip(labels) {
+            let converted = Converted {
+                samples: stats.samples,
+                bytes: stats.bytes,
+                added: stats.samples,
+                added_bytes: stats.bytes,
+                skipped_duplicates: self.tally.skipped_duplicates + skipped,
+                bad: self.tally.bad,
+                quarantine: quarantine.clone(),
+                skipped_files: self.parts.plan()["skipped_files"].as_u64().unwrap_or(0),
+                labels: args.write_labels(&path, labels.as_deref())?,
+                arrays: self.tally.arrays.clone(),
+                seconds: self.start.elapsed().as_secs_f64(),
+                file: path,
+                tally: self.tally.clone(),
+            };
+            converted.tell_size(output);
+            made.push(converted);
+        }
+        if let Some(last) = made.last() {
+            last.tell_rest(output);
+        }
+        deal.tell_unseen(output);
+        Ok(made)
+    }
+
+    /// Writes each sample to the dataset that it goes to; how many were skipped.
+    fn deal_out(
+        &self,
+        args: &Args,
+        deal: &mut Deal,
+        writers: &mut [Writer],
+        output: &Output,
+    ) -> Outcome<u64> {
+        let mut source = self.source()?;
+        let progress =
+            output.progress_rates("joining", Some(self.samples), None, args.progress_json());
+        let limit = args.samples.limit.unwrap_or(u64::MAX);
+        let (mut seen, mut written, mut skipped, mut bytes) = (0u64, 0u64, 0u64, 0u64);
+        while written < limit {
+            progress.far(seen, bytes, 0);
+            let batch = source.next_batch()?;
+            if batch.is_empty() {
+                break;
+            }
+            for (item, sample) in batch.into_iter().enumerate() {
+                if written == limit {
+                    break;
+                }
+                let sample = sample?;
+                let key = msgpack::check_sample(&sample).map_err(kiste::Error::from)?;
+                seen += 1;
+                match writers[deal.of(key)].write_packed(&sample) {
+                    Ok(()) => (written, bytes) = (written + 1, bytes + sample.len() as u64),
+                    Err(error)
+                        if error.kind() == ErrorKind::DuplicateKey
+                            && args.duplicates() == Duplicates::Skip =>
+                    {
+                        skipped += 1;
+                    }
+                    Err(error) => return Err(args.hint(source.locate(item, error), false)),
+                }
+            }
+        }
+        progress.say("finishing");
+        Ok(skipped)
+    }
+
+    /// The quarantine files of all parts as one.
+    fn quarantine(&self, args: &Args) -> Outcome<Option<PathBuf>> {
+        if args.bad != Bad::Quarantine || self.tally.bad == 0 {
+            return Ok(None);
+        }
+        let path = Quarantine::path_of(self.dataset);
+        file::write_with(&path, true, |out| {
+            for part in &self.all {
+                let from = self.parts.file(*part, "quarantine.jsonl");
+                match File::open(&from) {
+                    Ok(mut from) => drop(io::copy(&mut from, out)?),
+                    // Nothing in this part was bad.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(Failure::io(&from, error)),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Some(path))
+    }
+}
+
+/// Writes a dataset in random order.
+fn shuffle(
+    from: &Path,
+    seed: u64,
+    mut writer: Writer,
+    args: &Args,
+    output: &Output,
+) -> Outcome<kiste::Stats> {
+    let reader = DatasetReader::open(from)?;
+    let samples = reader.len() as u64;
+    let order = Shuffle::new(samples, seed).order(0)?;
+    let progress =
+        output.progress_rates("shuffling", Some(2 * samples), None, args.progress_json());
+    let data = fs::metadata(from).map_err(|error| Failure::io(from, error))?.len();
+    // A five-hundredth of the data is what it takes at least.
+    let memory = MEMORY.max(data.saturating_add(samples.saturating_mul(64)) / 200);
+    let moved = rearrange::external_shuffle(&reader, &*order, memory, &mut writer, |moved| {
+        progress.far(moved, 0, 0);
+    });
+    if let Err(error) = moved {
+        let _ = writer.abort();
+        return Err(error.into());
+    }
+    progress.say("finishing");
+    Ok(writer.finish()?)
+}

@@ -1,0 +1,91 @@
+//! `convert --split` and `--shuffle`.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn with_samples(samples: usize) -> TempDir {
+    let dir = scratch();
+    let lines: String = (0..samples).map(|i| format!("{{\"key\":\"{i}\",\"n\":{i}}}\n")).collect();
+    fs::write(dir.path().join("all.jsonl"), lines).unwrap();
+    run(&dir, ["convert", "all.jsonl", "all.msgpack"]).exits(0);
+    dir
+}
+
+fn keys(dir: &TempDir, name: &str) -> Vec<String> {
+    run(dir, ["ls", name]).quietly().out.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_sample_always_goes_to_the_same_side() {
+    let dir = with_samples(1000);
+    let split = ["--split", "train=0.9,val=0.1"];
+    run(&dir, [&["convert", "all.msgpack", "d.msgpack"], &split[..]].concat()).exits(0);
+    assert_eq!(names(dir.path()).iter().filter(|name| name.ends_with(".md5")).count(), 3);
+    let (train, val) = (keys(&dir, "d-train.msgpack"), keys(&dir, "d-val.msgpack"));
+    assert!((60..140).contains(&val.len()), "{}", val.len());
+    let all: BTreeSet<&String> = train.iter().chain(&val).collect();
+    assert_eq!(all.len(), 1000);
+    run(&dir, ["verify", "--deep", "d-train.msgpack", "d-val.msgpack"]).quietly();
+
+    // In another order, with fewer samples, from another source.
+    let lines = fs::read_to_string(dir.path().join("all.jsonl")).unwrap();
+    let some: Vec<&str> = lines.lines().rev().step_by(2).collect();
+    let args = [&["convert", "-", "e.msgpack", "--json"], &split[..]].concat();
+    let made = run_with(&dir, args, some.join("\n").as_bytes()).exits(0).json();
+    assert_eq!(made[1]["file"], "e-val.msgpack");
+    let known: BTreeSet<&String> = val.iter().collect();
+    assert!(keys(&dir, "e-val.msgpack").iter().all(|key| known.contains(key)));
+    assert!(!keys(&dir, "e-train.msgpack").iter().any(|key| known.contains(key)));
+    assert!(!names(dir.path()).iter().any(|name| name.ends_with(".parts")));
+
+    run(&dir, [&["convert", "all.msgpack", "d.msgpack"], &split[..]].concat())
+        .fails(2, "d-train.msgpack: the dataset exists already");
+    let salted =
+        [&["convert", "all.msgpack", "s.msgpack", "--split-salt", "x"], &split[..]].concat();
+    run(&dir, salted).exits(0);
+    assert_ne!(keys(&dir, "s-val.msgpack"), val);
+}
+
+#[test]
+fn lists_say_where_samples_go() {
+    let dir = with_samples(50);
+    fs::write(dir.path().join("val.txt"), "7\n3\nnope\n").unwrap();
+    let args = ["convert", "all.msgpack", "d.msgpack", "--split-list", "val=val.txt"];
+    let run_ = run(&dir, args).exits(0);
+    assert!(run_.err.contains("no samples for 1 key, such as \"nope\""), "{run_:?}");
+    assert_eq!(keys(&dir, "d-val.msgpack"), ["3", "7"]);
+    assert_eq!(keys(&dir, "d-rest.msgpack").len(), 48);
+    run(&dir, ["convert", "all.msgpack", "d.tar", "--split", "a=1"])
+        .fails(2, "--split is for datasets");
+    run(&dir, ["convert", "all.msgpack", "d.msgpack", "--split", "a/b=1"]).exits(2);
+}
+
+#[test]
+fn shuffled_it_is_the_order_of_the_seed_for_any_number_of_parts() {
+    let dir = with_samples(3000);
+    run(&dir, ["shuffle", "all.msgpack", "expected.msgpack", "--seed", "7"]).exits(0);
+    run(&dir, ["convert", "all.msgpack", "s.msgpack", "--shuffle", "--seed", "7"]).exits(0);
+    assert_same_dataset(&dir.path().join("expected.msgpack"), &dir.path().join("s.msgpack"));
+    for number in 1..=3 {
+        let part = format!("{number}/3");
+        let args =
+            ["convert", "all.msgpack", "p.msgpack", "--shuffle", "--seed=7", "--part", &part];
+        run(&dir, args).exits(0);
+    }
+    run(&dir, ["commit", "p.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("expected.msgpack"), &dir.path().join("p.msgpack"));
+
+    let both = ["--shuffle", "--split", "a=1,b=1"];
+    run(&dir, [&["convert", "all.msgpack", "x.msgpack"], &both[..]].concat()).exits(0);
+    for number in ["2/2", "1/2"] {
+        let args = [&["convert", "all.msgpack", "y.msgpack", "--part", number], &both[..]].concat();
+        run(&dir, args).exits(0);
+    }
+    run(&dir, ["commit", "y.msgpack"]).exits(0);
+    for side in ["a", "b"] {
+        let file = |name: &str| dir.path().join(format!("{name}-{side}.msgpack"));
+        assert_same_dataset(&file("x"), &file("y"));
+        assert_ne!(keys(&dir, &format!("x-{side}.msgpack")).first(), None);
+    }
+}

@@ -1,0 +1,321 @@
+//! `convert --part` and `commit`, `--resume`: the same bytes however a conversion is cut.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Nine files of JSON lines, which are nine units; together some hundred samples.
+fn with_files() -> TempDir {
+    let dir = scratch();
+    for file in 0..9 {
+        let lines: String = (0..file * 7)
+            .map(|i| format!("{{\"key\":\"{file}-{i}\",\"n\":{i},\"x\":\"{}\"}}\n", "x".repeat(i)))
+            .collect();
+        fs::write(dir.path().join(format!("crawl-{file}.jsonl")), lines).unwrap();
+    }
+    dir
+}
+
+const FILES: &str = "crawl-{0..8}.jsonl";
+
+fn part(dir: &TempDir, number: usize, of: usize, options: &[&str]) -> Run {
+    let part = format!("{number}/{of}");
+    run(dir, [&["convert", FILES, "parts.msgpack", "--part", &part], options].concat())
+}
+
+/// One conversion in one go, and one in so many parts, which must not differ.
+fn same_in_parts(dir: &TempDir, of: usize, options: &[&str]) {
+    run(dir, [&["convert", FILES, "whole.msgpack", "--force"], options].concat()).exits(0);
+    // In any order, and some of them twice.
+    for number in (1..=of).rev().chain([1, of]) {
+        part(dir, number, of, options).exits(0);
+    }
+    run(dir, ["commit", "parts.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &dir.path().join("parts.msgpack"));
+    assert!(!dir.path().join("parts.msgpack.parts").exists());
+    for name in names(dir.path()).iter().filter(|name| name.starts_with("parts.")) {
+        fs::remove_file(dir.path().join(name)).unwrap();
+    }
+}
+
+#[test]
+fn any_number_of_parts_makes_the_same_files() {
+    let dir = with_files();
+    for of in [1, 2, 7, 20] {
+        same_in_parts(&dir, of, &[]);
+    }
+    same_in_parts(&dir, 3, &["--lookup"]);
+    same_in_parts(&dir, 4, &["--fields", "n", "--rename", "n=m"]);
+    same_in_parts(&dir, 5, &["--limit", "100"]);
+}
+
+#[test]
+fn keys_that_come_twice_are_found_across_parts() {
+    let dir = with_files();
+    for name in ["crawl-1.jsonl", "crawl-7.jsonl"] {
+        let path = dir.path().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text + "{\"key\":\"8-3\",\"n\":-1,\"x\":\"early\"}\n").unwrap();
+    }
+    same_in_parts(&dir, 4, &["--skip-duplicates"]);
+    part(&dir, 1, 1, &[]).fails(2, "key \"8-3\": line 4: ");
+    fs::remove_dir_all(dir.path().join("parts.msgpack.parts")).unwrap();
+    // Where they are in different parts, no part has it twice.
+    (1..=9).for_each(|number| drop(part(&dir, number, 9, &[]).exits(0)));
+    let failed = run(&dir, ["commit", "parts.msgpack"]).fails(2, "key \"8-3\"");
+    assert!(failed.err.contains("hint: --skip-duplicates"), "{failed:?}");
+    assert!(!dir.path().join("parts.msgpack").exists());
+    // Nothing is lost by that.
+    assert!(dir.path().join("parts.msgpack.parts/part-9-of-9.msgpack").exists());
+}
+
+#[test]
+fn a_plan_says_what_is_done_and_parts_of_another_are_refused() {
+    let dir = with_files();
+    let before = snapshot(dir.path());
+    let plan = ["convert", FILES, "parts.msgpack", "--plan", "--limit", "9"];
+    let plan = run(&dir, plan).quietly().json();
+    assert_eq!((&plan["units"], &plan["options"]), (&8.into(), &serde_json::json!(["--limit=9"])));
+    assert_eq!(plan["files"][7]["name"], "crawl-8.jsonl");
+    assert_eq!(snapshot(dir.path()), before);
+
+    part(&dir, 2, 3, &[]).exits(0);
+    let again = part(&dir, 2, 3, &[]).exits(0);
+    assert!(again.err.contains("is finished already"), "{again:?}");
+    let failed =
+        part(&dir, 2, 4, &[]).fails(2, "there are parts of another plan: parts 3 there, 4 here");
+    assert!(failed.err.contains("hint: remove it"), "{failed:?}");
+    part(&dir, 1, 3, &["--limit", "9"]).fails(2, "of another plan: options [] there");
+    fs::write(dir.path().join("crawl-1.jsonl"), "{\"key\":\"new\"}").unwrap();
+    part(&dir, 1, 3, &[]).fails(2, "of another plan");
+    let failed =
+        run(&dir, ["commit", "parts.msgpack"]).fails(1, "2 of 3 parts are missing: 1/3, 3/3");
+    assert!(failed.err.contains("--part 1/3"), "{failed:?}");
+    run(&dir, ["commit", "other.msgpack"]).fails(2, "there are no parts to join");
+    part(&dir, 0, 3, &[]).exits(2);
+    let stream = ["convert", "-", "x.msgpack", "--part", "1/2"];
+    run(&dir, stream).fails(2, "read as one stream, so it cannot be divided");
+}
+
+#[test]
+fn what_is_there_is_not_replaced_by_parts() {
+    let dir = with_files();
+    fs::write(dir.path().join("parts.msgpack"), "mine").unwrap();
+    part(&dir, 1, 1, &[]).fails(2, "parts.msgpack: the dataset exists already");
+    part(&dir, 1, 1, &["--force"]).exits(0);
+    assert_eq!(fs::read(dir.path().join("parts.msgpack")).unwrap(), b"mine");
+    run(&dir, ["commit", "parts.msgpack"]).exits(0);
+    run(&dir, ["verify", "--deep", "parts.msgpack"]).quietly();
+}
+
+#[test]
+fn a_field_that_no_part_has_was_misspelt() {
+    let dir = with_files();
+    fs::write(dir.path().join("crawl-8.jsonl"), "{\"key\":\"last\",\"rare\":1}").unwrap();
+    same_in_parts(&dir, 4, &["--drop", "rare"]);
+    for number in 1..=2 {
+        part(&dir, number, 2, &["--drop", "rear"]).exits(0);
+    }
+    run(&dir, ["commit", "parts.msgpack"]).fails(2, "no sample has a field \"rear\"");
+}
+
+#[test]
+fn parts_make_other_formats_too() {
+    let dir = with_files();
+    for (there, to) in [("made.jsonl", "made.jsonl"), ("made.tar", "made-000000.tar")] {
+        run(&dir, ["convert", FILES, there]).exits(0);
+        let expected = fs::read(dir.path().join(to)).unwrap();
+        fs::remove_file(dir.path().join(to)).unwrap();
+        for number in 1..=3 {
+            run(&dir, ["convert", FILES, there, "--part", &format!("{number}/3")]).exits(0);
+        }
+        run(&dir, ["commit", there]).exits(0);
+        assert!(fs::read(dir.path().join(to)).unwrap() == expected, "{there}");
+    }
+    let left: Vec<String> =
+        names(dir.path()).into_iter().filter(|n| n.ends_with(".parts")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_dataset_is_divided_into_runs_of_samples() {
+    let dir = scratch();
+    let lines: String = (0..3000).map(|i| format!("{{\"key\":\"{i}\",\"n\":{i}}}\n")).collect();
+    run_with(&dir, ["convert", "-", "all.msgpack"], lines.as_bytes()).exits(0);
+    for number in ["2/2", "1/2"] {
+        run(&dir, ["convert", "all.msgpack", "copy.msgpack", "--part", number]).exits(0);
+    }
+    run(&dir, ["commit", "copy.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("all.msgpack"), &dir.path().join("copy.msgpack"));
+}
+
+/// The example of the guide, as it stands there.
+#[test]
+#[cfg(unix)]
+fn the_xargs_of_the_guide_works() {
+    let guide = include_str!("../../docs/convert-many.md");
+    let start = guide.find("    seq 7 | xargs").unwrap();
+    let end = start + guide[start..].find("\n\n").unwrap();
+    let dir = with_files();
+    let bin = Path::new(env!("CARGO_BIN_EXE_kiste")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut script = Command::new("sh");
+    script.arg("-ec").arg(&guide[start..end]).env("PATH", path).current_dir(&dir);
+    Run::from(script.output().unwrap()).exits(0);
+    run(&dir, ["convert", FILES, "whole.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &dir.path().join("crawl.msgpack"));
+}
+
+/// Some twenty units of JSON lines.
+fn with_large_file() -> TempDir {
+    let dir = scratch();
+    let mut file =
+        std::io::BufWriter::new(fs::File::create(dir.path().join("large.jsonl")).unwrap());
+    let padding = "x".repeat(4000);
+    for i in 0..9_000 {
+        writeln!(file, "{{\"key\":\"{i:06}\",\"x\":\"{padding}\"}}").unwrap();
+    }
+    drop(file);
+    run(&dir, ["convert", "large.jsonl", "whole.msgpack"]).exits(0);
+    dir
+}
+
+/// Starts a command and kills it (SIGKILL, where there are signals) as soon as this is the case.
+/// False if it was done before.
+fn kill_when(dir: &TempDir, args: &[&str], seen: impl Fn() -> bool) -> bool {
+    let mut command = kiste();
+    command.args(args).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child: Child = command.spawn().unwrap();
+    let start = Instant::now();
+    while !seen() {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "{args:?} does nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    !child.wait().unwrap().success()
+}
+
+/// Whether the log of a dataset says that units are whole.
+fn has_whole_units(dataset: &Path) -> bool {
+    let mut log = dataset.as_os_str().to_os_string();
+    log.push(".partial/units");
+    fs::read_to_string(log).is_ok_and(|log| log.lines().count() > 1)
+}
+
+/// Spoils the first line of a file, which then looks as if nothing had changed.
+fn spoil_first_line(path: &Path) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    (&file).write_all(b"no sample").unwrap();
+    file.set_modified(time).unwrap();
+}
+
+#[test]
+fn killed_and_resumed_it_goes_on_after_the_units_that_are_whole() {
+    let dir = with_large_file();
+    let made = dir.path().join("made.msgpack");
+    let args = ["convert", "large.jsonl", "made.msgpack", "--resume"];
+    assert!(kill_when(&dir, &args, || has_whole_units(&made)));
+    assert!(!made.exists());
+    // Of other options it is no continuation.
+    let other = run(&dir, [&args[..], &["--drop", "x"]].concat());
+    other.fails(2, "what was cut short had other sources or options");
+    run(&dir, &args[..3]).fails(2, "an unfinished write is left");
+    spoil_first_line(&dir.path().join("large.jsonl"));
+    let run_ = run(&dir, args).exits(0);
+    assert!(run_.err.contains("going on after"), "{run_:?}");
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &made);
+    assert!(!dir.path().join("made.msgpack.partial").exists());
+}
+
+#[test]
+fn what_the_disk_lost_is_converted_again() {
+    let dir = with_large_file();
+    let made = dir.path().join("made.msgpack");
+    let args = ["convert", "large.jsonl", "made.msgpack", "--resume"];
+    assert!(kill_when(&dir, &args, || has_whole_units(&made)));
+    // A page of the data that never reached the disk, and half a line of the log.
+    let data = fs::File::options().write(true).open(dir.path().join("made.msgpack.partial/data"));
+    (&data.unwrap()).write_all(&[0; 4096]).unwrap();
+    let log = dir.path().join("made.msgpack.partial/units");
+    fs::File::options().append(true).open(log).unwrap().write_all(b"{\"unit\":5").unwrap();
+    let run_ = run(&dir, args).exits(0);
+    assert!(!run_.err.contains("going on after"), "{run_:?}");
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &made);
+}
+
+#[test]
+fn what_was_set_aside_before_a_kill_stays_so() {
+    let dir = with_large_file();
+    let path = dir.path().join("large.jsonl");
+    let spoilt = fs::read_to_string(&path).unwrap().replace("00\",\"x\":", "00\",\"x\";");
+    fs::write(&path, spoilt).unwrap();
+    let convert = |name| ["convert", "large.jsonl", name, "--resume", "--bad", "quarantine"];
+    let run_ = run(&dir, convert("other.msgpack")).exits(1);
+    assert!(run_.err.contains("left out 90 bad samples"), "{run_:?}");
+    let made = dir.path().join("made.msgpack");
+    assert!(kill_when(&dir, &convert("made.msgpack"), || has_whole_units(&made)));
+    let run_ = run(&dir, convert("made.msgpack")).exits(1);
+    assert!(run_.err.contains("going on after"), "{run_:?}");
+    assert!(run_.err.contains("left out 90 bad samples"), "{run_:?}");
+    assert_same_dataset(&dir.path().join("other.msgpack"), &made);
+    let aside = |name| fs::read(dir.path().join(format!("{name}.msgpack.quarantine.jsonl")));
+    assert!(aside("other").unwrap() == aside("made").unwrap());
+}
+
+#[test]
+fn killed_parts_and_commits_can_be_repeated() {
+    let dir = with_large_file();
+    let parts = dir.path().join("made.msgpack.parts");
+    let part = |number: usize| format!("{number}/2");
+    let convert =
+        |part: &str| run(&dir, ["convert", "large.jsonl", "made.msgpack", "--part", part]);
+    let first = parts.join("part-1-of-2.msgpack");
+    let args = ["convert", "large.jsonl", "made.msgpack", "--part", "1/2"];
+    assert!(kill_when(&dir, &args, || has_whole_units(&first)));
+    assert!(!parts.join("part-1-of-2.json").exists());
+    // All at once now, and one of them twice: then one says that the other is at it, or is done.
+    let twice = std::thread::scope(|scope| {
+        let running = [part(1), part(2), part(2)].map(|part| {
+            let convert = &convert;
+            scope.spawn(move || convert(&part))
+        });
+        running.map(|run| run.join().unwrap())
+    });
+    for run in twice {
+        let busy = run.err.contains("another process makes part");
+        run.exits(if busy { 2 } else { 0 });
+    }
+    for number in 1..=2 {
+        let again = convert(&part(number)).exits(0);
+        assert!(again.err.contains("is finished already"), "{again:?}");
+    }
+    let staged = dir.path().join("made.msgpack.partial/data");
+    let begun = || fs::metadata(&staged).is_ok_and(|file| file.len() > 1_000_000);
+    assert!(kill_when(&dir, &["commit", "made.msgpack"], begun));
+    run(&dir, ["commit", "made.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &dir.path().join("made.msgpack"));
+    assert!(!parts.exists());
+}
+
+#[test]
+fn a_commit_that_only_had_to_tidy_up_does_that() {
+    let dir = with_files();
+    part(&dir, 1, 1, &[]).exits(0);
+    run(&dir, ["convert", FILES, "whole.msgpack"]).exits(0);
+    let parts = dir.path().join("parts.msgpack.parts");
+    // Killed after it was published, and before it was noted.
+    run(&dir, ["convert", FILES, "parts.msgpack"]).exits(0);
+    fs::write(parts.join("commit"), "").unwrap();
+    run(&dir, ["commit", "parts.msgpack"]).exits(0);
+    assert_same_dataset(&dir.path().join("whole.msgpack"), &dir.path().join("parts.msgpack"));
+    // Killed while it was tidying up.
+    fs::create_dir(&parts).unwrap();
+    fs::write(parts.join("published"), "").unwrap();
+    let run_ = run(&dir, ["commit", "parts.msgpack"]).exits(0);
+    assert!(run_.err.contains("was joined before") && !parts.exists(), "{run_:?}");
+}

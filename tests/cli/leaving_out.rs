@@ -1,0 +1,147 @@
+//! `convert --bad`: what becomes of input that is bad.
+
+use super::*;
+
+/// Good samples, and some lines that are none.
+const SOME: &str =
+    "{\"key\":\"a\"}\n{\"key\":\nnot json\n{\"key\":\"b\"}\n{\"no\":\"key\"}\n{\"key\":\"c\"}\n";
+
+#[test]
+fn bad_lines_stop_are_skipped_or_set_aside() {
+    let dir = scratch();
+    fs::write(dir.path().join("some.jsonl"), SOME).unwrap();
+    let before = snapshot(dir.path());
+    let failed = run(&dir, ["convert", "some.jsonl", "x.msgpack"]).fails(2, "some.jsonl: line 2: ");
+    assert!(failed.err.contains("hint: --bad skip"), "{failed:?}");
+    assert_eq!(snapshot(dir.path()), before);
+
+    let args = ["convert", "some.jsonl", "x.msgpack", "--bad", "skip", "--json"];
+    let run_ = run(&dir, args).exits(1);
+    assert!(
+        run_.err.contains("warning: left out 3 bad samples\n  some.jsonl: line 2: "),
+        "{run_:?}"
+    );
+    let made = run_.json();
+    assert_eq!((&made["samples"], &made["bad"]), (&3.into(), &3.into()));
+    assert_eq!(run(&dir, ["ls", "x.msgpack"]).quietly().out, "a\nb\nc\n");
+    assert!(!dir.path().join("x.msgpack.quarantine.jsonl").exists());
+
+    let args = ["convert", "some.jsonl", "x.msgpack", "--bad", "quarantine", "--force"];
+    let run_ = run(&dir, args).exits(1);
+    assert!(run_.err.contains("see x.msgpack.quarantine.jsonl"), "{run_:?}");
+    let aside = fs::read_to_string(dir.path().join("x.msgpack.quarantine.jsonl")).unwrap();
+    let aside: Vec<Json> = aside.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let raw: Vec<&str> = aside.iter().map(|bad| bad["raw"].as_str().unwrap()).collect();
+    assert_eq!(raw, ["{\"key\":", "not json", "{\"no\":\"key\"}"]);
+    assert_eq!(aside[2]["file"], "some.jsonl");
+    assert!(aside[2]["reason"].as_str().unwrap().starts_with("line 5: not a sample"));
+
+    // Nothing is bad: no file, and the exit code says so.
+    fs::write(dir.path().join("some.jsonl"), "{\"key\":\"a\"}").unwrap();
+    run(&dir, args).exits(0);
+    assert!(!dir.path().join("x.msgpack.quarantine.jsonl").exists());
+}
+
+#[test]
+fn lines_of_a_pipe_too() {
+    let dir = scratch();
+    let args = ["convert", "-", "x.msgpack", "--bad", "skip"];
+    run_with(&dir, args, SOME.as_bytes()).exits(1);
+    assert_eq!(run(&dir, ["ls", "x.msgpack"]).quietly().out, "a\nb\nc\n");
+}
+
+#[test]
+fn rows_and_records_and_entries_are_left_out_one_by_one() {
+    let dir = scratch();
+    fs::write(dir.path().join("t.csv"), "name,age\nann,7\nbob\ncid,x,y\ndot,9\n").unwrap();
+    let skip = |source: &str| {
+        let args = ["convert", source, "x.msgpack", "--bad", "quarantine", "--force", "--json"];
+        run(&dir, args)
+    };
+    let made = skip("t.csv").exits(1).json();
+    assert_eq!((&made["samples"], &made["bad"]), (&2.into(), &2.into()));
+
+    // A record whose data were changed; the length before them has a checksum of its own.
+    let lines = "{\"key\":\"a\",\"n\":1}\n{\"key\":\"b\",\"n\":2}\n{\"key\":\"c\",\"n\":3}\n";
+    run_with(&dir, ["convert", "-", "w.msgpack"], lines.as_bytes()).exits(0);
+    run(&dir, ["convert", "w.msgpack", "w.tfrecord"]).exits(0);
+    let path = dir.path().join("w.tfrecord");
+    let mut bytes = fs::read(&path).unwrap();
+    let record = bytes.len() / 3;
+    bytes[record + 20] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let made = skip("w.tfrecord").exits(1).json();
+    assert_eq!((&made["samples"], &made["bad"]), (&2.into(), &1.into()));
+
+    // A damaged length: nothing tells where the next record begins.
+    bytes[record] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let cut = skip("w.tfrecord").exits(1);
+    assert_eq!(cut.json()["samples"], 1);
+    assert!(cut.err.contains("warning: from 1 place on, the rest of a file"), "{cut:?}");
+
+    // A name that leads out of the archive.
+    run(&dir, ["convert", "w.msgpack", "w.tar"]).exits(0);
+    let path = dir.path().join("w-000000.tar");
+    let mut tar = fs::read(&path).unwrap();
+    let at = tar.windows(2).position(|name| name == b"b.").unwrap();
+    let name = b"../b.n.cls";
+    tar[at..at + name.len()].copy_from_slice(name);
+    let sum = tar[at..at + 512].iter().enumerate();
+    let sum: u64 =
+        sum.map(|(i, byte)| if (148..156).contains(&i) { 32 } else { u64::from(*byte) }).sum();
+    tar[at + 148..at + 156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    fs::write(&path, tar).unwrap();
+    let made = skip("w-000000.tar").exits(1).json();
+    assert_eq!((&made["samples"], &made["bad"]), (&2.into(), &1.into()));
+    assert!(!dir.path().parent().unwrap().join("b.n.cls").exists());
+}
+
+#[test]
+fn bad_samples_are_left_out_of_other_formats_too() {
+    let dir = scratch();
+    fs::write(dir.path().join("some.jsonl"), SOME).unwrap();
+    let made = run(&dir, ["convert", "some.jsonl", "y.jsonl", "--bad", "skip", "--json"]).exits(1);
+    assert_eq!((&made.json()["samples"], &made.json()["bad"]), (&3.into(), &3.into()));
+    assert_eq!(fs::read_to_string(dir.path().join("y.jsonl")).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn parts_set_the_same_aside() {
+    let dir = scratch();
+    for file in 0..5 {
+        let bad = format!("{{\"key\":\"{file}\"}}\nbad {file}\n{{\"key\":\"{file}b\"}}\n");
+        fs::write(dir.path().join(format!("{file}.jsonl")), bad).unwrap();
+    }
+    let files = "{0..4}.jsonl";
+    let aside = |name: &str| fs::read(dir.path().join(format!("{name}.quarantine.jsonl"))).unwrap();
+    run(&dir, ["convert", files, "whole.msgpack", "--bad", "quarantine"]).exits(1);
+    for number in ["3/3", "1/3", "2/3"] {
+        let part = ["convert", files, "p.msgpack", "--bad", "quarantine", "--part", number];
+        run(&dir, part).exits(0);
+    }
+    let made = run(&dir, ["commit", "p.msgpack", "--json"]).exits(1).json();
+    assert_eq!((&made["samples"], &made["bad"]), (&10.into(), &5.into()));
+    assert_eq!(aside("whole.msgpack"), aside("p.msgpack"));
+}
+
+#[test]
+fn what_the_system_refuses_is_not_passed_over() {
+    let dir = with_words();
+    let args = ["convert", "words.msgpack", "no/such/../../words.msgpack/x", "--bad", "skip"];
+    run(&dir, args).exits(2);
+    run(&dir, ["convert", "words.msgpack", "x", "--bad", "ignore"]).exits(2);
+}
+
+#[test]
+fn progress_for_programs_is_lines_of_json() {
+    let dir = scratch();
+    fs::write(dir.path().join("some.jsonl"), "{\"key\":\"a\"}\n{\"key\":\"b\"}\n").unwrap();
+    let args = ["convert", "some.jsonl", "x.msgpack", "--progress", "json"];
+    let run_ = run(&dir, args).exits(0);
+    let told = run_.err.lines().filter(|line| line.starts_with('{'));
+    let told: Vec<Json> = told.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = told.last().unwrap();
+    assert_eq!((&last["samples"], &last["done"]), (&2.into(), &1.0.into()), "{run_:?}");
+    assert!(last["samples_per_second"].as_f64().unwrap() > 0.0);
+}

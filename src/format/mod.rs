@@ -15,6 +15,7 @@ pub mod idx;
 pub mod pickle;
 pub mod tar;
 pub mod mds;
+pub mod parquet;
 #[cfg(feature = "formats")]
 pub mod tfrecord;
 

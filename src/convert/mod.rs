@@ -22,6 +22,7 @@
 //! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
 //! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
 //! | npz: archives of NumPy | `Npz`, and back with `NpzWriter` (feature `zip`) |
+//! | Parquet and Arrow IPC, as Hugging Face `datasets` writes them | `Parquet`, `ArrowIpc`, and back with `ParquetWriter`, `ArrowIpcWriter` (feature `parquet`) |
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
@@ -53,6 +54,8 @@ mod npz;
 mod csv;
 #[cfg(feature = "formats")]
 mod tfrecord;
+#[cfg(feature = "parquet")]
+mod arrow;
 mod dataset;
 #[cfg(feature = "download")]
 mod fetch;
@@ -62,6 +65,8 @@ mod unit_log;
 mod parts;
 
 pub use crate::natural::natural_order;
+#[cfg(feature = "parquet")]
+pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
 pub use chained::Chained;
 pub use cifar::Cifar;
 #[cfg(feature = "formats")]

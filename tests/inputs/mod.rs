@@ -18,6 +18,8 @@ mod images;
 mod mds;
 #[cfg(feature = "zip")]
 mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod webdataset;
 
 fn dir(producer: &str) -> PathBuf {

@@ -136,6 +136,8 @@ fn back_and_forth(
         To::Npz => From::Npz,
         To::Images => From::Images,
         To::Csv => From::Csv,
+        To::Parquet => From::Parquet,
+        To::Arrow => From::Arrow,
     };
     read(&made, from)
 }

@@ -117,8 +117,8 @@ impl Args {
         let start = Instant::now();
         let mut export = Export::create(to, path, self.force, source.label_names())?;
         dry_run::tell_losses(to, path, source.first(), source.label_names(), output)?;
-        if source.label_names().is_some() && to != To::Images {
-            output.warn("the names of the labels are left behind, as only datasets have them");
+        if source.label_names().is_some() && !to.has_labels() {
+            output.warn("the names of the labels are left behind, as this format has none");
         }
         let limit = self.samples.limit.unwrap_or(u64::MAX);
         let (mut samples, mut bytes) = (0, 0);

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
+#[cfg(feature = "parquet")]
+use kiste::convert::{ArrowIpc, Parquet};
 use kiste::convert::{
     Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
     Source, TfRecords, WebDataset, expand_braces,
@@ -34,14 +36,16 @@ pub(super) enum From {
     Npz,
     Csv,
     Tsv,
+    Parquet,
+    Arrow,
 }
 
 /// What is said about the input beside its format.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
-    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, mnist,
-    /// npz, csv or tsv; guessed only where that is certain
+    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100,
+    /// mnist, npz, csv, tsv, parquet or arrow; guessed only where that is certain
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     from: Option<From>,
     /// Of TFRecord: the features that are texts; others of byte strings stay bytes
@@ -130,6 +134,7 @@ impl Reading {
             From::Cifar100 => units(Cifar::cifar100(texts(&paths)?)?),
             From::Csv => self.table(&paths, b',')?,
             From::Tsv => self.table(&paths, b'\t')?,
+            From::Parquet | From::Arrow => arrow(from, &paths)?,
         };
         Ok(Opened { samples: self.images.on(samples)?, skipped_files, datasets })
     }
@@ -224,6 +229,27 @@ fn texts(paths: &[PathBuf]) -> Outcome<Vec<&str>> {
     Ok(paths.iter().filter_map(|path| path.to_str()).collect())
 }
 
+/// Tables of Arrow.
+#[cfg(feature = "parquet")]
+fn arrow(from: From, paths: &[PathBuf]) -> Outcome<Samples> {
+    Ok(match from {
+        From::Parquet => units(Parquet::open(texts(paths)?)?),
+        _ => units(ArrowIpc::open(texts(paths)?)?),
+    })
+}
+
+#[cfg(not(feature = "parquet"))]
+fn arrow(from: From, _paths: &[PathBuf]) -> Outcome<Samples> {
+    Err(without_parquet(&name(from)))
+}
+
+/// Says what is not there, and how to get it.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn without_parquet(name: &str) -> Failure {
+    let message = format!("this kiste was built without {name}");
+    Failure::trouble(message).hint("build it with --features parquet")
+}
+
 /// Images and perhaps labels, in whichever order: labels have one dimension.
 fn mnist(paths: &[PathBuf]) -> Outcome<Idx> {
     let is_labels = |path: &Path| head(path).is_ok_and(|head| head.get(3) == Some(&1));
@@ -285,6 +311,10 @@ fn guess(path: &Path) -> Outcome<From> {
     }
     let zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
     match () {
+        () if head.starts_with(b"PAR1") => Ok(From::Parquet),
+        () if head.starts_with(b"ARROW1") => Ok(From::Arrow),
+        // A stream begins with a mark and the length of its schema.
+        () if file_name.ends_with(".arrow") && head.starts_with(&[0xff; 4]) => Ok(From::Arrow),
         () if file_name.ends_with(".npz") && zip => Ok(From::Npz),
         () if file_name.ends_with(".zip") && zip => Ok(From::Images),
         () if ends(&[".jsonl", ".ndjson"]) => Ok(From::Jsonl),
@@ -305,11 +335,14 @@ fn guess_folder(path: &Path) -> Outcome<From> {
     for entry in entries {
         let shard = entry.map_err(|error| Failure::io(path, error))?.path();
         let ending = shard.extension().unwrap_or_default();
-        if ["tar", "tfrecord", "mds", "msgpack"].iter().any(|known| ending == *known) {
+        if ["parquet", "arrow", "tar", "tfrecord", "mds", "msgpack"]
+            .iter()
+            .any(|known| ending == *known)
+        {
             let (path, shard) = (path.display(), shard.display());
             let message =
                 format!("{path}: holds shards such as {shard}, so it is no folder of images");
-            let hint = "name the shards instead of the folder, or say what it is with --from images or mds";
+            let hint = "name the shards instead of the folder, or say what it is with --from images, mds, parquet or arrow";
             return Err(Failure::trouble(message).hint(hint));
         }
     }
@@ -337,8 +370,8 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Failure {
         }
         _ => (
             "neither its name nor its first bytes say for certain what it is",
-            "say it with --from images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100, \
-             mnist, npz, csv or tsv",
+            "say it with --from images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, \
+             cifar100, mnist, npz, csv, tsv, parquet or arrow",
         ),
     };
     Failure::trouble(format!("{}: {flaw}", path.display())).hint(hint)

@@ -78,8 +78,8 @@ pub(crate) struct Args {
     /// input; last what to make of them
     #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
     files: Vec<PathBuf>,
-    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images or csv. Without this option: what its
-    /// name says, or else a dataset
+    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow.
+    /// Without this option: what its name says, or else a dataset
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     to: Option<To>,
     /// Make nothing, but print what becomes of each field of the first samples: its type, the type

@@ -5,6 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+#[cfg(feature = "parquet")]
+use kiste::convert::{ArrowIpcWriter, ParquetWriter};
 use kiste::convert::{
     CsvWriter, ImageFolderWriter, MdsWriter, NpzWriter, ShardOptions, TfRecordWriter,
     WebDatasetWriter,
@@ -12,6 +14,8 @@ use kiste::convert::{
 use kiste::format::{jsonl, msgpack};
 use kiste::{Error, ErrorKind};
 
+#[cfg(not(feature = "parquet"))]
+use super::from::without_parquet;
 use crate::exit::{Failure, Outcome};
 
 /// What `--to` takes.
@@ -25,7 +29,13 @@ pub(super) enum To {
     Npz,
     Images,
     Csv,
+    Parquet,
+    Arrow,
 }
+
+/// The field of the numbers whose names are in `NAME.labels`.
+#[cfg(feature = "parquet")]
+const LABEL: &str = "label";
 
 impl To {
     /// What a file of this name is, which is a dataset if the name says nothing else.
@@ -36,8 +46,15 @@ impl To {
             Some("tfrecord" | "tfrecords") => To::Tfrecord,
             Some("npz") => To::Npz,
             Some("csv") => To::Csv,
+            Some("parquet") => To::Parquet,
+            Some("arrow" | "feather") => To::Arrow,
             _ => To::Dataset,
         }
+    }
+
+    /// Whether it has a place for the names of labels.
+    pub(super) fn has_labels(self) -> bool {
+        matches!(self, To::Dataset | To::Images | To::Parquet | To::Arrow)
     }
 }
 
@@ -58,6 +75,10 @@ enum Sink {
     Npz(NpzWriter),
     Images(ImageFolderWriter),
     Csv(CsvWriter),
+    #[cfg(feature = "parquet")]
+    Parquet(ParquetWriter),
+    #[cfg(feature = "parquet")]
+    Arrow(ArrowIpcWriter),
 }
 
 impl Export {
@@ -103,6 +124,18 @@ impl Export {
             To::Npz => Sink::Npz(NpzWriter::create(inner)),
             To::Images => Sink::Images(ImageFolderWriter::create(inner, labels)?),
             To::Csv => Sink::Csv(CsvWriter::create(inner, b',')?),
+            #[cfg(feature = "parquet")]
+            To::Parquet => {
+                Sink::Parquet(ParquetWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
+            }
+            #[cfg(feature = "parquet")]
+            To::Arrow => {
+                Sink::Arrow(ArrowIpcWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
+            }
+            #[cfg(not(feature = "parquet"))]
+            To::Parquet => return Err(without_parquet("parquet")),
+            #[cfg(not(feature = "parquet"))]
+            To::Arrow => return Err(without_parquet("arrow")),
         })
     }
 
@@ -116,6 +149,10 @@ impl Export {
             Some(Sink::Npz(writer)) => writer.write_packed(packed),
             Some(Sink::Images(writer)) => writer.write_packed(packed),
             Some(Sink::Csv(writer)) => writer.write_packed(packed),
+            #[cfg(feature = "parquet")]
+            Some(Sink::Parquet(writer)) => writer.write_packed(packed),
+            #[cfg(feature = "parquet")]
+            Some(Sink::Arrow(writer)) => writer.write_packed(packed),
             Some(Sink::Jsonl(file, line)) => {
                 let key = msgpack::check_sample(packed)?;
                 line.clear();
@@ -138,6 +175,10 @@ impl Export {
             Some(Sink::Npz(writer)) => writer.finish()?,
             Some(Sink::Images(writer)) => writer.finish()?,
             Some(Sink::Csv(writer)) => writer.finish()?,
+            #[cfg(feature = "parquet")]
+            Some(Sink::Parquet(writer)) => writer.finish()?,
+            #[cfg(feature = "parquet")]
+            Some(Sink::Arrow(writer)) => writer.finish()?,
             Some(Sink::Jsonl(file, _)) => {
                 let file = file.into_inner().map_err(std::io::IntoInnerError::into_error);
                 let synced = file.and_then(|file| file.sync_all());

@@ -1,0 +1,183 @@
+//! Lengths that are compared with what is there before the crates of Arrow get to see them.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use arrow_ipc::{MessageHeader, RecordBatch};
+use parquet::basic::Compression;
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::parquet::{TAIL, check_footer, parse_page_header, parse_tail};
+
+/// How many bytes a page of Parquet, or a batch of Arrow, has at most when it is decompressed.
+pub(super) const MAX_BYTES: u64 = 1 << 30;
+
+/// The header of a page is no longer than this: it may have the least and the greatest value.
+const MAX_HEADER: u64 = 16 << 20;
+
+/// So many times as many bytes come of gzip at most.
+const GZIP_RATIO: u64 = 1032;
+
+/// Checks the structure of the footer of a Parquet file.
+pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
+    let at = |error| Error::io(path, error);
+    let size = file.metadata().map_err(at)?.len();
+    let start = size.checked_sub(TAIL as u64).ok_or_else(|| {
+        let found = format!("a file of {size} bytes");
+        Error::from(FormatError::new(0, "a footer of Parquet", found)).at(path)
+    })?;
+    let tail = read(file, start, TAIL as u64).map_err(at)?;
+    let within = |offset: u64| {
+        move |error: FormatError| {
+            let position = error.position.saturating_add(offset);
+            Error::from(FormatError { position, ..error }).at(path)
+        }
+    };
+    let tail = tail.first_chunk().copied().unwrap_or_default();
+    let len = u64::from(parse_tail(&tail).map_err(within(start))?);
+    let begin = start.checked_sub(len).ok_or_else(|| {
+        let expected = format!("a footer within the file of {size} bytes");
+        within(start)(FormatError::new(0, expected, format!("one of {len}")))
+    })?;
+    let footer = read(file, begin, len).map_err(at)?;
+    check_footer(&footer).map_err(within(begin))
+}
+
+/// Checks what the pages of a column say of their sizes.
+pub(super) fn check_pages(
+    path: &Path,
+    file: &mut File,
+    chunk: &ColumnChunkMetaData,
+    max_bytes: u64,
+) -> Result<()> {
+    let mut at = u64::try_from(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset()));
+    if let (Ok(start), Ok(data)) = (at, u64::try_from(chunk.data_page_offset())) {
+        at = Ok(start.min(data));
+    }
+    let (at, len) = (at, u64::try_from(chunk.compressed_size()));
+    let damaged = |at: u64, expected: &str, found: String| {
+        Error::from(FormatError::new(at, expected.to_owned(), found)).at(path)
+    };
+    let (Ok(mut at), Ok(len)) = (at, len) else {
+        return Err(damaged(0, "a place for each column in the file", "a negative one".to_owned()));
+    };
+    let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
+    let end = at
+        .checked_add(len)
+        .filter(|end| *end <= size)
+        .ok_or_else(|| damaged(at, "a column within the file", format!("one of {len} bytes")))?;
+    while at < end {
+        let header = page_header(path, file, at, end)?;
+        let data = at + header.len as u64;
+        let limit = |found: u64| {
+            let message = format!(
+                "expected pages of at most {max_bytes} bytes, found one of {found} at byte {at}"
+            );
+            Err(Error::new(ErrorKind::Limit, message).at(path))
+        };
+        if u64::from(header.uncompressed) > max_bytes {
+            return limit(header.uncompressed.into());
+        }
+        // Each value has a byte at least, or a bit of one.
+        let most = u64::from(header.uncompressed) * 8;
+        if header.dictionary.is_some_and(|values| u64::from(values) > most) {
+            return Err(damaged(at, "a dictionary with its values", "more values".to_owned()));
+        }
+        let compressed = u64::from(header.compressed);
+        if compressed > end - data {
+            return Err(damaged(at, "a page within its column", format!("{compressed} bytes")));
+        }
+        // The decoder would not stop where the header says.
+        if matches!(chunk.compression(), Compression::GZIP(_))
+            && compressed.saturating_mul(GZIP_RATIO) > max_bytes
+            && gunzips_to_more(file, data, compressed, max_bytes)
+        {
+            return limit(max_bytes + 1);
+        }
+        at = data + compressed;
+    }
+    Ok(())
+}
+
+fn page_header(
+    path: &Path,
+    file: &mut File,
+    at: u64,
+    end: u64,
+) -> Result<crate::format::parquet::PageHeader> {
+    let mut window = 256;
+    loop {
+        let bytes = read(file, at, window.min(end - at)).map_err(|error| Error::io(path, error))?;
+        match parse_page_header(&bytes) {
+            Ok(header) => return Ok(header),
+            Err(error) if window >= end - at || window >= MAX_HEADER => {
+                let position = error.position.saturating_add(at);
+                return Err(Error::from(FormatError { position, ..error }).at(path));
+            }
+            Err(_) => window *= 8,
+        }
+    }
+}
+
+fn gunzips_to_more(file: &mut File, at: u64, len: u64, max_bytes: u64) -> bool {
+    if file.seek(SeekFrom::Start(at)).is_err() {
+        return false;
+    }
+    let page = flate2::read::MultiGzDecoder::new(file.take(len));
+    // What does not decompress is told by the reader.
+    std::io::copy(&mut page.take(max_bytes + 1), &mut std::io::sink())
+        .is_ok_and(|len| len > max_bytes)
+}
+
+fn read(file: &mut File, at: u64, len: u64) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut bytes = Vec::new();
+    file.take(len).read_to_end(&mut bytes).map(|_| bytes)
+}
+
+/// Checks that the buffers of a message of Arrow IPC are within its body, and what they say of the
+/// bytes that come of them.
+pub(super) fn check_message(
+    message: &arrow_ipc::Message<'_>,
+    body: &[u8],
+    max_bytes: u64,
+) -> Result<()> {
+    match message.header_type() {
+        MessageHeader::RecordBatch => match message.header_as_record_batch() {
+            Some(batch) => check_batch(batch, body, max_bytes),
+            None => Ok(()),
+        },
+        MessageHeader::DictionaryBatch => {
+            let data = message.header_as_dictionary_batch().and_then(|batch| batch.data());
+            data.map_or(Ok(()), |batch| check_batch(batch, body, max_bytes))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()> {
+    let mut total = 0u64;
+    for buffer in batch.buffers().iter().flatten() {
+        let (start, len) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
+        let end = start.ok().zip(len.ok()).and_then(|(start, len)| start.checked_add(len));
+        let bytes = end.and_then(|end| body.get(end - len.ok()?..end));
+        let bytes = bytes.ok_or_else(|| {
+            let message = "expected buffers within their message, found one beyond it";
+            Error::new(ErrorKind::Damaged, message)
+        })?;
+        let claimed = match (batch.compression(), bytes.first_chunk()) {
+            // -1 is for bytes that are as they are.
+            (Some(_), Some(len)) => u64::try_from(i64::from_le_bytes(*len)).unwrap_or(0),
+            _ => bytes.len() as u64,
+        };
+        total = total.saturating_add(claimed);
+    }
+    if total > max_bytes {
+        let message = format!("expected batches of at most {max_bytes} bytes, found {total}");
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    Ok(())
+}

@@ -98,10 +98,9 @@ impl Table {
                 return Err(error.with_key(msgpack::check_sample(packed)?));
             }
         }
-        let fields: Vec<Field> = entries
-            .iter()
-            .map(|entry| Field::new(&entry.name, entry.of.data_type(), entry.name != sample::KEY))
-            .collect();
+        let is_nullable = |entry: &Entry| entry.name != sample::KEY;
+        let fields: Vec<Field> =
+            entries.iter().map(|entry| entry.field().with_nullable(is_nullable(entry))).collect();
         let labels_of = |entry: &Entry| {
             let labels = self.labels.as_ref().filter(|(field, _)| *field == entry.name);
             labels.map(|(_, names)| &names[..])

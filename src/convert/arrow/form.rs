@@ -12,6 +12,12 @@ use crate::format::msgpack::sample::KEY;
 /// The name that WebDataset and others have for the key.
 const OTHER_KEY: &str = "__key__";
 
+/// Where the metadata of a column has the name of its type, if it is none of Arrow's, and the rest.
+pub(super) const EXTENSION: &str = "ARROW:extension:name";
+pub(super) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
+/// What the types of arrays begin with that `datasets` has, before their number of axes.
+pub(super) const ARRAY_TYPE: &str = "datasets.features.features.Array";
+
 /// What the values of a column become.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
@@ -189,7 +195,7 @@ impl Plan {
         for field in schema.fields() {
             let (note, feature) = (notes.get(field.name()), features.get(field.name()));
             let mut slot = Slot::of(field.data_type(), note, feature);
-            if let Some(shape) = tensor_shape(field) {
+            if let Some(shape) = array_shape(field) {
                 slot.form = Form::Array(shape);
             }
             // Who wrote the note had no such convention.
@@ -216,13 +222,18 @@ fn is_text(of: &DataType) -> bool {
     }
 }
 
-/// The shape of `arrow.fixed_shape_tensor`, whose numbers are one list.
-fn tensor_shape(field: &Field) -> Option<Vec<Option<usize>>> {
+/// The shape of `arrow.fixed_shape_tensor`, whose numbers are one list, and of the arrays of
+/// `datasets`.
+fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
     let metadata: &HashMap<String, String> = field.metadata();
-    let name = metadata.get("ARROW:extension:name")?;
-    let detail: Json = serde_json::from_str(metadata.get("ARROW:extension:metadata")?).ok()?;
+    let name = metadata.get(EXTENSION)?;
+    let detail: Json = serde_json::from_str(metadata.get(EXTENSION_DETAIL)?).ok()?;
+    item(field.data_type())?;
+    if name.starts_with(ARRAY_TYPE) {
+        return shape_of(detail.get(0)?);
+    }
     let is_plain = detail.get("permutation").is_none_or(is_identity);
-    let fits = name == "arrow.fixed_shape_tensor" && is_plain && item(field.data_type()).is_some();
+    let fits = name == "arrow.fixed_shape_tensor" && is_plain;
     if fits { shape_of(&detail["shape"]) } else { None }
 }
 

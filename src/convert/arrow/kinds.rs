@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde_json::{Map, Value as Json, json};
 
-use super::form::{Form, Slot};
+use super::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
 use crate::error::Result;
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
@@ -170,10 +170,7 @@ impl Type {
                 shape.iter().fold(number, |of, _| DataType::List(item(of)))
             }
             Type::List(items) => DataType::List(item(items.data_type())),
-            Type::Map(entries) => {
-                let field = |entry: &Entry| Field::new(&entry.name, entry.of.data_type(), true);
-                DataType::Struct(entries.iter().map(field).collect())
-            }
+            Type::Map(entries) => DataType::Struct(entries.iter().map(Entry::field).collect()),
         }
     }
 
@@ -203,14 +200,12 @@ impl Type {
             Type::Bytes { images: false } => value("binary"),
             Type::Bytes { images: true } => json!({"_type": "Image"}),
             Type::Scalar(dtype) => value(&feature_name(dtype)),
-            Type::Array(dtype, shape) => match (&shape[..], shape.len()) {
-                // Only the first axis may vary.
-                ([_, rest @ ..], 2..=5) if rest.iter().all(Option::is_some) => json!({
-                    "shape": shape, "dtype": feature_name(dtype),
-                    "_type": format!("Array{}D", shape.len()),
-                }),
-                _ => shape.iter().fold(value(&feature_name(dtype)), |inner, _| list(inner)),
-            },
+            Type::Array(dtype, shape) if has_shape(shape) => json!({
+                "shape": shape, "dtype": feature_name(dtype), "_type": format!("Array{}D", shape.len()),
+            }),
+            Type::Array(dtype, shape) => {
+                shape.iter().fold(value(&feature_name(dtype)), |inner, _| list(inner))
+            }
             Type::List(items) => list(items.feature(None)),
             Type::Map(entries) => {
                 let feature = |entry: &Entry| (entry.name.clone(), entry.of.feature(None));
@@ -232,6 +227,11 @@ impl Type {
     }
 }
 
+/// Whether `datasets` has arrays of this shape: only the first axis may vary.
+fn has_shape(shape: &[Option<usize>]) -> bool {
+    (2..=5).contains(&shape.len()) && shape[1..].iter().all(Option::is_some)
+}
+
 /// A list of these. Where they are maps, the older notation would mean a map of lists.
 fn list(inner: Json) -> Json {
     match inner.get("_type") {
@@ -248,6 +248,19 @@ pub(super) fn file_fields() -> Fields {
 }
 
 impl Entry {
+    /// The column. Arrays have a mark without which `datasets` does not believe its own features.
+    pub(super) fn field(&self) -> Field {
+        let field = Field::new(&self.name, self.of.data_type(), true);
+        let Type::Array(dtype, shape) = &self.of else { return field };
+        if !has_shape(shape) {
+            return field;
+        }
+        let name = format!("{ARRAY_TYPE}{}DExtensionType", shape.len());
+        let detail = json!([shape, feature_name(dtype)]).to_string();
+        let mark = [(EXTENSION.to_owned(), name), (EXTENSION_DETAIL.to_owned(), detail)];
+        field.with_metadata(mark.into())
+    }
+
     pub(super) fn slot(&self) -> Slot {
         Slot { form: self.of.form(), optional: self.missing }
     }

@@ -21,6 +21,7 @@ mod pictures;
 mod dividing;
 mod leaving_out;
 mod dealing;
+mod tables;
 mod arrays;
 mod looking;
 mod rearranging;

@@ -181,3 +181,24 @@ fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn gzip_is_not_taken_at_its_word() {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&[0; 100_000]).unwrap();
+        let page = encoder.finish().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"before").unwrap();
+        file.write_all(&page).unwrap();
+        let len = page.len() as u64;
+        assert!(gunzips_to_more(&mut file, 6, len, 99_999));
+        assert!(!gunzips_to_more(&mut file, 6, len, 100_000));
+        assert!(!gunzips_to_more(&mut file, 0, len, 10), "no gzip at all");
+    }
+}

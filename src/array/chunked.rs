@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Map, Value};
 
-use crate::array::columns::{self, Leaf};
+use crate::array::columns::{self, Leaf, Spelling};
 use crate::array::files::{Files, SuperchunkFile, Table, in_chunk};
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::info::{ArrayInfo, VersionInfo};
@@ -112,9 +112,13 @@ impl Core {
             .dtype
             .parse()
             .map_err(|e: crate::format::FormatError| Error::from(e).at(&path))?;
-        let leaves = columns::leaves(&dtype).map_err(|e| e.at(&path))?;
-        let same = leaves.iter().map(|leaf| &leaf.path).eq(version.columns.iter().map(|c| &c.path));
-        if !same {
+        // The older spelling is as good, where no file system is in its way.
+        let recorded = || version.columns.iter().map(|column| &column.path);
+        let mut leaves = columns::leaves(&dtype).map_err(|e| e.at(&path))?;
+        if !leaves.iter().map(|leaf| &leaf.path).eq(recorded()) {
+            leaves = columns::leaves_spelled(&dtype, Spelling::Plain).map_err(|e| e.at(&path))?;
+        }
+        if !leaves.iter().map(|leaf| &leaf.path).eq(recorded()) {
             return Err(damaged("the columns of the type", format!("{:?}", version.columns)));
         }
         let item = dtype.item_size();

@@ -19,14 +19,28 @@ pub(crate) struct Leaf {
     pub(crate) typesize: u8,
 }
 
+/// How fields name their directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// So that no two are alike where a file system does not tell `a` from `A`.
+    Distinct,
+    /// As it was before: capital letters as they are.
+    Plain,
+}
+
 /// All columns of a type, in the order of the fields.
 pub(crate) fn leaves(dtype: &DType) -> Result<Vec<Leaf>> {
+    leaves_spelled(dtype, Spelling::Distinct)
+}
+
+/// The same, in directories that are called so.
+pub(crate) fn leaves_spelled(dtype: &DType, spelling: Spelling) -> Result<Vec<Leaf>> {
     if dtype.has_objects() {
         let message = "objects of Python are not stored: expected a type of plain bytes";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let mut leaves = Vec::new();
-    gather(dtype, "", 0, &mut leaves);
+    gather(dtype, "", 0, spelling, &mut leaves);
     if leaves.is_empty() {
         let message = format!("expected elements of some bytes, found {dtype}");
         return Err(Error::new(ErrorKind::Unsupported, message));
@@ -35,18 +49,23 @@ pub(crate) fn leaves(dtype: &DType) -> Result<Vec<Leaf>> {
 }
 
 /// As deep as types are in one another, which the type limits.
-fn gather(dtype: &DType, path: &str, offset: usize, leaves: &mut Vec<Leaf>) {
+fn gather(dtype: &DType, path: &str, offset: usize, spelling: Spelling, leaves: &mut Vec<Leaf>) {
     if !dtype.is_struct() {
         leaves.extend(leaf(dtype.clone(), path, offset, dtype.item_size()));
         return;
     }
     let mut at = offset;
-    for field in dtype.fields() {
+    let own: Vec<&str> = dtype.fields().iter().map(Field::name).collect();
+    let dirs = match spelling {
+        Spelling::Distinct => names::fields(&own),
+        Spelling::Plain => own.iter().map(|name| names::field(name)).collect(),
+    };
+    for (field, dir) in dtype.fields().iter().zip(&dirs) {
         let size = size_of(field);
         if !field.name().is_empty() {
-            let below = join(path, &names::field(field.name()));
+            let below = join(path, dir);
             if field.shape().is_empty() {
-                gather(field.dtype(), &below, at, leaves);
+                gather(field.dtype(), &below, at, spelling, leaves);
             } else if let Ok(alone) = DType::structure([field.clone()]) {
                 leaves.extend(leaf(alone, &below, at, field.dtype().item_size()));
             }
@@ -137,6 +156,17 @@ mod tests {
         assert_eq!(found, expected);
         let plain = leaves(&"<f8".parse().unwrap()).unwrap();
         assert_eq!((plain.len(), &*plain[0].path, plain[0].size), (1, "", 8));
+    }
+
+    #[test]
+    fn columns_are_told_apart_without_case() {
+        let dtype = "[('x', '<f4'), ('X', [('b', '<f4'), ('B', '<i8')]), ('Y', '|u1')]";
+        let paths = |spelling| -> Vec<String> {
+            let leaves = leaves_spelled(&dtype.parse().unwrap(), spelling).unwrap();
+            leaves.into_iter().map(|leaf| leaf.path).collect()
+        };
+        assert_eq!(paths(Spelling::Distinct), ["x", "%58/b", "%58/%42", "Y"]);
+        assert_eq!(paths(Spelling::Plain), ["x", "X/b", "X/B", "Y"]);
     }
 
     #[test]

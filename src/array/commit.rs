@@ -421,13 +421,19 @@ impl<'a> Writing<'a> {
                 .map(|(number, before, new)| self.look_at(*number, *before, new))
                 .collect()
         });
+        let before = changed.iter().map(|changed| self.before(changed.before));
+        let before: Vec<Option<Place>> = before.collect::<Result<_>>()?;
+        // What is as it was, and whole: a chunk that was damaged since is written anew.
+        let same: Vec<bool> = base.core.run(|| {
+            let pairs = changed.par_iter().zip(&before);
+            pairs.map(|(changed, before)| self.is_held(changed, before.as_ref())).collect()
+        });
         let mut fresh = Vec::new();
-        for changed in changed {
-            let before = self.before(changed.before)?;
+        for ((changed, before), same) in changed.into_iter().zip(before).zip(same) {
             match (&changed.hashed, before) {
                 (None, None) => {}
                 (None, Some(_)) => self.note(changed.number, before, None),
-                (Some((hash, _)), Some(place)) if place.hash == *hash => {}
+                _ if same => {}
                 _ => fresh.push((changed, before)),
             }
         }
@@ -492,8 +498,19 @@ impl<'a> Writing<'a> {
         Ok(self.base.core.table(self.column)?.find(number))
     }
 
-    /// The places of these chunks in the base, of those that are there: also what newer entries have
-    /// replaced, for its superchunks are there as long as its segment is.
+    /// Whether a chunk is stored in a place as it is now, and can be read there.
+    fn is_held(&self, changed: &Changed<'_>, place: Option<&Place>) -> bool {
+        let (Some((hash, content)), Some(place)) = (&changed.hashed, place) else { return false };
+        if place.hash != *hash {
+            return false;
+        }
+        let (files, version) = (&self.base.core.files, self.base.version());
+        let file = files.superchunk(version, &self.content.column, place.superchunk);
+        file.is_ok_and(|file| file.holds(place, content))
+    }
+
+    /// The places of these chunks in the base, of those that are there and whole: also what newer
+    /// entries have replaced, for its superchunks are there as long as its segment is.
     fn known(
         &self,
         fresh: &[(Changed<'_>, Option<Place>)],
@@ -501,15 +518,25 @@ impl<'a> Writing<'a> {
         if !self.reuse || fresh.is_empty() {
             return Ok(HashMap::new());
         }
-        let hashes = fresh.iter().filter_map(|(changed, _)| changed.hashed.as_ref());
-        let wanted: HashSet<[u8; HASH]> = hashes.map(|(hash, _)| *hash).collect();
-        let mut known = HashMap::new();
+        let hash_of = |changed: &Changed<'_>| changed.hashed.as_ref().map(|(hash, _)| *hash);
+        let wanted = fresh.iter().filter_map(|(changed, _)| Some((hash_of(changed)?, changed)));
+        let wanted: HashMap<[u8; HASH], &Changed<'_>> = wanted.collect();
+        // Of a chunk that was damaged and written anew there are two.
+        let mut places: HashMap<[u8; HASH], Vec<Place>> = HashMap::new();
         self.base.core.table(self.column)?.each_entry(|entry| {
-            if let Some(place) = entry.place.filter(|place| wanted.contains(&place.hash)) {
-                known.insert(place.hash, place);
+            if let Some(place) = entry.place.filter(|place| wanted.contains_key(&place.hash)) {
+                let places = places.entry(place.hash).or_default();
+                if !places.contains(&place) {
+                    places.push(place);
+                }
             }
         });
-        Ok(known.into_iter().map(|(hash, place)| (hash, (place, self.len_of(&place)))).collect())
+        let whole = |(hash, places): ([u8; HASH], Vec<Place>)| {
+            let changed = wanted.get(&hash)?;
+            let place = places.into_iter().find(|place| self.is_held(changed, Some(place)))?;
+            Some((hash, (place, self.len_of(&place))))
+        };
+        Ok(self.base.core.run(|| places.into_par_iter().filter_map(whole).collect()))
     }
 
     /// Finds a place for a chunk: its own slot, if that may be written over, or a new one.

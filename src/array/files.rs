@@ -411,6 +411,26 @@ impl SuperchunkFile {
         Ok(())
     }
 
+    /// Whether this content can be read from a slot that was written with it. The checksum says so;
+    /// where there is none, or it may belong to other content, all bytes are compared.
+    pub(crate) fn holds(&self, place: &Place, content: &[u8]) -> bool {
+        let look = || -> Result<bool> {
+            let slot = self.layout.slot(place.slot)?;
+            let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+            let chunk = self.layout.chunk(place.slot, &bytes)?;
+            if self.layout.has_checksums() && !self.layout.is_roomy() {
+                return Ok(self.layout.is_intact(place.slot, &bytes)?);
+            }
+            if let Some(at) = plain_content(chunk) {
+                return Ok(chunk.get(at..at + content.len()) == Some(content));
+            }
+            let mut found = vec![0; content.len()];
+            Scratch::default().decompress_into(chunk, &mut found)?;
+            Ok(found == content)
+        };
+        self.layout.chunk_bytes() as usize == content.len() && look().unwrap_or(false)
+    }
+
     /// Whether chunks of this file are compared with their hashes.
     fn wants_hash(&self, check: Check) -> bool {
         match check {

@@ -69,6 +69,10 @@ pub struct ArrayInfo {
     pub checksum: String,
     /// The most chunks in a file.
     pub superchunk: u32,
+    /// Spare bytes after each chunk.
+    pub room: u32,
+    /// How long the first axis was expected to become.
+    pub expected_len: Option<u64>,
     /// Whether versions stay.
     pub versioned: bool,
     /// For each column its directory, stored chunks, and their compressed bytes.
@@ -104,6 +108,8 @@ impl ArrayInfo {
             ),
             checksum: storage.checksum.clone(),
             superchunk: storage.superchunk,
+            room: storage.room,
+            expected_len: storage.expectedlen,
             versioned: storage.versioned,
             columns,
             attributes: core.version.attributes.clone(),

@@ -6,6 +6,7 @@ use kiste::storage::{MemoryStorage, Storage};
 use kiste::value::{DType, NdArray};
 
 use super::{open, options, root};
+use crate::support::{restore, snapshot};
 
 const TYPE: &str = "[('id', '<u4'), ('', '|V2'), ('at', [('x.y', '<f8'), ('n', '|i1', (3,))])]";
 
@@ -91,4 +92,54 @@ fn only_fields_that_changed_are_written() {
     let diff = ids.diff(&ids.at(At::Back(1)).unwrap()).unwrap();
     assert_eq!(diff.iter().map(|d| &*d.column).collect::<Vec<_>>(), ["id"]);
     assert_eq!(store.array().verify().unwrap().problems, []);
+}
+
+/// Two fields that a file system may take for one.
+const ALIKE: &str = "[('x', '<u4'), ('X', '<f8')]";
+
+fn alike(from: u32) -> NdArray<'static> {
+    let element = |id: u32| [&id.to_le_bytes()[..], &f64::from(id).to_le_bytes()].concat();
+    let bytes: Vec<u8> = (from..from + 5).flat_map(element).collect();
+    NdArray::new(ALIKE.parse().unwrap(), [5], bytes).unwrap()
+}
+
+#[test]
+fn fields_that_differ_in_case_have_directories_that_do_not() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([4]);
+    let mut store = create.create(root(), ALIKE.parse().unwrap(), &[0]).unwrap();
+    store.append(&alike(0), "rows").unwrap();
+    assert!(storage.get(root().join("data/x/__1__.bin")).is_some());
+    assert!(storage.get(root().join("data/%58/__1__.bin")).is_some());
+    let large = open(&storage).column("X").unwrap().get::<f64>(..).unwrap();
+    assert!(large.iter().copied().eq((0..5).map(f64::from)));
+}
+
+/// As arrays were written before there was the escape.
+#[test]
+fn the_older_names_of_directories_are_read_and_kept() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([4]);
+    let mut store = create.create(root(), ALIKE.parse().unwrap(), &[0]).unwrap();
+    store.append(&alike(0), "rows").unwrap();
+    drop(store);
+    let rename = |(path, content): (std::path::PathBuf, Option<Vec<u8>>)| {
+        let named = path.to_str().unwrap().replace("%58", "X");
+        let content = content.map(|bytes| match path.starts_with(root().join("meta/versions")) {
+            true => {
+                let text = String::from_utf8(bytes).unwrap().replace("%58", "X");
+                let line = text.lines().next().unwrap();
+                format!("{line}\n{}\n", blake3::hash(line.as_bytes()).to_hex()).into_bytes()
+            }
+            false => bytes,
+        });
+        (named.into(), content)
+    };
+    let older = restore(&snapshot(&storage).into_iter().map(rename).collect());
+    assert_eq!(open(&older).read(..).unwrap(), alike(0));
+    let mut store = options(&older).open_store(root()).unwrap();
+    store.append(&alike(5), "more").unwrap();
+    assert!(older.get(root().join("data/X/__2__.bin")).is_some());
+    assert_eq!(open(&older).read(5..).unwrap(), alike(5));
+    assert!(older.names().iter().all(|name| !name.to_str().unwrap().contains('%')));
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kiste::array::{At, Check, ChunkedArray};
 use kiste::storage::{MemoryStorage, Storage};
+use kiste::value::{DType, NdArray};
 use kiste::{Error, ErrorKind};
 use ndarray::ArrayD;
 
@@ -157,7 +158,7 @@ fn every_byte_of_every_file_changed() {
 fn without_compression_and_checksums_too() {
     let storage = MemoryStorage::new();
     let create = options(&storage).chunk_shape([4]).level(0).superchunk(2);
-    let mut store = create.create(root(), kiste::value::DType::of::<i32>(), &[13]).unwrap();
+    let mut store = create.create(root(), DType::of::<i32>(), &[13]).unwrap();
     for version in 0..2 {
         let mut staged = store.stage().unwrap();
         let numbers = ArrayD::from_shape_fn(vec![13], |at| at[0] as i32 + version);
@@ -186,7 +187,7 @@ fn without_compression_and_checksums_too() {
 fn chunks_that_changed_places_are_noticed() {
     let storage = MemoryStorage::new();
     let create = options(&storage).chunk_shape([4]).level(0).superchunk(2);
-    let mut store = create.create(root(), kiste::value::DType::of::<i32>(), &[8]).unwrap();
+    let mut store = create.create(root(), DType::of::<i32>(), &[8]).unwrap();
     let mut staged = store.stage().unwrap();
     staged.set(.., &ArrayD::from_shape_fn(vec![8], |at| at[0] as i32)).unwrap();
     store.commit(&mut staged, "numbers").unwrap();
@@ -231,4 +232,65 @@ fn a_chunk_that_is_written_anew_heals() {
     staged.set_scalar(.., 5).unwrap();
     store.commit(&mut staged, "anew").unwrap();
     assert!(open(&storage).get::<i32>(..).unwrap().iter().all(|n| *n == 5));
+}
+
+/// Changes one byte of every chunk of a superchunk.
+fn spoil(storage: &MemoryStorage, name: &str, places: &[usize]) {
+    let path = root().join(name);
+    let mut bytes = storage.get(&path).unwrap();
+    for place in places {
+        let at = bytes.len() - place;
+        bytes[at] ^= 1;
+    }
+    storage.put(path, bytes);
+}
+
+#[test]
+fn content_that_is_committed_again_heals() {
+    for level in [0, 5] {
+        let storage = MemoryStorage::new();
+        let create = options(&storage).chunk_shape([100]).level(level).superchunk(2);
+        let mut store = create.create(root(), DType::of::<i32>(), &[400]).unwrap();
+        let numbers = ArrayD::from_shape_fn(vec![400], |at| at[0] as i32 * at[0] as i32);
+        store.put(.., &NdArray::from_ndarray(&numbers), "numbers").unwrap();
+        drop(store);
+        // Chunk 1 is the second of the first file.
+        spoil(&storage, "data/__1__.bin", &[30]);
+        assert!(open(&storage).get::<i32>(..).is_err());
+        let mut store = options(&storage).open_store(root()).unwrap();
+        store.put(.., &NdArray::from_ndarray(&numbers), "the same").unwrap();
+        assert_eq!(open(&storage).get::<i32>(..).unwrap(), numbers, "level {level}");
+        let history = store.array().history().unwrap();
+        let added: Vec<u64> = history.iter().map(|(_, added)| added.chunks).collect();
+        assert_eq!(added, [0, 4, 1], "level {level}");
+        // What is older keeps what it has.
+        let report = open(&storage).verify().unwrap();
+        assert!(!report.problems.is_empty());
+        assert!(report.problems.iter().all(|p| p.versions == [2]), "{report:?}");
+        // The same content elsewhere is that of the chunk that is whole, and is stored no third time.
+        let first = numbers.slice(ndarray::s![100..200]).to_owned();
+        store.put(300..400, &NdArray::from_ndarray(&first), "twice").unwrap();
+        store.put(.., &NdArray::from_ndarray(&numbers), "once again").unwrap();
+        let history = store.array().history().unwrap();
+        assert_eq!(history[3].1.chunks, 0, "{history:?}");
+        assert_eq!(
+            open(&storage).at(At::Back(1)).unwrap().get::<i32>(300..).unwrap(),
+            first.into_dyn()
+        );
+        assert_eq!(open(&storage).get::<i32>(..).unwrap(), numbers);
+    }
+}
+
+#[test]
+fn a_lost_file_is_healed_by_its_content() {
+    let storage = MemoryStorage::new();
+    drop(sample(&storage));
+    let whole = open(&storage).get::<i32>(..).unwrap();
+    storage.remove(&root().join("data/__1__.bin")).unwrap();
+    let mut store = options(&storage).open_store(root()).unwrap();
+    store.put(.., &NdArray::from_ndarray(&whole), "restored").unwrap();
+    assert_eq!(open(&storage).get::<i32>(..).unwrap(), whole);
+    store.gc(&kiste::array::Keep::Newest(1)).unwrap();
+    assert_eq!(open(&storage).get::<i32>(..).unwrap(), whole);
+    assert!(open(&storage).verify().unwrap().problems.is_empty());
 }

@@ -105,6 +105,12 @@ fn versions_are_listed_compared_and_brought_back() {
     assert_eq!(column("message"), ["put", "again", "append", "created"]);
     // What was appended twice is one chunk, in two places.
     assert_eq!(column("changed"), [1, 1, 1, 0]);
+    assert_eq!(column("added_chunks"), [1, 0, 1, 0]);
+    let bytes = |name: &str| -> Vec<u64> {
+        column(name).iter().map(|bytes| bytes.as_u64().unwrap()).collect()
+    };
+    let (added, all) = (bytes("added_bytes"), bytes("bytes"));
+    assert_eq!((added[0] + added[2], 2 * added[2], added[1] + added[3]), (all[0], all[1], 0));
     assert!(run(&dir, ["array", "log", "x"]).quietly().out.contains("(4, 3)            again\n"));
     let diff = run(&dir, ["array", "diff", "x", "-1"]).exits(1);
     assert_eq!((&*diff.out, &*diff.err), ("chunk [1, 0]: [2:4, 0:3]\n", ""));

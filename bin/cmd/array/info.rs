@@ -48,6 +48,12 @@ impl Args {
     }
 }
 
+/// The bytes of a chunk before compression, all fields of it.
+fn chunk_bytes(info: &ArrayInfo) -> u64 {
+    let elements = info.chunk_shape.iter().map(|len| *len as u64).product::<u64>();
+    elements * info.dtype.item_size() as u64
+}
+
 fn shuffle_name(info: &ArrayInfo) -> &'static str {
     ["none", "byte", "bit"].get(usize::from(info.compression.2)).copied().unwrap_or("unknown")
 }
@@ -73,7 +79,11 @@ fn to_json(info: &ArrayInfo, fill: Value, versions: usize, files: u64, disk: u64
         "level": level,
         "shuffle": shuffle_name(info),
         "checksum": info.checksum,
+        "chunk_bytes": chunk_bytes(info),
+        "order": "C",
         "superchunk": info.superchunk,
+        "room": info.room,
+        "expected_len": info.expected_len,
         "versioned": info.versioned,
         "columns": info.columns.iter().map(column).collect::<Vec<_>>(),
         "files": files,
@@ -104,7 +114,8 @@ fn print(
     let stored: u64 = info.columns.iter().map(|(_, stored, _)| stored).sum();
     let all = cells.saturating_mul(info.columns.len() as u64);
     let of = format!("{} of {} stored", units::count(stored), units::count(all));
-    writeln!(out, "{}{chunk}, a grid of {grid}, {of}", label("chunks"))?;
+    let each = units::bytes(chunk_bytes(info));
+    writeln!(out, "{}{chunk} in C order, {each}, a grid of {grid}, {of}", label("chunks"))?;
     writeln!(out, "{}{fill}", label("fill"))?;
     write!(out, "{}{}", label("bytes"), units::count(info.nbytes))?;
     write!(out, ", compressed {}", units::count(info.cbytes))?;
@@ -115,6 +126,9 @@ fn print(
     let (codec, level, _) = &info.compression;
     let (shuffle, checksum) = (shuffle_name(info), &info.checksum);
     writeln!(out, "{}{codec}, level {level}, shuffle {shuffle}, {checksum}", label("codec"))?;
+    let (most, room) = (units::counted(info.superchunk.into(), "chunk"), info.room);
+    let room = if room == 0 { String::new() } else { format!(", {room} spare bytes after each") };
+    writeln!(out, "{}at most {most} in one{room}", label("files"))?;
     let all = units::counted(files, "file");
     let versioned = if info.versioned { "" } else { ", not versioned" };
     writeln!(out, "{}{all}, {}, all versions{versioned}", label("on disk"), units::bytes(disk))?;

@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiste::array::{At, ChunkedArray, VersionInfo};
+use kiste::array::{Added, At, ChunkedArray, VersionInfo};
 use serde::Serialize;
 
 use super::target::{Explained, open, shown};
@@ -11,8 +11,9 @@ use crate::units;
 
 /// List the versions, the newest first
 ///
-/// CHANGED is how many chunks differ from the version that it was made from, STORED how many it has
-/// in all, and BYTES what these take, compressed; those that versions share are there once.
+/// CHANGED is how many chunks differ from the version that it was made from, ADDED the compressed bytes
+/// of those that no older version has, STORED how many chunks it has in all, and BYTES what these
+/// take; those that versions share are there once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -37,6 +38,9 @@ struct Entry {
     shape: Vec<u64>,
     /// Absent where the parent was removed.
     changed: Option<u64>,
+    /// Chunks that no older version has, and their bytes.
+    added_chunks: u64,
+    added_bytes: u64,
     chunks: u64,
     bytes: u64,
 }
@@ -44,7 +48,7 @@ struct Entry {
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let array = open(&self.name, At::Newest)?;
-        let versions = array.versions().explained(&self.name)?;
+        let versions = array.history().explained(&self.name)?;
         let entries = versions.into_iter().rev().map(|version| entry(&array, version));
         if self.json {
             let entries: Vec<Entry> =
@@ -54,13 +58,14 @@ impl Args {
         }
         let mut out = output.stdout();
         let heading = format!(
-            "{:>7} {:>6}  {:<20}  {:>7} {:>7} {:>8}  {:<16}  MESSAGE",
-            "VERSION", "PARENT", "TIME", "CHANGED", "STORED", "BYTES", "SHAPE"
+            "{:>7} {:>6}  {:<20}  {:>7} {:>8} {:>7} {:>8}  {:<16}  MESSAGE",
+            "VERSION", "PARENT", "TIME", "CHANGED", "ADDED", "STORED", "BYTES", "SHAPE"
         );
         writeln!(out, "{}", output.bold(heading))?;
         for entry in entries {
-            let Entry { version, parent, time, message, shape, changed, chunks, bytes } =
-                entry.explained(&self.name)?;
+            let entry = entry.explained(&self.name)?;
+            let Entry { version, parent, time, message, shape, changed, chunks, bytes, .. } = entry;
+            let added = units::bytes(entry.added_bytes);
             let shape: Vec<usize> = shape.iter().map(|len| *len as usize).collect();
             let changed = changed.map_or("-".to_owned(), units::count);
             // To the second: all of it is in the JSON.
@@ -69,7 +74,7 @@ impl Args {
             let message = message.escape_debug();
             writeln!(
                 out,
-                "{version:>7} {parent:>6}  {time:<20}  {changed:>7} {chunks:>7} {bytes:>8}  \
+                "{version:>7} {parent:>6}  {time:<20}  {changed:>7} {added:>8} {chunks:>7} {bytes:>8}  \
                  {shape:<16}  {message}"
             )?;
         }
@@ -78,12 +83,23 @@ impl Args {
     }
 }
 
-fn entry(array: &ChunkedArray, version: VersionInfo) -> kiste::Result<Entry> {
+fn entry(array: &ChunkedArray, (version, added): (VersionInfo, Added)) -> kiste::Result<Entry> {
     let VersionInfo { number, parent, time, message, shape, chunks, cbytes } = version;
     let changed = match array.at(At::Version(parent)) {
         Ok(parent) => Some(array.at(At::Version(number))?.diff(&parent)?.len() as u64),
         Err(_) if parent == 0 => Some(chunks),
         Err(_) => None,
     };
-    Ok(Entry { version: number, parent, time, message, shape, changed, chunks, bytes: cbytes })
+    Ok(Entry {
+        version: number,
+        parent,
+        time,
+        message,
+        shape,
+        changed,
+        added_chunks: added.chunks,
+        added_bytes: added.bytes,
+        chunks,
+        bytes: cbytes,
+    })
 }

@@ -2,6 +2,8 @@
 //!
 //! Paths in here are relative to the root and written with `/`.
 
+use std::collections::HashMap;
+
 /// The highest number that a file may have.
 pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
@@ -76,6 +78,36 @@ pub fn field(name: &str) -> String {
     escaped
 }
 
+/// The directories of all fields of a structure. Names that differ in nothing but the case of letters
+/// have their capitals escaped, as there are file systems that take them for one.
+///
+/// ```
+/// use kiste::format::chunked::names::fields;
+///
+/// assert_eq!(fields(&["id", "ID", "Name"]), ["id", "%49%44", "Name"]);
+/// ```
+pub fn fields(names: &[&str]) -> Vec<String> {
+    let plain: Vec<String> = names.iter().map(|name| field(name)).collect();
+    let mut alike: HashMap<String, usize> = HashMap::new();
+    for name in &plain {
+        *alike.entry(name.to_ascii_lowercase()).or_default() += 1;
+    }
+    let distinct = |(plain, name): (String, &&str)| match alike[&plain.to_ascii_lowercase()] {
+        1 => plain,
+        // Padding has no name, and no directory.
+        _ if name.is_empty() => plain,
+        _ => name.chars().map(without_capitals).collect(),
+    };
+    plain.into_iter().zip(names).map(distinct).collect()
+}
+
+fn without_capitals(char: char) -> String {
+    match char {
+        'A'..='Z' => format!("%{:02X}", char as u32),
+        other => field(other.encode_utf8(&mut [0; 4])),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +161,17 @@ mod tests {
         escaped.sort();
         escaped.dedup();
         assert_eq!(escaped.len(), names.len());
+    }
+
+    #[test]
+    fn fields_that_differ_in_case_are_told_apart_without_it() {
+        let names = ["a", "A", "aB", "Ab", "%4a", "%4A", "B", "", "é", "É", "%41"];
+        let found = fields(&names);
+        assert_eq!(found[..4], ["a", "%41", "a%42", "%41b"]);
+        assert_eq!(found[6..8], ["B", "%"]);
+        let mut folded: Vec<String> = found.iter().map(|name| name.to_lowercase()).collect();
+        folded.sort();
+        folded.dedup();
+        assert_eq!(folded.len(), names.len(), "{found:?}");
     }
 }

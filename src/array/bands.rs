@@ -68,7 +68,7 @@ impl ArrayStore {
         value: &NdArray<'_>,
         message: &str,
     ) -> Result<VersionInfo> {
-        self.put_source(&selection.into(), &From::Array(value), message)
+        self.put_source(&selection.into(), &Written::Array(value), message)
     }
 
     /// The same with the rows of another array, which are read as they are wanted: in order, and each
@@ -79,13 +79,13 @@ impl ArrayStore {
         rows: &dyn Rows,
         message: &str,
     ) -> Result<VersionInfo> {
-        self.put_source(&selection.into(), &From::Rows(rows), message)
+        self.put_source(&selection.into(), &Written::Rows(rows), message)
     }
 
     fn put_source(
         &mut self,
         selection: &Selection,
-        from: &From<'_>,
+        from: &Written<'_>,
         message: &str,
     ) -> Result<VersionInfo> {
         self.expect_newest(self.newest.version())?;
@@ -120,7 +120,7 @@ impl ArrayStore {
         attributes: Map<String, Value>,
         message: &str,
     ) -> Result<VersionInfo> {
-        let from = From::Rows(rows);
+        let from = Written::Rows(rows);
         from.expect_castable(&base)?;
         let Some((&old, inner)) = base.shape().split_first() else {
             return Err(invalid("an array without axes has no rows"));
@@ -186,24 +186,24 @@ impl ArrayOptions {
 }
 
 /// What is written.
-enum From<'a> {
+enum Written<'a> {
     Array(&'a NdArray<'a>),
     Rows(&'a dyn Rows),
 }
 
-impl From<'_> {
+impl Written<'_> {
     fn shape(&self) -> &[usize] {
         match self {
-            From::Array(array) => array.shape(),
-            From::Rows(rows) => rows.shape(),
+            Written::Array(array) => array.shape(),
+            Written::Rows(rows) => rows.shape(),
         }
     }
 
     /// Fails before anything is read.
     fn expect_castable(&self, base: &ChunkedArray) -> Result<()> {
         let dtype = match self {
-            From::Array(array) => array.dtype(),
-            From::Rows(rows) => rows.dtype(),
+            Written::Array(array) => array.dtype(),
+            Written::Rows(rows) => rows.dtype(),
         };
         dtype.expect_cast(base.dtype(), Casting::SameKind)
     }
@@ -211,8 +211,8 @@ impl From<'_> {
     /// Some of the rows, in the type of the array.
     fn rows(&self, rows: Range<usize>, base: &ChunkedArray) -> Result<NdArray<'static>> {
         let found = match self {
-            From::Array(array) => array.read_rows(rows)?,
-            From::Rows(source) => source.read_rows(rows)?,
+            Written::Array(array) => array.read_rows(rows)?,
+            Written::Rows(source) => source.read_rows(rows)?,
         };
         cast(found, base)
     }
@@ -220,8 +220,8 @@ impl From<'_> {
     /// All of it, in the type of the array.
     fn whole(&self, base: &ChunkedArray) -> Result<NdArray<'_>> {
         match self {
-            From::Array(array) => cast(array.borrow(), base),
-            From::Rows(rows) => {
+            Written::Array(array) => cast(array.borrow(), base),
+            Written::Rows(rows) => {
                 let count = rows.shape().first().copied().unwrap_or(1);
                 cast(rows.read_rows(0..count)?, base)
             }

@@ -381,7 +381,7 @@ fn convert_times(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Res
             Error::new(ErrorKind::Invalid, message)
         })?;
         let made = if to_swapped { made.swap_bytes() } else { made };
-        to_item.copy_from_slice(&made.to_ne_bytes());
+        to_item.copy_from_slice(bytemuck::bytes_of(&made));
     }
     Ok(())
 }

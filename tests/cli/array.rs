@@ -255,6 +255,39 @@ fn json(number: i64) -> Json {
 }
 
 #[test]
+fn all_that_an_array_is_made_with_can_be_said() {
+    let dir = scratch();
+    let start = ["array", "create", "x", "--dtype", "<i8", "--shape", "8", "--chunks", "4"];
+    let layout = ["--superchunk", "1", "--checksum", "sha256", "--expected-len", "100"];
+    let careless = ["--unversioned", "--room", "64"];
+    run(&dir, start.into_iter().chain(layout).chain(careless)).exits(0);
+    run(&dir, ["array", "put", "x", "--value", "5"]).exits(0);
+    run(&dir, ["array", "put", "x[:2]", "--value", "6"]).exits(0);
+    let info = run(&dir, ["array", "info", "x", "--json"]).quietly().json();
+    let has = |name: &str| info[name].clone();
+    assert_eq!((has("superchunk"), has("checksum")), (json(1), "sha256".into()));
+    assert_eq!(
+        (has("expected_len"), has("room"), has("chunk_bytes")),
+        (json(100), json(64), json(32))
+    );
+    assert_eq!((has("versioned"), has("versions")), (false.into(), json(1)));
+    let text = run(&dir, ["array", "info", "x"]).quietly().out;
+    assert!(
+        text.contains("files      at most 1 chunk in one, 64 spare bytes after each\n"),
+        "{text}"
+    );
+    assert!(text.contains("(4,) in C order, 32 B, a grid of (2,), 2 of 2 stored\n"), "{text}");
+    assert_eq!(get(&dir, &["x"]), "[6 6 5 5 5 5 5 5]\n");
+    let room = ["--dtype", "<i8", "--shape", "8", "--room", "64"];
+    let alone = run(&dir, ["array", "create", "y"].into_iter().chain(room)).exits(2);
+    assert!(alone.err.contains("--unversioned"), "{alone:?}");
+    let sum = ["--dtype", "<i8", "--shape", "8", "--checksum", "md6"];
+    assert!(
+        run(&dir, ["array", "create", "y"].into_iter().chain(sum)).exits(2).err.contains("crc32")
+    );
+}
+
+#[test]
 fn memory_orders_and_arrays_without_axes_are_imported() {
     use ndarray::ShapeBuilder;
     let dir = scratch();

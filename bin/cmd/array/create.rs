@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use kiste::array::ArrayOptions;
 use kiste::format::blosc::{Codec, Shuffle};
+use kiste::format::bloscpack::Checksum;
 use kiste::value::DType;
 
 use super::element;
@@ -28,6 +29,19 @@ pub(super) struct Args {
     /// Value of elements that nobody wrote [default: 0]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
+    /// How long the first axis will become, for the size of the chunks
+    #[arg(long, value_name = "N")]
+    expected_len: Option<u64>,
+    /// Keep only the newest version: less space, and a crash during a commit can cost chunks
+    ///
+    /// With --room chunks are written over in their places: a crash meanwhile, or a power failure, can
+    /// cost every chunk that was being written, and nobody may read until the commit is done. "verify"
+    /// says which they are.
+    #[arg(long)]
+    unversioned: bool,
+    /// Spare bytes after each chunk, in which one that became longer is written over
+    #[arg(long, value_name = "BYTES", requires = "unversioned")]
+    room: Option<u32>,
     #[command(flatten)]
     layout: Layout,
 }
@@ -53,6 +67,12 @@ pub(super) struct Layout {
     /// What is done to elements before: none, byte or bit [default: byte]
     #[arg(long, value_name = "HOW", value_parser = parse_shuffle)]
     shuffle: Option<Shuffle>,
+    /// The most chunks in a file [default: as many as make 32 MiB]
+    #[arg(long, value_name = "N")]
+    superchunk: Option<u32>,
+    /// Checksum of compressed chunks: crc32, adler32, sha256 or another of bloscpack [default: crc32]
+    #[arg(long, value_name = "NAME", value_parser = parse_checksum)]
+    checksum: Option<Checksum>,
 }
 
 impl Layout {
@@ -67,8 +87,14 @@ impl Layout {
         if let Some(level) = self.level {
             options = options.level(level);
         }
-        match self.shuffle {
-            Some(shuffle) => options.shuffle(shuffle),
+        if let Some(shuffle) = self.shuffle {
+            options = options.shuffle(shuffle);
+        }
+        if let Some(chunks) = self.superchunk {
+            options = options.superchunk(chunks);
+        }
+        match self.checksum {
+            Some(checksum) => options.checksum(checksum),
             None => options,
         }
     }
@@ -83,6 +109,11 @@ fn parse_shuffle(text: &str) -> Result<Shuffle, String> {
     }
 }
 
+fn parse_checksum(text: &str) -> Result<Checksum, String> {
+    Checksum::from_name(text)
+        .ok_or_else(|| "expected crc32, adler32, sha256, …, or None".to_owned())
+}
+
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut options = self.layout.options();
@@ -90,6 +121,10 @@ impl Args {
             options =
                 options.fill_bytes(element::parse(&self.dtype, fill).map_err(Failure::trouble)?);
         }
+        if let Some(len) = self.expected_len {
+            options = options.expected_len(len);
+        }
+        let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
         let store = options.create(&self.name, self.dtype, &self.shape).explained(&self.name)?;
         committed(output, &self.name, &store.array().version_info());
         Ok(Exit::Yes)

@@ -64,7 +64,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Args),
-    Convert(convert::Args),
+    Convert(Box<convert::Args>),
     #[cfg(feature = "datasets")]
     Write(write::Args),
     #[cfg(feature = "datasets")]

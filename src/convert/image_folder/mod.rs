@@ -21,14 +21,16 @@ use crate::format::msgpack::{self, sample::KEY};
 #[cfg(feature = "zip")]
 use crate::reader::ZipReader;
 
-/// Files of a unit.
-const RUN: usize = 256;
+/// Files of a unit: so few that photographs of them are not more than what
+/// [`InOrder`](super::InOrder) holds of a unit before its turn. A thread that has to wait with half
+/// of its unit reads nothing meanwhile.
+const RUN: usize = 32;
 
 /// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
 ///
 /// Files come from a folder with a folder for each label, from patterns with `{LABEL}`, from a list,
 /// or from a zip archive: see [`FolderOptions`]. They are listed at first and read when it is their
-/// turn; units are runs of some hundreds.
+/// turn; units are short runs of them.
 ///
 /// ```
 /// use kiste::convert::{ImageFolder, InOrder, Input, Source};

@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Folder for the datasets, made if it is not there; without it INDIR
     #[arg(value_name = "OUTDIR")]
     outdir: Option<PathBuf>,
+    /// The same as OUTDIR
+    #[arg(long = "outdir", short = 'o', value_name = "DIR", conflicts_with = "outdir")]
+    outdir_option: Option<PathBuf>,
     /// Fetch files that are not there, as far as that is allowed without asking anybody; one that
     /// was cut short goes on where it ended
     #[cfg(feature = "download")]
@@ -196,7 +199,8 @@ impl Args {
     }
 
     fn outdir(&self) -> &Path {
-        self.outdir.as_deref().unwrap_or(&self.indir)
+        let given = self.outdir.as_deref().or(self.outdir_option.as_deref());
+        given.unwrap_or(&self.indir)
     }
 
     /// The dataset that a split becomes.

@@ -1,5 +1,6 @@
 //! Images: bytes to pixels and back.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Cursor;
 use std::str::FromStr;
@@ -163,12 +164,11 @@ pub fn encode_jpeg(image: &Image, quality: u8, subsampling: Subsampling) -> Resu
     };
     let width = u16::try_from(image.width).map_err(limit)?;
     let height = u16::try_from(image.height).map_err(limit)?;
-    let grey = subsampling == Subsampling::Gray && image.channels == 3;
-    let shades = if grey { shades(&image.pixels) } else { Vec::new() };
+    let grey = subsampling == Subsampling::Gray;
     let (pixels, colour) = match image.channels {
-        3 if grey => (&shades, ColorType::Luma),
-        1 => (&image.pixels, ColorType::Luma),
-        3 => (&image.pixels, ColorType::Rgb),
+        1 => (Cow::Borrowed(&image.pixels), ColorType::Luma),
+        3 if grey => (Cow::Owned(shades(&image.pixels)), ColorType::Luma),
+        3 => (Cow::Owned(thinned(image, subsampling)), ColorType::Ycbcr),
         channels => return Err(channels_error(channels)),
     };
     let mut out = Vec::new();
@@ -180,18 +180,52 @@ pub fn encode_jpeg(image: &Image, quality: u8, subsampling: Subsampling) -> Resu
         Subsampling::S440 => SamplingFactor::R_4_4_0,
         Subsampling::S411 => SamplingFactor::R_4_1_1,
     });
-    let encoded = encoder.encode(pixels, width, height, colour);
+    let encoded = encoder.encode(&pixels, width, height, colour);
     encoded.map_err(|error| Error::new(ErrorKind::Invalid, plain(&error)))?;
     Ok(out)
 }
 
 /// Luma of JFIF.
 fn shades(pixels: &[u8]) -> Vec<u8> {
-    let luma = |pixel: &[u8]| {
-        let [red, green, blue] = [0, 1, 2].map(|channel| u32::from(pixel[channel]));
-        ((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16) as u8
+    pixels.chunks_exact(3).map(|pixel| ycbcr(pixel)[0]).collect()
+}
+
+/// A pixel as JFIF has it, in 65536ths.
+fn ycbcr(pixel: &[u8]) -> [u8; 3] {
+    let [red, green, blue] = [0, 1, 2].map(|channel| i32::from(pixel[channel]));
+    let (half, middle) = (1 << 15, 128 << 16);
+    let luma = 19595 * red + 38470 * green + 7471 * blue;
+    let cb = middle - 11058 * red - 21710 * green + 32768 * blue;
+    let cr = middle + 32768 * red - 27439 * green - 5329 * blue;
+    [luma, cb, cr].map(|value| ((value + half) >> 16).clamp(0, 255) as u8)
+}
+
+/// The pixels as JFIF has them, each with the mean colour of those that will have one colour
+/// together: the encoder would take that of any one of them, which is twice as far off.
+fn thinned(image: &Image, subsampling: Subsampling) -> Vec<u8> {
+    let mut pixels: Vec<u8> = image.pixels.chunks_exact(3).flat_map(ycbcr).collect();
+    let (columns, rows) = match subsampling {
+        Subsampling::S444 | Subsampling::Gray => return pixels,
+        Subsampling::S422 => (2, 1),
+        Subsampling::S420 => (2, 2),
+        Subsampling::S440 => (1, 2),
+        Subsampling::S411 => (4, 1),
     };
-    pixels.chunks_exact(3).map(luma).collect()
+    let (width, height) = (image.width as usize, image.height as usize);
+    for top in (0..height).step_by(rows) {
+        for left in (0..width).step_by(columns) {
+            let (bottom, right) = ((top + rows).min(height), (left + columns).min(width));
+            let cell =
+                || (top..bottom).flat_map(move |y| (left..right).map(move |x| y * width + x));
+            for channel in [1, 2] {
+                let sum: usize = cell().map(|at| usize::from(pixels[3 * at + channel])).sum();
+                let count = (bottom - top) * (right - left);
+                let mean = ((sum + count / 2) / count) as u8;
+                cell().for_each(|at| pixels[3 * at + channel] = mean);
+            }
+        }
+    }
+    pixels
 }
 
 fn channels_error(channels: u32) -> Error {

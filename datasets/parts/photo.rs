@@ -52,6 +52,9 @@ impl Recoder {
     fn recode_image<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let image = decode_rgb(bytes)?;
         let components = jpeg_components(bytes);
+        if components.is_some() && is_cut_short(bytes) {
+            return Err(Error::new(ErrorKind::Damaged, "the image is cut short"));
+        }
         let whole = (image.width, image.height);
         let size = if components.is_some() { scaled(whole) } else { whole };
         let channels = 3 * u64::from(size.0) * u64::from(size.1);
@@ -102,6 +105,19 @@ fn resize(image: Image, (width, height): (u32, u32)) -> Result<Image> {
 
 /// How many components a JPEG file has: 4 are CMYK. `None` for other files.
 fn jpeg_components(bytes: &[u8]) -> Option<u8> {
+    let frame = |marker| matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc);
+    bytes.get(find_marker(bytes, frame)? + 9).copied()
+}
+
+/// Whether the pixels of a JPEG file have an end. Decoders take what is cut short, and make the
+/// rest grey.
+fn is_cut_short(bytes: &[u8]) -> bool {
+    let scan = find_marker(bytes, |marker| marker == 0xda).and_then(|at| bytes.get(at..));
+    !scan.is_some_and(|scan| scan.windows(2).any(|pair| pair == [0xff, 0xd9]))
+}
+
+/// Where the first such marker is in front of the pixels of a JPEG file, or at their beginning.
+fn find_marker(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> Option<usize> {
     let mut at = if bytes.starts_with(b"\xff\xd8") { 2 } else { return None };
     loop {
         // Any number of bytes of ones may stand before a marker.
@@ -110,17 +126,15 @@ fn jpeg_components(bytes: &[u8]) -> Option<u8> {
         }
         let [0xff, marker] = *bytes.get(at..at + 2)? else { return None };
         match marker {
-            0xc4 | 0xc8 | 0xcc => {}
-            0xc0..=0xcf => return bytes.get(at + 9).copied(),
+            marker if wanted(marker) => return Some(at),
             // Those without a length.
-            0x01 | 0xd0..=0xd8 => {
-                at += 2;
-                continue;
+            0x01 | 0xd0..=0xd8 => at += 2,
+            0xda => return None,
+            _ => {
+                let length = bytes.get(at + 2..at + 4)?;
+                at += 2 + usize::from(u16::from_be_bytes([length[0], length[1]])).max(2);
             }
-            _ => {}
         }
-        let length = bytes.get(at + 2..at + 4)?;
-        at += 2 + usize::from(u16::from_be_bytes([length[0], length[1]])).max(2);
     }
 }
 
@@ -172,7 +186,7 @@ mod tests {
             ((400, 300), (400, 300)),
             ((1000, 750), (500, 375)),
             ((750, 1000), (375, 500)),
-            ((1600, 1600), (600, 600)),
+            ((1600, 1600), (500, 500)),
             ((3000, 700), (500, 117)),
         ] {
             let small = decode_rgb(&recoder.recode(&jpeg(from.0, from.1)).unwrap()).unwrap();
@@ -196,7 +210,9 @@ mod tests {
         let made = Recoder::default().recode(&png).unwrap();
         assert_eq!(jpeg_components(&made), Some(3));
         assert_eq!(Recoder::default().recode(&gzip).unwrap(), made);
-        for bytes in [&b"text"[..], &gzip[..20], &png[..50], &jpeg(40, 30)[..100]] {
+        let jpeg = jpeg(40, 30);
+        let cut = [&jpeg[..100], &jpeg[..jpeg.len() - 2], &jpeg[..jpeg.len() - 99]];
+        for bytes in [&b"text"[..], &gzip[..20], &png[..50]].into_iter().chain(cut) {
             assert_eq!(Recoder::default().recode(bytes).unwrap_err().kind(), ErrorKind::Damaged);
         }
     }
@@ -205,9 +221,10 @@ mod tests {
     fn markers_are_walked_to_the_end() {
         let whole = jpeg(40, 30);
         assert_eq!((jpeg_components(&whole), jpeg_components(b"\x89PNG")), (Some(3), None));
-        for len in 0..whole.len() {
-            jpeg_components(&whole[..len]);
-        }
+        assert!((0..whole.len()).all(|len| is_cut_short(&whole[..len])) && !is_cut_short(&whole));
+        assert!(
+            (0..whole.len()).all(|len| matches!(jpeg_components(&whole[..len]), None | Some(3)))
+        );
         let padded = [&whole[..2], &[0xff; 7], &whole[2..]].concat();
         assert_eq!(jpeg_components(&padded), Some(3));
     }

@@ -1,11 +1,13 @@
 //! [`Tar`] and [`TarIndex`]: files of a tar archive, as they come or by their names.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::MAX_FILE;
-use crate::convert::archive::{Archive, Entry};
+use crate::convert::archive::{Archive, Bytes, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{LocalStorage, Source, Storage};
 
@@ -96,12 +98,31 @@ struct Index {
     files: HashMap<String, (u64, u64)>,
 }
 
+/// A file, of which what is not wanted need not be read.
+struct Plain(File);
+
+impl Read for Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Bytes for Plain {
+    fn pass(&mut self, size: u64) -> io::Result<u64> {
+        let at = self.0.stream_position()?;
+        let there = self.0.metadata()?.len().saturating_sub(at).min(size);
+        self.0.seek(SeekFrom::Start(at + there))?;
+        Ok(there)
+    }
+}
+
 impl TarIndex {
     /// Finds all files; reads nothing but what is between them.
     pub fn open(path: impl AsRef<Path>) -> Result<TarIndex> {
         let path = path.as_ref();
         let source = LocalStorage::mapped().open(path).map_err(|error| Error::io(path, error))?;
-        let mut archive = Archive::open_plain(path, MAX_FILE)?;
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let mut archive = Archive::over(path, Box::new(Plain(file)), MAX_FILE);
         let (mut names, mut files) = (Vec::new(), HashMap::new());
         while let Some(entry) = archive.next()? {
             let Entry { name, size } = entry?;

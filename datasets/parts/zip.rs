@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::MAX_FILE;
-use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::{Labels, Reader, ZipReader};
+use crate::reader::{Reader, ZipReader};
 
 /// A zip archive, the files of which any number of threads may read. Clones are the same archive.
 ///
@@ -20,9 +19,8 @@ pub struct Zip {
 impl Zip {
     /// Reads the list of files.
     pub fn open(path: impl AsRef<Path>) -> Result<Zip> {
-        // There are no labels here.
-        let options = ZipReader::options().labels(Labels::Given(vec![Value::Nil]));
-        let reader = options.max_bytes(MAX_FILE).open_zip(path, ["*"])?;
+        let options = ZipReader::options().max_bytes(MAX_FILE).numeric_labels(false);
+        let reader = options.open_zip(path, ["*"])?;
         Ok(Zip { reader: Arc::new(reader) })
     }
 

@@ -1,7 +1,6 @@
-//! The files of a tar archive that comes as a stream, or lies in a file.
+//! The files of a tar archive that comes as a stream.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::compressed;
@@ -15,38 +14,29 @@ const MAX_EXTRA: u64 = 1 << 20;
 /// The files of an archive, one after the other.
 pub(crate) struct Archive<'a> {
     path: PathBuf,
-    input: Bytes<'a>,
+    input: Box<dyn Bytes + 'a>,
     position: u64,
     max_bytes: u64,
 }
 
-/// What an archive is read from: of a file, what is not wanted need not be read.
-enum Bytes<'a> {
-    Stream(Box<dyn Read + Send + 'a>),
-    File(File),
+/// What an archive is read from.
+pub(crate) trait Bytes: Read + Send {
+    /// Passes over so many bytes, and says how many there were.
+    fn pass(&mut self, size: u64) -> io::Result<u64>;
 }
 
-impl Read for Bytes<'_> {
+/// Bytes that can only be passed over by reading them.
+struct Stream<'a>(Box<dyn Read + Send + 'a>);
+
+impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Bytes::Stream(stream) => stream.read(buffer),
-            Bytes::File(file) => file.read(buffer),
-        }
+        self.0.read(buffer)
     }
 }
 
-impl Bytes<'_> {
-    /// Passes over so many bytes, and says how many there were.
+impl Bytes for Stream<'_> {
     fn pass(&mut self, size: u64) -> io::Result<u64> {
-        match self {
-            Bytes::Stream(stream) => io::copy(&mut stream.by_ref().take(size), &mut io::sink()),
-            Bytes::File(file) => {
-                let at = file.stream_position()?;
-                let there = file.metadata()?.len().saturating_sub(at).min(size);
-                file.seek(SeekFrom::Start(at + there))?;
-                Ok(there)
-            }
-        }
+        io::copy(&mut self.0.by_ref().take(size), &mut io::sink())
     }
 }
 
@@ -66,17 +56,18 @@ struct Ahead {
 impl<'a> Archive<'a> {
     /// Opens an archive of which no file has more than `max_bytes`. It may be compressed.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
-        let input = Bytes::Stream(compressed::open(path)?);
+        let input = Box::new(Stream(compressed::open(path)?));
         Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
     }
 
-    /// The same of an archive that is not compressed: only what is wanted of it is read.
-    pub(crate) fn open_plain(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
-        Ok(Archive { path: path.to_path_buf(), input: Bytes::File(file), position: 0, max_bytes })
+    /// The archive that is at this path, and is read in another way.
+    #[cfg(feature = "datasets")]
+    pub(crate) fn over(path: &Path, input: Box<dyn Bytes + 'a>, max_bytes: u64) -> Archive<'a> {
+        Archive { path: path.to_path_buf(), input, position: 0, max_bytes }
     }
 
     /// Reads the file that [`next`](Self::next) gave as an archive of its own, as it comes.
+    #[cfg(feature = "datasets")]
     pub(crate) fn nested<T>(
         &mut self,
         entry: &Entry,
@@ -84,9 +75,8 @@ impl<'a> Archive<'a> {
         read: impl FnOnce(&mut Archive<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut content = self.input.by_ref().take(entry.size);
-        let path = self.path.join(&entry.name);
-        let input = Bytes::Stream(Box::new(&mut content));
-        let done = read(&mut Archive { path, input, position: 0, max_bytes })?;
+        let input = Box::new(Stream(Box::new(&mut content)));
+        let done = read(&mut Archive::over(&self.path.join(&entry.name), input, max_bytes))?;
         let left = content.limit();
         self.position += entry.size - left;
         self.pass(left)?;
@@ -95,6 +85,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Where the next bytes are: those of the file that [`next`](Self::next) gave.
+    #[cfg(feature = "datasets")]
     pub(crate) fn position(&self) -> u64 {
         self.position
     }

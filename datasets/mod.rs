@@ -48,8 +48,12 @@ pub mod cifar10;
 pub mod cifar100;
 pub mod ilsvrc2012;
 pub mod imagenet21k;
+pub mod inriabuildings;
 pub mod mnist;
 pub mod places365;
+pub mod rit18;
+pub mod vaihingen;
+pub mod voc2012;
 pub mod yfcc100m;
 
 pub use files::File;
@@ -62,9 +66,13 @@ pub static ALL: &[&Dataset] = &[
     &mnist::FASHION_MNIST,
     &ilsvrc2012::ILSVRC2012,
     &imagenet21k::IMAGENET21K,
+    &inriabuildings::INRIABUILDINGS,
     &mnist::KMNIST,
     &mnist::MNIST,
     &places365::PLACES365,
+    &rit18::RIT18,
+    &vaihingen::VAIHINGEN,
+    &voc2012::VOC2012,
     &yfcc100m::YFCC100M,
 ];
 

@@ -6,6 +6,7 @@
 
 mod images;
 mod photo;
+mod raster;
 mod sample;
 mod samples;
 mod table;
@@ -21,6 +22,9 @@ pub use samples::{Emit, Made, Samples};
 pub use table::{lines, text};
 pub use tar::{Tar, TarFile, TarIndex};
 pub use zip::Zip;
+
+pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
+pub(crate) use raster::{Raster, Tile, tiles, whole};
 
 /// No file in an archive has more bytes than this.
 pub const MAX_FILE: u64 = 1 << 30;

@@ -50,6 +50,7 @@ pub mod ilsvrc2012;
 pub mod imagenet21k;
 pub mod inriabuildings;
 pub mod mnist;
+pub mod places2017;
 pub mod places365;
 pub mod rit18;
 pub mod vaihingen;
@@ -69,6 +70,7 @@ pub static ALL: &[&Dataset] = &[
     &inriabuildings::INRIABUILDINGS,
     &mnist::KMNIST,
     &mnist::MNIST,
+    &places2017::PLACES2017,
     &places365::PLACES365,
     &rit18::RIT18,
     &vaihingen::VAIHINGEN,

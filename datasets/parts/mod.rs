@@ -4,6 +4,7 @@
 //! Archives are not trusted: no file in one may be larger than [`MAX_FILE`], no image than
 //! [`MAX_PIXELS`], and names that lead elsewhere are refused.
 
+mod contours;
 mod images;
 mod photo;
 mod raster;
@@ -23,6 +24,7 @@ pub use table::{lines, text};
 pub use tar::{Tar, TarFile, TarIndex};
 pub use zip::Zip;
 
+pub(crate) use contours::{Contour, contours};
 pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 pub(crate) use raster::{Raster, Tile, tiles, whole};
 

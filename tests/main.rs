@@ -17,6 +17,8 @@ mod packed;
 mod readers;
 mod together;
 mod writing;
+#[cfg(feature = "datasets")]
+mod segmentation;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "burn")]

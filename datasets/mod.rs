@@ -44,8 +44,11 @@ use crate::sampler::Permutation;
 mod files;
 pub mod parts;
 mod pass;
-pub mod cifar10;
+pub mod ade20k;
+pub mod camvid;
 pub mod cifar100;
+pub mod cifar10;
+pub mod cityscapes;
 pub mod ilsvrc2012;
 pub mod imagenet21k;
 pub mod inriabuildings;
@@ -62,8 +65,11 @@ pub use pass::{Pass, Tally};
 
 /// All data sets, in the order of their names.
 pub static ALL: &[&Dataset] = &[
+    &ade20k::ADE20K,
+    &camvid::CAMVID,
     &cifar10::CIFAR10,
     &cifar100::CIFAR100,
+    &cityscapes::CITYSCAPES,
     &mnist::FASHION_MNIST,
     &ilsvrc2012::ILSVRC2012,
     &imagenet21k::IMAGENET21K,
@@ -154,12 +160,34 @@ pub struct Classes {
     pub names: Names,
     /// Red, green and blue of each class, where it is drawn in a colour.
     pub colours: &'static [[u8; 3]],
+    /// How many training images each class would fill, without those that do not occur. Nothing,
+    /// where that was not counted.
+    pub counts: fn() -> Vec<(u16, f64)>,
 }
 
 impl Classes {
     /// Names without colours.
     pub const fn new(field: &'static str, names: Names) -> Classes {
-        Classes { field, names, colours: &[] }
+        Classes { field, names, colours: &[], counts: Vec::new }
+    }
+
+    /// The same, with a colour for each.
+    pub const fn colours(mut self, colours: &'static [[u8; 3]]) -> Classes {
+        self.colours = colours;
+        self
+    }
+
+    /// The same, counted.
+    pub const fn counts(mut self, counts: fn() -> Vec<(u16, f64)>) -> Classes {
+        self.counts = counts;
+        self
+    }
+
+    /// What each class that was counted is to count for in training, so that rare ones are learned,
+    /// too: see [`median_frequency_weights`](parts::median_frequency_weights).
+    pub fn weights(&self) -> Vec<(u16, f64)> {
+        let (classes, counts): (Vec<u16>, Vec<f64>) = (self.counts)().into_iter().unzip();
+        classes.into_iter().zip(parts::median_frequency_weights(&counts)).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod contours;
 mod images;
+mod maps;
 mod photo;
 mod raster;
 mod sample;
@@ -17,6 +18,7 @@ mod zip;
 pub use images::{
     Image, MAX_PIXELS, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png,
 };
+pub use maps::median_frequency_weights;
 pub use photo::Recoder;
 pub use sample::Sample;
 pub use samples::{Emit, Made, Samples};
@@ -27,6 +29,7 @@ pub use zip::Zip;
 pub(crate) use contours::{Contour, contours};
 pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 pub(crate) use raster::{Raster, Tile, tiles, whole};
+pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 
 /// No file in an archive has more bytes than this.
 pub const MAX_FILE: u64 = 1 << 30;

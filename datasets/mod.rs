@@ -59,6 +59,14 @@ pub mod rit18;
 pub mod vaihingen;
 pub mod voc2012;
 pub mod yfcc100m;
+pub mod anp460;
+pub mod cat2000;
+pub mod cifar10;
+pub mod figrimfixation;
+pub mod mit1003;
+pub mod mit300;
+pub mod salicon2015;
+pub mod salicon2017;
 
 pub use files::File;
 pub use pass::{Pass, Tally};
@@ -82,6 +90,14 @@ pub static ALL: &[&Dataset] = &[
     &vaihingen::VAIHINGEN,
     &voc2012::VOC2012,
     &yfcc100m::YFCC100M,
+    &anp460::ANP460,
+    &cat2000::CAT2000,
+    &cifar10::CIFAR10,
+    &figrimfixation::FIGRIM_FIXATION,
+    &mit1003::MIT1003,
+    &mit300::MIT300,
+    &salicon2015::SALICON2015,
+    &salicon2017::SALICON2017,
 ];
 
 /// What there is to know about a data set, and how it is read.

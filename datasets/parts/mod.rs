@@ -5,6 +5,7 @@
 //! [`MAX_PIXELS`], and names that lead elsewhere are refused.
 
 mod contours;
+pub(crate) mod gaze;
 mod images;
 mod maps;
 mod photo;

@@ -62,6 +62,7 @@ pub mod yfcc100m;
 pub mod anp460;
 pub mod cat2000;
 pub mod cifar10;
+pub mod coutrot1;
 pub mod figrimfixation;
 pub mod mit1003;
 pub mod mit300;
@@ -93,6 +94,7 @@ pub static ALL: &[&Dataset] = &[
     &anp460::ANP460,
     &cat2000::CAT2000,
     &cifar10::CIFAR10,
+    &coutrot1::COUTROT1,
     &figrimfixation::FIGRIM_FIXATION,
     &mit1003::MIT1003,
     &mit300::MIT300,

@@ -5,6 +5,7 @@
 //! [`MAX_PIXELS`], and names that lead elsewhere are refused.
 
 mod contours;
+pub(crate) mod flow;
 pub(crate) mod gaze;
 mod images;
 mod maps;
@@ -14,6 +15,7 @@ mod sample;
 mod samples;
 mod table;
 mod tar;
+pub(crate) mod video;
 mod zip;
 
 pub use images::{

@@ -19,6 +19,7 @@ A file in `catalogue/` is a module with
                     folder with the archives
     PIXELS          fields with images that are compared by their pixels
     LOSSY           {field: how far apart pixels may be on average}, if the encoding loses something
+    CLOSE           {field: how far apart numbers in arrays may be}, where sums are in another order
     MEND            Python code that runs before the real writer, which is `writer` there, with the
                     reason why it cannot run as it is
     check(outdir)   looks at what `kiste` made in ways of its own, and raises what it does not like
@@ -80,9 +81,25 @@ def distance(ours, theirs):
     return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
 
 
+def are_close(ours, theirs, limit):
+    """Whether two values are the same, but for arrays, the numbers of which may differ by so much."""
+    if isinstance(theirs, (list, tuple)) and type(ours) is type(theirs) and len(ours) == len(theirs):
+        if theirs and isinstance(theirs[0], tuple) and theirs[0][0] == b"nd":
+            ours, theirs = dict(ours), dict(theirs)
+            if ours[b"type"] != theirs[b"type"] or ours[b"shape"] != theirs[b"shape"]:
+                return False
+            ours, theirs = (np.frombuffer(array[b"data"], array[b"type"]) for array in (ours, theirs))
+            return bool((np.abs(ours - theirs) <= limit).all())
+        return all(are_close(mine, other, limit) for mine, other in zip(ours, theirs))
+    return ours == theirs
+
+
 def compare_values(field, key, ours, theirs, module, found):
     """Compares a field, which may be a list of images."""
-    lossy = getattr(module, "LOSSY", {})
+    lossy, close = getattr(module, "LOSSY", {}), getattr(module, "CLOSE", {})
+    if field in close:
+        assert are_close(ours, theirs, close[field]), f"{key}: {field}: further apart than {close[field]}"
+        return
     if field not in getattr(module, "PIXELS", ()) and field not in lossy:
         assert ours == theirs, f"{key}: {field}: {str(ours)[:200]}, Python has {str(theirs)[:200]}"
         return

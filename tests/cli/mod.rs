@@ -32,6 +32,8 @@ mod checking;
 mod array;
 mod pipes;
 mod blpk;
+#[cfg(feature = "datasets")]
+mod saliency;
 
 /// The command, with no terminal anywhere.
 fn kiste() -> Command {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::prefer_huge_pages;
 
 /// A slab by its number; what it is otherwise, the layout knows.
 #[derive(Debug, Clone)]
@@ -32,7 +33,13 @@ impl Slots {
             let message = format!("{slots} chunks of {size} bytes are more than fit in memory");
             Error::new(ErrorKind::Limit, message)
         })?;
-        Ok(Slots { memory: vec![0; bytes.div_ceil(size_of::<u128>())], size })
+        Ok(Slots::zeroed(bytes.div_ceil(size_of::<u128>()), size))
+    }
+
+    fn zeroed(words: usize, size: usize) -> Slots {
+        let mut memory = vec![0_u128; words];
+        prefer_huge_pages(bytemuck::cast_slice_mut(&mut memory));
+        Slots { memory, size }
     }
 
     /// All chunks, and what was added to fill up the last word.
@@ -58,7 +65,7 @@ impl Slots {
 
     /// A copy of the first chunks, with room for as many as there were.
     pub(crate) fn copy(&self, used: u32) -> Slots {
-        let mut copy = Slots { memory: vec![0; self.memory.len()], size: self.size };
+        let mut copy = Slots::zeroed(self.memory.len(), self.size);
         let used = used as usize * self.size;
         copy.bytes_mut()[..used].copy_from_slice(&self.bytes()[..used]);
         copy

@@ -17,6 +17,7 @@ use crate::array::spill::{SlabStore, can_be_spilled};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
 use crate::array::value::{Aimed, Operand, aim};
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{Casting, DType, Element, Kind, NdArray};
 
 /// A chunked array that can be read, written and resized, while what it was made from stays as it
@@ -300,7 +301,10 @@ impl StagedArray {
         let plan = self.plan_get(selection)?;
         let mut elements = vec![T::default(); self.result_len(plan.shape())?];
         match T::memory_of(&mut elements) {
-            Some(bytes) if native => self.run_get(&plan, bytes)?,
+            Some(bytes) if native => {
+                prefer_huge_pages(bytes);
+                self.run_get(&plan, bytes)?;
+            }
             _ => return Ok(self.read_plan(&plan)?.to_ndarray()?),
         }
         let shape = IxDyn(plan.shape());
@@ -619,7 +623,7 @@ impl StagedArray {
     }
 
     fn read_plan(&self, plan: &GetItemPlan<'_>) -> Result<NdArray<'static>> {
-        let mut bytes = vec![0; self.result_len(plan.shape())? * self.item()];
+        let mut bytes = zeroed(self.result_len(plan.shape())? * self.item());
         self.run_get(plan, &mut bytes)?;
         NdArray::new(self.dtype.clone(), plan.shape(), bytes)
     }

@@ -96,10 +96,15 @@ const LARGE: usize = 4 << 20;
 /// memory in small pages takes as long as decoding what goes there.
 pub(crate) fn zeroed(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    if len >= LARGE {
-        advise_huge_pages(&mut bytes);
-    }
+    prefer_huge_pages(&mut bytes);
     bytes
+}
+
+/// Asks for huge pages where memory is large and was not touched yet. What is in it stays as it is.
+pub(crate) fn prefer_huge_pages(bytes: &mut [u8]) {
+    if bytes.len() >= LARGE {
+        advise_huge_pages(bytes);
+    }
 }
 
 #[cfg(target_os = "linux")]

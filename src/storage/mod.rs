@@ -20,7 +20,7 @@ mod mmap;
 pub use local::LocalStorage;
 pub use memory::{MemoryStorage, Read};
 pub use mmap::Map;
-pub(crate) use mmap::zeroed;
+pub(crate) use mmap::{prefer_huge_pages, zeroed};
 
 /// Files by name.
 ///

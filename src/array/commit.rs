@@ -5,12 +5,16 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
+use foldhash::fast::RandomState;
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::array::chunked::ChunkedArray;
 use crate::array::columns;
+use crate::array::cut::Cut;
+use crate::array::files::Table;
 use crate::array::info::VersionInfo;
 use crate::array::store::{ArrayStore, now_after, too_many_files};
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +47,21 @@ pub(crate) enum New<'a> {
     Fill,
     /// These bytes: the whole chunk, the fill value wherever it is beyond the array.
     Chunk(Cow<'a, [u8]>),
+    /// This one of the chunks that an array is cut into.
+    Cut(&'a Cut<'a>, usize),
 }
+
+impl New<'_> {
+    fn len(&self) -> usize {
+        match self {
+            New::Fill => 0,
+            New::Chunk(bytes) => bytes.len(),
+            New::Cut(cut, _) => cut.chunk_len(),
+        }
+    }
+}
+
+type Digest = [u8; HASH];
 
 /// The chunks of one column, on their way to files.
 struct Writing<'a> {
@@ -60,7 +78,7 @@ struct Writing<'a> {
     /// The changes to the table, by chunk number.
     entries: BTreeMap<u64, Entry>,
     /// What was added, by hash, and how many bytes it takes.
-    new: HashMap<[u8; HASH], (Place, u64)>,
+    new: HashMap<Digest, (Place, u64), RandomState>,
     /// Chunks of the superchunk that is not full yet: each with what follows it in the file.
     pending: Vec<(u64, Vec<u8>)>,
     next: u32,
@@ -69,6 +87,19 @@ struct Writing<'a> {
     chunks: i64,
     cbytes: i64,
     wrote: bool,
+    /// What threads keep from one chunk to the next, one for each that has worked.
+    workers: Mutex<Vec<Worker>>,
+}
+
+/// Memory that a chunk goes through.
+#[derive(Default)]
+struct Worker {
+    scratch: Scratch,
+    /// The chunk, put together from an array.
+    chunk: Vec<u8>,
+    /// A column of it.
+    field: Vec<u8>,
+    packed: Vec<u8>,
 }
 
 /// A file that is to be written.
@@ -78,12 +109,16 @@ pub(crate) struct NewFile {
     pub(crate) parts: Vec<Vec<u8>>,
 }
 
-/// A changed chunk of one column: its number now, its number in the base, and what it is.
-struct Changed<'b> {
+/// A chunk of one column that is not as it was: its number, where it was, and what it is now.
+struct Changed {
     number: u64,
-    before: Option<u64>,
+    before: Option<Place>,
     /// `None` is fill.
-    hashed: Option<([u8; HASH], Cow<'b, [u8]>)>,
+    hash: Option<Digest>,
+    /// Where the base has a chunk of this hash.
+    known: Option<Place>,
+    /// The chunk as it will be stored; only from who found first that nobody has that hash.
+    packed: Option<Vec<u8>>,
 }
 
 impl ArrayStore {
@@ -178,7 +213,7 @@ impl ArrayStore {
             if let Some((at, new)) = next {
                 let inside = at.iter().zip(&old_grid).all(|(i, n)| i < n);
                 let before = inside.then(|| base.core.numbering.number(&at));
-                size += if let New::Chunk(bytes) = &new { bytes.len() } else { 0 };
+                size += new.len();
                 batch.push((numbering.number(&at), before, new));
             }
             if size >= batch_bytes || done {
@@ -335,7 +370,8 @@ fn pack(
     params: &Params,
     content: &Content,
     bytes: &[u8],
-    (scratch, buffer): &mut (Scratch, Vec<u8>),
+    scratch: &mut Scratch,
+    buffer: &mut Vec<u8>,
 ) -> std::result::Result<Vec<u8>, blosc::EncodeError> {
     // The compressor asks for as much room as the chunk has; what is kept is of the right size. A
     // chunk that is stored as it is has that anyway.
@@ -402,141 +438,125 @@ impl<'a> Writing<'a> {
             reuse: !roomy,
             shared,
             entries: BTreeMap::new(),
-            new: HashMap::new(),
+            new: HashMap::default(),
             pending: Vec::new(),
             next,
             overwrites: Vec::new(),
             chunks: 0,
             cbytes: 0,
             wrote: false,
+            workers: Mutex::default(),
         })
     }
 
     /// Takes changed chunks: those that are new become pending, all get their entries.
     fn add(&mut self, batch: &[(u64, Option<u64>, New<'_>)]) -> Result<()> {
         let base = self.base;
-        let changed: Vec<Changed<'_>> = base.core.run(|| {
-            batch
-                .par_iter()
-                .map(|(number, before, new)| self.look_at(*number, *before, new))
-                .collect()
-        });
-        let before = changed.iter().map(|changed| self.before(changed.before));
-        let before: Vec<Option<Place>> = before.collect::<Result<_>>()?;
-        // What is as it was, and whole: a chunk that was damaged since is written anew.
-        let same: Vec<bool> = base.core.run(|| {
-            let pairs = changed.par_iter().zip(&before);
-            pairs.map(|(changed, before)| self.is_held(changed, before.as_ref())).collect()
-        });
-        let mut fresh = Vec::new();
-        for ((changed, before), same) in changed.into_iter().zip(before).zip(same) {
-            match (&changed.hashed, before) {
-                (None, None) => {}
-                (None, Some(_)) => self.note(changed.number, before, None),
-                _ if same => {}
-                _ => fresh.push((changed, before)),
-            }
-        }
-        let known = self.known(&fresh)?;
-        let mut compress = Vec::new();
-        let mut seen = HashSet::new();
-        let mut later = Vec::new();
-        for (changed, before) in fresh {
-            let Some((hash, content)) = changed.hashed else { continue };
-            if let Some(found) = self.new.get(&hash).or_else(|| known.get(&hash)) {
-                self.note(changed.number, before, Some(*found));
-            } else if !seen.insert(hash) {
-                later.push((changed.number, before, hash));
-            } else {
-                compress.push((changed.number, before, hash, content));
-            }
-        }
-        let (params, content_of) = (&self.params, &self.content);
-        let compressed: Vec<_> = base
-            .core
-            .run(|| {
-                compress
-                    .into_par_iter()
-                    .map_init(Default::default, |buffers, (number, before, hash, content)| {
-                        let packed = pack(params, content_of, &content, buffers);
-                        packed.map(|chunk| (number, before, hash, chunk))
-                    })
-                    .collect::<Result<_, _>>()
-            })
-            .map_err(|e| Error::new(ErrorKind::Unsupported, e.to_string()))?;
-        for (number, before, hash, chunk) in compressed {
-            let found = self.place(number, before, hash, chunk)?;
+        let table = base.core.table(self.column)?;
+        let seen = Mutex::default();
+        let look_at = |(number, before, new): &(u64, Option<u64>, New<'_>)| {
+            let before = before.and_then(|before| table.find(before));
+            self.look_at(*number, before, new, table, &seen).transpose()
+        };
+        let changed: std::result::Result<Vec<Changed>, _> =
+            base.core.run(|| batch.par_iter().filter_map(look_at).collect());
+        let mut changed = changed.map_err(|e| Error::new(ErrorKind::Unsupported, e.to_string()))?;
+        let packed = changed.iter_mut().filter_map(|one| Some((one.hash?, one.packed.take()?)));
+        let mut packed: HashMap<Digest, Vec<u8>, RandomState> = packed.collect();
+        // In the order of the changes, whichever thread was first: the files are always the same.
+        for Changed { number, before, hash, known, .. } in changed {
+            let Some(hash) = hash else {
+                self.note(number, before, None);
+                continue;
+            };
+            let found = match (self.new.get(&hash), known) {
+                (Some(found), _) => *found,
+                (None, Some(place)) => (place, self.len_of(&place)),
+                (None, None) => {
+                    let chunk = packed.remove(&hash).expect("who saw the hash first packed it");
+                    self.place(number, before, hash, chunk)?
+                }
+            };
             self.new.insert(hash, found);
             self.note(number, before, Some(found));
-        }
-        for (number, before, hash) in later {
-            let found = self.new.get(&hash).copied();
-            self.note(number, before, found);
         }
         Ok(())
     }
 
-    fn look_at<'b>(&self, number: u64, before: Option<u64>, new: &'b New<'_>) -> Changed<'b> {
-        let New::Chunk(bytes) = new else { return Changed { number, before, hashed: None } };
-        let leaf = &self.base.core.columns[self.column].leaf;
-        let item = self.base.core.dtype.item_size();
-        let content = if leaf.size == item {
-            Cow::Borrowed(&**bytes)
-        } else {
-            let mut field = vec![0; bytes.len() / item * leaf.size];
-            columns::take_out(bytes, item, leaf.offset, leaf.size, &mut field);
-            Cow::Owned(field)
+    /// What has become of a chunk; `None` if it is as it was. It is hashed and compressed in one go,
+    /// while it is in the cache.
+    fn look_at(
+        &self,
+        number: u64,
+        before: Option<Place>,
+        new: &New<'_>,
+        table: &Table,
+        seen: &Mutex<HashSet<Digest, RandomState>>,
+    ) -> std::result::Result<Option<Changed>, blosc::EncodeError> {
+        let workers = || self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = workers().pop();
+        let mut worker = kept.unwrap_or_default();
+        let Worker { scratch, chunk, field, packed } = &mut worker;
+        let content = self.content(new, chunk, field).filter(|content| !self.is_fill(content));
+        let hash = content.map(|content| *blake3::hash(content).as_bytes());
+        let changed = match (content, hash) {
+            (Some(content), Some(digest)) if !self.is_held(before, digest, content) => {
+                let whole = |place: &Place| self.is_whole(place, content);
+                let known = self.reuse.then(|| table.with_hash(&digest, whole)).flatten();
+                let first = known.is_none()
+                    && !self.new.contains_key(&digest)
+                    && seen.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
+                let pack = || pack(&self.params, &self.content, content, scratch, packed);
+                let packed = first.then(pack).transpose()?;
+                Some(Changed { number, before, hash, known, packed })
+            }
+            (None, _) if before.is_some() => {
+                Some(Changed { number, before, hash, known: None, packed: None })
+            }
+            _ => None,
         };
-        let fill = &self.base.core.columns[self.column].fill;
-        let is_fill = content.chunks_exact(fill.len()).all(|element| element == &fill[..]);
-        let hashed = (!is_fill).then(|| (*blake3::hash(&content).as_bytes(), content));
-        Changed { number, before, hashed }
+        workers().push(worker);
+        Ok(changed)
     }
 
-    fn before(&self, number: Option<u64>) -> Result<Option<Place>> {
-        let Some(number) = number else { return Ok(None) };
-        Ok(self.base.core.table(self.column)?.find(number))
+    /// Whether a chunk is stored where it was as it is now, and can be read there: one that was
+    /// damaged since is written anew.
+    fn is_held(&self, before: Option<Place>, digest: Digest, content: &[u8]) -> bool {
+        before.is_some_and(|place| place.hash == digest && self.is_whole(&place, content))
     }
 
-    /// Whether a chunk is stored in a place as it is now, and can be read there.
-    fn is_held(&self, changed: &Changed<'_>, place: Option<&Place>) -> bool {
-        let (Some((hash, content)), Some(place)) = (&changed.hashed, place) else { return false };
-        if place.hash != *hash {
-            return false;
-        }
+    /// Whether this content can be read from where it is said to be stored.
+    fn is_whole(&self, place: &Place, content: &[u8]) -> bool {
         let (files, version) = (&self.base.core.files, self.base.version());
         let file = files.superchunk(version, &self.content.column, place.superchunk);
         file.is_ok_and(|file| file.holds(place, content))
     }
 
-    /// The places of these chunks in the base, of those that are there and whole: also what newer
-    /// entries have replaced, for its superchunks are there as long as its segment is.
-    fn known(
+    /// The column's part of a chunk; `None` is fill.
+    fn content<'b>(
         &self,
-        fresh: &[(Changed<'_>, Option<Place>)],
-    ) -> Result<HashMap<[u8; HASH], (Place, u64)>> {
-        if !self.reuse || fresh.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let hash_of = |changed: &Changed<'_>| changed.hashed.as_ref().map(|(hash, _)| *hash);
-        let wanted = fresh.iter().filter_map(|(changed, _)| Some((hash_of(changed)?, changed)));
-        let wanted: HashMap<[u8; HASH], &Changed<'_>> = wanted.collect();
-        // Of a chunk that was damaged and written anew there are two.
-        let mut places: HashMap<[u8; HASH], Vec<Place>> = HashMap::new();
-        self.base.core.table(self.column)?.each_entry(|entry| {
-            if let Some(place) = entry.place.filter(|place| wanted.contains_key(&place.hash)) {
-                let places = places.entry(place.hash).or_default();
-                if !places.contains(&place) {
-                    places.push(place);
-                }
-            }
-        });
-        let whole = |(hash, places): ([u8; HASH], Vec<Place>)| {
-            let changed = wanted.get(&hash)?;
-            let place = places.into_iter().find(|place| self.is_held(changed, Some(place)))?;
-            Some((hash, (place, self.len_of(&place))))
+        new: &'b New<'_>,
+        chunk: &'b mut Vec<u8>,
+        field: &'b mut Vec<u8>,
+    ) -> Option<&'b [u8]> {
+        let bytes = match new {
+            New::Fill => return None,
+            New::Chunk(bytes) => bytes,
+            New::Cut(cut, cell) => cut.chunk(*cell, chunk),
         };
-        Ok(self.base.core.run(|| places.into_par_iter().filter_map(whole).collect()))
+        let leaf = &self.base.core.columns[self.column].leaf;
+        let item = self.base.core.dtype.item_size();
+        if leaf.size == item {
+            return Some(bytes);
+        }
+        field.resize(bytes.len() / item * leaf.size, 0);
+        columns::take_out(bytes, item, leaf.offset, leaf.size, field);
+        Some(field)
+    }
+
+    fn is_fill(&self, content: &[u8]) -> bool {
+        let fill = &self.base.core.columns[self.column].fill;
+        content.chunks_exact(fill.len()).all(|element| element == &fill[..])
     }
 
     /// Finds a place for a chunk: its own slot, if that may be written over, or a new one.
@@ -544,7 +564,7 @@ impl<'a> Writing<'a> {
         &mut self,
         number: u64,
         before: Option<Place>,
-        hash: [u8; HASH],
+        hash: Digest,
         chunk: Vec<u8>,
     ) -> Result<(Place, u64)> {
         let len = chunk.len() as u64;

@@ -11,7 +11,9 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use foldhash::fast::RandomState;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -221,6 +223,8 @@ pub(crate) struct SegmentFile {
     source: Source,
     /// The content, where it is not mapped.
     read: Vec<u8>,
+    /// Entries by the beginning of their hashes; made when it is asked for.
+    by_hash: OnceLock<HashMap<u64, u32, RandomState>>,
 }
 
 impl SegmentFile {
@@ -236,7 +240,7 @@ impl SegmentFile {
             Some(_) => Vec::new(),
             None => source.read(0..source.len()).map_err(|e| Error::io(path, e))?.into_owned(),
         };
-        let file = SegmentFile { source, read };
+        let file = SegmentFile { source, read, by_hash: OnceLock::new() };
         Segment::parse(file.bytes())?;
         Ok(file)
     }
@@ -249,6 +253,29 @@ impl SegmentFile {
     pub(crate) fn entries(&self) -> Option<Segment<'_>> {
         Segment::assume(self.bytes()).ok()
     }
+
+    /// Where a chunk of this hash is. Of two hashes that begin alike one is not found.
+    fn with_hash(&self, hash: &[u8; segment::HASH]) -> Option<Place> {
+        let entries = self.entries()?;
+        let by_hash = self.by_hash.get_or_init(|| {
+            let mut by_hash =
+                HashMap::with_capacity_and_hasher(entries.len(), RandomState::default());
+            for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
+                if let Some(place) = entry.place {
+                    by_hash.insert(beginning(&place.hash), number);
+                }
+            }
+            by_hash
+        });
+        let number = by_hash.get(&beginning(hash))?;
+        entries.get(*number as usize)?.place.filter(|place| place.hash == *hash)
+    }
+}
+
+fn beginning(hash: &[u8; segment::HASH]) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&hash[..8]);
+    u64::from_le_bytes(number)
 }
 
 /// The chunk table of a column: its segments from old to new.
@@ -261,6 +288,17 @@ impl Table {
     pub(crate) fn find(&self, chunk: u64) -> Option<Place> {
         let find = |file: &Arc<SegmentFile>| file.entries()?.find(chunk);
         self.segments.iter().rev().find_map(find)?.place
+    }
+
+    /// Where a chunk of this hash is, in this version or one that it came from: also what newer
+    /// entries have replaced, for its superchunks are there as long as its segment is. Of a chunk
+    /// that was damaged and written anew there are several, of which one is wanted that is `whole`.
+    pub(crate) fn with_hash(
+        &self,
+        hash: &[u8; segment::HASH],
+        whole: impl Fn(&Place) -> bool,
+    ) -> Option<Place> {
+        self.segments.iter().rev().filter_map(|file| file.with_hash(hash)).find(whole)
     }
 
     /// All chunks that are stored, ascending.

@@ -53,6 +53,7 @@ mod options;
 mod info;
 mod chunked;
 mod store;
+mod cut;
 mod commit;
 mod bands;
 mod gc;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,18 +13,22 @@ use serde_json::{Map, Value, json};
 use crate::array::chunked::{At, ChunkedArray, resolve};
 use crate::array::columns;
 use crate::array::commit::{New, Proposal};
+use crate::array::cut::Cut;
 use crate::array::files::Files;
+use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::info::VersionInfo;
 use crate::array::options::ArrayOptions;
-use crate::array::plan::Place;
+use crate::array::plan::{Place, SlabKind};
 use crate::array::selection::Selection;
 use crate::array::staged::{ChunkState, StagedArray};
-use crate::array::transfer::fill;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Params, Shuffle};
 use crate::format::chunked::{Compression, MAX_DIMENSIONS, Storage as Stored, Version, names};
-use crate::storage::{Lock, Storage};
+use crate::storage::{Lock, Sink, Storage};
 use crate::value::{DType, Element, Kind, NdArray};
+
+/// Parts of a file of fewer bytes than this are written together.
+const GATHERED: usize = 64 << 10;
 
 /// The writer of a chunked array. There is one at a time; readers need not know of it.
 ///
@@ -66,6 +70,8 @@ pub struct StagedVersion {
     /// The newest version when this was staged.
     newest: u64,
     attributes: Map<String, Value>,
+    /// Whether an axis has become shorter, if only for a time.
+    shrunk: bool,
 }
 
 impl StagedVersion {
@@ -126,7 +132,10 @@ impl StagedVersion {
 
     /// As [`StagedArray::resize`].
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
-        self.array.resize(shape)
+        let shrinks = shape.iter().zip(self.array.shape()).any(|(new, old)| new < old);
+        self.array.resize(shape)?;
+        self.shrunk |= shrinks;
+        Ok(())
     }
 
     /// As [`StagedArray::append_array`].
@@ -266,30 +275,36 @@ impl ArrayStore {
             )
         })?;
         places.resize(core.grid.len(), Place::default());
-        let steps = core.grid.steps();
+        let counts = coordinates(core.grid.counts().to_vec());
         base.with_core(|core| {
             for column in 0..core.columns.len() {
-                for entry in core.table(column)?.stored() {
-                    let at = core.numbering.coordinates(entry.chunk);
-                    let cell: usize =
-                        at.iter().zip(&steps).map(|(i, step)| *i as usize * step).sum();
-                    if let (Some(place), Ok(slot)) = (places.get_mut(cell), u32::try_from(cell)) {
+                // A chunk that newer entries say is fill again is read as that where it is.
+                core.table(column)?.each_entry(|entry| {
+                    let cell = entry.place.and_then(|_| core.numbering.index(entry.chunk, &counts));
+                    let Some(Ok(slot)) = cell.map(u32::try_from) else { return };
+                    if let Some(place) = places.get_mut(slot as usize) {
                         *place = Place { slab: 1, slot };
                     }
-                }
+                });
             }
             Ok(())
         })?;
+        self.staged_on(base, places)
+    }
+
+    /// Changes to a version whose chunks are at these places: on the full slab, or where they are in
+    /// the version.
+    fn staged_on(&self, base: ChunkedArray, places: Vec<Place>) -> Result<StagedVersion> {
         let array = StagedArray::from_base(
             base.shape(),
-            core.grid.chunk_shape(),
+            base.core.grid.chunk_shape(),
             base.dtype().clone(),
-            &core.version.storage.fill,
+            &base.core.version.storage.fill,
             vec![Arc::new(base.clone())],
             places,
         )?;
         let (newest, attributes) = (self.newest.version(), base.attrs().clone());
-        Ok(StagedVersion { array, base, newest, attributes })
+        Ok(StagedVersion { array, base, newest, attributes, shrunk: false })
     }
 
     /// Makes staged changes a new version. Afterwards `staged` has no changes and is based on it.
@@ -320,21 +335,33 @@ impl ArrayStore {
             false => Some(ChunkedArray::of(self.files.clone(), version, threads)?),
         };
         let (base, array) = (moved.as_ref().unwrap_or(&staged.base), &staged.array);
-        let changes = array.changes().enumerate().filter_map(|(cell, state)| {
-            let new = match state {
-                Ok(ChunkState::Base(_)) => return None,
-                Ok(ChunkState::Fill) => New::Fill,
-                Ok(ChunkState::Staged(bytes)) => New::Chunk(bytes),
-                Err(e) => return Some(Err(e)),
+        let changes = array.plan_changes().iter().filter_map(|change| {
+            let new = match change.kind {
+                SlabKind::Base | SlabKind::Dropped => return None,
+                // What was cut off and came back as fill; else it was fill before.
+                SlabKind::Full if !staged.shrunk => return None,
+                SlabKind::Full => New::Fill,
+                SlabKind::Staged | SlabKind::Spilled => match array.chunk(change.cell) {
+                    Ok(bytes) => New::Chunk(bytes),
+                    Err(e) => return Some(Err(e)),
+                },
             };
-            Some(Ok((coordinates(array.grid().coordinates(cell)), new)))
+            Some(Ok((coordinates(array.grid().coordinates(change.cell)), new)))
         });
         let attributes = staged.attributes.clone();
         let shape = array.shape().to_vec();
         let proposal = Proposal { base, shape, attributes, message, changes: Box::new(changes) };
         let info = self.propose(proposal)?;
+        // What is not fill is in the new version, at the same place of the same grid.
+        let place = |(cell, old): (usize, &Place)| match old.slab {
+            0 => Ok(Place::default()),
+            _ => u32::try_from(cell).map(|slot| Place { slab: 1, slot }),
+        };
+        let places: std::result::Result<_, _> =
+            array.places().iter().enumerate().map(place).collect();
+        let next = places.ok().and_then(|places| self.staged_on(self.newest.clone(), places).ok());
         // The changes are committed whatever comes now; a base that is too old is noticed later.
-        if let Ok(next) = self.stage() {
+        if let Some(next) = next {
             *staged = next;
         }
         Ok(info)
@@ -380,10 +407,16 @@ impl ArrayStore {
             Err(e) => Some(Err(e)),
         });
         let next = (kept + tail.shape()[0].div_ceil(chunk)) as u64;
-        let direct = split.direct.iter().zip(next..).map(|(bytes, number)| {
-            let mut at = vec![0; base.shape().len()];
-            at[0] = number;
-            Ok((at, New::Chunk(Cow::Borrowed(&**bytes))))
+        let ranges: Vec<Range<usize>> =
+            std::iter::once(split.direct_rows).chain(inner.iter().copied()).map(|n| 0..n).collect();
+        let lens: Vec<usize> = ranges.iter().map(Range::len).collect();
+        let grid = ChunkGrid::new(&lens, core.grid.chunk_shape())?;
+        let touch = Touch::of_box(&grid, &ranges);
+        let cut = Cut::new(split.direct, &grid, &touch, &core.version.storage.fill);
+        let direct = (0..grid.len()).map(|cell| {
+            let mut at = coordinates(grid.coordinates(cell));
+            at[0] += next;
+            Ok((at, New::Cut(&cut, cell)))
         });
         let mut shape = base.shape().to_vec();
         shape[0] = kept * chunk + tail.shape()[0] + split.direct_rows;
@@ -395,9 +428,19 @@ impl ArrayStore {
     /// Changes the shape, as a version of its own. What is new is the fill value; what is cut off
     /// does not come back when the array grows again.
     pub fn resize(&mut self, shape: &[usize], message: &str) -> Result<VersionInfo> {
-        let mut staged = self.stage()?;
-        staged.resize(shape)?;
-        self.commit(&mut staged, message)
+        let base = self.newest.clone();
+        let (old, chunk) = (base.shape(), base.core.grid.chunk_shape());
+        let cut = |((new, old), chunk): ((&usize, &usize), &usize)| new < old && new % chunk != 0;
+        if shape.len() != old.len() || shape.iter().zip(old).zip(chunk).any(cut) {
+            // Chunks that the new edge cuts through are written anew.
+            let mut staged = self.stage()?;
+            staged.resize(shape)?;
+            return self.commit(&mut staged, message);
+        }
+        self.expect_newest(base.version())?;
+        let shape = ChunkGrid::new(shape, chunk)?.shape().to_vec();
+        let (attributes, changes) = (base.attrs().clone(), Box::new(std::iter::empty()));
+        self.propose(Proposal { base: &base, shape, attributes, message, changes })
     }
 
     /// Replaces the user's attributes, as a version of its own.
@@ -449,7 +492,7 @@ impl ArrayStore {
             storage.remove(&beside).map_err(at)?;
         }
         let mut sink = storage.create(&beside).map_err(at)?;
-        parts.iter().try_for_each(|part| sink.append(part)).map_err(at)?;
+        append_parts(&mut *sink, parts).map_err(at)?;
         if self.options.durable {
             sink.sync().map_err(at)?;
         }
@@ -509,50 +552,55 @@ impl fmt::Debug for ArrayStore {
     }
 }
 
-/// Rows to be appended: those that are staged, and chunks made of the others.
+/// Rows to be appended: those that are staged, and others.
 struct SplitRows<'a> {
     staged: NdArray<'a>,
-    /// Whole chunks, the fill value beyond the last row.
-    direct: Vec<Cow<'a, [u8]>>,
+    /// Rows that begin where a chunk does: they are cut into chunks where they are.
+    direct: &'a [u8],
     direct_rows: usize,
 }
 
 impl<'a> SplitRows<'a> {
-    /// Where chunks are whole rows, those behind the chunk that is not full yet need no copy.
     fn of(rows: &'a NdArray<'_>, base: &ChunkedArray, old: usize) -> SplitRows<'a> {
         SplitRows::try_of(rows, base, old).unwrap_or_else(|| SplitRows {
             staged: rows.borrow(),
-            direct: Vec::new(),
+            direct: &[],
             direct_rows: 0,
         })
     }
 
     fn try_of(rows: &'a NdArray<'_>, base: &ChunkedArray, old: usize) -> Option<SplitRows<'a>> {
-        let grid = base.grid();
-        let (&chunk, inner) = grid.chunk_shape().split_first()?;
+        let &chunk = base.grid().chunk_shape().first()?;
+        let inner = &base.shape()[1..];
         let (&count, found) = rows.shape().split_first()?;
-        let same = rows.dtype() == base.dtype() && found == inner && &base.shape()[1..] == inner;
+        let same = rows.dtype() == base.dtype() && found == inner;
         let Cow::Borrowed(bytes) = rows.c_bytes() else { return None };
         let lead = (chunk - old % chunk) % chunk;
         let fits = old.checked_add(count).is_some_and(|end| isize::try_from(end).is_ok());
         if !same || !fits || count < lead + chunk {
             return None;
         }
-        let (staged, rest) = bytes.split_at(bytes.len() / count * lead);
+        let (staged, direct) = bytes.split_at(bytes.len() / count * lead);
         let shape: Vec<usize> = std::iter::once(lead).chain(inner.iter().copied()).collect();
         let staged = NdArray::new(rows.dtype().clone(), shape, staged).ok()?;
-        let size = grid.chunk_shape().iter().product::<usize>() * rows.dtype().item_size();
-        let direct = rest.chunks(size).map(|part| match part.len() == size {
-            true => Cow::Borrowed(part),
-            false => {
-                let mut padded = vec![0; size];
-                padded[..part.len()].copy_from_slice(part);
-                fill(&mut padded[part.len()..], &base.core.version.storage.fill);
-                Cow::Owned(padded)
-            }
-        });
-        Some(SplitRows { staged, direct: direct.collect(), direct_rows: count - lead })
+        Some(SplitRows { staged, direct, direct_rows: count - lead })
     }
+}
+
+/// Appends parts to a file, small ones together.
+fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> io::Result<()> {
+    let mut small = Vec::new();
+    for part in parts {
+        if small.len() + part.len() > GATHERED {
+            sink.append(&small)?;
+            small.clear();
+        }
+        match part.len() > GATHERED {
+            true => sink.append(part)?,
+            false => small.extend_from_slice(part),
+        }
+    }
+    sink.append(&small)
 }
 
 /// The moment, not before this one, as a version records it.

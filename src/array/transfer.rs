@@ -396,6 +396,13 @@ impl<'a> Program<'a> {
         )
     }
 
+    /// Copies what is touched of one chunk from an array to a slot.
+    pub(crate) fn gather(&self, one: &Move, from: &[u8], slot: &mut [u8]) {
+        let mut cursor = self.cursor();
+        self.seek(&mut cursor, one.at);
+        self.copy(&mut cursor, (from, 0), (slot, 0));
+    }
+
     fn is_worth_threads(&self, moves: &[Move], source: Source<'_>) -> bool {
         let packed = matches!(source, Source::Base(slab)
             if moves.first().is_some_and(|one| slab.chunk(one.from as usize).is_none()));

@@ -97,12 +97,35 @@ impl Numbering {
         coordinates
     }
 
+    /// Where a chunk of this number is in the grid, counted with the last axis fastest; `None` if it
+    /// is not there.
+    ///
+    /// ```
+    /// # use kiste::format::chunked::Numbering;
+    /// let numbering = Numbering::of_grid(&[4, 5], None)?;
+    /// assert_eq!(numbering.index(10, &[4, 5]), Some(7)); // the chunk [1, 2]
+    /// assert_eq!(numbering.index(10, &[4, 2]), None);
+    /// # Ok::<(), kiste::format::FormatError>(())
+    /// ```
+    pub fn index(&self, number: u64, grid: &[u64]) -> Option<u64> {
+        let Some((first, inner)) = grid.split_first() else { return (number == 0).then_some(0) };
+        let (mut rest, mut index, mut step) = (number, 0_u64, 1_u64);
+        for (extent, n) in self.extents.iter().zip(inner).rev() {
+            let at = rest % extent;
+            rest /= extent;
+            if at >= *n {
+                return None;
+            }
+            // Inside the grid nothing wraps, as in `number`.
+            index = index.wrapping_add(at.wrapping_mul(step));
+            step = step.wrapping_mul(*n);
+        }
+        (rest < *first).then(|| index.wrapping_add(rest.wrapping_mul(step)))
+    }
+
     /// Whether a chunk of this number is in the grid.
     pub fn is_within(&self, number: u64, grid: &[u64]) -> bool {
-        if self.scalar {
-            return number == 0;
-        }
-        self.coordinates(number).iter().zip(grid).all(|(i, n)| i < n)
+        self.index(number, grid).is_some()
     }
 
     fn suits(&self, grid: &[u64]) -> bool {
@@ -142,6 +165,7 @@ mod tests {
                 at.reverse();
                 let number = numbering.number(&at);
                 assert_eq!(numbering.coordinates(number), at);
+                assert_eq!(numbering.index(number, &grid), Some(i));
                 assert!(numbering.is_within(number, &grid));
                 seen.insert(number);
             }

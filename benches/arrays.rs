@@ -82,6 +82,10 @@ impl Run<'_> {
             let array = ChunkedArray::open(self.path)?;
             timed(|| array.get::<f32>(300).map(drop))
         })?;
+        self.tell("kiste", "get 64 rows", || {
+            let array = ChunkedArray::open(self.path)?;
+            timed(|| (256..320_usize).try_for_each(|row| array.get::<f32>(row).map(drop)))
+        })?;
         let store = || ArrayOptions::default().durable(false).open_store(self.path);
         let mut seven = 7.0_f32;
         self.tell("kiste", "set a row", || {

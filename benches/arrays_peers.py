@@ -84,6 +84,7 @@ def on_disk(times, data, chunk, create, write, open_, resize, close):
     yield "write all", best(times, write_all)
     yield "read all", best(times, read_all)
     yield "get a row", best(times, lambda array: array[ROW], open_)
+    yield "get 64 rows", best(times, lambda array: [array[row] for row in range(256, 320)], open_)
     yield "set a row", best(times, set_row, open_)
     yield "append", best(times, append, reset)
     yield "resize", best(times, grow, reset)

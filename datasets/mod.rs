@@ -45,29 +45,28 @@ mod files;
 pub mod parts;
 mod pass;
 pub mod ade20k;
+pub mod anp460;
 pub mod camvid;
-pub mod cifar100;
+pub mod cat2000;
 pub mod cifar10;
+pub mod cifar100;
 pub mod cityscapes;
+pub mod coutrot1;
+pub mod figrimfixation;
 pub mod ilsvrc2012;
 pub mod imagenet21k;
 pub mod inriabuildings;
+pub mod mit300;
+pub mod mit1003;
 pub mod mnist;
-pub mod places2017;
 pub mod places365;
+pub mod places2017;
 pub mod rit18;
+pub mod salicon2015;
+pub mod salicon2017;
 pub mod vaihingen;
 pub mod voc2012;
 pub mod yfcc100m;
-pub mod anp460;
-pub mod cat2000;
-pub mod cifar10;
-pub mod coutrot1;
-pub mod figrimfixation;
-pub mod mit1003;
-pub mod mit300;
-pub mod salicon2015;
-pub mod salicon2017;
 
 pub use files::File;
 pub use pass::{Pass, Tally};
@@ -75,31 +74,30 @@ pub use pass::{Pass, Tally};
 /// All data sets, in the order of their names.
 pub static ALL: &[&Dataset] = &[
     &ade20k::ADE20K,
+    &anp460::ANP460,
     &camvid::CAMVID,
+    &cat2000::CAT2000,
     &cifar10::CIFAR10,
     &cifar100::CIFAR100,
     &cityscapes::CITYSCAPES,
+    &coutrot1::COUTROT1,
     &mnist::FASHION_MNIST,
+    &figrimfixation::FIGRIM_FIXATION,
     &ilsvrc2012::ILSVRC2012,
     &imagenet21k::IMAGENET21K,
     &inriabuildings::INRIABUILDINGS,
     &mnist::KMNIST,
+    &mit300::MIT300,
+    &mit1003::MIT1003,
     &mnist::MNIST,
-    &places2017::PLACES2017,
     &places365::PLACES365,
+    &places2017::PLACES2017,
     &rit18::RIT18,
+    &salicon2015::SALICON2015,
+    &salicon2017::SALICON2017,
     &vaihingen::VAIHINGEN,
     &voc2012::VOC2012,
     &yfcc100m::YFCC100M,
-    &anp460::ANP460,
-    &cat2000::CAT2000,
-    &cifar10::CIFAR10,
-    &coutrot1::COUTROT1,
-    &figrimfixation::FIGRIM_FIXATION,
-    &mit1003::MIT1003,
-    &mit300::MIT300,
-    &salicon2015::SALICON2015,
-    &salicon2017::SALICON2017,
 ];
 
 /// What there is to know about a data set, and how it is read.

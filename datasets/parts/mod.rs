@@ -32,7 +32,6 @@ pub use zip::Zip;
 pub(crate) use contours::{Contour, contours};
 pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 pub(crate) use raster::{Raster, Tile, tiles, whole};
-pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 
 /// No file in an archive has more bytes than this.
 pub const MAX_FILE: u64 = 1 << 30;

@@ -188,8 +188,12 @@ impl Verify<'_> {
         for (column, noted) in core.version.columns.iter().enumerate() {
             needed.extend(noted.segments.iter().map(|(n, _)| files.segment_path(*n)));
             // Not from what is kept open: the file may have changed since.
-            let fresh =
-                crate::array::files::Files::new(files.storage.clone(), &files.root, Check::Hashes);
+            let fresh = crate::array::files::Files::new(
+                files.storage.clone(),
+                &files.root,
+                Check::Hashes,
+                0,
+            );
             let table = match fresh.table(number, &noted.segments) {
                 Ok(table) => table,
                 Err(e) => {
@@ -327,13 +331,12 @@ fn check_superchunk(
     }
     let mut scratch = Scratch::default();
     for (place, at, versions) in slots {
-        let whole = 0..content.chunk_bytes as usize;
         let done = if file.layout.chunk_bytes() != content.chunk_bytes {
             let found = format!("{} bytes", file.layout.chunk_bytes());
             let expected = format!("chunks of {} bytes", content.chunk_bytes);
             Err(FormatError::new(8, expected, found).into())
         } else {
-            file.read(place, whole, Check::Hashes, &mut scratch).map(drop)
+            file.read(place, Check::Hashes, &mut scratch).map(drop)
         };
         if let Err(e) = done {
             note(&e, Some(at), versions);

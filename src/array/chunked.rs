@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::Scratch;
 use crate::format::chunked::segment::Place;
 use crate::format::chunked::{MAX_CHUNK_BYTES, Numbering, Version};
+use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{DType, Element, NdArray};
 
 /// Which version of an array.
@@ -271,14 +272,12 @@ impl Wanted<'_> {
     fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
         let Stored { number, place, file } = &self.chunks[slot];
         let scratches = || self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
-        let (check, kept) = (self.core.files.check, scratches().pop());
+        let kept = scratches().pop();
         let mut scratch = kept.unwrap_or_default();
         let whole = into.len() == file.layout.chunk_bytes() as usize;
         let done = match whole {
-            true => file.read_into(place, into, check, &mut scratch),
-            false => file
-                .read(place, at..at + into.len(), check, &mut scratch)
-                .map(|bytes| into.copy_from_slice(&bytes)),
+            true => file.read_into(place, into, self.core.files.check, &mut scratch),
+            false => file.read_part(place, at, into, &self.core.files, &mut scratch),
         };
         scratches().push(scratch);
         done.map_err(|e| self.core.in_chunk(e, self.column, *number))
@@ -322,7 +321,7 @@ impl ChunkedArray {
     }
 
     pub(crate) fn open_with(options: &ArrayOptions, path: &Path, at: At) -> Result<ChunkedArray> {
-        let files = Arc::new(Files::new(options.storage.clone(), path, options.check));
+        let files = Arc::new(options.files(path));
         // An array that is not versioned may lose the version between listing and reading it.
         let mut tries = 3;
         loop {
@@ -430,12 +429,15 @@ impl ChunkedArray {
     /// Reads a selection: `2..5`, `(.., -1)`, `(vec![4, 0], ..)`, a [`Selection`].
     ///
     /// Every chunk that is touched is decompressed once, and only as far as it is touched; all of it
-    /// where its hash is compared ([`Check`](crate::array::Check)).
+    /// where its hash is compared ([`Check`](crate::array::Check)). Blocks that are touched in part
+    /// are kept for the next selection ([`ArrayOptions::cache`]), so that reading row by row costs
+    /// little more than reading chunk by chunk.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {
             let mut values = vec![T::default(); product(&resolved.shape)?];
             if let Some(bytes) = T::memory_of(&mut values) {
+                prefer_huge_pages(bytes);
                 self.read_resolved(&resolved, bytes)?;
                 let shape = IxDyn(&resolved.shape);
                 return ArrayD::from_shape_vec(shape, values).map_err(|e| invalid(e.to_string()));
@@ -454,7 +456,7 @@ impl ChunkedArray {
         let len = len
             .filter(|len| isize::try_from(*len).is_ok())
             .ok_or_else(|| Error::new(ErrorKind::Limit, "the selection does not fit in memory"))?;
-        let mut bytes = vec![0; len];
+        let mut bytes = zeroed(len);
         self.read_resolved(&resolved, &mut bytes)?;
         NdArray::new(self.dtype.clone(), resolved.shape, bytes)
     }
@@ -608,13 +610,20 @@ impl BaseSlab for ChunkedArray {
 
     fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
         let item = self.dtype.item_size();
-        fill(into, &self.fill_bytes());
+        let alone = matches!(self.picks[..], [p] if self.core.columns[p.column].leaf.size == item);
+        if !alone {
+            fill(into, &self.fill_bytes());
+        }
         self.with_core(|core| {
             let number = core.number(slot);
             for (column, offset, size) in self.fields() {
-                let Some(chunk) = core.chunk(column, number)? else { continue };
+                let chunk = core.chunk(column, number)?;
+                if alone && chunk.is_none() {
+                    fill(into, &core.columns[column].fill);
+                }
+                let Some(chunk) = chunk else { continue };
                 let wanted = Wanted::new(core, column, vec![chunk]);
-                if size == item {
+                if alone {
                     return wanted.read(0, at, into);
                 }
                 let (first, count) = (at / item, into.len() / item);

@@ -29,6 +29,10 @@ use crate::format::chunked::{Numbering, grid_of, names, parse_time};
 const BATCH: usize = 32 << 20;
 const BATCH_OF_A_THREAD: usize = 4 << 20;
 
+/// Bytes of a block, and the most splits that Blosc makes of one.
+const BLOCK: usize = 128 << 10;
+const MOST_SPLITS: usize = 16;
+
 /// What a commit is to make of a version.
 pub(crate) struct Proposal<'a> {
     pub(crate) base: &'a ChunkedArray,
@@ -417,7 +421,8 @@ impl<'a> Writing<'a> {
             other => return Err(unsupported(format!("shuffle {other}"))),
         };
         let (level, typesize) = (storage.cparams.clevel, usize::from(content.typesize));
-        let params = Params { codec, level, shuffle, typesize, blocksize: None };
+        let blocksize = block_size(codec, level, typesize);
+        let params = Params { codec, level, shuffle, typesize, blocksize };
         let roomy = !storage.versioned && storage.room > 0;
         let shared = match roomy {
             true => {
@@ -626,6 +631,15 @@ impl<'a> Writing<'a> {
         }
         Ok(())
     }
+}
+
+/// The size of blocks, where Blosc makes them larger than is good for who reads a row of a chunk: all
+/// blocks that it touches are decompressed. (Where Blosc splits blocks, it multiplies the size that
+/// it is told by that of the elements.) Above level 6 and with the slower codecs it is compression
+/// that counts, and larger blocks compress a few percent better.
+fn block_size(codec: Codec, level: u8, typesize: usize) -> Option<usize> {
+    let fast = matches!(codec, Codec::BloscLz | Codec::Lz4) && (1..=6).contains(&level);
+    (fast && typesize <= MOST_SPLITS).then(|| BLOCK / typesize)
 }
 
 /// What the superchunks of a column hold.

@@ -309,10 +309,9 @@ fn worth_joining(small: &[(usize, u32)]) -> usize {
 fn intact(file: &SuperchunkFile, place: &Place, scratch: &mut Scratch) -> Option<Vec<u8>> {
     let bytes = file.source.read(file.layout.slot(place.slot).ok()?).ok()?;
     let chunk = file.layout.chunk(place.slot, &bytes).ok()?;
-    let whole = 0..file.layout.chunk_bytes() as usize;
     let is_intact = match file.layout.has_checksums() {
         true => file.layout.is_intact(place.slot, &bytes).ok()?,
-        false => file.read(place, whole, Check::Hashes, scratch).is_ok(),
+        false => file.read(place, Check::Hashes, scratch).is_ok(),
     };
     is_intact.then(|| chunk.to_vec())
 }

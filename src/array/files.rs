@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::fast::RandomState;
 
+use crate::array::recent::Recent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::{self, Scratch};
@@ -27,15 +28,18 @@ use crate::storage::{Source, Storage};
 /// take a mapping, of which a process has some ten thousands.
 const MOST_OPEN: usize = 4096;
 
+/// How many superchunks this process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// What is compared before a chunk is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
     /// The hash of the uncompressed chunk, the first time that this array reads it. Nothing wrong
     /// gets through, also if someone put it there; but hashing takes as long as decompressing.
     Hashes,
-    /// The checksum of the compressed chunk, each time, which costs next to nothing; the hash where
-    /// there is none (a chunk that is stored as it is) or where it may belong to other content (a
-    /// chunk that a crash left written over). Whatever is damaged by accident is found, but a file
+    /// The checksum of the compressed chunk, the first time that this array reads it, which costs
+    /// next to nothing; the hash where there is none (a chunk that is stored as it is) or where it may
+    /// belong to other content (a chunk that a crash left written over). Whatever is damaged by accident is found, but a file
     /// that was replaced by a whole one of the same kind. [`verify`] compares all hashes.
     ///
     /// [`verify`]: crate::array::ChunkedArray::verify
@@ -50,6 +54,7 @@ pub(crate) struct Files {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) root: PathBuf,
     pub(crate) check: Check,
+    recent: Recent,
     segments: Mutex<HashMap<u64, Arc<SegmentFile>>>,
     superchunks: Mutex<HashMap<(String, u32), Arc<SuperchunkFile>>>,
 }
@@ -61,9 +66,16 @@ impl fmt::Debug for Files {
 }
 
 impl Files {
-    pub(crate) fn new(storage: Arc<dyn Storage>, root: &Path, check: Check) -> Files {
-        let root = root.to_path_buf();
-        Files { storage, root, check, segments: Mutex::default(), superchunks: Mutex::default() }
+    /// `cache`: so many bytes of decompressed blocks are kept.
+    pub(crate) fn new(storage: Arc<dyn Storage>, root: &Path, check: Check, cache: usize) -> Files {
+        Files {
+            storage,
+            root: root.to_path_buf(),
+            check,
+            recent: Recent::new(cache),
+            segments: Mutex::default(),
+            superchunks: Mutex::default(),
+        }
     }
 
     /// A file or directory by its name in the format.
@@ -333,7 +345,9 @@ pub(crate) struct SuperchunkFile {
     pub(crate) path: PathBuf,
     pub(crate) source: Source,
     pub(crate) layout: Superchunk,
-    /// A bit for each slot whose hash was found to be right: the file never changes.
+    /// Another one each time that a file is opened.
+    id: u64,
+    /// A bit for each slot whose checksum or hash was found to be right: the file never changes.
     checked: Vec<AtomicU64>,
 }
 
@@ -342,7 +356,8 @@ impl SuperchunkFile {
         let layout = SuperchunkFile::layout(&source, &path).map_err(|e| e.at(&path))?;
         let words = layout.slots().div_ceil(64) as usize;
         let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Ok(SuperchunkFile { path, source, layout, checked })
+        let id = OPENED.fetch_add(1, Ordering::Relaxed);
+        Ok(SuperchunkFile { path, source, layout, id, checked })
     }
 
     fn layout(source: &Source, path: &Path) -> Result<Superchunk> {
@@ -367,43 +382,92 @@ impl SuperchunkFile {
         self.layout.slot(slot).ok().map(|range| range.end - range.start)
     }
 
-    /// This range of the uncompressed bytes of a chunk: borrowed where they are mapped and not
-    /// compressed.
+    /// The uncompressed bytes of a chunk: borrowed where they are mapped and not compressed.
     pub(crate) fn read(
         &self,
         place: &Place,
-        range: Range<usize>,
         check: Check,
         scratch: &mut Scratch,
     ) -> Result<Cow<'_, [u8]>> {
         if let Some(content) = self.plain(place, check)? {
-            return Ok(Cow::Borrowed(&content[range]));
+            return Ok(Cow::Borrowed(content));
+        }
+        let mut content = vec![0; self.layout.chunk_bytes() as usize];
+        self.read_into(place, &mut content, check, scratch)?;
+        Ok(Cow::Owned(content))
+    }
+
+    /// The uncompressed bytes of a chunk from this one on.
+    pub(crate) fn read_part(
+        &self,
+        place: &Place,
+        start: usize,
+        out: &mut [u8],
+        files: &Files,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (check, range) = (files.check, start..start + out.len());
+        if let Some(content) = self.plain(place, check)? {
+            out.copy_from_slice(&content[range]);
+            return Ok(());
         }
         let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
         let start = slot.start;
         let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
         let wrong = |e| self.error(e, start);
+        let seen = self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
-        if check == Check::Checksums && !self.layout.is_intact(place.slot, &bytes).map_err(wrong)? {
-            return Err(self.mismatch("checksum", start, bytes.len()));
+        if seen {
+            let blocks = self.read_blocks(place.slot, chunk, range, out, &files.recent, scratch);
+            return blocks.map_err(wrong);
         }
-        let unseen = self.wants_hash(check) && !self.is_checked(place.slot);
-        let whole = 0..self.layout.chunk_bytes() as usize;
-        if !unseen && range != whole {
-            let mut part = vec![0; range.len()];
-            scratch.decompress_range(chunk, range, &mut part).map_err(wrong)?;
-            return Ok(Cow::Owned(part));
-        }
-        let mut content = vec![0; whole.end];
+        let mut content = vec![0; self.layout.chunk_bytes() as usize];
         scratch.decompress_into(chunk, &mut content).map_err(wrong)?;
-        if unseen {
-            self.check_hash(place, &content, start)?;
+        self.check_hash(place, &content, start)?;
+        out.copy_from_slice(&content[range]);
+        Ok(())
+    }
+
+    /// This range of a chunk. Blocks of which it takes a part are kept for the next one.
+    fn read_blocks(
+        &self,
+        slot: u32,
+        chunk: &[u8],
+        range: Range<usize>,
+        out: &mut [u8],
+        recent: &Recent,
+        scratch: &mut Scratch,
+    ) -> std::result::Result<(), FormatError> {
+        let header = blosc::Header::parse(chunk)?;
+        let size = header.blocksize();
+        if header.is_memcpyed() || range.is_empty() || !recent.keeps(size) {
+            return scratch.decompress_range(chunk, range, out).map(drop);
         }
-        if range != whole {
-            content.truncate(range.end);
-            content.drain(..range.start);
+        let mut rest = out;
+        for index in range.start / size..=(range.end - 1) / size {
+            let block = header.block(index);
+            let part = range.start.max(block.start)..range.end.min(block.end);
+            let to;
+            (to, rest) = rest.split_at_mut(part.len());
+            if part == block {
+                scratch.decompress_range(chunk, block, to)?;
+                continue;
+            }
+            let key = (self.id, slot, index as u32);
+            let found = recent.get(&key);
+            let content = match found {
+                Some(content) => content,
+                None => {
+                    let mut content = vec![0; block.len()];
+                    scratch.decompress_range(chunk, block.clone(), &mut content)?;
+                    let content = Arc::new(content);
+                    recent.put(key, content.clone());
+                    content
+                }
+            };
+            to.copy_from_slice(&content[part.start - block.start..part.end - block.start]);
         }
-        Ok(Cow::Owned(content))
+        Ok(())
     }
 
     /// A chunk where it lies, if it is mapped and not compressed.
@@ -438,12 +502,10 @@ impl SuperchunkFile {
         let start = slot.start;
         let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
         let wrong = |e| self.error(e, start);
-        if check == Check::Checksums && !self.layout.is_intact(place.slot, &bytes).map_err(wrong)? {
-            return Err(self.mismatch("checksum", start, bytes.len()));
-        }
+        let unseen = !self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
         scratch.decompress_into(chunk, out).map_err(wrong)?;
-        if self.wants_hash(check) && !self.is_checked(place.slot) {
+        if unseen {
             self.check_hash(place, out, start)?;
         }
         Ok(())
@@ -469,6 +531,23 @@ impl SuperchunkFile {
         self.layout.chunk_bytes() as usize == content.len() && look().unwrap_or(false)
     }
 
+    /// Whether a chunk, in the bytes of its slot, needs no comparison of its hash: because none is
+    /// wanted, or it was made before. The checksum is compared here.
+    fn is_seen(&self, place: &Place, bytes: &[u8], start: u64, check: Check) -> Result<bool> {
+        if check == Check::Nothing || self.is_checked(place.slot) {
+            return Ok(true);
+        }
+        let intact = || self.layout.is_intact(place.slot, bytes).map_err(|e| self.error(e, start));
+        if check == Check::Checksums && !intact()? {
+            return Err(self.mismatch("checksum", start, bytes.len()));
+        }
+        let wants_hash = self.wants_hash(check);
+        if !wants_hash {
+            self.note_checked(place.slot);
+        }
+        Ok(!wants_hash)
+    }
+
     /// Whether chunks of this file are compared with their hashes.
     fn wants_hash(&self, check: Check) -> bool {
         match check {
@@ -482,10 +561,14 @@ impl SuperchunkFile {
         if *blake3::hash(content).as_bytes() != place.hash {
             return Err(self.mismatch("hash", start, 0));
         }
-        if let Some(word) = self.checked.get(place.slot as usize / 64) {
-            word.fetch_or(1 << (place.slot % 64), Ordering::Relaxed);
-        }
+        self.note_checked(place.slot);
         Ok(())
+    }
+
+    fn note_checked(&self, slot: u32) {
+        if let Some(word) = self.checked.get(slot as usize / 64) {
+            word.fetch_or(1 << (slot % 64), Ordering::Relaxed);
+        }
     }
 
     fn is_checked(&self, slot: u32) -> bool {

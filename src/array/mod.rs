@@ -48,6 +48,7 @@ mod slab;
 mod spill;
 mod staged;
 mod columns;
+mod recent;
 mod files;
 mod options;
 mod info;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::array::chunked::{At, ChunkedArray};
-use crate::array::files::Check;
+use crate::array::files::{Check, Files};
 use crate::array::store::ArrayStore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, Shuffle};
@@ -20,6 +20,8 @@ const LARGE_CHUNK: usize = 1 << 20;
 const USUAL_CHUNK: usize = 256 << 10;
 /// A small array is cut into so many chunks.
 const CHUNKS: usize = 256;
+/// Bytes of decompressed blocks that are kept.
+const CACHE: usize = 32 << 20;
 /// Bytes of the chunks in a file, before compression, and how many these are at most.
 const SUPERCHUNK: usize = 32 << 20;
 const MOST_CHUNKS: usize = 4096;
@@ -32,6 +34,7 @@ const MOST_CHUNKS: usize = 4096;
 pub struct ArrayOptions {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) check: Check,
+    pub(crate) cache: usize,
     pub(crate) threads: Option<usize>,
     pub(crate) durable: bool,
     pub(crate) compact: bool,
@@ -52,6 +55,7 @@ impl Default for ArrayOptions {
         ArrayOptions {
             storage: Arc::new(LocalStorage::mapped()),
             check: Check::default(),
+            cache: CACHE,
             threads: None,
             durable: true,
             compact: true,
@@ -80,6 +84,13 @@ impl ArrayOptions {
     /// is no checksum.
     pub fn check(mut self, check: Check) -> Self {
         self.check = check;
+        self
+    }
+
+    /// About how many bytes of decompressed blocks are kept for who reads small pieces one after
+    /// another, such as rows. 32 MiB by default; 0 keeps none.
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.cache = bytes;
         self
     }
 
@@ -199,6 +210,11 @@ impl ArrayOptions {
         shape: &[usize],
     ) -> Result<ArrayStore> {
         ArrayStore::create_with(self, path.as_ref(), dtype, shape)
+    }
+
+    /// The files of an array in this directory.
+    pub(crate) fn files(&self, root: &Path) -> Files {
+        Files::new(self.storage.clone(), root, self.check, self.cache)
     }
 
     /// Threads of its own, if it is not to use those of rayon.

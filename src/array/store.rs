@@ -167,7 +167,7 @@ impl ArrayStore {
     }
 
     pub(crate) fn open_with(options: &ArrayOptions, root: &Path) -> Result<ArrayStore> {
-        let files = Arc::new(Files::new(options.storage.clone(), root, options.check));
+        let files = Arc::new(options.files(root));
         files.version_numbers()?;
         let lock = take_lock(&files)?;
         let version = resolve(&files, At::Newest)?;
@@ -207,7 +207,7 @@ impl ArrayStore {
         let numbering = crate::format::chunked::Numbering::of_grid(&first.grid(), None);
         let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
         first.extents = numbering.extents().to_vec();
-        let files = Arc::new(Files::new(options.storage.clone(), root, options.check));
+        let files = Arc::new(options.files(root));
         refuse_other_things(&files)?;
         make_dirs(&files, &paths, options.durable)?;
         let lock = take_lock(&files)?;

@@ -10,6 +10,7 @@ mod history;
 mod kill;
 mod layout;
 mod model;
+mod parts;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -67,6 +67,16 @@ fn main() -> Result<()> {
         let array = open()?;
         timed(&mut || Ok(drop(array.retrieve_array_subset::<Vec<f32>>(&row)?)))
     })?;
+    tell("get 64 rows", &mut || {
+        let array = open()?;
+        timed(&mut || {
+            for row in 256..320 {
+                let row = ArraySubset::new_with_ranges(&[row..row + 1, 0..columns]);
+                drop(array.retrieve_array_subset::<Vec<f32>>(&row)?);
+            }
+            Ok(())
+        })
+    })?;
     let sevens = vec![7.0f32; columns as usize];
     tell("set a row", &mut || {
         let array = open()?;

@@ -233,19 +233,16 @@ impl Args {
         for split in &pass.splits {
             let options = self.writing.options().overwrite(self.force);
             let writer = opening.wants(split.name).then(|| options.create(self.path(split)));
-            writers.push(writer.transpose()?);
+            match writer.transpose() {
+                Ok(writer) => writers.push(writer),
+                Err(error) => return Err(give_up(writers, error)),
+            }
         }
         let names: Vec<&str> = pass.splits.iter().map(|split| split.name).collect();
         let progress = output.progress(format!("writing {}", names.join(", ")), pass.total);
         let tally = match pass.write(&mut writers, |seen| progress.set(seen)) {
             Ok(tally) => tally,
-            Err(error) => {
-                for writer in writers.into_iter().flatten() {
-                    // The first error is the one to tell.
-                    let _ = writer.abort();
-                }
-                return Err(error.into());
-            }
+            Err(error) => return Err(give_up(writers, error)),
         };
         progress.say("finishing");
         let mut written = Vec::new();
@@ -292,6 +289,14 @@ impl Args {
             seconds: start.elapsed().as_secs_f64(),
         })
     }
+}
+
+/// Removes what was written. The first error is the one to tell.
+fn give_up(writers: Vec<Option<Writer>>, error: kiste::Error) -> Failure {
+    for writer in writers.into_iter().flatten() {
+        let _ = writer.abort();
+    }
+    error.into()
 }
 
 /// The data set of this name.

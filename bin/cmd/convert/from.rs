@@ -117,9 +117,7 @@ impl Reading {
                 skipped_files = folder.skipped();
                 units(folder)
             }
-            From::List => {
-                units(self.files.open_list(only(&paths, "a list of files")?)?)
-            }
+            From::List => units(self.files.open_list(only(&paths, "a list of files")?)?),
             From::Jsonl => each(&paths, lines)?,
             From::Dataset => each(&paths, |path| {
                 file::check_is_finished(path)?;

@@ -161,7 +161,7 @@ pub(super) fn arguments(plan: &Json, dataset: &Path) -> Outcome<Args> {
     line.extend(texts("sources"));
     line.push(text(dataset)?);
     match parse_from(line).map(|args| args.command) {
-        Ok(Command::Convert(args)) => Ok(args),
+        Ok(Command::Convert(args)) => Ok(*args),
         _ => Err(damaged()),
     }
 }

@@ -30,8 +30,7 @@ pub trait Observer {
         let _ = packed;
     }
 
-    /// The next batch has come and is about to be passed: what there is of the units before that of
-    /// the source is in the writer.
+    /// The next batch has come and is about to be passed: the writer has all those before it.
     fn passed(&mut self, source: &dyn Source, passed: &Passed, writer: &mut Writer) -> Result<()> {
         let _ = (source, passed, writer);
         Ok(())

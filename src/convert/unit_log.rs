@@ -47,6 +47,8 @@ pub struct UnitLog {
     path: PathBuf,
     file: File,
     crc: crc32fast::Hasher,
+    /// The unit that is being written.
+    current: Option<usize>,
     /// Of the last entry.
     unit: usize,
     bytes: u64,
@@ -80,7 +82,7 @@ impl UnitLog {
 
     fn new(path: PathBuf, file: File, unit: usize, bytes: u64) -> UnitLog {
         let crc = crc32fast::Hasher::new();
-        UnitLog { path, file, crc, unit, bytes, time: Instant::now() }
+        UnitLog { path, file, crc, current: None, unit, bytes, time: Instant::now() }
     }
 
     /// A sample was written.
@@ -88,14 +90,16 @@ impl UnitLog {
         self.crc.update(packed);
     }
 
-    /// Whether it is worth while to note that the units before this one are whole.
-    pub fn is_due(&self, unit: usize, writer: &Writer) -> bool {
+    /// A batch of this unit comes next. Whether it is its first one, so that the writer has the units
+    /// before it and nothing else, and worth while to [`note`](Self::note).
+    pub fn is_due(&mut self, unit: usize, writer: &Writer) -> bool {
+        let first = self.current.replace(unit) != Some(unit);
         let much = writer.bytes() - self.bytes >= BYTES || self.time.elapsed() >= TIME;
-        unit > self.unit && much
+        first && unit > self.unit && much
     }
 
-    /// Notes that all samples of the units before this one are in the writer; with them `state`,
-    /// which [`resume`] gives back.
+    /// Notes that all samples of the units before this one are in the writer, and none of it; with
+    /// them `state`, which [`resume`] gives back.
     pub fn note(&mut self, unit: usize, writer: &mut Writer, state: Json) -> Result<()> {
         writer.flush()?;
         let (samples, bytes) = (writer.len(), writer.bytes());

@@ -351,7 +351,7 @@ impl Input for Pictures {
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        self.0[unit].iter().try_for_each(|sample| emit(sample.clone()))?;
+        self.0[unit].iter().try_for_each(|sample| emit(Ok(sample.clone())))?;
         match unit {
             1 => Err(Error::new(ErrorKind::Damaged, "the end is missing")),
             _ => Ok(()),

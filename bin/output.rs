@@ -274,7 +274,9 @@ impl Progress {
             true => {}
             false => {
                 self.bar.set_position(if rates.by_input { input } else { samples });
-                self.bar.set_prefix(rates.text());
+                // Without a bar the time follows at once.
+                let space = if self.bar.length().is_none() { " " } else { "" };
+                self.bar.set_prefix(rates.text() + space);
             }
         }
     }
@@ -324,7 +326,7 @@ impl Rates {
         let (first, far) = (self.first.get().unwrap_or_default(), self.last.get());
         let time = self.start.elapsed();
         format!(
-            "{}, {}, {}, {} ",
+            "{}, {}, {}, {}",
             units::counted(far.samples, "sample"),
             units::bytes(far.bytes),
             units::sample_rate(far.samples.saturating_sub(first.samples), time),

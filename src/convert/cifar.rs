@@ -29,7 +29,8 @@ const MAX_NAMES: u64 = 1 << 20;
 /// the key is the name of the file up to its first dot and the number of the image. CIFAR-100 has
 /// `coarse_label` beside it, and pickles a `filename`. Both versions of the files are known by what
 /// is in them. The names of the labels are those of `batches.meta`, `batches.meta.txt`, `meta` or
-/// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never run: see [`format::pickle`](crate::format::pickle).
+/// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never
+/// run: see [`format::pickle`](crate::format::pickle).
 #[derive(Debug, Clone)]
 pub struct Cifar {
     files: Vec<PathBuf>,

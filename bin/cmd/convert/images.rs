@@ -51,6 +51,7 @@ impl Images {
     /// An option that says how.
     fn idle(&self) -> Option<&'static str> {
         match () {
+            () if self.upscale => Some("--upscale"),
             () if self.quality.is_some() => Some("--quality"),
             () if self.subsampling.is_some() => Some("--subsampling"),
             () if !self.image_fields.is_empty() => Some("--image-fields"),

@@ -167,7 +167,14 @@ impl About {
         let fields = fields.map(|(name, what)| json!({"name": name, "about": what}));
         let classes = dataset.classes.iter().map(|classes| {
             let names = classes.names.to_vec();
-            json!({"field": classes.field, "names": names, "colours": classes.colours})
+            let (counts, weights) = ((classes.counts)(), classes.weights());
+            json!({
+                "field": classes.field,
+                "names": names,
+                "colours": classes.colours,
+                "counts": counts,
+                "weights": weights,
+            })
         });
         let files = dataset.files.iter().map(|file| {
             json!({

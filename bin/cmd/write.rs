@@ -320,15 +320,17 @@ fn missing(opening: &Opening<'_>, missing: &[&File]) -> Failure {
 fn where_to_get(dataset: &Dataset, files: &[&File]) -> String {
     let addresses: Vec<&str> = files.iter().filter_map(|file| file.url).collect();
     let others = addresses.len() < files.len();
-    if cfg!(feature = "download") && !others {
-        return format!("--download fetches {}", if files.len() == 1 { "it" } else { "them" });
-    }
     let page = format!("{} (its authors may want you to register)", dataset.url);
     match &addresses[..] {
         [] => format!("get it from {page}"),
-        [one] if !others => format!("get it: curl -LO {}", quoted(Path::new(one))),
+        [one] if !others => {
+            let fetched = if cfg!(feature = "download") { ", or with --download" } else { "" };
+            format!("get it: curl -LO {}{fetched}", quoted(Path::new(one)))
+        }
         _ => {
-            let mut lines = vec!["get them from".to_owned()];
+            let fetched = cfg!(feature = "download") && !others;
+            let fetched = if fetched { "--download fetches them from" } else { "get them from" };
+            let mut lines = vec![fetched.to_owned()];
             lines.extend(addresses.iter().map(|address| format!("  {address}")));
             lines.extend(others.then(|| format!("  {page}")));
             lines.join("\n")

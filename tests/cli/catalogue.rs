@@ -96,7 +96,7 @@ fn all_are_listed_and_described() {
     let dir = scratch();
     let list = run(&dir, ["datasets"]).quietly().out;
     assert_eq!(list.lines().count(), 1 + ALL.len());
-    assert!(list.contains("ILSVRC2012    train, val"), "{list}");
+    assert!(list.contains("\nILSVRC2012 ") && list.contains(" train, val "), "{list}");
     for dataset in ALL {
         assert!(list.lines().any(|line| line.starts_with(&format!("{dataset} "))), "{dataset}");
         let about = run(&dir, ["datasets", dataset.name]).quietly().out;

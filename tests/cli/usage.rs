@@ -77,7 +77,7 @@ fn errors_are_one_line_and_hints_another() {
         run.err,
         "kiste: words.msgpack.md5: neither its name nor its first bytes say for certain what it is\n\
          hint: say it with --from images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, \
-         cifar100, mnist, npz, csv or tsv\n"
+         cifar100, mnist, npz, csv, tsv, parquet or arrow\n"
     );
     assert_eq!(run.out, "");
 }

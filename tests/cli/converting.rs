@@ -274,3 +274,25 @@ fn a_dry_run_says_what_becomes_of_each_field() {
     run(&dir, refused).fails(2, "field \"raw\": expected a number, array or text");
     assert_eq!(snapshot(dir.path()), before);
 }
+
+#[test]
+fn keys_are_made_of_keys_and_fields() {
+    let dir = scratch();
+    run(&dir, ["demo", "."]).exits(0);
+    // What comes from a folder has endings in its keys, which WebDataset has no place for.
+    let refused = run(&dir, ["convert", "digits.msgpack", "d.tar"]).fails(2, "has a dot");
+    assert!(refused.err.contains("hint: --key '{key.stem}' leaves the ending"), "{refused:?}");
+    run(&dir, ["convert", "digits.msgpack", "d.tar", "--key", "{key.stem}"]).exits(0);
+    let back = ["convert", "d-000000.tar", "back.msgpack", "--key", "{key}.png"];
+    run(&dir, [&back[..], &["--rename", "label.cls=label"]].concat()).exits(0);
+    let bytes = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(bytes("digits.msgpack") == bytes("back.msgpack"));
+
+    let some = ["convert", "digits.msgpack", "some.msgpack", "--limit", "1", "--force", "--key"];
+    let key = |pattern: &str| run(&dir, [&some[..], &[pattern]].concat());
+    key("{label}/{key.name}").exits(0);
+    assert_eq!(run(&dir, ["ls", "some.msgpack"]).quietly().out, "0/0000.png\n");
+    key("{nothing}").fails(2, "there is no field \"nothing\" for the key");
+    key("{image}").fails(2, "the field \"image\" is no text or integer");
+    assert!(key("same").exits(2).err.contains("all keys would be the same"));
+}

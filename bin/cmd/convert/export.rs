@@ -137,7 +137,15 @@ impl Args {
                     }
                     sample => {
                         let sample = sample?;
-                        export.write(&sample).map_err(|error| source.locate(item, error))?;
+                        export.write(&sample).map_err(|error| {
+                            let dotted = error.key().is_some_and(|key| key.contains('.'));
+                            match (to, Failure::from(source.locate(item, error))) {
+                                (To::Webdataset, failure) if dotted => {
+                                    failure.hint("--key '{key.stem}' leaves the ending out of keys")
+                                }
+                                (_, failure) => failure,
+                            }
+                        })?;
                         (samples, bytes) = (samples + 1, bytes + sample.len() as u64);
                     }
                 }

@@ -6,6 +6,7 @@ use kiste::convert::Source;
 use kiste::format::msgpack::{self, Cursor, Kind, sample};
 use kiste::{Error, ErrorKind};
 
+use super::key::KeyPattern;
 use crate::exit::{Failure, Outcome};
 
 /// What is done to each sample on its way.
@@ -25,6 +26,10 @@ pub(super) struct Shaping {
     /// an integer. "key" is the column that kiste writes to MDS, npz and TFRecord
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
+    /// What keys are made of from now on: a text with {key}, {key.stem}, which is the key without
+    /// its ending, {key.name}, which is its last part, and {FIELD} in it
+    #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
+    key: Option<KeyPattern>,
     /// No more than so many samples, not counting those that are skipped. Parts have up to so many
     /// each, of which "kiste commit" takes the first
     #[arg(long, value_name = "N")]
@@ -75,8 +80,9 @@ pub(super) fn check_unseen(unseen: &[String]) -> Outcome<()> {
 impl Reshape {
     pub(super) fn new(source: Box<dyn Source>, options: &Shaping) -> Reshape {
         let renamed = options.rename.iter().map(|(old, _)| old);
-        let mut unseen: Vec<String> =
-            options.fields.iter().chain(&options.drop).chain(renamed).cloned().collect();
+        let in_key = options.key.iter().flat_map(KeyPattern::fields).map(str::to_owned);
+        let named = options.fields.iter().chain(&options.drop).chain(renamed).cloned();
+        let mut unseen: Vec<String> = named.chain(in_key).collect();
         unseen.retain(|name| name != sample::KEY);
         let shared = Unseen::default();
         shared.set(&unseen);
@@ -109,6 +115,15 @@ impl Reshape {
                 }
                 kept.push((name, value));
             }
+        }
+        if let Some(pattern) = &self.options.key {
+            let field = |name: &str| {
+                let value = sample::field(packed, stored_name(name))?;
+                let missing = || invalid(format!("there is no field {name:?} for the key"));
+                let message = || invalid(format!("the field {name:?} is no text or integer"));
+                key_of(value.ok_or_else(missing)?)?.ok_or_else(message)
+            };
+            key = Some(pattern.key(old_key, field)?);
         }
         let key = key.ok_or_else(|| {
             let name = self.options.key_field.as_deref().unwrap_or_default();
@@ -157,6 +172,7 @@ impl Shaping {
             && self.drop.is_empty()
             && self.rename.is_empty()
             && self.key_field.is_none()
+            && self.key.is_none()
     }
 
     fn keeps(&self, name: &str) -> bool {
@@ -175,7 +191,8 @@ impl Shaping {
         match renamed || self.drop.iter().any(|name| name == sample::KEY) {
             true => {
                 let failure = Failure::trouble("the key can be neither dropped nor renamed");
-                Err(failure.hint("--key-field makes another field the key"))
+                Err(failure
+                    .hint("--key-field makes another field the key, --key makes keys of fields"))
             }
             false => Ok(()),
         }

@@ -10,6 +10,7 @@ mod fields;
 mod files;
 mod from;
 mod images;
+mod key;
 mod labels;
 mod making;
 mod parts;
@@ -164,7 +165,7 @@ Examples:
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
   kiste convert people.csv people.msgpack --guess-types
-  kiste convert photos.msgpack photos.tar
+  kiste convert photos.msgpack photos.tar --key '{key.stem}'
   kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
   kiste convert photos.msgpack photos-again --to images

@@ -184,6 +184,10 @@ impl FolderOptions {
         let options = options.include(self.include.clone()).exclude(self.exclude.clone());
         let reader = options.open(&patterns)?;
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
+        if found.is_empty() {
+            let message = format!("expected images, found none that match {}", patterns.join(" or "));
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let root = self.root.clone();
         self.finish(Place::Folder(root), found, Vec::new(), skipped)
     }

@@ -98,3 +98,9 @@ pub use writer::{Stats, Writer, WriterOptions};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/train.md")]
+#[doc = include_str!("../docs/arrays.md")]
+struct Guide;

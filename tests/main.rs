@@ -8,6 +8,8 @@ mod compat;
 mod crash;
 mod damage;
 mod examples;
+#[cfg(feature = "full")]
+mod guide;
 mod inputs;
 mod lazy;
 mod loader;

@@ -1,0 +1,186 @@
+//! The guide does what it says: every command in a block of `console` in `docs/` is run, those of a
+//! page one after another in a folder of its own, and what it prints is compared.
+//!
+//! A line of the output that is `...` stands for any number of lines, `...` within a line for any
+//! text. What is not compared is how a command exits: a page shows failures too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the guide is.
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
+}
+
+/// A command and what the page says it prints.
+#[derive(Debug, Default)]
+struct Step {
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+/// The steps of all blocks of `console` of a page.
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = false;
+    for (number, line) in (1..).zip(page.lines()) {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let (true, Some(command)) = (inside, line.strip_prefix("$ ")) {
+            let expected = Vec::new();
+            steps.push(Step { line: number, command: command.to_owned(), expected });
+        } else if let (true, Some(step)) = (inside, steps.last_mut()) {
+            let goes_on = step.expected.is_empty() && step.command.ends_with('\\');
+            match goes_on {
+                true => step.command += &format!("\n{line}"),
+                false => step.expected.push(line.to_owned()),
+            }
+        }
+    }
+    steps
+}
+
+/// Whether a line is as expected, where `...` is any text.
+fn is_like(line: &str, expected: &str) -> bool {
+    let mut parts = expected.split("...");
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Whether the output is as expected, where a line `...` is any number of lines.
+fn are_like(lines: &[&str], expected: &[String]) -> bool {
+    match expected.split_first() {
+        None => lines.is_empty(),
+        Some((first, rest)) if first == "..." => {
+            (0..=lines.len()).any(|skipped| are_like(&lines[skipped..], rest))
+        }
+        Some((first, rest)) => {
+            lines.first().is_some_and(|line| is_like(line, first)) && are_like(&lines[1..], rest)
+        }
+    }
+}
+
+/// Runs a page in a folder of its own.
+fn run(page: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_kiste"));
+    let mut path = program.parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    for step in steps(&fs::read_to_string(page).unwrap()) {
+        // Both streams in one, as on a terminal.
+        let script = format!("exec 2>&1\n{}", step.command);
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script]).current_dir(dir.path()).stdin(std::process::Stdio::null());
+        shell.env("PATH", &path).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+        let out = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        let lines: Vec<&str> = out.trim_end_matches('\n').split('\n').collect();
+        let lines = if out.is_empty() { Vec::new() } else { lines };
+        let place = format!("{}:{}", page.display(), step.line);
+        assert!(
+            are_like(&lines, &step.expected),
+            "{place}: $ {}\n--- the page says\n{}\n--- the command says\n{out}",
+            step.command,
+            step.expected.join("\n")
+        );
+    }
+}
+
+/// The pages of the guide that have commands.
+#[test]
+fn every_command_of_the_guide_prints_what_it_says() {
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    pages.retain(|page| page.extension().is_some_and(|ending| ending == "md"));
+    assert!(pages.len() > 5, "{pages:?}");
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = pages.iter().map(|page| (page, scope.spawn(|| run(page)))).collect();
+        for (page, run) in runs {
+            if let Err(panic) = run.join() {
+                eprintln!("{} is not as it says", page.display());
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+}
+
+/// `docs/reference.md` is what the command says of itself.
+///
+/// After a change of options: `KISTE_WRITE_REFERENCE=1 cargo test --all-features --test main guide`
+#[test]
+fn the_reference_is_what_help_prints() {
+    let reference = docs().join("reference.md");
+    let found = written_reference();
+    if std::env::var_os("KISTE_WRITE_REFERENCE").is_some() {
+        fs::write(&reference, &found).unwrap();
+    }
+    let expected = fs::read_to_string(&reference).unwrap();
+    let differs = expected.lines().zip(found.lines()).find(|(a, b)| a != b);
+    assert!(
+        expected == found,
+        "docs/reference.md is not what --help prints, first: {differs:?}; to write it anew set \
+         KISTE_WRITE_REFERENCE"
+    );
+}
+
+fn written_reference() -> String {
+    let help = |names: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiste"));
+        let output = command.args(names).arg("--help").output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Commands are what the help lists in two columns below the usage.
+    let listed = |help: &str| -> Vec<String> {
+        let commands = help.split("\nUsage:").nth(1).unwrap_or_default();
+        let commands = commands.split("\nOptions:").next().unwrap_or_default();
+        let lines = commands.lines().filter_map(|line| line.strip_prefix("  "));
+        let names = lines.filter_map(|line| line.split_once("  ")).map(|(name, _)| name);
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    let mut text = String::from(
+        "# All commands and options\n\nThis is what `kiste COMMAND --help` prints, of the command \
+         with all features; it is written by the tests (`tests/guide.rs`).\n",
+    );
+    let mut add = |names: &[&str]| {
+        let page = help(names);
+        let page: Vec<&str> = page.lines().map(str::trim_end).collect();
+        text += &format!("\n## kiste {}\n\n```text\n{}\n```\n", names.join(" "), page.join("\n"));
+    };
+    for name in listed(&help(&[])) {
+        add(&[&name]);
+        if name == "array" || name == "blpk" {
+            for below in listed(&help(&[&name])) {
+                add(&[&name, &below]);
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn lines_are_compared_with_gaps() {
+    assert!(is_like("a 5 b", "a 5 b") && is_like("a 5 b", "a ... b") && is_like("a 5 b", "..."));
+    assert!(!is_like("a 5 b", "a 6 b") && !is_like("a 5 b", "a ... c") && !is_like("x", ""));
+    assert!(is_like("1 x 2 y 3", "... x ... y ...") && !is_like("1 x 2", "... x ... y ..."));
+    let expected = ["a", "...", "z"].map(str::to_owned);
+    assert!(are_like(&["a", "z"], &expected) && are_like(&["a", "b", "c", "z"], &expected));
+    assert!(!are_like(&["a", "b"], &expected) && !are_like(&["z"], &expected));
+}

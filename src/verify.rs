@@ -35,7 +35,7 @@ impl Default for VerifyOptions {
 
 impl VerifyOptions {
     /// Also decodes every sample with its arrays, plain and packed, and compares its key with the
-    /// list. Default: no.
+    /// list. Default: no, but where there is nothing to compare the data with.
     pub fn deep(mut self, yes: bool) -> Self {
         self.deep = yes;
         self
@@ -178,6 +178,10 @@ impl Files {
                 Err(e) => Some(Err(Error::io(path, e))),
             })
             .collect::<Result<_>>()?;
+        // Data alone can be compared with nothing, so they are looked at themselves.
+        let bare = [SideFile::Offsets, SideFile::Keys, SideFile::Index].map(|file| self.open(file));
+        let bare = bare.into_iter().all(|file| matches!(file, Ok(None)));
+        let deep = deep || bare;
         let (digests, checks) = rayon::join(|| self.check_digests(), || self.check(&data, deep));
         let (mut problems, digests) = digests?;
         let (samples, found) = checks?;
@@ -287,11 +291,14 @@ impl Files {
             self.check_hashes(listed, &mut problems)?;
             self.check_filter(listed, &mut problems)?;
         }
-        if deep {
-            self.check_samples(data, ends.as_deref(), listed.as_deref(), &mut problems)?;
-        }
+        let decoded = match deep {
+            true => {
+                Some(self.check_samples(data, ends.as_deref(), listed.as_deref(), &mut problems)?)
+            }
+            false => None,
+        };
         let listed_len = listed.as_ref().map(Vec::len);
-        Ok((samples.or(listed_len).unwrap_or(0) as u64, problems))
+        Ok((samples.or(listed_len).or(decoded).unwrap_or(0) as u64, problems))
     }
 
     /// The offsets, as far as they can be used: `None` where there are none or their size is wrong.
@@ -451,7 +458,7 @@ impl Files {
         ends: Option<&[u64]>,
         listed: Option<&[&[u8]]>,
         problems: &mut Vec<Problem>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let walked;
         let ends = match ends {
             Some(ends) => ends,
@@ -486,7 +493,7 @@ impl Files {
         let found: Vec<Vec<Problem>> =
             windows.into_par_iter().with_min_len(16).map(check).collect::<Result<_>>()?;
         problems.extend(found.into_iter().flatten());
-        Ok(())
+        Ok(ends.len().saturating_sub(1))
     }
 
     /// Decodes every array of a sample that is well-formed and begins at this byte of the file.

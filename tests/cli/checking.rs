@@ -175,3 +175,16 @@ fn a_living_writer_is_left_alone() {
     writer.abort().unwrap();
     run(&dir, ["verify", "words.msgpack"]).quietly();
 }
+
+#[test]
+fn data_alone_are_looked_at() {
+    let dir = with_words();
+    for file in names(dir.path()).iter().filter(|name| *name != "words.msgpack") {
+        fs::remove_file(dir.path().join(file)).unwrap();
+    }
+    let good = run(&dir, ["verify", "words.msgpack"]).exits(0);
+    assert!(good.out.contains("good: 3 samples, ") && good.out.contains("decoded"), "{good:?}");
+    fs::write(dir.path().join("words.msgpack"), [0; 5]).unwrap();
+    let bad = run(&dir, ["verify", "words.msgpack"]).exits(1);
+    assert!(bad.out.contains("sample 4: bytes 4..5: "), "{bad:?}");
+}

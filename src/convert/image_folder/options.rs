@@ -185,7 +185,8 @@ impl FolderOptions {
         let reader = options.open(&patterns)?;
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
         if found.is_empty() {
-            let message = format!("expected images, found none that match {}", patterns.join(" or "));
+            let message =
+                format!("expected images, found none that match {}", patterns.join(" or "));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let root = self.root.clone();

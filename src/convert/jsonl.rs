@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,6 +15,9 @@ use crate::format::{jsonl, msgpack};
 
 /// Bytes of lines that are parsed at a time, at most.
 const BATCH: usize = 4 << 20;
+
+/// More bytes than this are no line, if nothing else is said.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of a unit of a file: no more than is read ahead of its turn.
 const UNIT: u64 = 2 << 20;
@@ -30,21 +33,33 @@ pub struct JsonLines<R> {
     line: u64,
     /// The lines of the last batch.
     batch: Vec<u64>,
+    max_bytes: u64,
 }
 
 impl<R: Read + Send> JsonLines<R> {
     /// Reads from `input`; errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
         let input = BufReader::with_capacity(BATCH, input);
-        JsonLines { input, name: name.into(), line: 0, batch: Vec::new() }
+        let (name, batch) = (name.into(), Vec::new());
+        JsonLines { input, name, line: 0, batch, max_bytes: MAX_BYTES }
+    }
+
+    /// Refuses lines of more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
     }
 
     /// One line without its end, `None` at the end of the input.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
-        let read = self.input.read_until(b'\n', &mut line);
+        let read = next_line(&mut self.input, self.max_bytes, &mut line);
         let read = read.map_err(|e| Error::io(&self.name, e))?;
         self.line += 1;
+        if read > self.max_bytes {
+            let error = too_long(self.max_bytes);
+            return Err(error.within(line_number(self.line)).at(&self.name));
+        }
         trim(&mut line);
         Ok((read > 0).then_some(line))
     }
@@ -92,6 +107,7 @@ pub struct JsonLinesFile {
     len: Option<u64>,
     size: u64,
     unit: u64,
+    max_bytes: u64,
     lines: Mutex<Lines>,
 }
 
@@ -110,8 +126,14 @@ impl JsonLinesFile {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
         let plain = compressed::is_plain(&path)?;
-        let lines = Mutex::default();
-        Ok(JsonLinesFile { path, len: plain.then_some(size), size, unit: UNIT, lines })
+        let (len, lines) = (plain.then_some(size), Mutex::default());
+        Ok(JsonLinesFile { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
+    }
+
+    /// Refuses lines of more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
     }
 
     /// Makes units of so many bytes. Default: 2 MiB.
@@ -148,7 +170,9 @@ impl JsonLinesFile {
                 file.seek(SeekFrom::Start(from)).map_err(at)?;
                 let mut input = BufReader::with_capacity(1 << 17, file);
                 if start > 0 {
-                    let passed = input.skip_until(b'\n').map_err(at)?;
+                    // A line that goes on beyond the unit has its end in one of the next.
+                    let within = &mut input.by_ref().take(end - from);
+                    let passed = within.skip_until(b'\n').map_err(at)?;
                     position = from + passed as u64;
                 }
                 Box::new(input)
@@ -157,11 +181,15 @@ impl JsonLinesFile {
         let mut number = 0;
         while position < end {
             line.clear();
-            let read = input.read_until(b'\n', &mut line).map_err(at)?;
+            let read = next_line(&mut *input, self.max_bytes, &mut line).map_err(at)?;
             if read == 0 {
                 break;
             }
-            position += read as u64;
+            if read > self.max_bytes {
+                let error = too_long(self.max_bytes);
+                return Err(error.within(format!("the line at byte {position}")).at(&self.path));
+            }
+            position += read;
             trim(&mut line);
             with(number, &line)?;
             number += 1;
@@ -247,6 +275,18 @@ fn line_number(number: u64) -> String {
     format!("line {number}")
 }
 
+/// Reads a line, but no more than one byte beyond what is allowed: what is compressed may have
+/// lines that no memory can hold.
+fn next_line(input: &mut dyn BufRead, max_bytes: u64, line: &mut Vec<u8>) -> io::Result<u64> {
+    let read = input.take(max_bytes.saturating_add(1)).read_until(b'\n', line)?;
+    Ok(read as u64)
+}
+
+fn too_long(max_bytes: u64) -> Error {
+    let message = format!("expected a line of at most {max_bytes} bytes, found more");
+    Error::new(ErrorKind::Limit, message)
+}
+
 /// Takes the end of a line off.
 fn trim(line: &mut Vec<u8>) {
     while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
@@ -311,5 +351,25 @@ mod tests {
         }
         std::fs::write(&path, "").unwrap();
         assert_eq!(JsonLinesFile::open(&path).unwrap().units(), 0);
+    }
+
+    #[test]
+    fn lines_have_a_limit() {
+        let text = "{\"key\":\"a\"}\n{\"key\":\"bbbb\"}\n{\"key\":\"c\"}\n";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let open = |bytes| JsonLinesFile::open(&path).unwrap().max_bytes(bytes);
+        assert_eq!(found(&open(15)).len(), 3);
+        let mut good = 0;
+        let mut emit = |sample: Result<Vec<u8>>| sample.map(|_| good += 1);
+        let error = open(14).read(0, &mut emit).unwrap_err();
+        assert_eq!((good, error.kind()), (1, ErrorKind::Limit));
+        let says = "the line at byte 12: expected a line of at most 14 bytes, found more";
+        assert_eq!(error.message(), says);
+
+        let mut lines = JsonLines::new(text.as_bytes(), "-").max_bytes(14);
+        let error = lines.next_batch().unwrap_err();
+        assert_eq!((error.kind(), &error.message()[..8]), (ErrorKind::Limit, "line 2: "));
     }
 }

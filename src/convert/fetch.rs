@@ -212,7 +212,7 @@ impl Fetch {
                 let total = range
                     .and_then(|range| range.to_str().ok()?.strip_prefix("bytes */")?.parse().ok());
                 if total.or(file.known.total) == Some(file.len) {
-                    return Ok(End::Complete);
+                    return Ok(self.complete_at(file.len));
                 }
                 // It is shorter than what has arrived, so it is another one.
                 file.restart(Known::default())?;
@@ -221,14 +221,24 @@ impl Fetch {
             }
             status => return Ok(self.refused(status, response.headers())),
         }
-        let total = self.size.or(file.known.total);
-        if let (Some(size), Some(total)) = (self.size, file.known.total) {
-            if size != total {
-                let message = format!("expected a file of {size} bytes, the server has {total}");
-                return Ok(End::Fail(self.damaged(&message)));
+        if let Some(total) = file.known.total {
+            if let fail @ End::Fail(_) = self.complete_at(total) {
+                return Ok(fail);
             }
         }
+        let total = self.size.or(file.known.total);
         self.receive(&mut response.into_body().into_reader(), total, file, progress)
+    }
+
+    /// What is complete with so many bytes, if that is the size that was asked for.
+    fn complete_at(&self, total: u64) -> End {
+        match self.size {
+            Some(size) if size != total => {
+                let message = format!("expected a file of {size} bytes, the server has {total}");
+                End::Fail(self.damaged(&message))
+            }
+            _ => End::Complete,
+        }
     }
 
     /// Takes what comes, but no more than `total`.

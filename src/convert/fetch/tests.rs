@@ -229,6 +229,18 @@ fn an_end_that_comes_too_soon_is_no_end() {
 }
 
 #[test]
+fn a_file_that_ends_before_its_size_is_not_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(vec![
+        raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"123"),
+        raw("HTTP/1.1 416 No\r\nContent-Range: bytes */3\r\nConnection: close\r\n\r\n", b""),
+    ]);
+    let error = to(&server.fetch().size(5), dir.path()).unwrap_err();
+    assert!(error.to_string().ends_with("expected a file of 5 bytes, the server has 3"), "{error}");
+    assert!(!dir.path().join("file.tar").exists());
+}
+
+#[test]
 fn a_part_of_another_file_is_not_joined() {
     let dir = tempfile::tempdir().unwrap();
     let part = "HTTP/1.1 206 Partial\r\nContent-Length: 6\r\nETag: \"b\"\r\n\

@@ -43,6 +43,31 @@ fn bad_lines_stop_are_skipped_or_set_aside() {
 }
 
 #[test]
+fn what_was_set_aside_before_stays() {
+    let dir = scratch();
+    fs::write(dir.path().join("some.jsonl"), SOME).unwrap();
+    let aside = |name: &str| fs::read(dir.path().join(format!("{name}.quarantine.jsonl"))).unwrap();
+
+    // The second time nothing can be made, as it is there.
+    let args = ["convert", "some.jsonl", "x.csv", "--bad", "quarantine"];
+    run(&dir, args).exits(1);
+    let first = aside("x.csv");
+    assert!(run(&dir, args).exits(2).err.contains("exists already"));
+    assert_eq!(aside("x.csv"), first);
+
+    // What is bad in more samples is added; an error takes it back.
+    run(&dir, ["convert", "some.jsonl", "x.msgpack", "--bad", "quarantine"]).exits(1);
+    assert_eq!(aside("x.msgpack"), first);
+    fs::write(dir.path().join("more.jsonl"), "nothing\n{\"key\":\"d\"}\n").unwrap();
+    let args = ["convert", "more.jsonl", "x.msgpack", "--bad", "quarantine", "--append"];
+    run(&dir, args).exits(1);
+    let both = aside("x.msgpack");
+    assert!(both.starts_with(&first) && both.len() > first.len());
+    assert!(run(&dir, args).exits(2).err.contains("--skip-duplicates"));
+    assert_eq!(aside("x.msgpack"), both);
+}
+
+#[test]
 fn lines_of_a_pipe_too() {
     let dir = scratch();
     let args = ["convert", "-", "x.msgpack", "--bad", "skip"];

@@ -100,6 +100,10 @@ impl Tally {
 pub(super) struct Quarantine {
     path: PathBuf,
     file: File,
+    /// Bytes that were there before.
+    start: u64,
+    /// Bytes that are on the disk for certain.
+    synced: u64,
 }
 
 impl Quarantine {
@@ -112,17 +116,25 @@ impl Quarantine {
 
     /// Begins the file, or goes on after so many bytes of it.
     pub(super) fn open(path: PathBuf, bytes: u64) -> Outcome<Quarantine> {
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create(true).truncate(false).open(&path);
-        let opened = opened.and_then(|file| {
-            file.set_len(bytes)?;
-            drop(file);
-            OpenOptions::new().append(true).open(&path)
-        });
-        match opened {
-            Ok(file) => Ok(Quarantine { path, file }),
-            Err(error) => Err(Failure::io(&path, error)),
+        let at = |error| Failure::io(&path, error);
+        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at)?;
+        let found = file.metadata().map_err(at)?.len();
+        if found < bytes {
+            let path = path.display();
+            let message = format!("{path}: expected {bytes} bytes to go on after, found {found}");
+            return Err(Failure::trouble(message).hint("bring back what was there, or begin anew"));
         }
+        file.set_len(bytes).map_err(at)?;
+        Ok(Quarantine { path, file, start: bytes, synced: bytes })
+    }
+
+    /// Makes it last so far: what is noted of a unit must not be more than what is on the disk.
+    fn sync(&mut self, bytes: u64) -> kiste::Result<()> {
+        if self.synced != bytes {
+            self.file.sync_all().map_err(|error| Error::io(&self.path, error))?;
+            self.synced = bytes;
+        }
+        Ok(())
     }
 
     /// Adds what is bad; how many bytes that took.
@@ -162,10 +174,13 @@ impl Quarantine {
         Ok(None)
     }
 
-    /// Removes it.
+    /// Takes back what was added.
     pub(super) fn abort(self) {
         // What cannot be removed is replaced by the next run.
-        let _ = fs::remove_file(&self.path);
+        let _ = match self.start {
+            0 => fs::remove_file(&self.path),
+            start => self.file.set_len(start),
+        };
     }
 }
 
@@ -245,6 +260,9 @@ impl Observer for Watch<'_> {
         // The arrays are still those of the batches before this one.
         if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
             if log.is_due(unit, writer) {
+                if let Some(quarantine) = &mut self.quarantine {
+                    quarantine.sync(self.tally.quarantined)?;
+                }
                 log.note(unit, writer, serde_json::to_value(&self.tally).unwrap_or_default())?;
             }
         }

@@ -10,7 +10,7 @@ use super::Args;
 use super::bad::{Bad, Quarantine, Tally, Watch};
 use super::dry_run;
 use super::fields::{Unseen, check_unseen};
-use super::to::{Export, To};
+use super::to::{Export, To, check_place};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::units;
@@ -59,6 +59,8 @@ impl Args {
             output.progress_rates("converting", source.len_hint(), None, self.progress_json());
         let mut watch = Watch::new(self.bad, None, unseen.clone(), &progress, &[]);
         if self.bad == Bad::Quarantine {
+            // What an earlier run has set aside stays if this one cannot begin.
+            check_place(to, path, self.force)?;
             watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), 0)?);
         }
         let written = self.write(to, path, &mut source, &mut watch, Some(&unseen), output);

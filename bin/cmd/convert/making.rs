@@ -140,7 +140,10 @@ impl Args {
         (progress, starts): (&Progress, &[u64]),
     ) -> Outcome<(Writer, Tally, Option<Quarantine>)> {
         let Begun { mut writer, log, tally, .. } = begun;
-        let bytes = tally.as_ref().map_or(0, Tally::quarantined);
+        let bytes = match self.append {
+            true => quarantine.metadata().map_or(0, |found| found.len()),
+            false => tally.as_ref().map_or(0, Tally::quarantined),
+        };
         let (mut source, unseen) = self.shaped(source);
         let mut watch = Watch::new(self.bad, tally, unseen, progress, starts);
         watch.log = log;

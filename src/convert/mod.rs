@@ -26,10 +26,11 @@
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::array::ArrayTally;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) mod sample;
 mod names;
@@ -47,7 +48,7 @@ mod webdataset;
 mod mds;
 mod rows;
 mod idx;
-mod cifar;
+pub(crate) mod cifar;
 #[cfg(feature = "zip")]
 mod npz;
 #[cfg(feature = "formats")]
@@ -154,8 +155,28 @@ impl<T: Source + ?Sized> Source for Box<T> {
 }
 
 /// The file that holds the names of the numeric labels of a dataset, one a line: `NAME.labels`.
-pub fn labels_path(dataset: &std::path::Path) -> PathBuf {
+pub fn labels_path(dataset: &Path) -> PathBuf {
     let mut name = dataset.as_os_str().to_os_string();
     name.push(".labels");
     PathBuf::from(name)
+}
+
+/// The names of the numeric labels of a dataset, if the file of them is there.
+///
+/// # Errors
+///
+/// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
+pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
+    let path = labels_path(dataset);
+    match fs::read(&path) {
+        Ok(text) => match String::from_utf8(text) {
+            Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
+            Err(_) => {
+                let message = "expected one label a line in UTF-8, found other bytes";
+                Err(Error::new(ErrorKind::Damaged, message).at(path))
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+    }
 }

@@ -7,12 +7,12 @@ mod thumbnail;
 
 use std::path::PathBuf;
 
-use kiste::convert::labels_path;
+use kiste::convert::read_labels;
 use kiste::rearrange::Scalar;
 use kiste::stat::{FieldSummary, StatOptions, Summary};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
 
@@ -81,7 +81,8 @@ impl Args {
         let progress = output.progress("looking", Some(reader.len() as u64));
         let summary = options.stat(&reader, |seen| progress.set(seen))?;
         drop(progress);
-        let found = Found { labels: self.labels()?, file: self.file, summary, asked };
+        let labels = read_labels(&self.file)?;
+        let found = Found { labels, file: self.file, summary, asked };
         match self.html {
             Some(page) => {
                 let samples = html::pick(&reader, self.show)?;
@@ -91,15 +92,6 @@ impl Args {
             None => text::print(&found, output)?,
         }
         Ok(Exit::Yes)
-    }
-
-    fn labels(&self) -> Outcome<Option<Vec<String>>> {
-        let path = labels_path(&self.file);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::io(&path, error)),
-        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::parts::{Image, Sample, Samples, Tar, encode_png};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
+use crate::convert::cifar::{Batch, IMAGE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::pickle::{Object, Pickle};
-use crate::value::DType;
+use crate::format::pickle::Pickle;
 
 /// The names of the labels.
 pub const CLASSES: &[&str] =
@@ -49,9 +49,6 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     splits.map(pass).collect()
 }
 
-/// The bytes of an image: 32 rows of 32 columns of red, then green, then blue.
-const IMAGE: usize = 3 * 32 * 32;
-
 /// The images of a split with their file names and labels, as they come out of pickles.
 pub(super) struct Rows {
     images: Vec<u8>,
@@ -87,36 +84,14 @@ impl Rows {
     }
 
     fn add(&mut self, bytes: &[u8], labels: &[&str]) -> Result<()> {
-        let damaged = |message: &str| Error::new(ErrorKind::Damaged, message);
         let pickle = Pickle::parse(bytes)?;
-        let array = pickle.root().get("data").and_then(Object::as_array);
-        let array = array.ok_or_else(|| damaged("expected a dict with an array \"data\""))?;
-        let count = match array.shape() {
-            [count, IMAGE] if *array.dtype() == DType::of::<u8>() => *count,
-            shape => {
-                let message = format!("expected images of {IMAGE} bytes, found {shape:?}");
-                return Err(damaged(&message));
-            }
-        };
-        let list = |name: &str| -> Result<Vec<Object<'_, '_>>> {
-            let items: Option<Vec<_>> =
-                pickle.root().get(name).and_then(Object::items).map(Iterator::collect);
-            let items = items.filter(|items| items.len() == count);
-            items.ok_or_else(|| damaged(&format!("expected a list {name:?} of {count}")))
-        };
-        let names = list("filenames")?;
-        let labels: Vec<_> = labels.iter().map(|name| list(name)).collect::<Result<_>>()?;
-        for index in 0..count {
-            let name = names[index].as_name();
-            let filename = name.ok_or_else(|| damaged("expected file names that are texts"))?;
-            let label = |list: &Vec<Object<'_, '_>>| {
-                let label = list[index].as_int();
-                label.ok_or_else(|| damaged("expected labels that are integers"))
-            };
-            let labels = labels.iter().map(label).collect::<Result<_>>()?;
+        let batch = Batch::of(&pickle, labels)?;
+        let none = || Error::new(ErrorKind::Damaged, "expected a list \"filenames\", found none");
+        for (index, filename) in batch.filenames.ok_or_else(none)?.into_iter().enumerate() {
+            let labels = batch.labels.iter().map(|list| list[index]).collect();
             self.rows.push(Row { filename: filename.to_owned(), labels });
         }
-        self.images.extend_from_slice(&array.c_bytes());
+        self.images.extend_from_slice(&batch.images);
         Ok(())
     }
 

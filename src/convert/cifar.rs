@@ -5,6 +5,7 @@
 //! one, of a byte each come before each image. A pickle is a dict of `data`, an array of a row an
 //! image; `labels`, or `coarse_labels` and `fine_labels`; and `filenames`.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::input::{Emit, Input, file_size};
@@ -15,7 +16,8 @@ use crate::format::pickle::{Object, Pickle};
 use crate::value::{DType, NdArray};
 
 const SHAPE: [usize; 3] = [3, 32, 32];
-const IMAGE: usize = 3 * 32 * 32;
+/// Bytes of an image: 32 rows of 32 columns of red, then green, then blue.
+pub(crate) const IMAGE: usize = 3 * 32 * 32;
 
 /// The largest honest file has 155 MB.
 const MAX_BYTES: u64 = 1 << 30;
@@ -73,42 +75,15 @@ impl Cifar {
 
     fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
         let pickle = Pickle::parse(bytes)?;
-        let damaged = |message: &str| Error::new(ErrorKind::Damaged, message);
-        let array = pickle.root().get("data").and_then(Object::as_array);
-        let array = array.ok_or_else(|| damaged("expected a dict with an array \"data\""))?;
-        let count = match array.shape() {
-            [count, IMAGE] if *array.dtype() == DType::of::<u8>() => *count,
-            shape => {
-                let message = format!("expected images of {IMAGE} bytes, found {shape:?}");
-                return Err(damaged(&message));
-            }
-        };
-        let images = array.c_bytes();
-        let list = |name: &str| -> Result<Vec<Object<'_, '_>>> {
-            let items: Option<Vec<_>> =
-                pickle.root().get(name).and_then(Object::items).map(Iterator::collect);
-            let items = items.filter(|items| items.len() == count);
-            items.ok_or_else(|| damaged(&format!("expected a list {name:?} of {count}")))
-        };
-        let mut columns = Vec::new();
-        for (pickled, name) in self.labels {
-            columns.push((*name, list(pickled)?));
-        }
-        let filenames = match pickle.root().get("filenames") {
-            Some(_) => Some(list("filenames")?),
-            None => None,
-        };
-        for (index, image) in images.chunks_exact(IMAGE).enumerate() {
+        let pickled: Vec<&str> = self.labels.iter().map(|(pickled, _)| *pickled).collect();
+        let batch = Batch::of(&pickle, &pickled)?;
+        for (index, image) in batch.images.chunks_exact(IMAGE).enumerate() {
             let mut fields = image_fields(image)?;
-            for (name, labels) in &columns {
-                let label = labels[index].as_int();
-                let label = label.ok_or_else(|| damaged("expected labels that are integers"))?;
-                fields.push(((*name).into(), Field::Value(label.into())));
+            for ((_, name), labels) in self.labels.iter().zip(&batch.labels) {
+                fields.push(((*name).into(), Field::Value(labels[index].into())));
             }
-            if let Some(filenames) = &filenames {
-                let name = filenames[index].as_name();
-                let name = name.ok_or_else(|| damaged("expected file names that are texts"))?;
-                fields.push(("filename".into(), Field::Value(name.into())));
+            if let Some(filenames) = &batch.filenames {
+                fields.push(("filename".into(), Field::Value(filenames[index].into())));
             }
             emit(pack(&format!("{stem}/{index:05}"), &fields))?;
         }
@@ -131,6 +106,55 @@ impl Cifar {
         }
         Ok(())
     }
+}
+
+/// The images of one pickle, and as many labels of each kind and names of files.
+pub(crate) struct Batch<'p> {
+    pub(crate) images: Cow<'p, [u8]>,
+    pub(crate) labels: Vec<Vec<i64>>,
+    pub(crate) filenames: Option<Vec<&'p str>>,
+}
+
+impl<'p> Batch<'p> {
+    /// Takes a pickle apart that has these lists of labels.
+    pub(crate) fn of(pickle: &'p Pickle<'_>, labels: &[&str]) -> Result<Batch<'p>> {
+        let array = pickle.root().get("data").and_then(Object::as_array);
+        let array = array.ok_or_else(|| damaged("expected a dict with an array \"data\""))?;
+        let count = match array.shape() {
+            [count, IMAGE] if *array.dtype() == DType::of::<u8>() => *count,
+            shape => {
+                let message = format!("expected images of {IMAGE} bytes, found {shape:?}");
+                return Err(damaged(&message));
+            }
+        };
+        let labels = labels.iter().map(|name| {
+            column(pickle, name, count, Object::as_int, "expected labels that are integers")
+        });
+        let labels = labels.collect::<Result<_>>()?;
+        let filenames = pickle.root().get("filenames").map(|_| {
+            let flaw = "expected file names that are texts";
+            column(pickle, "filenames", count, Object::as_name, flaw)
+        });
+        Ok(Batch { images: array.c_bytes(), labels, filenames: filenames.transpose()? })
+    }
+}
+
+/// A list of so many values.
+fn column<'p, 'a, T>(
+    pickle: &'p Pickle<'a>,
+    name: &str,
+    count: usize,
+    read: impl Fn(Object<'p, 'a>) -> Option<T>,
+    flaw: &str,
+) -> Result<Vec<T>> {
+    let items = pickle.root().get(name).and_then(Object::items);
+    let items = items.filter(|items| items.len() == count);
+    let items = items.ok_or_else(|| damaged(&format!("expected a list {name:?} of {count}")))?;
+    items.map(|item| read(item).ok_or_else(|| damaged(flaw))).collect()
+}
+
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorKind::Damaged, message)
 }
 
 /// The names of labels in a pickle's field, or, without a field, in a text.

@@ -110,7 +110,7 @@ impl FileOptions {
         entries: &mut Vec<FileEntry>,
     ) -> Result<()> {
         for (path, label) in pattern.glob(&self.root)? {
-            if self.keeps(&path) {
+            if self.filter.keeps(&path) {
                 let key = path.strip_prefix(prefix).unwrap_or(&path).to_string();
                 entries.push(FileEntry { key, label, path: self.rooted(&path)?, extra: vec![] });
             }
@@ -123,7 +123,7 @@ impl FileOptions {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let mut columns = line.split(self.separator);
             let path = columns.next().unwrap_or_default();
-            if self.keeps(path) {
+            if self.filter.keeps(path) {
                 entries.push(FileEntry {
                     key: path.to_string(),
                     label: columns.next().map(str::to_string),

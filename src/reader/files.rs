@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::key_index::KeyIndex;
 use super::labels::{LabelMap, Labels};
-use super::pattern::fnmatch;
+use super::pattern::Filter;
 use super::{out_of_range, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{Value, encode};
@@ -37,8 +37,7 @@ type Edit = Box<dyn FnMut(&mut FileEntry) -> Result<()>>;
 pub struct FileOptions {
     pub(super) labels: Labels,
     pub(super) numeric: bool,
-    pub(super) include: Vec<String>,
-    pub(super) exclude: Vec<String>,
+    pub(super) filter: Filter,
     pub(super) separator: char,
     pub(super) root: PathBuf,
     pub(super) max_bytes: u64,
@@ -50,8 +49,7 @@ impl Default for FileOptions {
         FileOptions {
             labels: Labels::Sorted,
             numeric: true,
-            include: Vec::new(),
-            exclude: Vec::new(),
+            filter: Filter::default(),
             separator: '\t',
             root: PathBuf::new(),
             max_bytes: MAX_BYTES,
@@ -74,16 +72,16 @@ impl FileOptions {
         self
     }
 
-    /// Keeps only files that match one of these patterns by [`fnmatch`]: their paths below
+    /// Keeps only files that match one of these patterns by [`fnmatch`](super::fnmatch): their paths below
     /// [`root`](Self::root), or their names in the archive. Default: all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.include = patterns.into_iter().map(Into::into).collect();
+        self.filter.include = patterns.into_iter().map(Into::into).collect();
         self
     }
 
     /// Leaves out files that match one of these patterns, even if they are included.
     pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.exclude = patterns.into_iter().map(Into::into).collect();
+        self.filter.exclude = patterns.into_iter().map(Into::into).collect();
         self
     }
 
@@ -113,11 +111,6 @@ impl FileOptions {
     pub fn edit(mut self, edit: impl FnMut(&mut FileEntry) -> Result<()> + 'static) -> Self {
         self.edit = Some(Box::new(edit));
         self
-    }
-
-    pub(super) fn keeps(&self, name: &str) -> bool {
-        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fnmatch(name, pattern));
-        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
     }
 
     pub(super) fn finish(&mut self, mut entries: Vec<FileEntry>) -> Result<Files> {

@@ -93,6 +93,7 @@ pub use iter::{Iter, Keys, RawIter};
 pub use join::{JoinReader, Shared};
 pub use labels::Labels;
 pub use list::{ListOptions, ListReader};
+pub(crate) use pattern::Filter;
 pub use pattern::fnmatch;
 pub use range::RangeReader;
 pub use select::SelectReader;

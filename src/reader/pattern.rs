@@ -48,6 +48,22 @@ pub fn fnmatch(name: &str, pattern: &str) -> bool {
     pattern[part..].iter().all(|part| matches!(part, Part::Any))
 }
 
+/// Which names are kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// Names match one of these by [`fnmatch`], if there are any.
+    pub(crate) include: Vec<String>,
+    /// And none of these.
+    pub(crate) exclude: Vec<String>,
+}
+
+impl Filter {
+    pub(crate) fn keeps(&self, name: &str) -> bool {
+        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fnmatch(name, pattern));
+        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+    }
+}
+
 enum Part {
     /// Any text.
     Any,

@@ -166,7 +166,7 @@ impl FileOptions {
             let matching = patterns.iter().find(|(pattern, _)| fnmatch(name, pattern));
             let Some((_, label)) = matching else { continue };
             // Directories have names that end like this.
-            if !name.ends_with('/') && self.keeps(name) {
+            if !name.ends_with('/') && self.filter.keeps(name) {
                 entries.push(entry(name, *label));
                 members.push(number);
             }

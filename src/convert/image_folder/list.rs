@@ -71,7 +71,7 @@ impl FolderOptions {
                 }
             };
             let path = &record[columns.path];
-            if self.keeps(path) {
+            if self.filter.keeps(path) {
                 found.push(Found {
                     key: path.to_owned(),
                     path: None,

@@ -1,7 +1,8 @@
 //! Files of images: a folder with one folder a label, a pattern, a list, or a zip archive.
 //!
 //! [`FolderOptions`] finds the files and their labels, `list` reads lists of them; [`ImageFolder`]
-//! makes samples of them, and [`ImageFolderWriter`] files of samples. What is in an image is none of its business: that is for `Images`.
+//! makes samples of them, and [`ImageFolderWriter`] files of samples. What is in an image is none of
+//! its business: that is for `Images`.
 
 mod list;
 mod options;

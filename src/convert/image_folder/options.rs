@@ -10,7 +10,7 @@ use crate::Value;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::labels::LabelMap;
-use crate::reader::{DirectoryReader, FileEntry, Labels, fnmatch};
+use crate::reader::{DirectoryReader, FileEntry, Filter, Labels};
 #[cfg(feature = "zip")]
 use crate::reader::{Reader, ZipReader};
 
@@ -38,8 +38,7 @@ const MAX_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct FolderOptions {
     pub(super) root: PathBuf,
-    pub(super) include: Vec<String>,
-    pub(super) exclude: Vec<String>,
+    pub(super) filter: Filter,
     pub(super) labels: Labels,
     pub(super) text_labels: bool,
     pub(super) delimiter: Option<u8>,
@@ -51,8 +50,7 @@ impl Default for FolderOptions {
     fn default() -> FolderOptions {
         FolderOptions {
             root: PathBuf::new(),
-            include: Vec::new(),
-            exclude: Vec::new(),
+            filter: Filter::default(),
             labels: Labels::Sorted,
             text_labels: false,
             delimiter: None,
@@ -81,13 +79,13 @@ impl FolderOptions {
     /// Keeps only files that match one of these by [`fnmatch`](crate::reader::fnmatch): their paths
     /// below the folder or root, or their names in the archive. Default: all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.include = patterns.into_iter().map(Into::into).collect();
+        self.filter.include = patterns.into_iter().map(Into::into).collect();
         self
     }
 
     /// Leaves out files that match one of these, even if they are included.
     pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.exclude = patterns.into_iter().map(Into::into).collect();
+        self.filter.exclude = patterns.into_iter().map(Into::into).collect();
         self
     }
 
@@ -148,7 +146,7 @@ impl FolderOptions {
             found.extend(keys.into_iter().map(|key| Found::new(key, label())));
         }
         if found.is_empty() {
-            beside.retain(|name| self.keeps(name));
+            beside.retain(|name| self.filter.keeps(name));
             let files = beside.len();
             beside.retain(|name| self.takes(name));
             skipped += (files - beside.len()) as u64;
@@ -181,7 +179,8 @@ impl FolderOptions {
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
-        let options = options.include(self.include.clone()).exclude(self.exclude.clone());
+        let options =
+            options.include(self.filter.include.clone()).exclude(self.filter.exclude.clone());
         let reader = options.open(&patterns)?;
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
         if found.is_empty() {
@@ -218,7 +217,7 @@ impl FolderOptions {
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let reader = self.open_zip(archive, &patterns, named)?;
         reader.check_sizes()?;
-        let skipped = match named || !self.include.is_empty() {
+        let skipped = match named || !self.filter.include.is_empty() {
             true => 0,
             false => self.open_zip(archive, &patterns, true)?.len() - reader.len(),
         };
@@ -236,12 +235,12 @@ impl FolderOptions {
     #[cfg(feature = "zip")]
     fn open_zip(&self, archive: &Path, patterns: &[String], all: bool) -> Result<ZipReader> {
         let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
-        let options = match all || !self.include.is_empty() {
-            true => options.include(self.include.clone()),
+        let options = match all || !self.filter.include.is_empty() {
+            true => options.include(self.filter.include.clone()),
             false => options.include(EXTENSIONS.iter().map(|e| any_case(e))),
         };
         // What macOS puts beside each file is no image, whatever its name.
-        let mut exclude = self.exclude.clone();
+        let mut exclude = self.filter.exclude.clone();
         exclude.push("__MACOSX/*".to_owned());
         options.exclude(exclude).open_zip(archive, patterns)
     }
@@ -284,21 +283,16 @@ impl FolderOptions {
             let key = format!("{key}/{}", entry.name);
             if entry.is_dir {
                 self.collect(&dir.join(entry.name), &key, keys, skipped)?;
-            } else if self.keeps(&key) {
+            } else if self.filter.keeps(&key) {
                 if self.takes(&key) { keys.push(key) } else { *skipped += 1 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn keeps(&self, name: &str) -> bool {
-        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fnmatch(name, pattern));
-        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
-    }
-
     /// Whether it is an image by its name, or was asked for by that.
     fn takes(&self, name: &str) -> bool {
-        !self.include.is_empty() || is_image(name)
+        !self.filter.include.is_empty() || is_image(name)
     }
 
     /// Numbers the labels.

@@ -8,6 +8,7 @@ use md5::{Digest, Md5};
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::hex;
 
 /// What is hashed at a time.
 const CHUNK: usize = 1 << 20;
@@ -153,10 +154,6 @@ impl File {
         }
         Ok(true)
     }
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

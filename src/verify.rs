@@ -12,10 +12,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, filter, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, numpy};
+use crate::format::{FormatError, hex};
 use crate::index;
 use crate::staging;
 use crate::storage::{LocalStorage, Source, Storage};
@@ -577,8 +577,4 @@ fn find_duplicates(path: &Path, listed: &[&[u8]], hashes: &[u64], problems: &mut
             problems.push(Problem::new(path, message).index(second).key(listed[second]));
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

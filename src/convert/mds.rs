@@ -15,11 +15,11 @@ use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::FormatError;
 use crate::format::mds::{
     Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo, encode_sample, encode_shard,
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+use crate::format::{FormatError, hex};
 use crate::storage::{LocalStorage, Source, Storage};
 
 /// The offsets of a shard reach no further.
@@ -207,7 +207,7 @@ fn digest(name: &str, bytes: &[u8]) -> Option<String> {
         "sha512" => Sha512::digest(bytes).to_vec(),
         _ => return None,
     };
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&digest))
 }
 
 fn field(decoded: Decoded<'_>) -> Field<'_> {

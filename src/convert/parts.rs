@@ -28,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Input;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::hex;
 use crate::storage::{LocalStorage, Lock, Storage};
 
 /// More parts than this are a mistake.
@@ -192,6 +193,11 @@ impl Parts {
         &self.plan
     }
 
+    /// The digest of the plan.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -318,7 +324,7 @@ fn render(value: &impl Serialize) -> String {
 }
 
 fn digest_of(plan: &Json) -> String {
-    Sha256::digest(render(plan)).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(render(plan)))
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -19,6 +19,11 @@ pub mod parquet;
 #[cfg(feature = "formats")]
 pub mod tfrecord;
 
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatError {

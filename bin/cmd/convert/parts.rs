@@ -153,13 +153,13 @@ impl Args {
     /// Goes on with the part where it was cut short, or begins it.
     fn begin_part(&self, parts: &Parts, part: Part) -> Outcome<Begun> {
         let options = self.writing.options().digests(false).lookup(false).overwrite(true);
-        let (path, plan) = (parts.path(part), plan::digest(parts.plan()));
-        match Begun::again(options.clone(), &path, &plan) {
+        let (path, plan) = (parts.path(part), parts.digest());
+        match Begun::again(options.clone(), &path, plan) {
             Ok(begun) => Ok(begun),
             // What cannot be gone on with is made anew.
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
-                    Ok(Begun::anew(options, &path, Some(&plan))?)
+                    Ok(Begun::anew(options, &path, Some(plan))?)
                 }
                 _ => Err(error.into()),
             },
@@ -307,12 +307,13 @@ impl<'a> Joining<'a> {
                 let writers: kiste::Result<Vec<Writer>> =
                     targets.iter().map(|target| options.clone().create(target)).collect();
                 let mut writers = writers?;
-                let dealt = self.deal_out(args, &mut deal, &mut writers, output);
-                let Ok(dealt) = dealt else {
-                    writers.into_iter().for_each(|writer| drop(writer.abort()));
-                    return Err(dealt.err().unwrap_or(Failure::ClosedPipe));
-                };
-                skipped = dealt;
+                match self.deal_out(args, &mut deal, &mut writers, output) {
+                    Ok(passed_over) => skipped = passed_over,
+                    Err(failure) => {
+                        writers.into_iter().for_each(|writer| drop(writer.abort()));
+                        return Err(failure);
+                    }
+                }
                 for writer in writers {
                     stats.push(writer.finish()?);
                 }

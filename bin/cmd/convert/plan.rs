@@ -41,7 +41,6 @@ pub(super) fn plan(
     if let Some(input) = input {
         input.identify(&mut add);
     }
-    let others: String = others.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "sources": sources?,
@@ -54,13 +53,18 @@ pub(super) fn plan(
         "skipped_files": skipped_files,
         "split_lists": args.splitting.digests()?,
         "files": files,
-        "other_files": others,
+        "other_files": hex(&others.finalize()),
     }))
 }
 
 /// The digest of a plan, by which one that was begun is known again.
 pub(super) fn digest(plan: &Json) -> String {
-    Sha256::digest(plan.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(plan.to_string()))
+}
+
+/// A digest as it is in plans.
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What differs between two plans, in words.

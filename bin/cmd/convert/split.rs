@@ -8,6 +8,7 @@ use kiste::rearrange::ByKey;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
+use super::plan;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::units;
@@ -78,8 +79,7 @@ impl Splitting {
         let mut digests = Map::new();
         for (name, path) in &self.split_list {
             let bytes = fs::read(path).map_err(|error| Failure::io(path, error))?;
-            let digest: String =
-                Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = plan::hex(&Sha256::digest(bytes));
             digests.insert(format!("{name}={}", path.display()), digest.into());
         }
         Ok(digests.into())

@@ -6,6 +6,8 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
+use crate::format::hex;
+
 /// Which checksum follows each chunk, or the metadata.
 ///
 /// They tell accidents; only the last four would tell an attack, if the digest itself were kept
@@ -156,11 +158,6 @@ impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(self.as_slice()))
     }
-}
-
-/// The bytes in hexadecimal digits, for messages.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::format::FormatError;
 use crate::format::blosc::{self, Scratch};
+use crate::format::{FormatError, hex};
 
-use super::checksum::{Checksum, hex};
+use super::checksum::Checksum;
 use super::header::Header;
 use super::metadata::Metadata;
 use super::ndarray::ArrayMetadata;

@@ -9,9 +9,9 @@ use flate2::Compression;
 use flate2::bufread::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
-use crate::format::FormatError;
+use crate::format::{FormatError, hex};
 
-use super::checksum::{Checksum, hex};
+use super::checksum::Checksum;
 
 /// Bytes of the header of the section.
 pub const HEADER: usize = 32;

@@ -32,7 +32,7 @@ fn entries(folders: &[&str]) -> Vec<(String, Vec<u8>, Value)> {
 const WHOLE: [&str; 4] = ["bytes", "nd", "append", "meta"];
 
 fn sha256(bytes: &[u8]) -> String {
-    checksum::hex(&Sha256::digest(bytes))
+    crate::format::hex(&Sha256::digest(bytes))
 }
 
 /// Everything in a container, all digests verified.

@@ -12,6 +12,7 @@ use kiste::convert::{
     WebDatasetWriter,
 };
 use kiste::format::{jsonl, msgpack};
+use kiste::storage::{LocalStorage, Storage};
 use kiste::{Error, ErrorKind};
 
 #[cfg(not(feature = "parquet"))]
@@ -195,6 +196,10 @@ impl Export {
             let from = self.partial.join(path.file_name().unwrap_or_default());
             fs::rename(from, path).map_err(|error| Failure::io(path, error))?;
         }
+        // The parts that this was made of may be removed next.
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        let synced = LocalStorage::mapped().sync_dir(parent);
+        synced.map_err(|error| Failure::io(parent, error))?;
         Ok(made)
     }
 }

@@ -197,12 +197,12 @@ impl FieldSummary {
     /// A value of a type, and as a number or class if it is one.
     fn scalar(&mut self, kind: &str, value: Option<Scalar>) {
         self.count(kind);
-        if let Some(Scalar::Whole(_) | Scalar::Float(_)) = &value {
-            let number = match value {
-                Some(Scalar::Whole(number)) => number as f64,
-                Some(Scalar::Float(number)) => number,
-                _ => return,
-            };
+        let number = match value {
+            Some(Scalar::Whole(number)) => Some(number as f64),
+            Some(Scalar::Float(number)) => Some(number),
+            _ => None,
+        };
+        if let Some(number) = number {
             self.numbers.get_or_insert_default().add(number);
         }
         match value {

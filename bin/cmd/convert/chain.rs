@@ -1,10 +1,8 @@
-//! Several sources as one.
+//! Several streams as one: what `Chained` is for inputs that fall into units.
 
 use kiste::convert::Source;
 
-use crate::exit::{Failure, Outcome};
-
-/// The samples of one source after those of the other.
+/// The samples of one source after those of the other. None of them has labels: streams are lines.
 pub(super) struct Chain {
     sources: Vec<Box<dyn Source>>,
     /// Whose turn it is, and whose the last batch was.
@@ -12,17 +10,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Sources whose labels mean the same.
-    pub(super) fn new(sources: Vec<Box<dyn Source>>) -> Outcome<Chain> {
-        let same = sources.windows(2).all(|pair| pair[0].label_names() == pair[1].label_names());
-        match same {
-            true => Ok(Chain { sources, at: 0 }),
-            false => {
-                let message = "the sources have different labels, so the numbers would not mean \
-                               the same";
-                Err(Failure::trouble(message))
-            }
-        }
+    pub(super) fn new(sources: Vec<Box<dyn Source>>) -> Chain {
+        Chain { sources, at: 0 }
     }
 }
 
@@ -49,9 +38,5 @@ impl Source for Chain {
 
     fn len_hint(&self) -> Option<u64> {
         self.sources.iter().map(|source| source.len_hint()).sum()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.sources.first().and_then(|source| source.label_names())
     }
 }

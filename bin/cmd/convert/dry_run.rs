@@ -1,5 +1,6 @@
-//! `--dry-run`, and what is said before the work: what becomes of each field. The first samples are written to a temporary folder and
-//! read again, so what is said is what the writer and the reader do, and not a second list of it.
+//! `--dry-run`, and what is said before the work: what becomes of each field. The first samples are
+//! written to a temporary folder and read again, so what is said is what the writer and the reader
+//! do, and not a second list of it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -188,7 +188,7 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Outcome<Samples>) -> Outcome<
     }
     if all.iter().any(|samples| matches!(samples, Samples::Stream(_))) {
         let sources = all.into_iter().map(Samples::source).collect();
-        return Ok(Samples::Stream(Box::new(Chain::new(sources)?)));
+        return Ok(Samples::Stream(Box::new(Chain::new(sources))));
     }
     let input = |samples| match samples {
         Samples::Units(input) => Some(input),
@@ -219,12 +219,12 @@ fn only<'a>(paths: &'a [PathBuf], what: &str) -> Outcome<&'a Path> {
 
 /// Names for those who take them as text.
 fn texts(paths: &[PathBuf]) -> Outcome<Vec<&str>> {
-    let text = |path: &'_ PathBuf| {
+    let mut texts = Vec::with_capacity(paths.len());
+    for path in paths {
         let message = || Failure::trouble(format!("{}: the name is not UTF-8", path.display()));
-        path.to_str().map(str::len).ok_or_else(message)
-    };
-    paths.iter().try_for_each(|path| text(path).map(|_| ()))?;
-    Ok(paths.iter().filter_map(|path| path.to_str()).collect())
+        texts.push(path.to_str().ok_or_else(message)?);
+    }
+    Ok(texts)
 }
 
 /// Tables of Arrow.

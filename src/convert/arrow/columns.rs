@@ -1,4 +1,4 @@
-//! Batches of rows from samples.
+//! [`Column`]: the values of one field, and the array of Arrow that becomes of them.
 
 use std::sync::Arc;
 
@@ -9,212 +9,20 @@ use arrow_array::types::{
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, ListArray, NullArray, PrimitiveArray, RecordBatch,
-    StringArray, StructArray, new_null_array,
+    ArrayRef, BinaryArray, BooleanArray, ListArray, NullArray, PrimitiveArray, StringArray,
+    StructArray, new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
-use serde_json::json;
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 
-use super::form::note;
-use super::kinds::{Entry, Type, file_fields, merge_entries, number_type};
-use super::{FEATURES, NOTE};
+use super::kinds::{Entry, Type, file_fields, number_type};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::{self, Special};
-use crate::format::msgpack::{self, Cursor, Kind, sample};
+use crate::format::msgpack::{Cursor, Kind};
 use crate::value::NdArray;
 
-/// Samples that say what the columns are, unless there are many bytes of them.
-const FIRST: (usize, usize) = (1024, 64 << 20);
-/// Rows and bytes of a batch, whichever is reached first.
-const BATCH: (usize, usize) = (1024, 8 << 20);
-/// The bytes of a column are counted with 32 bits.
-const MAX_SAMPLE: usize = 1 << 30;
-
-/// Gathers samples, and makes batches of one schema of them.
-pub(super) struct Table {
-    /// The fields of all samples, the key among them.
-    entries: Option<Vec<Entry>>,
-    schema: Option<Arc<Schema>>,
-    labels: Option<(String, Vec<String>)>,
-    samples: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
-impl Table {
-    pub(super) fn new() -> Table {
-        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0 }
-    }
-
-    /// The names of the labels in this field.
-    pub(super) fn set_labels(&mut self, field: &str, names: &[String]) {
-        self.labels = (!names.is_empty()).then(|| (field.to_owned(), names.to_vec()));
-    }
-
-    /// Adds a sample; true if it is time to [take](Self::take) a batch.
-    pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
-        let key = msgpack::check_sample(packed)?;
-        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(key);
-        if packed.len() > MAX_SAMPLE {
-            let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
-            return Err(Error::new(ErrorKind::Limit, message).with_key(key));
-        }
-        let found = entries_of(packed)?.map_err(invalid)?;
-        match (&self.entries, &self.schema) {
-            (None, _) => self.entries = Some(found),
-            (Some(known), None) => match merge_entries(known, &found) {
-                Some(merged) => self.entries = Some(merged),
-                None => return Err(invalid(conflict(known, &found, false))),
-            },
-            (Some(known), Some(_)) => {
-                if !takes(known, &found) {
-                    return Err(invalid(conflict(known, &found, true)));
-                }
-            }
-        }
-        self.samples.push(packed.to_vec());
-        self.bytes += packed.len();
-        let limit = if self.schema.is_some() { BATCH } else { FIRST };
-        Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)
-    }
-
-    /// What the columns are, which is settled from now on.
-    pub(super) fn schema(&mut self) -> Result<Arc<Schema>> {
-        if let Some(schema) = &self.schema {
-            return Ok(schema.clone());
-        }
-        let key = || Entry { name: sample::KEY.to_owned(), of: Type::Text, missing: false };
-        let entries = self.entries.get_or_insert_with(|| vec![key()]);
-        for entry in &*entries {
-            if let Some(flaw) = entry.of.flaw() {
-                let message = format!("field {:?}: expected {flaw}", entry.name);
-                return Err(Error::new(ErrorKind::Invalid, message));
-            }
-        }
-        for packed in &self.samples {
-            let found = entries_of(packed)?.unwrap_or_default();
-            if !takes(entries, &found) {
-                let error = Error::new(ErrorKind::Invalid, conflict(entries, &found, true));
-                return Err(error.with_key(msgpack::check_sample(packed)?));
-            }
-        }
-        let is_nullable = |entry: &Entry| entry.name != sample::KEY;
-        let fields: Vec<Field> =
-            entries.iter().map(|entry| entry.field().with_nullable(is_nullable(entry))).collect();
-        let labels_of = |entry: &Entry| {
-            let labels = self.labels.as_ref().filter(|(field, _)| *field == entry.name);
-            labels.map(|(_, names)| &names[..])
-        };
-        let features: serde_json::Map<_, _> = entries
-            .iter()
-            .map(|entry| (entry.name.clone(), entry.of.feature(labels_of(entry))))
-            .collect();
-        let slots: Vec<_> = entries.iter().map(|entry| (&entry.name[..], entry.slot())).collect();
-        let note = note(slots.iter().map(|(name, slot)| (*name, slot)));
-        let features = json!({"info": {"features": features}}).to_string();
-        let metadata = [(FEATURES.to_owned(), features), (NOTE.to_owned(), note)];
-        let schema = Arc::new(Schema::new_with_metadata(fields, metadata.into()));
-        self.schema = Some(schema.clone());
-        Ok(schema)
-    }
-
-    /// The names of the columns that are files, which are compressed already.
-    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
-        let entries = self.entries.iter().flatten();
-        entries
-            .filter(|entry| entry.of == Type::Bytes { images: true })
-            .map(|entry| &entry.name[..])
-    }
-
-    /// The columns of plain bytes.
-    pub(super) fn plain_bytes(&self) -> impl Iterator<Item = &str> {
-        let entries = self.entries.iter().flatten();
-        entries
-            .filter(|entry| entry.of == Type::Bytes { images: false })
-            .map(|entry| &entry.name[..])
-    }
-
-    /// A batch of the samples so far.
-    pub(super) fn take(&mut self) -> Result<RecordBatch> {
-        let schema = self.schema()?;
-        let entries = self.entries.as_deref().unwrap_or_default();
-        let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
-        for packed in &self.samples {
-            append_map(&mut columns, entries, &mut Cursor::new(packed))?;
-        }
-        let arrays: Vec<ArrayRef> = columns
-            .into_iter()
-            .zip(schema.fields())
-            .map(|(column, field)| column.finish(field.data_type()))
-            .collect::<Result<_, _>>()
-            .map_err(ours)?;
-        self.samples.clear();
-        self.bytes = 0;
-        RecordBatch::try_new(schema, arrays).map_err(ours)
-    }
-}
-
-/// Columns are made to fit each other, whatever the samples are.
-fn ours(error: ArrowError) -> Error {
-    Error::new(ErrorKind::Limit, format!("the columns cannot be written: {error}"))
-}
-
-/// What the fields of a sample are, or what is wrong with one.
-fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, String>> {
-    let mut entries: Vec<Entry> = Vec::new();
-    for field in sample::fields(packed)? {
-        let (name, value) = field?;
-        let name = Cursor::new(name).read_str()?.to_owned();
-        if entries.iter().any(|entry| entry.name == name) {
-            return Ok(Err(format!("field {name:?} is there twice")));
-        }
-        match Type::of(&mut Cursor::new(value), 0)? {
-            Ok(of) => entries.push(Entry { name, of, missing: false }),
-            Err(expected) => return Ok(Err(format!("field {name:?}: expected {expected}"))),
-        }
-    }
-    Ok(Ok(entries))
-}
-
-fn takes(known: &[Entry], found: &[Entry]) -> bool {
-    conflicting(known, found, true).is_none()
-}
-
-/// The first field that does not fit, beside what was known of it.
-fn conflicting<'a>(
-    known: &'a [Entry],
-    found: &'a [Entry],
-    settled: bool,
-) -> Option<(Option<&'a Entry>, &'a Entry)> {
-    found.iter().find_map(|found| {
-        let entry = known.iter().find(|entry| entry.name == found.name);
-        let fits = match (entry, settled) {
-            (Some(entry), true) => entry.of.takes(&found.of),
-            (Some(entry), false) => entry.of.merge(&found.of).is_some(),
-            (None, settled) => !settled,
-        };
-        (!fits).then_some((entry, found))
-    })
-}
-
-fn conflict(known: &[Entry], found: &[Entry], settled: bool) -> String {
-    match conflicting(known, found, settled) {
-        Some((Some(entry), found)) => {
-            let Entry { name, of, .. } = entry;
-            format!("field {name:?}: expected {of} as in the first samples, found {}", found.of)
-        }
-        Some((None, found)) => {
-            format!(
-                "field {:?}: expected the fields of the first samples, found another",
-                found.name
-            )
-        }
-        None => "expected the fields of the first samples, found others".to_owned(),
-    }
-}
-
 /// The values of a field so far.
-enum Column {
+pub(super) enum Column {
     Nil(usize),
     Bool(Vec<bool>, Nulls),
     /// Numbers as NumPy and Arrow have them, with the lower byte first.
@@ -246,7 +54,7 @@ enum Column {
 
 /// Which rows have something.
 #[derive(Default)]
-struct Nulls(Vec<bool>);
+pub(super) struct Nulls(Vec<bool>);
 
 impl Nulls {
     fn finish(self) -> Option<NullBuffer> {
@@ -256,7 +64,7 @@ impl Nulls {
 }
 
 impl Column {
-    fn of(of: &Type) -> Column {
+    pub(super) fn of(of: &Type) -> Column {
         let nulls = Nulls::default();
         match of {
             Type::Nil => Column::Nil(0),
@@ -382,7 +190,7 @@ impl Column {
         Ok(())
     }
 
-    fn finish(self, of: &DataType) -> Result<ArrayRef, ArrowError> {
+    pub(super) fn finish(self, of: &DataType) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Column::Nil(rows) => Arc::new(NullArray::new(rows)),
             Column::Bool(truths, nulls) => {
@@ -435,7 +243,11 @@ impl Column {
 }
 
 /// A row of each entry of a map.
-fn append_map(columns: &mut [Column], entries: &[Entry], cursor: &mut Cursor<'_>) -> Result<()> {
+pub(super) fn append_map(
+    columns: &mut [Column],
+    entries: &[Entry],
+    cursor: &mut Cursor<'_>,
+) -> Result<()> {
     let mut seen = vec![false; columns.len()];
     for _ in 0..cursor.read_map_len()? {
         let name = cursor.read_str()?;

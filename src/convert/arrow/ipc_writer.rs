@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::ArrowError;
 
-use super::columns::Table;
 use super::parquet_writer::Target;
+use super::table::Table;
 use crate::convert::shard_file::ShardFile;
 use crate::error::{Error, ErrorKind, Result};
 

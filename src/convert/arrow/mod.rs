@@ -1,7 +1,8 @@
 //! Tables of Arrow: Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
 //!
 //! `form` says what the columns of a schema become, `rows` makes samples of a batch of them.
-//! In the other direction `kinds` finds out what fields are, `columns` makes batches of samples.
+//! In the other direction `kinds` finds out what fields are, `table` makes batches of samples, and
+//! `columns` the columns of these.
 //! [`Parquet`], [`ArrowIpc`] and their writers join these with files.
 //!
 //! What is written carries, beside the features of Hugging Face, a note of its own in the metadata of
@@ -19,6 +20,7 @@ mod limits;
 mod rows;
 mod kinds;
 mod columns;
+mod table;
 mod parquet;
 mod parquet_writer;
 mod ipc;

@@ -11,7 +11,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::Table;
+use super::table::Table;
 use crate::convert::shard_file::ShardFile;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -28,8 +28,7 @@ impl DatasetSource {
     ///
     /// # Errors
     ///
-    /// Those of [`DatasetReader::open`]; [`Damaged`](ErrorKind::Damaged) for labels that are no
-    /// text.
+    /// Those of [`DatasetReader::open`] and [`read_labels`].
     pub fn open(path: impl AsRef<Path>) -> Result<DatasetSource> {
         let path = path.as_ref();
         let reader = DatasetReader::open(path)?;

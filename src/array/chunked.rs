@@ -562,7 +562,8 @@ impl ChunkedArray {
     }
 
     /// A whole chunk where it lies in the file, with the fill value beyond the edge of the array:
-    /// nothing is copied. `None` if it is compressed, not mapped, all fill, or of several columns.
+    /// nothing is copied. `None` if it is compressed, not mapped, all fill, of several columns, or has
+    /// [room](ArrayOptions::room) and so may be written over.
     pub fn chunk_view(&self, coordinates: &[usize]) -> Result<Option<ChunkView>> {
         let cell = self.cell(coordinates)?;
         let [pick] = self.picks[..] else { return Ok(None) };

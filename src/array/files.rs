@@ -38,9 +38,11 @@ pub enum Check {
     /// gets through, also if someone put it there; but hashing takes as long as decompressing.
     Hashes,
     /// The checksum of the compressed chunk, the first time that this array reads it, which costs
-    /// next to nothing; the hash where there is none (a chunk that is stored as it is) or where it may
-    /// belong to other content (a chunk that a crash left written over). Whatever is damaged by accident is found, but a file
-    /// that was replaced by a whole one of the same kind. [`verify`] compares all hashes.
+    /// next to nothing; the hash where there is none (a chunk that is stored as it is). Where chunks
+    /// have [room](crate::array::ArrayOptions::room) the hash too, and each time, as the checksum may
+    /// belong to other content that they were written over with. Whatever is damaged by accident is
+    /// found, but a file that was replaced by a whole one of the same kind. [`verify`] compares all
+    /// hashes.
     ///
     /// [`verify`]: crate::array::ChunkedArray::verify
     #[default]
@@ -347,7 +349,8 @@ pub(crate) struct SuperchunkFile {
     pub(crate) layout: Superchunk,
     /// Another one each time that a file is opened.
     id: u64,
-    /// A bit for each slot whose checksum or hash was found to be right: the file never changes.
+    /// A bit for each slot whose checksum or hash was found to be right: a file without room never
+    /// changes.
     checked: Vec<AtomicU64>,
 }
 
@@ -470,9 +473,9 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// A chunk where it lies, if it is mapped and not compressed.
+    /// A chunk where it lies, if it is mapped and not compressed, and is never written over.
     pub(crate) fn plain(&self, place: &Place, check: Check) -> Result<Option<&[u8]>> {
-        if self.source.mapped().is_none() {
+        if self.source.mapped().is_none() || self.layout.is_roomy() {
             return Ok(None);
         }
         let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
@@ -565,7 +568,11 @@ impl SuperchunkFile {
         Ok(())
     }
 
+    /// Not where there is room: what is in a slot now need not be what is there next time.
     fn note_checked(&self, slot: u32) {
+        if self.layout.is_roomy() {
+            return;
+        }
         if let Some(word) = self.checked.get(slot as usize / 64) {
             word.fetch_or(1 << (slot % 64), Ordering::Relaxed);
         }
@@ -583,9 +590,7 @@ impl SuperchunkFile {
     }
 
     fn error(&self, error: FormatError, start: u64) -> Error {
-        let FormatError { position, expected, found } = error;
-        let position = position.saturating_add(start);
-        Error::from(FormatError { position, expected, found }).at(&self.path)
+        Error::from(error.behind(start)).at(&self.path)
     }
 }
 

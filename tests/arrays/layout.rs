@@ -1,10 +1,11 @@
 //! What is in the files: other programs read them, and we read no more of them than is needed.
 
+use kiste::ErrorKind;
 use kiste::array::{ArrayOptions, ChunkedArray};
 use kiste::format::blosc::{Codec, Scratch};
 use kiste::format::bloscpack::{Checksum, Container};
 use kiste::storage::{LocalStorage, MemoryStorage, Storage};
-use kiste::value::DType;
+use kiste::value::{DType, NdArray};
 use ndarray::ArrayD;
 use std::sync::Arc;
 
@@ -102,6 +103,34 @@ fn with_room_chunks_are_written_over_and_bloscpack_refuses_the_file() {
     store.commit(&mut staged, "noise").unwrap();
     assert_eq!(storage.list(&root().join("data")).unwrap().len(), 2);
     assert_eq!(open(&storage).get::<f64>(100..200).unwrap(), noise);
+}
+
+/// Nobody may read meanwhile; who did so before does not get the new content for the old.
+#[test]
+fn a_chunk_that_was_read_and_then_written_over_is_noticed() {
+    for level in [0, 5] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("array");
+        let create = ArrayOptions::default().chunk_shape([100]).level(level).superchunk(4);
+        let create = create.versioned(false).room(200);
+        let mut store = create.create(&path, DType::of::<f64>(), &[200]).unwrap();
+        store.put(.., &NdArray::from_ndarray(&numbers(200)), "two chunks").unwrap();
+        let reader = ChunkedArray::open(&path).unwrap();
+        assert_eq!(reader.get::<f64>(..).unwrap(), numbers(200));
+        assert_eq!(reader.get::<f64>(3).unwrap().sum(), numbers(200)[3]);
+        assert!(reader.chunk_view(&[0]).unwrap().is_none());
+        store.put(..100, &NdArray::scalar(-7.25_f64), "in its slot").unwrap();
+        assert_eq!(std::fs::read_dir(path.join("data")).unwrap().count(), 1);
+        for rows in [0..100, 3..4] {
+            let error = reader.get::<f64>(rows).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Damaged, "level {level}: {error}");
+        }
+        assert_eq!(
+            reader.get::<f64>(100..).unwrap(),
+            numbers(200).slice(ndarray::s![100..]).into_dyn()
+        );
+        assert!(store.array().get::<f64>(..100).unwrap().iter().all(|n| *n == -7.25));
+    }
 }
 
 #[test]

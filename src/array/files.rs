@@ -268,15 +268,24 @@ impl SegmentFile {
         Segment::assume(self.bytes()).ok()
     }
 
-    /// Where a chunk of this hash is. Of two hashes that begin alike one is not found.
+    /// Where a chunk of this hash is: of several places the one that was written last. Of two hashes
+    /// that begin alike one is not found.
     fn with_hash(&self, hash: &[u8; segment::HASH]) -> Option<Place> {
         let entries = self.entries()?;
         let by_hash = self.by_hash.get_or_init(|| {
             let mut by_hash =
                 HashMap::with_capacity_and_hasher(entries.len(), RandomState::default());
+            let slot_of = |number: u32| {
+                let place = entries.get(number as usize)?.place?;
+                Some((place.superchunk, place.slot))
+            };
             for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
-                if let Some(place) = entry.place {
-                    by_hash.insert(beginning(&place.hash), number);
+                let Some(place) = entry.place else { continue };
+                let found = by_hash.entry(beginning(&place.hash)).or_insert(number);
+                // Content is written a second time only where the first was damaged, and files
+                // are numbered as they are written.
+                if slot_of(*found) < Some((place.superchunk, place.slot)) {
+                    *found = number;
                 }
             }
             by_hash

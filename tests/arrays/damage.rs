@@ -282,6 +282,42 @@ fn content_that_is_committed_again_heals() {
 }
 
 #[test]
+fn healed_content_is_found_when_tables_have_become_one() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([100]).superchunk(4);
+    let mut store = create.create(root(), DType::of::<i32>(), &[800]).unwrap();
+    let numbers = ArrayD::from_shape_fn(vec![800], |at| {
+        let i = if at[0] < 700 { at[0] } else { at[0] - 100 } as i32;
+        i * i
+    });
+    store.put(.., &NdArray::from_ndarray(&numbers), "the last two are equal").unwrap();
+    drop(store);
+    // Both are the last chunk of the second file.
+    spoil(&storage, "data/__2__.bin", &[30]);
+    let mut store = options(&storage).open_store(root()).unwrap();
+    let same = numbers.slice(ndarray::s![700..]).to_owned();
+    let same = NdArray::from_ndarray(&same);
+    // With so many versions a table has been merged into one segment, in which the damaged chunk
+    // stands behind those that are whole.
+    for cell in 0..6 {
+        store.put(cell * 100..cell * 100 + 100, &same, "the same content").unwrap();
+    }
+    // What is as it was makes no file of chunks, whole or healed.
+    let files = storage.list(&root().join("data")).unwrap();
+    store.put(..600, &store.array().read(..600).unwrap(), "as it is").unwrap();
+    assert_eq!(storage.list(&root().join("data")).unwrap(), files);
+    let history = store.array().history().unwrap();
+    let added: Vec<u64> = history.iter().map(|(_, added)| added.chunks).collect();
+    assert_eq!(added, [0, 7, 1, 0, 0, 0, 0, 0, 0]);
+    store.put(600.., &NdArray::from_ndarray(&numbers.slice(ndarray::s![600..])), "all").unwrap();
+    assert_eq!(storage.list(&root().join("data")).unwrap(), files);
+    let found = open(&storage).get::<i32>(..).unwrap();
+    for chunk in found.as_slice().unwrap().chunks(100) {
+        assert_eq!(chunk, numbers.slice(ndarray::s![700..]).as_slice().unwrap());
+    }
+}
+
+#[test]
 fn a_lost_file_is_healed_by_its_content() {
     let storage = MemoryStorage::new();
     drop(sample(&storage));

@@ -507,9 +507,12 @@ impl<'a> Writing<'a> {
         let changed = match (content, hash) {
             (Some(content), Some(digest)) if !self.is_held(before, digest, content) => {
                 let whole = |place: &Place| self.is_whole(place, content);
-                let known = self.reuse.then(|| table.with_hash(&digest, whole)).flatten();
+                // What an earlier batch has found a place for is not looked for again.
+                let placed = self.new.contains_key(&digest);
+                let search = self.reuse && !placed;
+                let known = search.then(|| table.with_hash(&digest, whole)).flatten();
                 let first = known.is_none()
-                    && !self.new.contains_key(&digest)
+                    && !placed
                     && seen.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
                 let pack = || pack(&self.params, &self.content, content, scratch, packed);
                 let packed = first.then(pack).transpose()?;

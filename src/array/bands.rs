@@ -340,7 +340,7 @@ impl<'a> Bands<'a> {
         // So many rows of the source are within the band.
         let room = if step > 0 { end - 1 - first } else { first - start };
         let count = (room / step.unsigned_abs() + 1).min(self.lines.count - self.done);
-        let mut staged = self.staged(start, end)?;
+        let mut staged = staged_rows(self.base, &self.grid, start..end)?;
         let first_part = match self.lines.gone {
             true => isize::try_from(first - start).ok().map(Index::At),
             false => slice_of(first - start, step, count),
@@ -363,32 +363,6 @@ impl<'a> Bands<'a> {
         self.done += count;
         Ok(())
     }
-
-    /// The rows from `start` to `end` as they are, above the chunks of the base.
-    fn staged(&self, start: usize, end: usize) -> Result<StagedArray> {
-        let base = self.base;
-        let shape = [&[end - start], &self.grid.shape()[1..]].concat();
-        let chunk = self.grid.chunk_shape();
-        let across: usize = self.grid.counts()[1..].iter().product();
-        let (top, height) = (start / chunk[0], (end - start).div_ceil(chunk[0]));
-        // Rows of chunks are numbered alike in the base, as only the first axis grows.
-        let there = base.grid().len();
-        let place = |cell: usize| match u32::try_from(cell) {
-            Ok(slot) if cell < there => Ok(Place { slab: 1, slot }),
-            Ok(_) => Ok(Place::default()),
-            Err(_) if cell >= there => Ok(Place::default()),
-            Err(_) => Err(Error::new(ErrorKind::Limit, "more chunks than can be staged")),
-        };
-        let cells = top * across..(top + height) * across;
-        StagedArray::from_base(
-            &shape,
-            chunk,
-            base.dtype().clone(),
-            &base.core.version.storage.fill,
-            vec![Arc::new(base.clone())],
-            cells.map(place).collect::<Result<_>>()?,
-        )
-    }
 }
 
 impl<'a> Iterator for Bands<'a> {
@@ -406,6 +380,35 @@ impl<'a> Iterator for Bands<'a> {
         }
         self.ready.pop_front().map(Ok)
     }
+}
+
+/// These rows of an array as they are, above the chunks of the base. It has the same chunks as the
+/// grid, whose first axis may be longer; the first of the rows is the first of a chunk.
+pub(crate) fn staged_rows(
+    base: &ChunkedArray,
+    grid: &ChunkGrid,
+    rows: Range<usize>,
+) -> Result<StagedArray> {
+    let (counts, chunk) = (grid.counts(), grid.chunk_shape());
+    let shape = [&[rows.len()], &grid.shape()[1..]].concat();
+    let across: usize = counts[1..].iter().product();
+    let (top, height) = (rows.start / chunk[0], rows.len().div_ceil(chunk[0]));
+    // Rows of chunks are numbered alike in the base, as only the first axis grows.
+    let there = base.grid().len();
+    let place = |cell: usize| match u32::try_from(cell) {
+        _ if cell >= there => Ok(Place::default()),
+        Ok(slot) => Ok(Place { slab: 1, slot }),
+        Err(_) => Err(Error::new(ErrorKind::Limit, "more chunks than can be staged")),
+    };
+    let cells = top * across..(top + height) * across;
+    StagedArray::from_base(
+        &shape,
+        chunk,
+        base.dtype().clone(),
+        &base.core.version.storage.fill,
+        vec![Arc::new(base.clone())],
+        cells.map(place).collect::<Result<_>>()?,
+    )
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ndarray::{ArrayBase, Data, Dimension};
 use serde_json::{Map, Value, json};
 
+use crate::array::bands::staged_rows;
 use crate::array::chunked::{At, ChunkedArray, resolve};
 use crate::array::columns;
 use crate::array::commit::{New, Proposal};
@@ -379,23 +380,8 @@ impl ArrayStore {
         let chunk = core.grid.chunk_shape()[0];
         let split = SplitRows::of(rows, &base, old);
         // Whole chunks stay; what is staged is the rest, and what comes behind it.
-        let (kept, partial) = (old / chunk, old % chunk);
-        let tail_shape: Vec<usize> =
-            std::iter::once(partial).chain(inner.iter().copied()).collect();
-        let row_cells: usize = core.grid.counts()[1..].iter().product();
-        let first_cell = kept * row_cells;
-        let places = (first_cell..core.grid.len()).map(|cell| match u32::try_from(cell) {
-            Ok(slot) => Ok(Place { slab: 1, slot }),
-            Err(_) => Err(Error::new(ErrorKind::Limit, "more chunks than can be staged")),
-        });
-        let mut tail = StagedArray::from_base(
-            &tail_shape,
-            core.grid.chunk_shape(),
-            base.dtype().clone(),
-            &core.version.storage.fill,
-            vec![Arc::new(base.clone())],
-            places.collect::<Result<_>>()?,
-        )?;
+        let kept = old / chunk;
+        let mut tail = staged_rows(&base, base.grid(), kept * chunk..old)?;
         tail.append_array(&split.staged)?;
         let changes = tail.changes().enumerate().filter_map(|(cell, state)| match state {
             Ok(ChunkState::Staged(bytes)) => {

@@ -7,10 +7,13 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use crate::array::chunked::{ChunkedArray, Core};
+use crate::array::chunked::ChunkedArray;
 use crate::array::commit::content_of;
-use crate::array::files::{Check, SuperchunkFile};
-use crate::array::store::{copies, is_unfinished, read_small};
+use crate::array::copies::{copies, read_small};
+use crate::array::files::Check;
+use crate::array::opened::Core;
+use crate::array::store::is_unfinished;
+use crate::array::superchunk::SuperchunkFile;
 use crate::error::{Error, Result};
 use crate::format::FormatError;
 use crate::format::blosc::Scratch;

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::array::commit::content_of;
-use crate::array::files::{Check, SuperchunkFile};
+use crate::array::files::Check;
 use crate::array::gc::Removed;
 use crate::array::store::ArrayStore;
+use crate::array::superchunk::SuperchunkFile;
 use crate::error::{Error, Result};
 use crate::format::blosc::Scratch;
 use crate::format::chunked::segment::{self, Entry, HASH, Place, Segment};

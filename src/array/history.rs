@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::array::chunked::{At, ChunkedArray, Core};
+use crate::array::chunked::{At, ChunkedArray};
 use crate::array::info::VersionInfo;
+use crate::array::opened::Core;
 use crate::error::Result;
 use crate::format::chunked::segment::Segment;
 

@@ -3,30 +3,28 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ndarray::{ArrayBase, Data, Dimension};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::array::bands::staged_rows;
 use crate::array::chunked::{At, ChunkedArray, resolve};
-use crate::array::columns;
 use crate::array::commit::{New, Proposal};
+use crate::array::copies::{copies, read_small};
 use crate::array::cut::Cut;
 use crate::array::files::Files;
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::info::VersionInfo;
 use crate::array::options::ArrayOptions;
 use crate::array::plan::{Place, SlabKind};
-use crate::array::selection::Selection;
 use crate::array::staged::{ChunkState, StagedArray};
+use crate::array::staged_version::StagedVersion;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::blosc::{Params, Shuffle};
-use crate::format::chunked::{Compression, MAX_DIMENSIONS, Storage as Stored, Version, names};
-use crate::storage::{Lock, Sink, Storage};
-use crate::value::{DType, Element, Kind, NdArray};
+use crate::format::chunked::{Column, Version, names};
+use crate::storage::{Lock, Sink};
+use crate::value::{DType, NdArray};
 
 /// Parts of a file of fewer bytes than this are written together.
 const GATHERED: usize = 64 << 10;
@@ -63,93 +61,6 @@ pub struct ArrayStore {
     _lock: Lock,
 }
 
-/// Changes to one version, in memory: derefs to the [`StagedArray`] that has them.
-#[derive(Debug, Clone)]
-pub struct StagedVersion {
-    array: StagedArray,
-    base: ChunkedArray,
-    /// The newest version when this was staged.
-    newest: u64,
-    attributes: Map<String, Value>,
-    /// Whether an axis has become shorter, if only for a time.
-    shrunk: bool,
-}
-
-impl StagedVersion {
-    /// The version that the changes are made to.
-    pub fn base(&self) -> &ChunkedArray {
-        &self.base
-    }
-
-    /// The user's attributes, as they will be committed.
-    pub fn attrs(&self) -> &Map<String, Value> {
-        &self.attributes
-    }
-
-    /// The same, to change them.
-    pub fn attrs_mut(&mut self) -> &mut Map<String, Value> {
-        &mut self.attributes
-    }
-}
-
-impl Deref for StagedVersion {
-    type Target = StagedArray;
-
-    fn deref(&self) -> &StagedArray {
-        &self.array
-    }
-}
-
-/// What changes the array. It cannot be taken out or replaced by another: chunks that did not change
-/// are those of the base.
-impl StagedVersion {
-    /// As [`StagedArray::set`].
-    pub fn set<T, S, D>(
-        &mut self,
-        selection: impl Into<Selection>,
-        value: &ArrayBase<S, D>,
-    ) -> Result<()>
-    where
-        T: Element,
-        S: Data<Elem = T>,
-        D: Dimension,
-    {
-        self.array.set(selection, value)
-    }
-
-    /// As [`StagedArray::set_scalar`].
-    pub fn set_scalar<T: Element>(
-        &mut self,
-        selection: impl Into<Selection>,
-        value: T,
-    ) -> Result<()> {
-        self.array.set_scalar(selection, value)
-    }
-
-    /// As [`StagedArray::write`].
-    pub fn write(&mut self, selection: impl Into<Selection>, value: &NdArray<'_>) -> Result<()> {
-        self.array.write(selection, value)
-    }
-
-    /// As [`StagedArray::resize`].
-    pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
-        let shrinks = shape.iter().zip(self.array.shape()).any(|(new, old)| new < old);
-        self.array.resize(shape)?;
-        self.shrunk |= shrinks;
-        Ok(())
-    }
-
-    /// As [`StagedArray::append_array`].
-    pub fn append(&mut self, rows: &NdArray<'_>) -> Result<()> {
-        self.array.append_array(rows)
-    }
-
-    /// As [`StagedArray::load`].
-    pub fn load(&mut self) -> Result<()> {
-        self.array.load()
-    }
-}
-
 impl ArrayStore {
     /// Opens an array for writing. For a second writer the error is [`ErrorKind::Locked`]; the lock
     /// ends with the store, or with its process.
@@ -178,54 +89,7 @@ impl ArrayStore {
         Ok(store)
     }
 
-    pub(crate) fn create_with(
-        options: &ArrayOptions,
-        root: &Path,
-        dtype: DType,
-        shape: &[usize],
-    ) -> Result<ArrayStore> {
-        let mut store = ArrayStore::prepare(options, root, dtype, shape)?;
-        let mut first = store.newest.core.version.clone();
-        first.version = 1;
-        first.shape = shape.iter().map(|n| *n as u64).collect();
-        first.message = "created".to_owned();
-        store.publish(first)?;
-        Ok(store)
-    }
-
-    /// The directory of an array of which no version was published yet. What stands in its place has
-    /// the number 0, and no rows.
-    pub(crate) fn prepare(
-        options: &ArrayOptions,
-        root: &Path,
-        dtype: DType,
-        shape: &[usize],
-    ) -> Result<ArrayStore> {
-        let paths: Vec<String> = columns::leaves(&dtype)?.into_iter().map(|l| l.path).collect();
-        let stored = storage_of(options, &dtype, shape)?;
-        let shape: Vec<u64> = shape.iter().map(|n| *n as u64).collect();
-        let mut first = Version::first(stored, shape, &paths);
-        let numbering = crate::format::chunked::Numbering::of_grid(&first.grid(), None);
-        let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
-        first.extents = numbering.extents().to_vec();
-        let files = Arc::new(options.files(root));
-        refuse_other_things(&files)?;
-        make_dirs(&files, &paths, options.durable)?;
-        let lock = take_lock(&files)?;
-        if !files.version_numbers()?.is_empty() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "there is an array already").at(root));
-        }
-        first.time = now_after(0);
-        first.version = 0;
-        if let Some(rows) = first.shape.first_mut() {
-            *rows = 0;
-        }
-        let store = ArrayStore::with_lock(options, files, first, lock)?;
-        store.remove_unfinished()?;
-        Ok(store)
-    }
-
-    fn with_lock(
+    pub(crate) fn with_lock(
         options: &ArrayOptions,
         files: Arc<Files>,
         version: Version,
@@ -233,7 +97,7 @@ impl ArrayStore {
     ) -> Result<ArrayStore> {
         let segments = files.numbers_in(&files.path(names::MANIFEST), names::number_of)?;
         let next_segment = version.next_segment.max(segments.into_iter().max().unwrap_or(0) + 1);
-        let next = |column: &crate::format::chunked::Column| -> Result<u32> {
+        let next = |column: &Column| -> Result<u32> {
             let dir = files.column_dir(&column.path);
             let numbers = files.numbers_in(&dir, names::superchunk_number_of)?;
             let above = u64::from(numbers.into_iter().max().unwrap_or(0)) + 1;
@@ -512,7 +376,7 @@ impl ArrayStore {
     }
 
     /// Removes what a writer that died had not finished.
-    fn remove_unfinished(&self) -> Result<()> {
+    pub(crate) fn remove_unfinished(&self) -> Result<()> {
         for dir in self.dirs() {
             let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
             for file in files.iter().filter(|file| is_unfinished(file)) {
@@ -608,149 +472,10 @@ fn coordinates(at: Vec<usize>) -> Vec<u64> {
     at.into_iter().map(|i| i as u64).collect()
 }
 
-fn take_lock(files: &Files) -> Result<Lock> {
+pub(crate) fn take_lock(files: &Files) -> Result<Lock> {
     let path = files.path(names::LOCK);
     let lock = files.storage.lock(&path).map_err(|e| Error::io(&path, e))?;
     lock.ok_or_else(|| {
         Error::new(ErrorKind::Locked, "another writer is at work on this array").at(&files.root)
     })
-}
-
-/// What never changes over the life of an array.
-fn storage_of(options: &ArrayOptions, dtype: &DType, shape: &[usize]) -> Result<Stored> {
-    if shape.len() > MAX_DIMENSIONS {
-        let message = format!("expected at most {MAX_DIMENSIONS} axes, found {}", shape.len());
-        return Err(Error::new(ErrorKind::Limit, message));
-    }
-    let chunk = options.chunk_shape_of(dtype.item_size(), shape)?;
-    let chunk_bytes = chunk.iter().product::<usize>() * dtype.item_size();
-    let params = Params {
-        codec: options.codec,
-        level: options.level,
-        shuffle: options.shuffle,
-        ..Params::default()
-    };
-    params.check(chunk_bytes).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
-    if options.room > 0 && options.versioned {
-        let message = "room is for arrays that are not versioned: chunks of others never change";
-        return Err(Error::new(ErrorKind::Invalid, message));
-    }
-    let shuffle = match options.shuffle {
-        Shuffle::None => 0,
-        Shuffle::Byte => 1,
-        Shuffle::Bit => 2,
-    };
-    Ok(Stored {
-        dtype: dtype.to_string(),
-        chunkshape: chunk.iter().map(|n| *n as u64).collect(),
-        order: "C".to_owned(),
-        fill: options.fill_of(dtype)?,
-        superchunk: options.superchunk_of(chunk_bytes)?,
-        cparams: Compression {
-            cname: options.codec.name().to_owned(),
-            clevel: options.level,
-            shuffle,
-        },
-        checksum: options.checksum.name().to_owned(),
-        room: options.room,
-        expectedlen: options.expected_len,
-        versioned: options.versioned,
-        others: Map::new(),
-    })
-}
-
-/// An array is created where there is nothing, or where its creation was cut short.
-fn refuse_other_things(files: &Files) -> Result<()> {
-    let (storage, root) = (&files.storage, &files.root);
-    let at = |e| Error::io(root, e);
-    let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
-    let exists = || Error::new(ErrorKind::AlreadyExists, "there is something already").at(root);
-    if !stat.is_dir {
-        return Err(exists());
-    }
-    let known = |path: &PathBuf| path.ends_with("data") || path.ends_with("meta");
-    let others = storage.list(root).map_err(at)?.iter().any(|path| !known(path));
-    let versions = files.version_numbers().unwrap_or_default();
-    if others || !versions.is_empty() { Err(exists()) } else { Ok(()) }
-}
-
-/// Makes the directories of an array, so that they last.
-fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
-    let mut dirs = vec![files.path(names::MANIFEST), files.path(names::VERSIONS)];
-    dirs.extend(columns.iter().map(|column| files.column_dir(column)));
-    let storage = &*files.storage;
-    for dir in dirs {
-        let missing = missing_dirs(storage, &dir).map_err(|e| Error::io(&dir, e))?;
-        storage.create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
-        if durable {
-            for made in missing {
-                let parent = made.parent().map(Path::to_path_buf).unwrap_or_default();
-                storage.sync_dir(&parent).map_err(|e| Error::io(&parent, e))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A directory and those above it, as far as they may not last yet. That is also those inside the
-/// array that exist: whoever made them may have died before they were synced.
-fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a Path>> {
-    let mut missing = Vec::new();
-    for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        let inside = missing.len() < 4;
-        if !inside && storage.stat(dir)?.is_some() {
-            break;
-        }
-        missing.push(dir);
-    }
-    Ok(missing)
-}
-
-/// The copies in `meta/`: name and text.
-pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
-    let item = dtype.item_size() as u64;
-    let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
-    let cbytes: u64 = version.columns.iter().map(|column| column.cbytes).sum();
-    let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes });
-    let mut storage = serde_json::to_value(&version.storage).unwrap_or_default();
-    if let (Some(storage), Some(fill)) = (storage.as_object_mut(), number(version, dtype)) {
-        storage.insert("dflt".to_owned(), fill);
-    }
-    let attributes = Value::Object(version.attributes.clone());
-    [
-        (names::SIZES, format!("{sizes}\n")),
-        (names::STORAGE, format!("{storage}\n")),
-        (names::ATTRIBUTES, format!("{attributes}\n")),
-    ]
-}
-
-/// The fill value as a number, where JSON has it.
-fn number(version: &Version, dtype: &DType) -> Option<Value> {
-    let fill = NdArray::new(dtype.clone(), [], &version.storage.fill[..]).ok()?;
-    macro_rules! as_number {
-        ($number:ty) => {
-            fill.to_ndarray::<$number>().ok()?.first().map(|n| Value::from(*n))
-        };
-    }
-    match (dtype.kind(), dtype.item_size()) {
-        (Kind::Bool, _) => as_number!(bool),
-        (Kind::Int, 1) => as_number!(i8),
-        (Kind::Int, 2) => as_number!(i16),
-        (Kind::Int, 4) => as_number!(i32),
-        (Kind::Int, 8) => as_number!(i64),
-        (Kind::UInt, 1) => as_number!(u8),
-        (Kind::UInt, 2) => as_number!(u16),
-        (Kind::UInt, 4) => as_number!(u32),
-        (Kind::UInt, 8) => as_number!(u64),
-        (Kind::Float, 4) => as_number!(f32),
-        (Kind::Float, 8) => as_number!(f64),
-        _ => None,
-    }
-}
-
-/// The content of a copy, if it can be read and is no longer than any of ours.
-pub(crate) fn read_small(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
-    let source = storage.open(path).ok()?;
-    let len = Some(source.len()).filter(|len| *len <= crate::format::chunked::MAX_VERSION_BYTES)?;
-    source.read(0..len).ok().map(|bytes| bytes.into_owned())
 }

@@ -1,0 +1,60 @@
+//! What the newest version says, once more in files for people and tools.
+//!
+//! Nothing depends on them: readers look at the version alone.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::format::chunked::{Version, names};
+use crate::storage::Storage;
+use crate::value::{DType, Kind, NdArray};
+
+/// The copies in `meta/`: name and text.
+pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
+    let item = dtype.item_size() as u64;
+    let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
+    let cbytes: u64 = version.columns.iter().map(|column| column.cbytes).sum();
+    let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes });
+    let mut storage = serde_json::to_value(&version.storage).unwrap_or_default();
+    if let (Some(storage), Some(fill)) = (storage.as_object_mut(), number(version, dtype)) {
+        storage.insert("dflt".to_owned(), fill);
+    }
+    let attributes = Value::Object(version.attributes.clone());
+    [
+        (names::SIZES, format!("{sizes}\n")),
+        (names::STORAGE, format!("{storage}\n")),
+        (names::ATTRIBUTES, format!("{attributes}\n")),
+    ]
+}
+
+/// The fill value as a number, where JSON has it.
+fn number(version: &Version, dtype: &DType) -> Option<Value> {
+    let fill = NdArray::new(dtype.clone(), [], &version.storage.fill[..]).ok()?;
+    macro_rules! as_number {
+        ($number:ty) => {
+            fill.to_ndarray::<$number>().ok()?.first().map(|n| Value::from(*n))
+        };
+    }
+    match (dtype.kind(), dtype.item_size()) {
+        (Kind::Bool, _) => as_number!(bool),
+        (Kind::Int, 1) => as_number!(i8),
+        (Kind::Int, 2) => as_number!(i16),
+        (Kind::Int, 4) => as_number!(i32),
+        (Kind::Int, 8) => as_number!(i64),
+        (Kind::UInt, 1) => as_number!(u8),
+        (Kind::UInt, 2) => as_number!(u16),
+        (Kind::UInt, 4) => as_number!(u32),
+        (Kind::UInt, 8) => as_number!(u64),
+        (Kind::Float, 4) => as_number!(f32),
+        (Kind::Float, 8) => as_number!(f64),
+        _ => None,
+    }
+}
+
+/// The content of a copy, if it can be read and is no longer than any of ours.
+pub(crate) fn read_small(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
+    let source = storage.open(path).ok()?;
+    let len = Some(source.len()).filter(|len| *len <= crate::format::chunked::MAX_VERSION_BYTES)?;
+    source.read(0..len).ok().map(|bytes| bytes.into_owned())
+}

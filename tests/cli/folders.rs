@@ -75,6 +75,26 @@ fn a_folder_without_folders_has_no_labels() {
     failed.fails(2, "expected folders of images");
 }
 
+/// What is left out for want of a label is not left out in silence.
+#[test]
+fn images_beside_the_folders_of_labels_are_counted() {
+    let names = ["cat/1.jpg", "cat/notes.txt", "2.jpg", "3.png", "README"];
+    let dir = with_photos(&names);
+    zip(&dir.path().join("photos.zip"), &names);
+    for (source, more, skipped) in [
+        ("photos", &[][..], "3 files"),
+        ("photos.zip", &[], "3 files"),
+        ("photos", &["--exclude", "2.*"], "2 files"),
+        ("photos.zip", &["--exclude", "2.*"], "2 files"),
+    ] {
+        assert_eq!(keys(&made(&dir, &[&[source], more].concat())), ["cat/1.jpg"]);
+        let args = [&["convert", source, "again.msgpack", "--force"], more].concat();
+        let stderr = run(&dir, args).exits(0).err;
+        let expected = format!("skipped {skipped} that are no images by their name, or are beside");
+        assert!(stderr.contains(&expected), "{source} {more:?}: {stderr}");
+    }
+}
+
 #[test]
 fn more_files_than_a_unit_has_keep_their_order() {
     let names: Vec<String> = (0..700).map(|n| format!("a/{n}.jpg")).collect();

@@ -334,7 +334,9 @@ impl Converted {
         self.tally.tell(self.quarantine.as_deref(), output);
         if self.skipped_files > 0 {
             let files = units::counted(self.skipped_files, "file");
-            output.warn(format_args!("skipped {files} that are no images by their name"));
+            output.warn(format_args!(
+                "skipped {files} that are no images by their name, or are beside the folders of labels"
+            ));
         }
     }
 }

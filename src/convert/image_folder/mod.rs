@@ -88,7 +88,8 @@ impl ImageFolder {
         FolderOptions::default()
     }
 
-    /// Files that are no images by their name, and were not asked for by it.
+    /// Files that are no images by their name, and were not asked for by it; and images that have
+    /// no label because they are beside the folders of those that have.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }

@@ -33,6 +33,7 @@ const MAX_BYTES: u64 = 1 << 30;
 ///
 /// Files that are no images by their extension are skipped and counted, unless a pattern or
 /// [`include`](Self::include) asks for them by more than `*` or `**`; those of a list are all taken.
+/// Images beside the folders that are labels are skipped and counted too.
 /// Labels are numbered in [natural order](natural_order), or as they are [given](Self::labels).
 /// Where no file has a label, samples have none.
 #[derive(Debug, Clone)]
@@ -123,8 +124,8 @@ impl FolderOptions {
     }
 
     /// The images of a folder: `{label}/name.ext`, where deeper folders belong to the label above
-    /// them. Hidden files are passed over, and so are files beside the labels; if there are nothing
-    /// but such, they are images without labels.
+    /// them. Hidden files are passed over, and so are files beside the labels, of which images are
+    /// counted as skipped; if there are nothing but such, they are images without labels.
     ///
     /// # Errors
     ///
@@ -153,6 +154,9 @@ impl FolderOptions {
             beside.sort_by(|a, b| natural_order(a, b));
             found.extend(beside.into_iter().map(|key| Found::new(key, None)));
             labels.clear();
+        } else {
+            let images = beside.iter().filter(|name| self.keeps(name) && is_image(name));
+            skipped += images.count() as u64;
         }
         if found.is_empty() {
             let message = "expected folders of images ({label}/name.ext), found none";
@@ -211,12 +215,16 @@ impl FolderOptions {
         let archive = archive.as_ref();
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let mut images = 0;
         if patterns.is_empty() {
-            patterns.push(guess_pattern(&self.open_zip(archive, &["*".to_owned()], false)?));
+            let all = self.open_zip(archive, &["*".to_owned()], false)?;
+            patterns.push(guess_pattern(&all));
+            images = all.len();
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let reader = self.open_zip(archive, &patterns, named)?;
         reader.check_sizes()?;
+        let beside = images.saturating_sub(reader.len());
         let skipped = match named || !self.filter.include.is_empty() {
             true => 0,
             false => self.open_zip(archive, &patterns, true)?.len() - reader.len(),
@@ -228,7 +236,7 @@ impl FolderOptions {
             extra: Vec::new(),
         });
         let found = found.collect();
-        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), skipped as u64)
+        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + beside) as u64)
     }
 
     /// An archive, with all files or with images only.

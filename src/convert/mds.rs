@@ -25,6 +25,10 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// The offsets of a shard reach no further.
 const MAX_SHARD: u64 = u32::MAX as u64;
 
+/// How shards may be compressed.
+const COMPRESSIONS: &str =
+    if cfg!(feature = "parquet") { "br, gz, snappy or zstd" } else { "gz, snappy or zstd" };
+
 /// Reads a folder that Streaming's `MDSWriter` wrote; each shard is a unit.
 ///
 /// The columns are the fields. Numbers and arrays of NumPy stay such; images, and lists of them, are
@@ -33,8 +37,9 @@ const MAX_SHARD: u64 = u32::MAX as u64;
 /// and the number of the sample in it; or a [column](Self::key).
 ///
 /// A shard that is there as it is is preferred to the compressed one; of compression, `gz`,
-/// `snappy` and `zstd` are read. Sizes are compared with the index, and digests as well if they are
-/// MD5, SHA-1 or SHA-2; others are passed over.
+/// `snappy` and `zstd` are read, and `br` with the feature `parquet`, which brings Brotli along; `bz2`
+/// is not. Sizes are compared with the index, and digests as well if they are MD5, SHA-1 or SHA-2;
+/// others are passed over.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, Mds};
@@ -151,9 +156,12 @@ impl Mds {
                     decoded.flatten().ok_or_else(|| at(Error::new(ErrorKind::Damaged, message)))?;
                 Ok(bytes.len())
             }
+            #[cfg(feature = "parquet")]
+            "br" => brotli_decompressor::Decompressor::new(&packed[..], 1 << 16)
+                .take(limit)
+                .read_to_end(&mut bytes),
             other => {
-                let message =
-                    format!("expected compression by gz, snappy or zstd, found {other:?}");
+                let message = format!("expected compression by {COMPRESSIONS}, found {other:?}");
                 return Err(at(Error::new(ErrorKind::Unsupported, message)));
             }
         };

@@ -347,7 +347,10 @@ impl MdsWriter {
         }
         let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
         let sample = encode_sample(columns, &values);
-        let sample = sample.ok_or_else(|| invalid("a field is nothing that MDS can hold"))?;
+        let sample = sample.ok_or_else(|| match misfit(columns, &values) {
+            Some(name) => invalid(&format!("field {name:?} is nothing that MDS can hold")),
+            None => invalid("the sample is longer than MDS can hold"),
+        })?;
         if self.head == 0 {
             self.head = encode_shard(&self.info(), &[]).map_or(0, |shard| shard.len() as u64);
         }
@@ -399,6 +402,13 @@ impl MdsWriter {
         self.bytes = 0;
         Ok(())
     }
+}
+
+/// The first column whose value has no place in MDS.
+fn misfit<'a>(columns: &'a [Column], values: &[Decoded<'_>]) -> Option<&'a str> {
+    let alone = columns.chunks(1).zip(values.chunks(1));
+    let mut misfits = alone.filter(|(column, value)| encode_sample(column, value).is_none());
+    misfits.next().map(|(column, _)| &*column[0].name)
 }
 
 /// A packed value, and the encoding that it asks for.

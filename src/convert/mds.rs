@@ -31,10 +31,11 @@ const COMPRESSIONS: &str =
 
 /// Reads a folder that Streaming's `MDSWriter` wrote; each shard is a unit.
 ///
-/// The columns are the fields. Numbers and arrays of NumPy stay such; images, and lists of them, are
-/// bytes; `str_decimal` is a text. Pickles are never run: a data set with a column of them is
-/// refused, unless that column is [left out](Self::without). Keys are the name of the shard, a slash
-/// and the number of the sample in it; or a [column](Self::key).
+/// The columns are the fields. Numbers and arrays of NumPy stay such, but for float64, which becomes
+/// a plain float, as Python packs it; images, and lists of them, are bytes; `str_decimal` is a text.
+/// Pickles are never run: a data set with a column of them is refused, unless that column is [left
+/// out](Self::without). Keys are the name of the shard, a slash and the number of the sample in it;
+/// or a [column](Self::key).
 ///
 /// A shard that is there as it is is preferred to the compressed one; of compression, `gz`,
 /// `snappy` and `zstd` are read, and `br` with the feature `parquet`, which brings Brotli along; `bz2`

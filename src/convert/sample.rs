@@ -15,7 +15,8 @@ pub(crate) enum Field<'a> {
     Value(Value),
     Bytes(&'a [u8]),
     Array(NdArray<'a>),
-    /// An array without dimensions, as a scalar of NumPy.
+    /// An array without dimensions, as a scalar of NumPy; but float64, which to Python is a `float`
+    /// and so packed as one, becomes a plain float.
     Scalar(NdArray<'a>),
 }
 
@@ -36,10 +37,18 @@ pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
             Field::Value(value) => msgpack::encode(value, &mut out)?,
             Field::Bytes(bytes) => msgpack::write_bin(bytes, &mut out)?,
             Field::Array(array) => numpy::encode_array(array, &mut out)?,
-            Field::Scalar(array) => numpy::encode_scalar(array, &mut out)?,
+            Field::Scalar(array) => match float(array) {
+                Some(float) => msgpack::encode(&float.into(), &mut out)?,
+                None => numpy::encode_scalar(array, &mut out)?,
+            },
         }
     }
     Ok(out)
+}
+
+/// The number, if it is of 64 bits.
+fn float(array: &NdArray<'_>) -> Option<f64> {
+    array.to_ndarray::<f64>().ok()?.first().copied()
 }
 
 /// The text of a field that is to be the key: a text, bytes that are one, or an integer.
@@ -89,6 +98,19 @@ fn check_names(fields: &Fields<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// NumPy's float64 is a subclass of Python's float, which its packer knows.
+    #[test]
+    fn numbers_of_numpy_are_packed_as_python_packs_them() {
+        let native = NdArray::scalar(0.5f64);
+        let big = NdArray::new(">f8".parse().unwrap(), &[], 0.5f64.to_be_bytes().to_vec()).unwrap();
+        let short = NdArray::scalar(0.5f32);
+        let fields = [("n", native), ("b", big), ("s", short)];
+        let fields = fields.map(|(name, array)| (name.into(), Field::Scalar(array)));
+        let sample = msgpack::decode(&pack("k", &fields.into()).unwrap()).unwrap();
+        assert_eq!((&sample["n"], &sample["b"]), (&Value::F64(0.5), &Value::F64(0.5)));
+        assert!(sample["s"].is_map());
+    }
 
     #[test]
     fn fields_keep_their_order() {

@@ -155,7 +155,7 @@ impl FolderOptions {
             found.extend(beside.into_iter().map(|key| Found::new(key, None)));
             labels.clear();
         } else {
-            let images = beside.iter().filter(|name| self.keeps(name) && is_image(name));
+            let images = beside.iter().filter(|name| self.filter.keeps(name) && is_image(name));
             skipped += images.count() as u64;
         }
         if found.is_empty() {

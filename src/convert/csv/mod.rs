@@ -1,10 +1,13 @@
 //! Tables of comma-separated or tab-separated values.
 
+mod limited;
 mod write;
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+pub(super) use limited::{Limited, MAX_BYTES};
 pub use write::CsvWriter;
 
 use super::input::{Emit, Input, file_size};
@@ -48,6 +51,7 @@ pub struct Csv {
     delimiter: u8,
     types: BTreeMap<String, CsvType>,
     key: Option<String>,
+    max_bytes: u64,
 }
 
 impl Csv {
@@ -55,7 +59,14 @@ impl Csv {
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Csv> {
         let files = names::files(files)?;
-        Ok(Csv { files, delimiter: b',', types: BTreeMap::new(), key: None })
+        let (types, max_bytes) = (BTreeMap::new(), MAX_BYTES);
+        Ok(Csv { files, delimiter: b',', types, key: None, max_bytes })
+    }
+
+    /// Refuses rows of more bytes than this, to within some thousand. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
     }
 
     /// What is between values, such as a tab. Default: a comma.
@@ -133,6 +144,7 @@ impl Csv {
                 // The next row begins all the same after the end of this one.
                 Err(error) => with(&names, number, Err(blame(path, error)))?,
             }
+            table.get_mut().next_row();
             number += 1;
         }
     }
@@ -165,8 +177,8 @@ impl Csv {
         }
     }
 
-    fn table(&self, path: &Path) -> Result<::csv::Reader<Box<dyn std::io::Read + Send>>> {
-        let input = compressed::open(path)?;
+    fn table(&self, path: &Path) -> Result<::csv::Reader<Limited<Box<dyn Read + Send>>>> {
+        let input = Limited::new(compressed::open(path)?, self.max_bytes);
         Ok(::csv::ReaderBuilder::new().delimiter(self.delimiter).from_reader(input))
     }
 
@@ -220,6 +232,9 @@ fn common(known: Option<CsvType>, found: CsvType) -> CsvType {
 pub(super) fn blame(path: &Path, error: ::csv::Error) -> Error {
     match error.kind() {
         ::csv::ErrorKind::Io(_) => match error.into_kind() {
+            ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Error::new(ErrorKind::Limit, error.to_string()).at(path)
+            }
             ::csv::ErrorKind::Io(error) => compressed::blame(path, error),
             _ => Error::new(ErrorKind::Io, "the table could not be read").at(path),
         },
@@ -254,6 +269,23 @@ impl Input for Csv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_have_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        let row = |len: usize| format!("{},2\n", "x".repeat(len));
+        // The file has more bytes than a row may have, which is no matter.
+        let good = row(20_000).repeat(10);
+        std::fs::write(&path, format!("a,b\n{good}{}", row(200_000))).unwrap();
+        let table = Csv::open([path.to_str().unwrap()]).unwrap();
+        let mut rows = 0;
+        let mut count = |row: Result<Vec<u8>>| row.map(|_| rows += 1);
+        table.clone().read(0, &mut count).unwrap();
+        let error = table.max_bytes(100_000).read(0, &mut count).unwrap_err();
+        assert_eq!((rows, error.kind()), (11 + 10, ErrorKind::Limit));
+        assert!(error.message().starts_with("expected rows of at most 100000 bytes"));
+    }
 
     #[test]
     fn guesses() {

@@ -10,7 +10,7 @@ use crate::reader::{Reader, ZipReader};
 /// A zip archive, the files of which any number of threads may read. Clones are the same archive.
 ///
 /// What archives may not do, see [`ZipReader`]: nothing they say about sizes is believed, and
-/// checksums are compared whenever a file is read.
+/// checksums are compared whenever a file is read. Files that share their bytes are refused.
 #[derive(Clone)]
 pub struct Zip {
     reader: Arc<ZipReader>,
@@ -21,6 +21,7 @@ impl Zip {
     pub fn open(path: impl AsRef<Path>) -> Result<Zip> {
         let options = ZipReader::options().max_bytes(MAX_FILE).numeric_labels(false);
         let reader = options.open_zip(path, ["*"])?;
+        reader.check_sizes()?;
         Ok(Zip { reader: Arc::new(reader) })
     }
 

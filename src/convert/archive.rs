@@ -230,6 +230,9 @@ impl<'a> Archive<'a> {
             let name = String::from_utf8_lossy(error.as_bytes()).into_owned();
             self.error(ErrorKind::Invalid, start, &name, "the name is not UTF-8")
         })?;
+        if name.contains('\0') {
+            return Err(self.error(ErrorKind::Invalid, start, &name, "the name has a zero in it"));
+        }
         if name.starts_with('/') || name.split('/').any(|part| part == "..") {
             let message = "expected a relative name without \"..\", found another";
             return Err(self.error(ErrorKind::Invalid, start, &name, message));

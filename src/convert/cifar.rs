@@ -40,6 +40,7 @@ pub struct Cifar {
     labels: &'static [(&'static str, &'static str)],
     /// The names of the labels, if they are beside the first file.
     names: Option<Vec<String>>,
+    max_bytes: u64,
 }
 
 impl Cifar {
@@ -57,6 +58,12 @@ impl Cifar {
         Cifar::open(names::files(files)?, labels, &beside)
     }
 
+    /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
     /// Files, and the names of labels from the first of these files that is beside them: the field
     /// of a pickle, or text, one name a line.
     fn open(
@@ -70,7 +77,7 @@ impl Cifar {
             Some((path, field)) => Some(label_names(&path, field)?),
             None => None,
         };
-        Ok(Cifar { files, labels, names })
+        Ok(Cifar { files, labels, names, max_bytes: MAX_BYTES })
     }
 
     fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
@@ -185,7 +192,7 @@ impl Input for Cifar {
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let path = &self.files[unit];
         let stem = names::stem(path)?;
-        let bytes = rows::read_file(path, MAX_BYTES)?;
+        let bytes = rows::read_file(path, self.max_bytes)?;
         // A pickle begins with its protocol, which as a label would be none of ours.
         let result = match bytes[..] {
             [0x80, 2..=5, ..] => self.pickled(stem, &bytes, emit),

@@ -32,13 +32,23 @@ impl Idx {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there are not as many labels as images.
     pub fn open(images: impl AsRef<Path>, labels: Option<&Path>) -> Result<Idx> {
+        Idx::open_within(images, labels, MAX_BYTES)
+    }
+
+    /// As [`open`](Self::open), of files that have at most so many bytes each once they are
+    /// decompressed: without a limit, 4 GiB. More are [`Limit`](ErrorKind::Limit).
+    pub fn open_within(
+        images: impl AsRef<Path>,
+        labels: Option<&Path>,
+        max_bytes: u64,
+    ) -> Result<Idx> {
         let path = images.as_ref().to_path_buf();
         names::stem(&path)?;
-        let images = read(&path)?;
+        let images = read(&path, max_bytes)?;
         let len = images.shape()[0];
         let mut columns = vec![("image", images)];
         if let Some(labels) = labels {
-            let found = read(labels)?;
+            let found = read(labels, max_bytes)?;
             if found.shape()[0] != len {
                 let message = format!("expected {len} labels, found {}", found.shape()[0]);
                 return Err(Error::new(ErrorKind::Invalid, message).at(labels));
@@ -49,8 +59,8 @@ impl Idx {
     }
 }
 
-fn read(path: &Path) -> Result<NdArray<'static>> {
-    let bytes = rows::read_file(path, MAX_BYTES)?;
+fn read(path: &Path, max_bytes: u64) -> Result<NdArray<'static>> {
+    let bytes = rows::read_file(path, max_bytes)?;
     let array = idx::decode(&bytes).map_err(|error| Error::from(error).at(path))?.into_owned();
     match array.shape() {
         [] => Err(Error::new(ErrorKind::Damaged, "expected samples, found one number").at(path)),

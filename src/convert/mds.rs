@@ -28,6 +28,8 @@ const MAX_SHARD: u64 = u32::MAX as u64;
 /// How shards may be compressed.
 const COMPRESSIONS: &str =
     if cfg!(feature = "parquet") { "br, gz, snappy or zstd" } else { "gz, snappy or zstd" };
+/// An index has no more bytes than this, which is some hundred thousand shards.
+const MAX_INDEX: u64 = 256 << 20;
 
 /// Reads a folder that Streaming's `MDSWriter` wrote; each shard is a unit.
 ///
@@ -56,6 +58,7 @@ pub struct Mds {
     shards: Vec<ShardInfo>,
     without: Vec<String>,
     key: Option<String>,
+    max_bytes: u64,
 }
 
 impl Mds {
@@ -63,10 +66,18 @@ impl Mds {
     pub fn open(root: impl AsRef<Path>) -> Result<Mds> {
         let root = root.as_ref().to_path_buf();
         let path = root.join("index.json");
-        let json = fs::read(&path).map_err(|error| Error::io(&path, error))?;
+        let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
         let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
-        Ok(Mds { root, paths, shards: index.shards, without: Vec::new(), key: None })
+        let (shards, without, max_bytes) = (index.shards, Vec::new(), MAX_SHARD);
+        Ok(Mds { root, paths, shards, without, key: None, max_bytes })
+    }
+
+    /// Refuses compressed shards that have more bytes than this when they are decompressed, which
+    /// they are in memory. Default: 4 GiB, more than which none can have.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes.min(MAX_SHARD);
+        self
     }
 
     /// Columns that are left out.
@@ -128,9 +139,9 @@ impl Mds {
     fn unzipped(&self, info: &ShardInfo, zip: &FileInfo) -> Result<Vec<u8>> {
         let path = self.root.join(&zip.basename);
         let at = |error: Error| error.at(&path);
-        if info.raw.bytes > MAX_SHARD {
-            let message =
-                format!("expected a shard of at most {MAX_SHARD} bytes, found {}", info.raw.bytes);
+        if info.raw.bytes > self.max_bytes {
+            let (max, found) = (self.max_bytes, info.raw.bytes);
+            let message = format!("expected a shard of at most {max} bytes, found {found}");
             return Err(at(Error::new(ErrorKind::Limit, message)));
         }
         let source = LocalStorage::mapped().open(&path).map_err(|error| Error::io(&path, error))?;
@@ -169,6 +180,18 @@ impl Mds {
         read.map_err(|error| compressed::blame(&path, error))?;
         Ok(bytes)
     }
+}
+
+fn read_index(path: &Path) -> Result<Vec<u8>> {
+    let at = |error| Error::io(path, error);
+    let mut json = Vec::new();
+    let file = fs::File::open(path).map_err(at)?;
+    file.take(MAX_INDEX + 1).read_to_end(&mut json).map_err(at)?;
+    if json.len() as u64 > MAX_INDEX {
+        let message = format!("expected an index of at most {MAX_INDEX} bytes, found more");
+        return Err(Error::new(ErrorKind::Limit, message).at(path));
+    }
+    Ok(json)
 }
 
 /// The bytes of a file, in memory or as it is.

@@ -17,6 +17,9 @@ use crate::format::numpy::npy;
 use crate::reader::{Reader, ZipReader};
 use crate::value::{DType, NdArray};
 
+/// No more bytes than this are read of all arrays of a file.
+const MAX_BYTES: u64 = 16 << 30;
+
 /// Reads an npz file, as `numpy.savez` and `numpy.savez_compressed` write it. Feature `zip`.
 ///
 /// Its arrays all have the same length in their first axis: a sample is one row of each, and units
@@ -42,7 +45,13 @@ impl Npz {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if they are not, or if there are none.
     pub fn rows(path: impl AsRef<Path>) -> Result<Npz> {
-        let mut npz = Npz::whole(path)?;
+        Npz::rows_within(path, MAX_BYTES)
+    }
+
+    /// As [`rows`](Self::rows), of a file whose arrays have at most so many bytes together: without
+    /// a limit, 16 GiB. More are [`Limit`](ErrorKind::Limit).
+    pub fn rows_within(path: impl AsRef<Path>, max_bytes: u64) -> Result<Npz> {
+        let mut npz = Npz::read_whole(path.as_ref(), max_bytes)?;
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(&npz.path);
         let mut rows = None;
         for (name, array) in &npz.arrays {
@@ -64,17 +73,26 @@ impl Npz {
 
     /// Reads a file that is one sample; its key is the name of the file up to the first dot.
     pub fn whole(path: impl AsRef<Path>) -> Result<Npz> {
-        let path = path.as_ref().to_path_buf();
+        Npz::read_whole(path.as_ref(), MAX_BYTES)
+    }
+
+    fn read_whole(path: &Path, max_bytes: u64) -> Result<Npz> {
+        let path = path.to_path_buf();
         names::stem(&path)?;
-        let archive = ZipReader::options().numeric_labels(false).open_zip(&path, ["*.npy"])?;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
+        let archive = options.open_zip(&path, ["*.npy"])?;
+        archive.check_sizes()?;
+        let mut left = max_bytes;
         let mut arrays = Vec::with_capacity(archive.len());
         for index in 0..archive.len() {
             let entry = archive.key(index)?.into_owned();
             let at = |error: Error| error.at(&path).with_key(&entry);
-            let packed = archive.get_raw(index)?;
-            let data = msgpack::field(&packed, "data").map_err(|error| at(error.into()))?;
-            let data = Cursor::new(data.unwrap_or_default()).read_bin();
-            let array = data.and_then(npy::decode).map_err(|error| at(error.into()))?;
+            let data = archive.read(index)?;
+            left = left.checked_sub(data.len() as u64).ok_or_else(|| {
+                let message = format!("expected arrays of at most {max_bytes} bytes, found more");
+                Error::new(ErrorKind::Limit, message).at(&path)
+            })?;
+            let array = npy::decode(&data).map_err(|error| at(error.into()))?;
             let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
             arrays.push((name, array.to_c_order().into_owned()));
         }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use kiste::array::parse_size;
 use kiste::convert::{FolderOptions, ImageFolder};
 use kiste::reader::Labels;
 
@@ -36,9 +35,6 @@ pub(super) struct Files {
     /// Put the labels into the samples themselves instead of their numbers
     #[arg(long)]
     text_labels: bool,
-    /// Refuse files of more bytes than this, 1G if not said
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    max_file: Option<usize>,
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -64,7 +60,6 @@ impl Files {
             () if !self.exclude.is_empty() => Some("--exclude"),
             () if self.labels.is_some() => Some("--labels"),
             () if self.text_labels => Some("--text-labels"),
-            () if self.max_file.is_some() => Some("--max-file"),
             () => self.given_for_lists(),
         }
     }
@@ -83,11 +78,11 @@ impl Files {
     }
 
     /// Images of a folder, of patterns, or of an archive.
-    pub(super) fn open(&self, paths: &[PathBuf]) -> Outcome<ImageFolder> {
+    pub(super) fn open(&self, paths: &[PathBuf], max_bytes: Option<u64>) -> Outcome<ImageFolder> {
         if let Some(option) = self.given_for_lists() {
             return Err(Failure::trouble(format!("{option} is for lists, but this is images")));
         }
-        let options = self.options();
+        let options = self.options(max_bytes);
         if paths.iter().all(|path| is_pattern(path)) {
             if let Some(pattern) = self.pattern.first() {
                 let message = format!("SRC is a pattern, and so is --pattern {pattern}");
@@ -107,11 +102,11 @@ impl Files {
     }
 
     /// Images of a list.
-    pub(super) fn open_list(&self, list: &Path) -> Outcome<ImageFolder> {
+    pub(super) fn open_list(&self, list: &Path, max_bytes: Option<u64>) -> Outcome<ImageFolder> {
         if !self.pattern.is_empty() {
             return Err(Failure::trouble("--pattern is for images, but this is list"));
         }
-        let mut options = self.options();
+        let mut options = self.options(max_bytes);
         if let Some(root) = &self.root {
             options = options.root(root);
         }
@@ -121,14 +116,14 @@ impl Files {
         Ok(options.list(list)?)
     }
 
-    fn options(&self) -> FolderOptions {
+    fn options(&self, max_bytes: Option<u64>) -> FolderOptions {
         let mut options = ImageFolder::options().text_labels(self.text_labels);
         options = options.include(&self.include).exclude(&self.exclude);
         if let Some(labels) = &self.labels {
             options = options.labels(Labels::file(labels));
         }
-        match self.max_file {
-            Some(bytes) => options.max_bytes(bytes as u64),
+        match max_bytes {
+            Some(bytes) => options.max_bytes(bytes),
             None => options,
         }
     }

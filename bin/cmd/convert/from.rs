@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
+use kiste::array::parse_size;
 #[cfg(feature = "parquet")]
 use kiste::convert::{ArrowIpc, Parquet};
 use kiste::convert::{
     Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
     Source, TfRecords, WebDataset, expand_braces,
 };
-use kiste::format::{mds, tfrecord};
+use kiste::format::tfrecord;
 
 use super::chain::Chain;
 use super::files::{Files, is_pattern};
@@ -54,6 +55,11 @@ pub(super) struct Reading {
     /// Of CSV and TSV: take columns of numbers for numbers, which reads the files twice
     #[arg(long)]
     guess_types: bool,
+    /// Refuse what is not to be believed: a file, line, row, record, sample of webdataset, page,
+    /// batch or shard of more bytes than this once it is decompressed; 1G if not said, for shards of
+    /// mds and files of mnist 4G. For npz all arrays together, 16G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
+    max_bytes: Option<usize>,
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
@@ -113,26 +119,43 @@ impl Reading {
         let datasets = from == From::Dataset;
         let samples = match from {
             From::Images => {
-                let folder = self.files.open(&paths)?;
+                let folder = self.files.open(&paths, self.max_bytes())?;
                 skipped_files = folder.skipped();
                 units(folder)
             }
-            From::List => units(self.files.open_list(only(&paths, "a list of files")?)?),
-            From::Jsonl => each(&paths, lines)?,
+            From::List => {
+                let list = only(&paths, "a list of files")?;
+                units(self.files.open_list(list, self.max_bytes())?)
+            }
+            From::Jsonl => each(&paths, |path| lines(path, self.max_bytes()))?,
             From::Dataset => each(&paths, |path| {
                 file::check_is_finished(path)?;
                 Ok(units(DatasetSource::open(path)?))
             })?,
-            From::Mds => each(&paths, |path| Ok(units(Mds::open(path)?)))?,
-            From::Npz => each(&paths, |path| Ok(units(Npz::rows(path)?)))?,
-            From::Mnist => units(mnist(&paths)?),
-            From::Webdataset => units(WebDataset::open(texts(&paths)?)?),
-            From::Tfrecord => units(TfRecords::open(texts(&paths)?)?.texts(self.texts.clone())),
-            From::Cifar10 => units(Cifar::cifar10(texts(&paths)?)?),
-            From::Cifar100 => units(Cifar::cifar100(texts(&paths)?)?),
+            From::Mds => {
+                each(&paths, |path| Ok(units(self.within(Mds::open(path)?, Mds::max_bytes))))?
+            }
+            From::Npz => each(&paths, |path| {
+                Ok(units(match self.max_bytes() {
+                    Some(max) => Npz::rows_within(path, max)?,
+                    None => Npz::rows(path)?,
+                }))
+            })?,
+            From::Mnist => units(mnist(&paths, self.max_bytes())?),
+            From::Webdataset => {
+                units(self.within(WebDataset::open(texts(&paths)?)?, WebDataset::max_bytes))
+            }
+            From::Tfrecord => {
+                let records = TfRecords::open(texts(&paths)?)?.texts(self.texts.clone());
+                units(self.within(records, TfRecords::max_bytes))
+            }
+            From::Cifar10 => units(self.within(Cifar::cifar10(texts(&paths)?)?, Cifar::max_bytes)),
+            From::Cifar100 => {
+                units(self.within(Cifar::cifar100(texts(&paths)?)?, Cifar::max_bytes))
+            }
             From::Csv => self.table(&paths, b',')?,
             From::Tsv => self.table(&paths, b'\t')?,
-            From::Parquet | From::Arrow => arrow(from, &paths)?,
+            From::Parquet | From::Arrow => self.arrow(from, &paths)?,
         };
         Ok(Opened { samples: self.images.on(samples)?, skipped_files, datasets })
     }
@@ -142,6 +165,9 @@ impl Reading {
         let table = matches!(from, From::Csv | From::Tsv);
         let flaw = match () {
             () if !self.texts.is_empty() && from != From::Tfrecord => "--texts is for tfrecord",
+            () if self.max_bytes.is_some() && from == From::Dataset => {
+                "--max-bytes is for what others wrote"
+            }
             () if self.guess_types && !table => "--guess-types is for csv and tsv",
             () if matches!(from, From::Images | From::List) => return Ok(()),
             () => match self.files.given() {
@@ -154,7 +180,34 @@ impl Reading {
 
     fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Samples> {
         let table = Csv::open(texts(paths)?)?.delimiter(delimiter);
+        let table = self.within(table, Csv::max_bytes);
         Ok(units(if self.guess_types { table.guess_types()? } else { table }))
+    }
+
+    /// Tables of Arrow.
+    #[cfg(feature = "parquet")]
+    fn arrow(&self, from: From, paths: &[PathBuf]) -> Outcome<Samples> {
+        Ok(match from {
+            From::Parquet => units(self.within(Parquet::open(texts(paths)?)?, Parquet::max_bytes)),
+            _ => units(self.within(ArrowIpc::open(texts(paths)?)?, ArrowIpc::max_bytes)),
+        })
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn arrow(&self, from: From, _paths: &[PathBuf]) -> Outcome<Samples> {
+        Err(without_parquet(&name(from)))
+    }
+
+    fn max_bytes(&self) -> Option<u64> {
+        self.max_bytes.map(|bytes| bytes as u64)
+    }
+
+    /// The input with the limit that was given.
+    fn within<T>(&self, input: T, limit: fn(T, u64) -> T) -> T {
+        match self.max_bytes() {
+            Some(max) => limit(input, max),
+            None => input,
+        }
     }
 }
 
@@ -198,16 +251,27 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Outcome<Samples>) -> Outcome<
 }
 
 /// What is no regular file, such as a pipe, is read as it comes.
-fn lines(path: &Path) -> Outcome<Samples> {
+fn lines(path: &Path, max_bytes: Option<u64>) -> Outcome<Samples> {
     let name = path.display().to_string();
     if name == "-" {
-        return Ok(Samples::Stream(Box::new(JsonLines::new(io::stdin(), name))));
+        return Ok(stream(JsonLines::new(io::stdin(), name), max_bytes));
     }
     let file = File::open(path).map_err(|error| Failure::io(path, error))?;
-    match file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        true => Ok(units(JsonLinesFile::open(path)?)),
-        false => Ok(Samples::Stream(Box::new(JsonLines::new(file, name)))),
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(stream(JsonLines::new(file, name), max_bytes));
     }
+    let file = JsonLinesFile::open(path)?;
+    Ok(units(match max_bytes {
+        Some(max) => file.max_bytes(max),
+        None => file,
+    }))
+}
+
+fn stream<R: Read + Send + 'static>(lines: JsonLines<R>, max_bytes: Option<u64>) -> Samples {
+    Samples::Stream(Box::new(match max_bytes {
+        Some(max) => lines.max_bytes(max),
+        None => lines,
+    }))
 }
 
 fn only<'a>(paths: &'a [PathBuf], what: &str) -> Outcome<&'a Path> {
@@ -227,20 +291,6 @@ fn texts(paths: &[PathBuf]) -> Outcome<Vec<&str>> {
     Ok(texts)
 }
 
-/// Tables of Arrow.
-#[cfg(feature = "parquet")]
-fn arrow(from: From, paths: &[PathBuf]) -> Outcome<Samples> {
-    Ok(match from {
-        From::Parquet => units(Parquet::open(texts(paths)?)?),
-        _ => units(ArrowIpc::open(texts(paths)?)?),
-    })
-}
-
-#[cfg(not(feature = "parquet"))]
-fn arrow(from: From, _paths: &[PathBuf]) -> Outcome<Samples> {
-    Err(without_parquet(&name(from)))
-}
-
 /// Says what is not there, and how to get it.
 #[cfg(not(feature = "parquet"))]
 pub(super) fn without_parquet(name: &str) -> Failure {
@@ -249,14 +299,16 @@ pub(super) fn without_parquet(name: &str) -> Failure {
 }
 
 /// Images and perhaps labels, in whichever order: labels have one dimension.
-fn mnist(paths: &[PathBuf]) -> Outcome<Idx> {
+fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Outcome<Idx> {
     let is_labels = |path: &Path| head(path).is_ok_and(|head| head.get(3) == Some(&1));
+    let open = |images: &Path, labels| match max_bytes {
+        Some(max) => Idx::open_within(images, labels, max),
+        None => Idx::open(images, labels),
+    };
     Ok(match paths {
-        [images] => Idx::open(images, None)?,
-        [labels, images] if is_labels(labels) && !is_labels(images) => {
-            Idx::open(images, Some(labels))?
-        }
-        [images, labels] => Idx::open(images, Some(labels))?,
+        [images] => open(images, None)?,
+        [labels, images] if is_labels(labels) && !is_labels(images) => open(images, Some(labels))?,
+        [images, labels] => open(images, Some(labels))?,
         _ => {
             let message = "expected a file of images and one of labels, found";
             return Err(Failure::trouble(format!("{message} {} names", paths.len())));
@@ -325,8 +377,7 @@ fn guess(path: &Path) -> Outcome<From> {
 }
 
 fn guess_folder(path: &Path) -> Outcome<From> {
-    let index = path.join("index.json");
-    if fs::read(&index).is_ok_and(|json| mds::Index::parse(&json).is_ok()) {
+    if Mds::open(path).is_ok() {
         return Ok(From::Mds);
     }
     let entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;

@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 
 use super::form::Plan;
-use super::limits::{MAX_BYTES, check_message};
+use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
 use super::parquet::{emit_batch, expand_folders};
 use super::rows::Rows;
 use super::{Flaw, guarded};
@@ -188,14 +188,14 @@ impl Batches<'_> {
             self.ended = true;
             return self.decode(vec![0; 4]);
         }
-        let metadata = self.exactly(len.into())?;
+        let metadata = self.exactly(len.into(), MAX_METADATA)?;
         let message = arrow_ipc::root_as_message(&metadata).map_err(|error| {
             let flaw = FormatError::new(start, "a message of Arrow", format!("none: {error}"));
             Error::from(flaw).at(self.path)
         })?;
         let body_len = u64::try_from(message.bodyLength());
         let body_len = body_len.map_err(|_| self.flaw("a body", "one of a negative length"))?;
-        let body = self.exactly(body_len)?;
+        let body = self.exactly(body_len, self.max_bytes)?;
         check_message(&message, &body, self.max_bytes).map_err(|error| {
             let message = format!("message at byte {start}: {}", error.message());
             Error::new(error.kind(), message).at(self.path)
@@ -228,7 +228,13 @@ impl Batches<'_> {
         Ok(bytes)
     }
 
-    fn exactly(&mut self, len: u64) -> Result<Vec<u8>> {
+    fn exactly(&mut self, len: u64, max_bytes: u64) -> Result<Vec<u8>> {
+        if len > max_bytes {
+            let at = self.position;
+            let message =
+                format!("message at byte {at}: expected at most {max_bytes} bytes, found {len}");
+            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+        }
         let bytes = self.take(len)?;
         match bytes.len() as u64 == len {
             true => Ok(bytes),

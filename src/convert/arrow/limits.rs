@@ -15,6 +15,9 @@ use crate::format::parquet::{TAIL, check_footer, parse_page_header, parse_tail};
 /// How many bytes a page of Parquet, or a batch of Arrow, has at most when it is decompressed.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
+/// The footer of Parquet, or what Arrow says of a batch, is no longer than this.
+pub(super) const MAX_METADATA: u64 = 256 << 20;
+
 /// The header of a page is no longer than this: it may have the least and the greatest value.
 const MAX_HEADER: u64 = 16 << 20;
 
@@ -42,6 +45,10 @@ pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
         let expected = format!("a footer within the file of {size} bytes");
         within(start)(FormatError::new(0, expected, format!("one of {len}")))
     })?;
+    if len > MAX_METADATA {
+        let message = format!("expected a footer of at most {MAX_METADATA} bytes, found {len}");
+        return Err(Error::new(ErrorKind::Limit, message).at(path));
+    }
     let footer = read(file, begin, len).map_err(at)?;
     check_footer(&footer).map_err(within(begin))
 }

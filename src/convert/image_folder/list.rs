@@ -51,14 +51,14 @@ impl FolderOptions {
 
     fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>)> {
         let delimiter = self.delimiter.unwrap_or_else(|| delimiter_of(list));
-        let input = csv::Limited::new(compressed::open(list)?, csv::MAX_BYTES);
+        let input = csv::Bounded::new(compressed::open(list)?, csv::MAX_BYTES.min(self.max_bytes));
         let mut builder = ::csv::ReaderBuilder::new();
         let mut table = builder.delimiter(delimiter).has_headers(false).from_reader(input);
         let mut record = ::csv::StringRecord::new();
         let mut columns = None;
         let mut found = Vec::new();
         while table.read_record(&mut record).map_err(|error| csv::blame(list, error))? {
-            table.get_mut().next_row();
+            table.get_mut().begin_row();
             let columns = match &columns {
                 Some(columns) => columns,
                 None => {

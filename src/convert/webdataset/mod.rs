@@ -6,6 +6,7 @@
 
 mod write;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub use write::{ShardOptions, WebDatasetWriter};
@@ -17,8 +18,9 @@ use super::sample::{Field, pack};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::npy;
+use crate::format::tar::BLOCK;
 
-/// Of a single file no more bytes are read: what `bin` of msgpack can hold, and some less.
+/// Of a single sample no more bytes are read: what `bin` of msgpack can hold, and some less.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Reads shards of WebDataset; each is a unit.
@@ -79,7 +81,8 @@ impl WebDataset {
         self
     }
 
-    /// Refuses files with more bytes than this. Default: 1 GiB.
+    /// Refuses files with more bytes than this, and samples whose files have more together, each with
+    /// its header. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
@@ -87,7 +90,7 @@ impl WebDataset {
 
     fn pack(&self, shard: &Path, group: Group) -> Result<Vec<u8>> {
         if let Some(flaw) = group.flaw {
-            return Err(flaw);
+            return Err(flaw.at(shard).with_key(group.key));
         }
         let key = match self.shard_in_key {
             true => format!("{}/{}", names::stem(shard)?, group.key),
@@ -110,8 +113,40 @@ impl WebDataset {
 struct Group {
     key: String,
     files: Vec<(String, Vec<u8>)>,
+    names: HashSet<String>,
+    /// What its files take in the archive, about.
+    bytes: u64,
     /// Why it is none.
     flaw: Option<Error>,
+}
+
+impl Group {
+    fn new(key: &str) -> Group {
+        let (files, names) = (Vec::new(), HashSet::new());
+        Group { key: key.into(), files, names, bytes: 0, flaw: None }
+    }
+
+    /// Whether one more file of so many bytes is to be read. Of what is no sample nothing is kept:
+    /// an archive without end may be all of one key.
+    fn wants(&mut self, suffix: &str, size: u64, max_bytes: u64) -> bool {
+        let flaw = |kind, message| Some(Error::new(kind, message));
+        self.bytes = self.bytes.saturating_add(size).saturating_add(BLOCK as u64);
+        if self.flaw.is_some() {
+            return false;
+        }
+        // A single file has its own limit, without its header.
+        if self.bytes > max_bytes && !self.files.is_empty() {
+            let message = format!("expected a sample of at most {max_bytes} bytes, found more");
+            self.flaw = flaw(ErrorKind::Limit, message);
+        } else if !self.names.insert(suffix.to_owned()) {
+            let message = format!("expected one file {suffix:?} of a sample, found two");
+            self.flaw = flaw(ErrorKind::Damaged, message);
+        }
+        if self.flaw.is_some() {
+            (self.files, self.names) = (Vec::new(), HashSet::new());
+        }
+        self.flaw.is_none()
+    }
 }
 
 impl Input for WebDataset {
@@ -138,14 +173,12 @@ impl Input for WebDataset {
             if let Some(done) = group.take_if(|group| group.key != key) {
                 emit(self.pack(shard, done))?;
             }
-            let new = || Group { key: key.into(), files: Vec::new(), flaw: None };
-            let group = group.get_or_insert_with(new);
+            let group = group.get_or_insert_with(|| Group::new(key));
             let suffix = suffix.to_lowercase();
-            if group.files.iter().any(|(name, _)| *name == suffix) {
-                let message = format!("expected one file {suffix:?} of a sample, found two");
-                group.flaw = Some(Error::new(ErrorKind::Damaged, message).at(shard).with_key(key));
+            match group.wants(&suffix, entry.size, self.max_bytes) {
+                true => group.files.push((suffix, archive.read(entry.size)?)),
+                false => archive.skip(entry.size)?,
             }
-            group.files.push((suffix, archive.read(entry.size)?));
         }
         match group {
             Some(group) => emit(self.pack(shard, group)),

@@ -1,0 +1,57 @@
+//! [`Bounded`]: what a table is read from, so that no row of it fills the memory.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{self, Read};
+
+/// Bytes that the reader of tables asks for at once: so many more than the row itself.
+const BUFFER: u64 = 1 << 13;
+
+/// Bytes that come to an end where a row is too long.
+pub(in crate::convert) struct Bounded {
+    input: Box<dyn Read + Send>,
+    max_bytes: u64,
+    left: u64,
+}
+
+impl Bounded {
+    /// Lets rows of so many bytes through, and little more.
+    pub(in crate::convert) fn new(input: Box<dyn Read + Send>, max_bytes: u64) -> Bounded {
+        let mut bounded = Bounded { input, max_bytes, left: 0 };
+        bounded.begin_row();
+        bounded
+    }
+
+    /// Counts anew.
+    pub(in crate::convert) fn begin_row(&mut self) {
+        self.left = self.max_bytes.saturating_add(BUFFER);
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(io::Error::other(TooLong(self.max_bytes)));
+        }
+        let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.input.read(&mut buffer[..len])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Whether this is the error of a row that is too long.
+pub(super) fn is_too_long(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<TooLong>())
+}
+
+#[derive(Debug)]
+struct TooLong(u64);
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected rows of at most {} bytes, found a longer one", self.0)
+    }
+}
+
+impl StdError for TooLong {}

@@ -62,6 +62,7 @@ impl Idx {
 fn read(path: &Path, max_bytes: u64) -> Result<NdArray<'static>> {
     let bytes = rows::read_file(path, max_bytes)?;
     let array = idx::decode(&bytes).map_err(|error| Error::from(error).at(path))?.into_owned();
+    rows::check_rows(&array).map_err(|error| error.at(path))?;
     match array.shape() {
         [] => Err(Error::new(ErrorKind::Damaged, "expected samples, found one number").at(path)),
         _ => Ok(array),

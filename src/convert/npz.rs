@@ -55,6 +55,7 @@ impl Npz {
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(&npz.path);
         let mut rows = None;
         for (name, array) in &npz.arrays {
+            rows::check_rows(array).map_err(|error| error.at(&npz.path).with_key(name))?;
             let found = array.shape().first().copied();
             let found = found.ok_or_else(|| {
                 invalid(format!("expected samples along the first axis, but {name:?} has none"))

@@ -25,6 +25,16 @@ pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Fails if rows have no bytes: then a file of a few says that it is as many samples as it likes.
+pub(super) fn check_rows(array: &NdArray<'_>) -> Result<()> {
+    let shape = array.shape();
+    if array.bytes().is_empty() && shape.first().is_some_and(|&rows| rows > 0) {
+        let message = format!("expected samples of some bytes, found an array of shape {shape:?}");
+        return Err(Error::new(ErrorKind::Damaged, message));
+    }
+    Ok(())
+}
+
 /// How many units so many rows are.
 pub(super) fn units(rows: usize) -> usize {
     rows.div_ceil(RUN)

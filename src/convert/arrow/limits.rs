@@ -18,6 +18,9 @@ pub(super) const MAX_BYTES: u64 = 1 << 30;
 /// The footer of Parquet, or what Arrow says of a batch, is no longer than this.
 pub(super) const MAX_METADATA: u64 = 256 << 20;
 
+/// So many rows a batch may have without a byte for any of them.
+const MAX_EMPTY_ROWS: u64 = 1 << 16;
+
 /// The header of a page is no longer than this: it may have the least and the greatest value.
 const MAX_HEADER: u64 = 16 << 20;
 
@@ -185,6 +188,12 @@ fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()
     if total > max_bytes {
         let message = format!("expected batches of at most {max_bytes} bytes, found {total}");
         return Err(Error::new(ErrorKind::Limit, message));
+    }
+    // A value has a bit at least, unless there is nothing but nulls.
+    let (rows, most) = (batch.length(), total.saturating_mul(8).max(MAX_EMPTY_ROWS));
+    if !u64::try_from(rows).is_ok_and(|rows| rows <= most) {
+        let message = format!("expected at most {most} rows in {total} bytes, found {rows}");
+        return Err(Error::new(ErrorKind::Damaged, message));
     }
     Ok(())
 }

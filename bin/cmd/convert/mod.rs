@@ -57,15 +57,6 @@ use crate::{file, rearrange};
 /// shapes stay the same, and what was packed becomes plain again to the byte.
 ///
 /// Not only datasets are made, see --to: DST is a file, for MDS and images a folder, and for
-<<<<<<< HEAD
-/// WebDataset what the names of the shards begin with: photos.tar makes photos-000000.tar and so on.
-/// What a format has no place for is an error that names the sample and the field. JSON lines lose
-/// nothing. Nor does WebDataset, but for the names of fields that do not say what they are: "label"
-/// becomes "label.cls". MDS sorts fields. In npz floats become those of NumPy. In TFRecord texts
-/// become bytes, floats have 32 bits, and arrays no shape. CSV has only texts, numbers and truth
-/// values. The key is a field "key" in these four. A folder of images has files {label}/{key}, with
-/// the ending that their bytes ask for, and all else that is known of them in metadata.jsonl.
-=======
 /// WebDataset what the names of the shards begin with: photos.tar makes photos-000000.tar and so
 /// on. What a format has no place for is an error that names the sample and the field. JSON lines
 /// lose nothing. Nor does WebDataset, but for the names of fields that do not say what they are:
@@ -74,7 +65,6 @@ use crate::{file, rearrange};
 /// numbers and truth values. The key is a field "key" in these four. A folder of images has files
 /// {label}/{key}, with the ending that their bytes ask for, and all else that is known of them in
 /// metadata.jsonl.
->>>>>>> 343f98e (convert: floats come back from MDS and npz as floats)
 ///
 /// Until all is written nothing is published, and an error leaves everything as it was. A kill or
 /// a power failure leaves DST.partial behind: the same command with --resume goes on with it.

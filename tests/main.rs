@@ -23,5 +23,7 @@ mod writing;
 mod segmentation;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(all(feature = "cli", unix))]
+mod hostile;
 #[cfg(feature = "burn")]
 mod burn;

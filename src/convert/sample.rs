@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn numbers_of_numpy_are_packed_as_python_packs_them() {
         let native = NdArray::scalar(0.5f64);
-        let big = NdArray::new(">f8".parse().unwrap(), &[], 0.5f64.to_be_bytes().to_vec()).unwrap();
+        let big = NdArray::new(">f8".parse().unwrap(), [], 0.5f64.to_be_bytes().to_vec()).unwrap();
         let short = NdArray::scalar(0.5f32);
         let fields = [("n", native), ("b", big), ("s", short)];
         let fields = fields.map(|(name, array)| (name.into(), Field::Scalar(array)));

@@ -39,7 +39,9 @@ fn sizes(images: &[Vec<u8>]) -> Vec<(ImageFormat, u32, u32)> {
 fn images_are_resized_and_encoded() {
     use ImageFormat::{Gif, Jpeg, Png, WebP};
     let dir = with_photos();
-    let options: [(&[&str], [(ImageFormat, u32, u32); 4]); 4] = [
+    /// What becomes of the four photos: formats, widths and heights.
+    type Made = [(ImageFormat, u32, u32); 4];
+    let options: [(&[&str], Made); 4] = [
         (
             &["--resize", "short:10", "--quality", "50", "--subsampling", "4:4:4"],
             [(Jpeg, 15, 10), (Png, 15, 10), (Png, 15, 10), (Jpeg, 15, 10)],

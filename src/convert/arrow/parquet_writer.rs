@@ -45,7 +45,7 @@ const ROW_GROUP: usize = 64 << 20;
 /// writer.finish()?;
 ///
 /// let table = Parquet::open([path.to_str().unwrap()])?;
-/// table.read(0, &mut |found| Ok(assert_eq!(found, sample)))?;
+/// table.read(0, &mut |found| Ok(assert_eq!(found?, sample)))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ParquetWriter {

@@ -338,10 +338,8 @@ fn memory_order_and_shape_survive_a_cast() {
     let none = NdArray::new(dtype("<f4"), [0, 3], vec![]).unwrap();
     assert_eq!(none.astype(&dtype("|u1"), Casting::Unsafe).unwrap().shape(), [0, 3]);
     let zero = NdArray::scalar(2.5_f64).astype(&dtype("<f2"), Casting::SameKind).unwrap();
-    assert_eq!(
-        (zero.shape(), zero.to_ndarray::<f16>().unwrap().sum()),
-        (&[][..], f16::from_f32(2.5))
-    );
+    let found = zero.to_ndarray::<f16>().unwrap();
+    assert_eq!((zero.shape(), found.first()), (&[][..], Some(&f16::from_f32(2.5))));
     let far = NdArray::new(dtype("<M8[s]"), [1], (1_i64 << 62).to_le_bytes().to_vec()).unwrap();
     assert!(far.astype(&dtype("<M8[D]"), Casting::SameKind).is_ok());
     let error = far.astype(&dtype("<M8[ns]"), Casting::Safe).unwrap_err().to_string();

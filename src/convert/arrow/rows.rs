@@ -291,13 +291,17 @@ fn leaf_bytes(array: &dyn Array, rows: Range<usize>, of: &DataType) -> Option<Ve
     /// As they are.
     macro_rules! same {
         ($type:ty) => {
-            all::<$type, _>(array, rows, |n| n.to_le_bytes())?
+            all::<$type, { size_of::<<$type as ArrowPrimitiveType>::Native>() }>(
+                array,
+                rows,
+                |n| n.to_le_bytes(),
+            )?
         };
     }
     /// Times of 32 bits.
     macro_rules! wider {
         ($type:ty) => {
-            all::<$type, _>(array, rows, |n| i64::from(n).to_le_bytes())?
+            all::<$type, 8>(array, rows, |n| i64::from(n).to_le_bytes())?
         };
     }
     Some(match of {

@@ -8,7 +8,7 @@ use kiste::format::jsonl;
 use kiste::stat::{FieldSummary, Histogram};
 use kiste::{DatasetReader, Value};
 
-use super::{Found, Row, ranked, shape};
+use super::{Found, Row, ranked, rounded, shape};
 use crate::exit::Outcome;
 use crate::units;
 
@@ -230,7 +230,7 @@ fn details(found: &Found, field: &FieldSummary) -> String {
         );
         html += &list(&rows);
     } else if let Some((numbers, mean)) = field.numbers.and_then(|n| Some((n, n.mean()?))) {
-        let (min, max) = (numbers.min, numbers.max);
+        let (min, mean, max) = (numbers.min, rounded(mean), numbers.max);
         _ = writeln!(html, "<h2>Numbers of {name}</h2>\n<p>min {min}, mean {mean}, max {max}</p>");
     }
     if let Some(images) = &field.images {

@@ -138,6 +138,25 @@ fn ranked<K: Clone + Ord>(counts: &std::collections::BTreeMap<K, u64>) -> Vec<(K
     ranked
 }
 
+/// A mean without the digits that only adding up has made.
+fn rounded(mean: f64) -> f64 {
+    format!("{mean:.6e}").parse().unwrap_or(mean)
+}
+
 fn shape(shape: &[usize]) -> String {
     format!("[{}]", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_has_no_digits_of_chance() {
+        assert_eq!(rounded(0.1 + 0.2), 0.3);
+        assert_eq!(
+            [rounded(1_234_567.0), rounded(-2.5e-9), rounded(0.0)],
+            [1_234_567.0, -2.5e-9, 0.0]
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use kiste::stat::{Arrays, FieldSummary, Histogram, Images, Numbers};
 
-use super::{Found, Row, ranked, shape};
+use super::{Found, Row, ranked, rounded, shape};
 use crate::exit::Outcome;
 use crate::output::Output;
 use crate::units;
@@ -156,7 +156,9 @@ fn classes(rows: &[Row], most: usize) -> String {
 
 fn numbers(numbers: &Numbers) -> String {
     let mut text = match numbers.mean() {
-        Some(mean) => format!("  min {}, mean {mean}, max {}", numbers.min, numbers.max),
+        Some(mean) => {
+            format!("  min {}, mean {}, max {}", numbers.min, rounded(mean), numbers.max)
+        }
         None => String::from("  none"),
     };
     if numbers.nan > 0 {

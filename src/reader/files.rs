@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::key_index::KeyIndex;
 use super::labels::{LabelMap, Labels};
-use super::pattern::Filter;
+use super::pattern::{Filter, NamePattern};
 use super::{out_of_range, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{Value, encode};
@@ -75,13 +75,19 @@ impl FileOptions {
     /// Keeps only files that match one of these patterns by [`fnmatch`](super::fnmatch): their paths below
     /// [`root`](Self::root), or their names in the archive. Default: all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.filter.include = patterns.into_iter().map(Into::into).collect();
+        self.filter.include = NamePattern::all(patterns);
         self
     }
 
     /// Leaves out files that match one of these patterns, even if they are included.
     pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.filter.exclude = patterns.into_iter().map(Into::into).collect();
+        self.filter.exclude = NamePattern::all(patterns);
+        self
+    }
+
+    /// Both of these, taken apart before.
+    pub(crate) fn filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
         self
     }
 

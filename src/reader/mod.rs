@@ -93,13 +93,15 @@ pub use iter::{Iter, Keys, RawIter};
 pub use join::{JoinReader, Shared};
 pub use labels::Labels;
 pub use list::{ListOptions, ListReader};
-pub(crate) use pattern::Filter;
 pub use pattern::fnmatch;
+pub(crate) use pattern::{Filter, NamePattern};
 pub use range::RangeReader;
 pub use select::SelectReader;
 pub use sharded::ShardedReader;
 #[cfg(feature = "zip")]
 pub use zip::ZipReader;
+#[cfg(feature = "zip")]
+pub(crate) use zip::{LabelPattern, ZipDirectory};
 
 /// Keyed samples by index: what a loader, a command or another reader needs to know of a dataset.
 ///

@@ -23,47 +23,63 @@ pub(super) const LABEL: &str = "{LABEL}";
 /// assert!(!fnmatch("cat/1.jpg", "[!a-f]*"));
 /// ```
 pub fn fnmatch(name: &str, pattern: &str) -> bool {
-    let pattern = parse(pattern);
-    let name: Vec<char> = name.chars().collect();
-    let (mut at, mut part) = (0, 0);
-    // Where to go on after a mismatch: the last star, and how far it reaches.
-    let mut star = None;
-    while at < name.len() {
-        match pattern.get(part) {
-            Some(Part::Any) => {
-                star = Some((part, at));
-                part += 1;
-                continue;
-            }
-            Some(one) if one.matches(name[at]) => {
-                (at, part) = (at + 1, part + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((star_part, reach)) = &mut star else { return false };
-        *reach += 1;
-        (at, part) = (*reach, *star_part + 1);
-    }
-    pattern[part..].iter().all(|part| matches!(part, Part::Any))
+    NamePattern::new(pattern).matches(name)
 }
 
 /// Which names are kept.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
-    /// Names match one of these by [`fnmatch`], if there are any.
-    pub(crate) include: Vec<String>,
+    /// Names match one of these, if there are any.
+    pub(crate) include: Vec<NamePattern>,
     /// And none of these.
-    pub(crate) exclude: Vec<String>,
+    pub(crate) exclude: Vec<NamePattern>,
 }
 
 impl Filter {
     pub(crate) fn keeps(&self, name: &str) -> bool {
-        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fnmatch(name, pattern));
+        let matches = |patterns: &[NamePattern]| patterns.iter().any(|one| one.matches(name));
         (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
     }
 }
 
+/// A pattern of [`fnmatch`] that was taken apart, for many names.
+#[derive(Debug, Clone)]
+pub(crate) struct NamePattern(Vec<Part>);
+
+impl NamePattern {
+    pub(crate) fn new(pattern: &str) -> NamePattern {
+        NamePattern(parse(pattern))
+    }
+
+    /// The patterns of a list.
+    pub(crate) fn all<S: Into<String>>(patterns: impl IntoIterator<Item = S>) -> Vec<NamePattern> {
+        patterns.into_iter().map(|pattern| NamePattern::new(&pattern.into())).collect()
+    }
+
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let (mut rest, mut part) = (name.chars(), 0);
+        // Where to go on after a mismatch: the last star, and what is behind its reach.
+        let mut star = None;
+        loop {
+            if let Some(Part::Any) = self.0.get(part) {
+                part += 1;
+                star = Some((part, rest.clone()));
+                continue;
+            }
+            let Some(c) = rest.next() else { return part == self.0.len() };
+            if self.0.get(part).is_some_and(|one| one.matches(c)) {
+                part += 1;
+                continue;
+            }
+            let Some((after_star, reach)) = &mut star else { return false };
+            // One character more for the star.
+            reach.next();
+            (rest, part) = (reach.clone(), *after_star);
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
 enum Part {
     /// Any text.
     Any,
@@ -210,9 +226,10 @@ impl Search<'_> {
             return self.expand(&join(base, component), at + 1, label);
         }
         let is_last = at + 1 == self.pattern.components.len();
+        let pattern = NamePattern::new(component);
         for name in self.list(base)? {
             let visible = !name.starts_with('.') || component.starts_with('.');
-            if !visible || !fnmatch(&name, component) {
+            if !visible || !pattern.matches(&name) {
                 continue;
             }
             let path = join(base, &name);

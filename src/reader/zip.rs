@@ -11,7 +11,7 @@ use ::zip::ZipArchive;
 use ::zip::result::ZipError;
 
 use super::files::{FileEntry, FileOptions, Files, too_large};
-use super::pattern::{PathPattern, fnmatch};
+use super::pattern::{Filter, NamePattern, PathPattern};
 use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
@@ -20,7 +20,7 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// Files in a zip archive as samples, in the order of its central directory: see [`FileOptions`]
 /// for what is in them. Feature `zip`.
 ///
-/// **Patterns** are matched against whole names by [`fnmatch`]: `*` goes over `/`
+/// **Patterns** are matched against whole names by [`fnmatch`](super::fnmatch): `*` goes over `/`
 /// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
 /// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
 ///
@@ -35,13 +35,25 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// # Ok::<(), kiste::Error>(())
 /// ```
 pub struct ZipReader {
-    path: PathBuf,
-    source: Arc<Source>,
-    archive: ZipArchive<Cursor>,
+    directory: ZipDirectory,
     /// The number in the archive of each sample.
     members: Vec<usize>,
     files: Files,
     max_bytes: u64,
+}
+
+/// An archive whose central directory was read. Clones share it.
+#[derive(Clone)]
+pub(crate) struct ZipDirectory {
+    path: PathBuf,
+    source: Arc<Source>,
+    archive: ZipArchive<Cursor>,
+}
+
+/// A pattern of names, and the component of it that is the label.
+pub(crate) struct LabelPattern {
+    names: NamePattern,
+    label: Option<usize>,
 }
 
 impl ZipReader {
@@ -60,7 +72,7 @@ impl ZipReader {
 
     /// The path of the archive.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.directory.path
     }
 
     /// All labels by their numbers.
@@ -75,7 +87,7 @@ impl ZipReader {
 
     /// The bytes of the archive that a sample takes. Reads the header in front of them.
     fn range(&self, index: usize) -> Option<Range<u64>> {
-        let mut archive = self.archive.clone();
+        let mut archive = self.directory.archive.clone();
         let member = archive.by_index_raw(*self.members.get(index)?).ok()?;
         let start = member.data_start()?;
         Some(start..start.checked_add(member.compressed_size())?)
@@ -84,16 +96,16 @@ impl ZipReader {
     /// Fails if the files take more bytes than the archive has: then some share theirs, which nobody
     /// does who does not want a small archive to fill disks.
     pub(crate) fn check_sizes(&self) -> Result<()> {
-        let mut archive = self.archive.clone();
+        let mut archive = self.directory.archive.clone();
         let mut sum = 0u64;
         for &member in &self.members {
-            let member = archive.by_index_raw(member).map_err(|e| blame(e).at(&self.path))?;
+            let member = archive.by_index_raw(member).map_err(|e| blame(e).at(self.path()))?;
             sum = sum.saturating_add(member.compressed_size());
         }
-        let len = self.source.len();
+        let len = self.directory.source.len();
         if sum > len {
             let message = format!("expected files that share no bytes, found {sum} bytes in {len}");
-            return Err(Error::new(ErrorKind::Damaged, message).at(&self.path));
+            return Err(Error::new(ErrorKind::Damaged, message).at(self.path()));
         }
         Ok(())
     }
@@ -101,8 +113,8 @@ impl ZipReader {
     /// The bytes of a file.
     pub(crate) fn read(&self, index: usize) -> Result<Vec<u8>> {
         let entry = self.files.entry(index)?;
-        let at = |e: Error| e.at(&self.path).with_key(&entry.key);
-        let mut archive = self.archive.clone();
+        let at = |e: Error| e.at(self.path()).with_key(&entry.key);
+        let mut archive = self.directory.archive.clone();
         let member = archive.by_index(self.members[index]).map_err(|e| at(blame(e)))?;
         let size = member.size();
         if size > self.max_bytes {
@@ -146,34 +158,65 @@ impl FileOptions {
 
     /// As [`open_zip`](Self::open_zip), of an archive on another storage.
     pub fn open_zip_in<S: AsRef<str>>(
-        mut self,
+        self,
         storage: &dyn Storage,
         path: impl AsRef<Path>,
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<ZipReader> {
-        let path = path.as_ref();
-        let parse = |pattern: S| PathPattern::parse(pattern.as_ref());
-        let patterns: Vec<(String, Option<usize>)> = patterns
-            .into_iter()
-            .map(|pattern| parse(pattern).map(|p| (p.components().join("/"), p.label())))
-            .collect::<Result<_>>()?;
+        let patterns = LabelPattern::all(patterns)?;
+        self.open_directory(ZipDirectory::open(storage, path.as_ref())?, &patterns)
+    }
+
+    /// The same of an archive whose directory was read before.
+    pub(crate) fn open_directory(
+        mut self,
+        directory: ZipDirectory,
+        patterns: &[LabelPattern],
+    ) -> Result<ZipReader> {
+        let listed = directory.list(patterns, &self.filter);
+        let (members, entries) =
+            listed.map(|(number, name, label)| (number, entry(name, label))).unzip();
+        let max_bytes = self.max_bytes;
+        let files = self.finish(entries).map_err(|e| e.at(&directory.path))?;
+        Ok(ZipReader { directory, members, files, max_bytes })
+    }
+}
+
+impl ZipDirectory {
+    pub(crate) fn open(storage: &dyn Storage, path: &Path) -> Result<ZipDirectory> {
         let source = storage.open(path).map_err(|e| Error::io(path, e))?;
         let source = Arc::new(source);
         let archive = open_archive(&source).map_err(|e| e.at(path))?;
-        let (mut entries, mut members) = (Vec::new(), Vec::new());
-        for number in 0..archive.len() {
-            let name = archive.name_for_index(number).unwrap_or_default();
-            let matching = patterns.iter().find(|(pattern, _)| fnmatch(name, pattern));
-            let Some((_, label)) = matching else { continue };
+        Ok(ZipDirectory { path: path.to_path_buf(), source, archive })
+    }
+
+    /// The files that match any of the patterns and that the filter keeps: number and name, and the
+    /// component of the name that is the label.
+    pub(crate) fn list(
+        &self,
+        patterns: &[LabelPattern],
+        filter: &Filter,
+    ) -> impl Iterator<Item = (usize, &str, Option<usize>)> {
+        (0..self.archive.len()).filter_map(move |number| {
+            let name = self.archive.name_for_index(number)?;
+            let matching = patterns.iter().find(|pattern| pattern.names.matches(name))?;
             // Directories have names that end like this.
-            if !name.ends_with('/') && self.filter.keeps(name) {
-                entries.push(entry(name, *label));
-                members.push(number);
-            }
-        }
-        let max_bytes = self.max_bytes;
-        let files = self.finish(entries).map_err(|e| e.at(path))?;
-        Ok(ZipReader { path: path.to_path_buf(), source, archive, members, files, max_bytes })
+            let kept = !name.ends_with('/') && filter.keeps(name);
+            kept.then_some((number, name, matching.label))
+        })
+    }
+}
+
+impl LabelPattern {
+    pub(crate) fn all<S: AsRef<str>>(
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<LabelPattern>> {
+        let parse = |pattern: S| {
+            let pattern = PathPattern::parse(pattern.as_ref())?;
+            let names = NamePattern::new(&pattern.components().join("/"));
+            Ok(LabelPattern { names, label: pattern.label() })
+        };
+        patterns.into_iter().map(parse).collect()
     }
 }
 
@@ -322,14 +365,14 @@ impl Reader for ZipReader {
 
     /// The bytes are those that the file takes in the archive.
     fn locate(&self, index: usize) -> Location {
-        let path = Some(self.path.clone());
+        let path = Some(self.directory.path.clone());
         Location { path, index: index as u64, range: self.range(index) }
     }
 
     fn prefetch(&self, indices: &[usize]) {
         for &index in indices {
             if let Some(range) = self.range(index) {
-                self.source.will_need(range);
+                self.directory.source.will_need(range);
             }
         }
     }

@@ -9,7 +9,7 @@ mod options;
 mod write;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use options::FolderOptions;
@@ -150,8 +150,19 @@ impl ImageFolder {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let mut out = self.head(file, len)?;
         let before = out.len();
-        input.by_ref().take(len as u64 + 1).read_to_end(&mut out).map_err(at)?;
-        match out.len() - before {
+        // One byte more shows a file that became longer, mostly without another call.
+        out.resize(before + len + 1, 0);
+        let mut found = 0;
+        while found < len || len == 0 {
+            match input.read(&mut out[before + found..]) {
+                Ok(0) => break,
+                Ok(read) => found += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(at(error)),
+            }
+        }
+        out.truncate(before + len);
+        match found {
             found if found == len => Ok(out),
             found => {
                 let found = if found > len { "more".into() } else { found.to_string() };
@@ -169,7 +180,7 @@ impl ImageFolder {
             (Some(label), Some(labels)) if self.text_labels => labels[label as usize].len(),
             _ => 0,
         };
-        let mut out = Vec::with_capacity(64 + file.key.len() + extra + names + label + len);
+        let mut out = Vec::with_capacity(65 + file.key.len() + extra + names + label + len);
         let fields = 2 + usize::from(file.label.is_some()) + file.extra.len();
         msgpack::write_map(fields, &mut out)?;
         msgpack::write_text(KEY, &mut out)?;

@@ -10,9 +10,11 @@ use crate::Value;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::labels::LabelMap;
-use crate::reader::{DirectoryReader, FileEntry, Filter, Labels};
+use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
 #[cfg(feature = "zip")]
-use crate::reader::{Reader, ZipReader};
+use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
+#[cfg(feature = "zip")]
+use crate::storage::LocalStorage;
 
 /// What is taken for an image.
 const EXTENSIONS: &[&str] = &[
@@ -80,13 +82,13 @@ impl FolderOptions {
     /// Keeps only files that match one of these by [`fnmatch`](crate::reader::fnmatch): their paths
     /// below the folder or root, or their names in the archive. Default: all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.filter.include = patterns.into_iter().map(Into::into).collect();
+        self.filter.include = NamePattern::all(patterns);
         self
     }
 
     /// Leaves out files that match one of these, even if they are included.
     pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.filter.exclude = patterns.into_iter().map(Into::into).collect();
+        self.filter.exclude = NamePattern::all(patterns);
         self
     }
 
@@ -183,8 +185,7 @@ impl FolderOptions {
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
-        let options =
-            options.include(self.filter.include.clone()).exclude(self.filter.exclude.clone());
+        let options = options.filter(self.filter.clone());
         let reader = options.open(&patterns)?;
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
         if found.is_empty() {
@@ -212,22 +213,27 @@ impl FolderOptions {
         archive: impl AsRef<Path>,
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<ImageFolder> {
-        let archive = archive.as_ref();
+        let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let mut images = 0;
         if patterns.is_empty() {
-            let all = self.open_zip(archive, &["*".to_owned()], false)?;
-            patterns.push(guess_pattern(&all));
-            images = all.len();
+            let (anywhere, filter) = (LabelPattern::all(["*"])?, self.zip_filter(false));
+            let names: Vec<&str> =
+                directory.list(&anywhere, &filter).map(|(_, name, _)| name).collect();
+            patterns.push(guess_pattern(&names));
+            images = names.len();
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
-        let reader = self.open_zip(archive, &patterns, named)?;
+        let patterns = LabelPattern::all(&patterns)?;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
+        let options = options.filter(self.zip_filter(named));
+        let reader = options.open_directory(directory.clone(), &patterns)?;
         reader.check_sizes()?;
         let beside = images.saturating_sub(reader.len());
         let skipped = match named || !self.filter.include.is_empty() {
             true => 0,
-            false => self.open_zip(archive, &patterns, true)?.len() - reader.len(),
+            false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
         };
         let found = reader.entries().iter().map(|entry| Found {
             key: entry.key.clone(),
@@ -239,18 +245,16 @@ impl FolderOptions {
         self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + beside) as u64)
     }
 
-    /// An archive, with all files or with images only.
+    /// Which files of an archive are wanted: all that were not excluded, or images only.
     #[cfg(feature = "zip")]
-    fn open_zip(&self, archive: &Path, patterns: &[String], all: bool) -> Result<ZipReader> {
-        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
-        let options = match all || !self.filter.include.is_empty() {
-            true => options.include(self.filter.include.clone()),
-            false => options.include(EXTENSIONS.iter().map(|e| any_case(e))),
-        };
+    fn zip_filter(&self, all: bool) -> Filter {
+        let mut filter = self.filter.clone();
+        if !all && filter.include.is_empty() {
+            filter.include = NamePattern::all(EXTENSIONS.iter().map(|e| any_case(e)));
+        }
         // What macOS puts beside each file is no image, whatever its name.
-        let mut exclude = self.filter.exclude.clone();
-        exclude.push("__MACOSX/*".to_owned());
-        options.exclude(exclude).open_zip(archive, patterns)
+        filter.exclude.push(NamePattern::new("__MACOSX/*"));
+        filter
     }
 
     /// The entries of a reader, without those that are no images and were not asked for by name.
@@ -399,8 +403,8 @@ fn any_case(extension: &str) -> String {
 /// does not matter whether it was made in the folder of the images or beside it. Images beside
 /// folders are passed over, as they are on the disk.
 #[cfg(feature = "zip")]
-fn guess_pattern(images: &ZipReader) -> String {
-    let names = || images.entries().iter().map(|entry| &*entry.path);
+fn guess_pattern(images: &[&str]) -> String {
+    let names = || images.iter().copied();
     let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min();
     let (Some(depth), Some(first)) = (depth, names().find(|name| name.contains('/'))) else {
         return "*".to_owned();

@@ -1,10 +1,9 @@
 //! What the commands share that make datasets of datasets.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::labels_path;
+use kiste::convert::{labels_path, read_labels};
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
 use kiste::{Writer, WriterOptions};
@@ -102,16 +101,19 @@ impl Making {
     ) -> Outcome<Made> {
         let start = Instant::now();
         self.check(inputs, out)?;
+        let labels = common_labels(inputs, out, output)?;
         let mut writer = self.writing.options().overwrite(self.force).create(out)?;
         if let Err(failure) = fill(&mut writer) {
             // The first error is the one to tell.
             let _ = writer.abort();
             return Err(failure);
         }
+        // None would be those of the dataset that is replaced.
+        writer.set_labels(labels.as_deref())?;
         let stats = writer.finish()?;
-        let labels = carry_labels(inputs, out, output)?;
         let seconds = start.elapsed().as_secs_f64();
         let (samples, bytes) = (stats.samples, stats.bytes);
+        let labels = labels.map(|_| labels_path(out));
         let made = Made { file: out.to_path_buf(), samples, bytes, labels, seconds };
         made.tell(output);
         Ok(made)
@@ -160,16 +162,10 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Numbers mean the same in the new dataset as in the old ones, if they meant the same there.
-fn carry_labels(inputs: &[&Path], out: &Path, output: &Output) -> Outcome<Option<PathBuf>> {
-    let path = labels_path(out);
-    let mut found: Vec<Option<Vec<u8>>> = Vec::new();
+fn common_labels(inputs: &[&Path], out: &Path, output: &Output) -> Outcome<Option<Vec<String>>> {
+    let mut found = Vec::new();
     for input in inputs {
-        let labels = labels_path(input);
-        found.push(match fs::read(&labels) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Failure::io(&labels, error)),
-        });
+        found.push(read_labels(input)?);
     }
     let first = found.first().cloned().flatten();
     let alike = found.iter().all(|labels| *labels == first);
@@ -179,15 +175,7 @@ fn carry_labels(inputs: &[&Path], out: &Path, output: &Output) -> Outcome<Option
             out.display()
         ));
     }
-    match first.filter(|_| alike) {
-        Some(text) => file::write(&path, &text, true).map(|()| Some(path)),
-        None if path.exists() => {
-            // Those of the dataset that was replaced.
-            fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
-            Ok(None)
-        }
-        None => Ok(None),
-    }
+    Ok(first.filter(|_| alike))
 }
 
 /// A field of each sample, to sort or group by. `key` is a field as any other.

@@ -96,6 +96,24 @@ fn append(storage: &MemoryStorage) -> Result<()> {
     fill(options(storage).append(dataset())?, 5, 9, 0)
 }
 
+fn with_labels(writer: Result<Writer>, to: u64, names: Option<&[&str]>) -> Result<()> {
+    let mut writer = writer?;
+    writer.set_labels(names)?;
+    fill(writer, 0, to, 0)
+}
+
+fn write_labelled(storage: &MemoryStorage) -> Result<()> {
+    with_labels(options(storage).create(dataset()), 5, Some(&["cat", "dog"]))
+}
+
+fn overwrite_labelled(storage: &MemoryStorage) -> Result<()> {
+    with_labels(options(storage).overwrite(true).create(dataset()), 7, Some(&["cow"]))
+}
+
+fn overwrite_unlabelled(storage: &MemoryStorage) -> Result<()> {
+    with_labels(options(storage).overwrite(true).create(dataset()), 7, None)
+}
+
 fn source() -> PathBuf {
     PathBuf::from("source.msgpack")
 }
@@ -375,6 +393,23 @@ fn an_overwrite() {
     OVERWRITE.check();
     OVERWRITE_WITHOUT_DIGESTS.check();
     OVERWRITE_LEGACY.check();
+}
+
+#[test]
+fn labels_come_and_go_with_their_dataset() {
+    let write = Scenario { before: nothing, act: write_labelled };
+    let replace = Scenario { before: write_labelled, act: overwrite_labelled };
+    let remove = Scenario { before: write_labelled, act: overwrite_unlabelled };
+    let labels = kiste::convert::labels_path(&dataset());
+    let found = |scenario: &Scenario| scenario.run().1.get(&labels).cloned().flatten();
+    assert_eq!(found(&write).as_deref(), Some(&b"cat\ndog\n"[..]));
+    assert_eq!(found(&replace).as_deref(), Some(&b"cow\n"[..]));
+    assert_eq!(found(&remove), None);
+    for scenario in [write, replace, remove] {
+        scenario.check();
+    }
+    let mut writer = options(&MemoryStorage::new()).create(dataset()).unwrap();
+    assert_eq!(writer.set_labels(Some(&["a\nb"])).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]

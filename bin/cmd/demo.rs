@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiste::convert::{self, ImageFolder, InOrder, Source, labels_path};
+use kiste::convert::{self, ImageFolder, InOrder, Source};
 use kiste::storage::MemoryStorage;
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, Writer};
@@ -207,9 +207,8 @@ impl Demo<'_> {
         let progress = self.output.progress("converting", source.len_hint());
         let refuse = convert::Duplicates::Refuse;
         convert::convert(&mut source, &mut writer, refuse, |done| progress.set(done))?;
+        writer.set_labels(source.label_names())?;
         let stats = writer.finish()?;
-        let labels = source.label_names().unwrap_or_default().join("\n") + "\n";
-        file::write(&labels_path(&self.dataset), labels.as_bytes(), true)?;
         Ok(stats.samples)
     }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::rearrange::Writing;
-use crate::{file, units};
+use crate::units;
 
 /// Make datasets of a well-known data set, from the archives that its authors hand out
 ///
@@ -259,27 +259,16 @@ impl Args {
     fn finish(
         &self,
         split: &Split,
-        writer: Writer,
+        mut writer: Writer,
         dataset: &Dataset,
         start: Instant,
     ) -> Outcome<Written> {
-        let stats = writer.finish()?;
         let path = self.path(split);
-        let labels = labels_path(&path);
         let names = dataset.labels().filter(|_| split.labelled);
-        let labels = match names {
-            Some(names) => {
-                let text: String = names.iter().map(|name| format!("{name}\n")).collect();
-                file::write(&labels, text.as_bytes(), true).map(|()| Some(labels))?
-            }
-            None => {
-                if labels.exists() {
-                    // Those of the dataset that was replaced.
-                    fs::remove_file(&labels).map_err(|error| Failure::io(&labels, error))?;
-                }
-                None
-            }
-        };
+        let labels = names.is_some().then(|| labels_path(&path));
+        // None would be those of the dataset that is replaced.
+        writer.set_labels(names.as_deref())?;
+        let stats = writer.finish()?;
         Ok(Written {
             split: split.name,
             file: path,

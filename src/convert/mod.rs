@@ -31,6 +31,7 @@ use std::{fs, io};
 
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
+use crate::staging;
 
 pub(crate) mod sample;
 mod names;
@@ -91,7 +92,7 @@ pub use passing::{Duplicates, Observer, Passed, convert, is_bad_input, pass};
 pub use recode::Recode;
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
-pub use unit_log::{Resumed, UnitLog, resume};
+pub use unit_log::{Resumed, Resumption, UnitLog, resume};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 
 /// Raw data that becomes samples.
@@ -156,9 +157,7 @@ impl<T: Source + ?Sized> Source for Box<T> {
 
 /// The file that holds the names of the numeric labels of a dataset, one a line: `NAME.labels`.
 pub fn labels_path(dataset: &Path) -> PathBuf {
-    let mut name = dataset.as_os_str().to_os_string();
-    name.push(".labels");
-    PathBuf::from(name)
+    staging::file_of(dataset, staging::LABELS)
 }
 
 /// The names of the numeric labels of a dataset, if the file of them is there.

@@ -39,6 +39,9 @@ struct Entry {
     bytes: u64,
     crc32: u32,
     state: Json,
+    /// Whether there are no more units.
+    #[serde(default)]
+    finished: bool,
 }
 
 /// Notes units as they become whole.
@@ -53,6 +56,24 @@ pub struct UnitLog {
     unit: usize,
     bytes: u64,
     time: Instant,
+}
+
+/// What had become of a conversion when it was cut short.
+#[derive(Debug)]
+pub enum Resumption {
+    /// There is none: it begins.
+    Nothing,
+    /// It goes on.
+    GoesOn(Box<Resumed>),
+    /// All of it had been written, and only to publish it was cut short. That has been done now.
+    Complete {
+        /// Samples of the dataset.
+        samples: u64,
+        /// Bytes of its data.
+        bytes: u64,
+        /// What was noted with the [last](UnitLog::finish) of them.
+        state: Json,
+    },
 }
 
 /// A conversion that goes on.
@@ -101,13 +122,29 @@ impl UnitLog {
     /// Notes that all samples of the units before this one are in the writer, and none of it; with
     /// them `state`, which [`resume`] gives back.
     pub fn note(&mut self, unit: usize, writer: &mut Writer, state: Json) -> Result<()> {
+        self.write(unit, writer, state, false)
+    }
+
+    fn write(
+        &mut self,
+        unit: usize,
+        writer: &mut Writer,
+        state: Json,
+        finished: bool,
+    ) -> Result<()> {
         writer.flush()?;
         let (samples, bytes) = (writer.len(), writer.bytes());
         let crc32 = std::mem::take(&mut self.crc).finalize();
-        let entry = Entry { unit, samples, bytes, crc32, state };
+        let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
         (self.unit, self.bytes, self.time) = (unit, bytes, Instant::now());
         Ok(())
+    }
+
+    /// Notes that all units are in the writer, so that who only publishes them knows of it.
+    pub fn finish(mut self, units: usize, writer: &mut Writer, state: Json) -> Result<()> {
+        self.write(units, writer, state, true)?;
+        self.file.sync_all().map_err(|error| Error::io(&self.path, error))
     }
 }
 
@@ -121,29 +158,30 @@ fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
     file.write_all(&text)
 }
 
-/// Goes on with a conversion to this dataset that was cut short; `None` if there is none. One that
-/// was about to be published is published, and then there is none.
+/// Goes on with a conversion to this dataset that was cut short. Whatever was about to be published
+/// is published.
 ///
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid) if it was of another plan,
 /// [`Interrupted`](ErrorKind::Interrupted) if what was cut short is no such conversion,
 /// [`Locked`](ErrorKind::Locked) if it is still at work.
-pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Option<Resumed>> {
+pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resumption> {
     let storage = options.shared_storage();
+    let path = path_of(dataset);
     match staging::unfinished(&storage, dataset)? {
-        None => return Ok(None),
+        None => return Ok(Resumption::Nothing),
         Some((_, Unfinished::Uncommitted(_))) => {}
         Some((staging, Unfinished::Committed)) => {
+            let log = read(&path)?;
             staging.finish()?;
-            return Ok(None);
+            return complete(dataset, plan, log);
         }
         Some((staging, Unfinished::Nothing)) => {
             staging.abort()?;
-            return Ok(None);
+            return Ok(Resumption::Nothing);
         }
     }
-    let path = path_of(dataset);
     let Some((head, entries)) = read(&path)? else {
         // Killed before the first line was written, or by something else.
         let message = format!(
@@ -168,7 +206,19 @@ pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Opti
     }
     let log = UnitLog::rewrite(path, &head, &entries, bytes)?;
     let state = last.as_ref().map_or(Json::Null, |entry| entry.state.clone());
-    Ok(Some(Resumed { writer, log, unit: last.map(|_| unit), state }))
+    let resumed = Resumed { writer, log, unit: last.map(|_| unit), state };
+    Ok(Resumption::GoesOn(Box::new(resumed)))
+}
+
+/// What was published, if that was this conversion and its log is whole.
+fn complete(dataset: &Path, plan: &str, log: Option<(Head, Vec<Entry>)>) -> Result<Resumption> {
+    let found = fs::metadata(dataset).map_err(|error| Error::io(dataset, error))?.len();
+    let log = log.filter(|(head, _)| head.plan == plan);
+    let last = log.and_then(|(_, mut entries)| entries.pop());
+    Ok(match last.filter(|entry| entry.finished && entry.bytes == found) {
+        Some(Entry { samples, bytes, state, .. }) => Resumption::Complete { samples, bytes, state },
+        None => Resumption::Nothing,
+    })
 }
 
 /// The last line up to which all data are what they were.

@@ -7,6 +7,7 @@
 //! | `lock` | held by the living writer, so a leftover is told from work in progress |
 //! | `journal` | JSON: what is being written; for an append, where the old dataset ends |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
+//! | `labels` | the names of the numeric labels, if these are to change with the dataset |
 //! | `scratch-0` `scratch-1` … | what is needed only meanwhile, of a shuffle for example ([`Scratch`]) |
 //! | `commit` | JSON: everything above is complete and synced; what to publish and what to remove |
 //!
@@ -43,6 +44,10 @@ mod spool;
 
 pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
+
+/// What is appended to the name of a dataset for the file of the names of its labels. It is no side
+/// file, as Python datadings knows nothing of it, but is published with them.
+pub(crate) const LABELS: &str = ".labels";
 
 /// The version of `journal` and `commit`.
 const VERSION: u32 = 1;
@@ -95,6 +100,18 @@ impl Journal {
     }
 }
 
+/// What becomes of the names of labels when a dataset is published.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum LabelNames {
+    /// Those that are there are right.
+    #[default]
+    Stay,
+    /// This text takes their place.
+    Become(String),
+    /// There are none for this dataset.
+    Go,
+}
+
 /// What [`Staging::commit`] was about to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Commit {
@@ -138,7 +155,7 @@ pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<
 }
 
 /// The file of a dataset that goes by this suffix; the data file is "".
-fn file_of(target: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn file_of(target: &Path, suffix: &str) -> PathBuf {
     let mut name = target.as_os_str().to_os_string();
     name.push(suffix);
     PathBuf::from(name)
@@ -229,15 +246,41 @@ impl Staging {
     /// Publishes the staged files, which the caller has synced, and removes `remove` from the
     /// dataset.
     pub(crate) fn commit(self, publish: &[Option<SideFile>], remove: &[SideFile]) -> Result<()> {
+        self.commit_with(publish, remove, &LabelNames::Stay)
+    }
+
+    /// The same, and what becomes of the names of labels.
+    pub(crate) fn commit_with(
+        self,
+        publish: &[Option<SideFile>],
+        remove: &[SideFile],
+        labels: &LabelNames,
+    ) -> Result<()> {
         let suffix = |file: &Option<SideFile>| file.map_or("", SideFile::suffix).to_string();
-        let commit = Commit {
+        let mut commit = Commit {
             version: VERSION,
             publish: publish.iter().map(suffix).collect(),
             remove: remove.iter().map(|f| f.suffix().to_string()).collect(),
         };
+        match labels {
+            LabelNames::Stay => {}
+            LabelNames::Become(text) => {
+                self.stage_labels(text)?;
+                commit.publish.push(LABELS.to_owned());
+            }
+            LabelNames::Go => commit.remove.push(LABELS.to_owned()),
+        }
         self.sync_dir(&self.dir)?;
         self.write_json("commit", &commit)?;
         self.roll_forward(&commit)
+    }
+
+    fn stage_labels(&self, text: &str) -> Result<()> {
+        let path = staged_path(&self.dir, LABELS);
+        let at = |e| Error::io(&path, e);
+        let mut file = self.storage.create(&path).map_err(at)?;
+        file.append(text.as_bytes()).map_err(at)?;
+        if self.durable { file.sync().map_err(at) } else { Ok(()) }
     }
 
     /// Steps 2 to 4 of the publication; each looks at what is still to do.
@@ -418,7 +461,8 @@ impl Staging {
         let path = self.dir.join("commit");
         let commit: Commit = read_json(&*self.storage, &path)?;
         // A suffix becomes part of a path: only ours will do.
-        let known = |s: &String| s.is_empty() || SideFile::ALL.iter().any(|f| f.suffix() == s);
+        let is_side = |s: &String| SideFile::ALL.iter().any(|f| f.suffix() == s);
+        let known = |s: &String| s.is_empty() || s == LABELS || is_side(s);
         match commit.publish.iter().chain(&commit.remove).find(|s| !known(s)) {
             None => self.roll_forward(&commit),
             Some(suffix) => {

@@ -27,7 +27,9 @@ use crate::format::dataset::SideFile;
 use crate::format::msgpack::{self, Value};
 use crate::index::{self, HashMany};
 use crate::reader::DatasetReader;
-use crate::staging::{self, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging, Unfinished};
+use crate::staging::{
+    self, Journal, KeySpool, LabelNames, OffsetSpool, Scratch, Spool, Staging, Unfinished,
+};
 use crate::storage::{LocalStorage, Storage};
 
 mod key_set;
@@ -359,6 +361,8 @@ pub struct Writer {
     broken: bool,
     /// Whether there are samples from before that stay whatever becomes of this writer.
     keep: bool,
+    /// What becomes of the names of labels at the end.
+    labels: LabelNames,
     /// Taken by whatever ends the writing.
     open: Option<Open>,
 }
@@ -415,6 +419,7 @@ impl Writer {
             key_set: KeySet::new(),
             broken: false,
             keep: false,
+            labels: LabelNames::Stay,
             open: Some(Open { staging, data, offsets, keys }),
         })
     }
@@ -583,6 +588,33 @@ impl Writer {
         Ok(self.find(key)?.is_some())
     }
 
+    /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the
+    /// dataset, in one step, with one name a line. None means that there is to be no such file.
+    /// Without a call of this one that is there stays as it is.
+    ///
+    /// What `kiste repair` makes of a write that was never finished has no names.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a name with a line end.
+    pub fn set_labels<S: AsRef<str>>(&mut self, names: Option<&[S]>) -> Result<()> {
+        let Some(names) = names else {
+            self.labels = LabelNames::Go;
+            return Ok(());
+        };
+        let mut text = String::new();
+        for name in names.iter().map(AsRef::as_ref) {
+            if name.contains(['\n', '\r']) {
+                let message = format!("expected labels of one line each, found {name:?}");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            text.push_str(name);
+            text.push('\n');
+        }
+        self.labels = LabelNames::Become(text);
+        Ok(())
+    }
+
     /// Waits until all samples so far are in the file: if the process dies, `kiste repair` finds
     /// them.
     pub fn flush(&mut self) -> Result<()> {
@@ -614,7 +646,8 @@ impl Writer {
         // No longer needed, and the next step wants the memory.
         self.key_set = KeySet::new();
         let Some(files) = self.open.take() else { return Err(over(&self.path)) };
-        let publication = Publication { path: &self.path, options: &self.options, base: self.base };
+        let (path, options, labels) = (&self.path, &self.options, &self.labels);
+        let publication = Publication { path, options, base: self.base, labels };
         let md5 = publication.run(files, self.bytes).map_err(|e| e.at(&self.path))?;
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }

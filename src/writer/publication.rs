@@ -8,13 +8,14 @@ use super::{Open, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::index::{self, Wanted};
-use crate::staging::Base;
+use crate::staging::{Base, LabelNames};
 
 /// What [`Writer::finish`](super::Writer::finish) does.
 pub(super) struct Publication<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a WriterOptions,
     pub(super) base: Option<Base>,
+    pub(super) labels: &'a LabelNames,
 }
 
 impl Publication<'_> {
@@ -96,7 +97,7 @@ impl Publication<'_> {
             true => publish.push(Some(SideFile::Lookup)),
             false => remove.push(SideFile::Lookup),
         }
-        staging.commit(&publish, &remove)?;
+        staging.commit_with(&publish, &remove, self.labels)?;
         Ok(data_md5)
     }
 

@@ -319,3 +319,49 @@ fn a_commit_that_only_had_to_tidy_up_does_that() {
     let run_ = run(&dir, ["commit", "parts.msgpack"]).exits(0);
     assert!(run_.err.contains("was joined before") && !parts.exists(), "{run_:?}");
 }
+
+/// A folder of images with labels, and the dataset of it.
+fn with_photos() -> TempDir {
+    let dir = scratch();
+    for name in ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg"] {
+        let path = dir.path().join("photos").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    run(&dir, ["convert", "photos", "whole.msgpack"]).exits(0);
+    dir
+}
+
+/// Fails where the data have their name already and the labels have not: what stands in the way of the
+/// digests comes between them. Then `again` must bring both.
+fn cut_short_before_labels(dir: &TempDir, first: &[&str], again: &[&str]) {
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir_all(path("made.msgpack.md5/x")).unwrap();
+    run(dir, first).exits(2);
+    assert!(path("made.msgpack").exists() && !path("made.msgpack.labels").exists());
+    fs::remove_dir_all(path("made.msgpack.md5")).unwrap();
+    let made = run(dir, again).exits(0).json();
+    assert_eq!((&made["samples"], &made["labels"]), (&3.into(), &"made.msgpack.labels".into()));
+    assert_same_dataset(&path("whole.msgpack"), &path("made.msgpack"));
+    let labels = ["whole", "made"].map(|name| fs::read(path(&format!("{name}.msgpack.labels"))));
+    assert_eq!(labels.map(Result::unwrap), [b"cat\ndog\n", b"cat\ndog\n"]);
+    let left = names(dir.path());
+    assert!(!left.iter().any(|name| name.ends_with(".partial") || name.ends_with(".parts")));
+}
+
+#[test]
+fn labels_are_there_whenever_the_dataset_is() {
+    let dir = with_photos();
+    let args = ["convert", "photos", "made.msgpack", "--json", "--resume"];
+    cut_short_before_labels(&dir, &args[..4], &args);
+    // It is there, so now there is nothing to go on with.
+    run(&dir, args).fails(2, "the dataset exists already");
+}
+
+#[test]
+fn labels_are_there_whenever_parts_are_joined() {
+    let dir = with_photos();
+    run(&dir, ["convert", "photos", "made.msgpack", "--part", "1/1"]).exits(0);
+    let commit = ["commit", "made.msgpack", "--json"];
+    cut_short_before_labels(&dir, &commit, &commit);
+}

@@ -219,6 +219,23 @@ impl<'a> Watch<'a> {
         self.progress.far(samples, bytes, 0);
     }
 
+    /// All was passed: makes it last, before it is published.
+    pub(super) fn finish(
+        &mut self,
+        units: Option<usize>,
+        writer: &mut Writer,
+    ) -> kiste::Result<()> {
+        if let Some(quarantine) = &mut self.quarantine {
+            quarantine.sync(self.tally.quarantined)?;
+        }
+        match (self.log.take(), units) {
+            (Some(log), Some(units)) => {
+                log.finish(units, writer, serde_json::to_value(&self.tally).unwrap_or_default())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn unseen(&self) -> Vec<String> {
         let mut unseen = self.unseen.get();
         if let Some(before) = &self.before {

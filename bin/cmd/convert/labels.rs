@@ -2,21 +2,21 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use kiste::Writer;
 use kiste::convert::labels_path;
 
 use super::Args;
 use crate::exit::{Failure, Outcome};
-use crate::file;
 
 impl Args {
-    /// The text of DST.labels, if it is to be written. Checked before anything is.
+    /// The names in DST.labels, if it is to be written. Checked before anything is.
     pub(super) fn plan_labels(
         &self,
         dataset: &Path,
         names: Option<&[String]>,
-    ) -> Outcome<Option<String>> {
+    ) -> Outcome<Option<Vec<String>>> {
         let path = labels_path(dataset);
         let Some(names) = names else { return Ok(None) };
         if let Some(name) = names.iter().find(|name| name.contains(['\n', '\r'])) {
@@ -28,7 +28,6 @@ impl Args {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::io(&path, error)),
         };
-        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
         let file = path.display();
         match (self.append, known) {
             (true, Some(known)) => {
@@ -41,7 +40,7 @@ impl Args {
                         lines[at], names[at]
                     ))),
                     // What the folder has beyond is added.
-                    None => Ok((names.len() > lines.len()).then_some(text)),
+                    None => Ok((names.len() > lines.len()).then(|| names.to_vec())),
                 }
             }
             (true, None) => {
@@ -53,24 +52,18 @@ impl Args {
                 let message = format!("{file}: the file exists already");
                 Err(Failure::trouble(message).hint("--force replaces it"))
             }
-            (false, _) => Ok(Some(text)),
+            (false, _) => Ok(Some(names.to_vec())),
         }
     }
 
-    /// Writes DST.labels after the dataset was published, or removes one that has become wrong.
-    pub(super) fn write_labels(
-        &self,
-        dataset: &Path,
-        text: Option<&str>,
-    ) -> Outcome<Option<PathBuf>> {
-        let path = labels_path(dataset);
-        match text {
-            Some(text) => file::write(&path, text.as_bytes(), true).map(|()| Some(path)),
-            None if self.force && path.exists() => {
-                fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
-                Ok(None)
-            }
-            None => Ok(path.exists().then_some(path)),
+    /// Has DST.labels published with the dataset, or removes with the dataset that is replaced what
+    /// its numbers meant.
+    pub(super) fn set_labels(&self, writer: &mut Writer, names: Option<&[String]>) -> Outcome<()> {
+        match names {
+            Some(names) => writer.set_labels(Some(names))?,
+            None if self.force => writer.set_labels(None::<&[String]>)?,
+            None => {}
         }
+        Ok(())
     }
 }

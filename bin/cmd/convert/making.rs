@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiste::array::ArrayTally;
-use kiste::convert::{self, Duplicates, InOrder, Input, Passed, Recode, Resumed, Source, UnitLog};
+use kiste::convert::{
+    self, Duplicates, InOrder, Input, Passed, Recode, Resumed, Resumption, Source, UnitLog,
+    labels_path,
+};
 use kiste::{ErrorKind, Writer, WriterOptions};
 use serde::Serialize;
 
@@ -61,14 +64,38 @@ impl Begun {
     }
 
     /// Goes on with what was cut short, if there is something.
-    pub(super) fn again(options: WriterOptions, path: &Path, plan: &str) -> kiste::Result<Begun> {
-        let Some(resumed) = convert::resume(options.clone(), path, plan)? else {
-            return Begun::anew(options, path, Some(plan));
-        };
-        let Resumed { writer, log, unit, state } = resumed;
-        let tally = serde_json::from_value(state).ok();
-        Ok(Begun { writer, log: Some(log), unit, tally })
+    pub(super) fn again(
+        options: WriterOptions,
+        path: &Path,
+        plan: &str,
+    ) -> kiste::Result<Beginning> {
+        Ok(match convert::resume(options.clone(), path, plan)? {
+            Resumption::Nothing => Beginning::Begun(Begun::anew(options, path, Some(plan))?),
+            Resumption::Complete { samples, bytes, state } => {
+                let tally = serde_json::from_value(state).unwrap_or_default();
+                Beginning::Complete(Complete { samples, bytes, tally })
+            }
+            Resumption::GoesOn(resumed) => {
+                let Resumed { writer, log, unit, state } = *resumed;
+                let tally = serde_json::from_value(state).ok();
+                Beginning::Begun(Begun { writer, log: Some(log), unit, tally })
+            }
+        })
     }
+}
+
+/// What there is to do.
+pub(super) enum Beginning {
+    Begun(Begun),
+    /// Nothing: an earlier run had only to publish it.
+    Complete(Complete),
+}
+
+/// What an earlier run has written.
+pub(super) struct Complete {
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
+    pub(super) tally: Tally,
 }
 
 impl Args {
@@ -77,8 +104,21 @@ impl Args {
         let start = Instant::now();
         let (dataset, _) = self.names()?;
         let Opened { samples, skipped_files, .. } = opened;
-        let labels = self.plan_labels(dataset, samples.label_names())?;
-        let begun = self.begin(dataset, &samples, skipped_files, output)?;
+        // What is gone on with may have to be published first, and its labels with it.
+        let plan_labels = || self.plan_labels(dataset, samples.label_names());
+        let early = if self.resume { None } else { Some(plan_labels()?) };
+        let begun = match self.begin(dataset, &samples, skipped_files, output)? {
+            Beginning::Begun(begun) => begun,
+            Beginning::Complete(complete) => {
+                let converted = complete.converted(dataset, skipped_files, start);
+                return converted.tell(self.json, output);
+            }
+        };
+        let labels = early.map_or_else(plan_labels, Ok)?;
+        let units = match &samples {
+            Samples::Units(input) => Some(input.units()),
+            Samples::Stream(_) => None,
+        };
         let (before, bytes_before) = match self.append {
             true => (begun.writer.len(), begun.writer.bytes()),
             false => (0, 0),
@@ -105,11 +145,11 @@ impl Args {
             self.progress_json(),
         );
         let quarantine = Quarantine::path_of(dataset);
-        let (writer, tally, quarantine) =
-            self.pass(begun, source, limit, quarantine, (&progress, &starts))?;
+        let (mut writer, tally, quarantine) =
+            self.pass((begun, units), source, limit, quarantine, (&progress, &starts))?;
         progress.say("finishing");
+        self.set_labels(&mut writer, labels.as_deref())?;
         let stats = writer.finish()?;
-        let labels = self.write_labels(dataset, labels.as_deref())?;
         drop(progress);
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let converted = Converted {
@@ -121,7 +161,7 @@ impl Args {
             bad: tally.bad,
             quarantine,
             skipped_files,
-            labels,
+            labels: named_labels(dataset),
             arrays: tally.arrays.clone(),
             seconds: start.elapsed().as_secs_f64(),
             file: dataset.to_path_buf(),
@@ -133,7 +173,7 @@ impl Args {
     /// Passes all samples; an error leaves what is there if it can be gone on with.
     pub(super) fn pass(
         &self,
-        begun: Begun,
+        (begun, units): (Begun, Option<usize>),
         source: Box<dyn Source>,
         limit: u64,
         quarantine: PathBuf,
@@ -157,6 +197,7 @@ impl Args {
             None if !self.splitting.is_wanted() => check_unseen(&watch.tally.unseen),
             _ => Ok(()),
         });
+        let passed = passed.and_then(|()| Ok(watch.finish(units, &mut writer)?));
         match passed {
             Ok(()) => Ok((writer, watch.tally, watch.quarantine)),
             // The writer leaves it when it is dropped.
@@ -192,7 +233,7 @@ impl Args {
         samples: &Samples,
         skipped_files: u64,
         output: &Output,
-    ) -> Outcome<Begun> {
+    ) -> Outcome<Beginning> {
         let options = self.writing.options().overwrite(self.force);
         let plan = match samples {
             Samples::Units(_) if !self.append => {
@@ -201,20 +242,17 @@ impl Args {
             _ => None,
         };
         let begun = match (&plan, self.append, self.resume) {
-            (_, true, _) => options.append(dataset).map(|writer| Begun {
-                writer,
-                log: None,
-                unit: None,
-                tally: None,
+            (_, true, _) => options.append(dataset).map(|writer| {
+                Beginning::Begun(Begun { writer, log: None, unit: None, tally: None })
             }),
             (None, _, true) => {
                 let message = "what comes as a stream cannot be gone on with";
                 return Err(Failure::trouble(message).hint("--resume is for files"));
             }
             (Some(plan), _, true) => Begun::again(options, dataset, plan),
-            (plan, ..) => Begun::anew(options, dataset, plan.as_deref()),
+            (plan, ..) => Begun::anew(options, dataset, plan.as_deref()).map(Beginning::Begun),
         };
-        if let Ok(Begun { writer, unit: Some(_), .. }) = &begun {
+        if let Ok(Beginning::Begun(Begun { writer, unit: Some(_), .. })) = &begun {
             let samples = units::counted(writer.len(), "sample");
             output.note(format_args!("{}: going on after {samples}", dataset.display()));
         }
@@ -269,6 +307,33 @@ pub(super) fn starts(input: &dyn Input, range: std::ops::Range<usize>) -> Vec<u6
         starts.push(sum);
     }
     starts
+}
+
+impl Complete {
+    /// What an earlier run has made.
+    fn converted(self, dataset: &Path, skipped_files: u64, start: Instant) -> Converted {
+        let quarantine = Quarantine::path_of(dataset);
+        Converted {
+            samples: self.samples,
+            bytes: self.bytes,
+            added: self.samples,
+            added_bytes: self.bytes,
+            skipped_duplicates: self.tally.skipped_duplicates,
+            bad: self.tally.bad,
+            quarantine: (self.tally.quarantined() > 0).then_some(quarantine),
+            skipped_files,
+            labels: named_labels(dataset),
+            arrays: self.tally.arrays.clone(),
+            seconds: start.elapsed().as_secs_f64(),
+            file: dataset.to_path_buf(),
+            tally: self.tally,
+        }
+    }
+}
+
+/// The names of the labels of a dataset that has been published.
+pub(super) fn named_labels(dataset: &Path) -> Option<PathBuf> {
+    Some(labels_path(dataset)).filter(|path| path.exists())
 }
 
 /// How many arrays were recoded, what that did to their size, and why others were left.

@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use super::bad::{Bad, Quarantine, Tally};
 use super::fields::check_unseen;
 use super::from::{Opened, Samples};
-use super::making::{Begun, Converted, starts};
+use super::making::{self, Beginning, Begun, Complete, Converted, named_labels};
 use super::split::Deal;
 use super::to::{self, To};
 use super::{Args, plan};
@@ -115,14 +115,19 @@ impl Args {
             output.note(format_args!("{name} is finished already"));
             return Ok(());
         }
-        let begun = self.begin_part(parts, part)?;
-        let (starts, source) = match samples {
-            Samples::Stream(source) => (Vec::new(), source),
+        let begun = match self.begin_part(parts, part)? {
+            Beginning::Begun(begun) => begun,
+            Beginning::Complete(complete) => return finish_part(parts, part, &complete),
+        };
+        let (mut end, mut starts) = (None, Vec::new());
+        let source = match samples {
+            Samples::Stream(source) => source,
             Samples::Units(input) => {
                 let run = part.units(&*input);
+                end = Some(run.end);
                 let rest = begun.unit.unwrap_or(run.start)..run.end;
-                let starts = starts(&*input, run);
-                (starts, Box::new(InOrder::of_units(input, rest)) as Box<dyn Source>)
+                starts = making::starts(&*input, run);
+                Box::new(InOrder::of_units(input, rest))
             }
         };
         let doing = if self.part.is_some() { format!("part {part}") } else { "converting".into() };
@@ -131,7 +136,7 @@ impl Args {
         let limit = self.samples.limit.unwrap_or(u64::MAX);
         let quarantine = parts.file(part, "quarantine.jsonl");
         let (writer, tally, quarantine) =
-            self.pass(begun, source, limit, quarantine, (&progress, &starts))?;
+            self.pass((begun, end), source, limit, quarantine, (&progress, &starts))?;
         let stats = writer.finish()?;
         drop(progress);
         quarantine.map(Quarantine::finish).transpose()?;
@@ -144,14 +149,12 @@ impl Args {
             ));
             tally.tell(None, output);
         }
-        Ok(parts.finish(
-            part,
-            json!({"samples": stats.samples, "bytes": stats.bytes, "tally": tally}),
-        )?)
+        let (samples, bytes) = (stats.samples, stats.bytes);
+        finish_part(parts, part, &Complete { samples, bytes, tally })
     }
 
     /// Goes on with the part where it was cut short, or begins it.
-    fn begin_part(&self, parts: &Parts, part: Part) -> Outcome<Begun> {
+    fn begin_part(&self, parts: &Parts, part: Part) -> Outcome<Beginning> {
         let options = self.writing.options().digests(false).lookup(false).overwrite(true);
         let (path, plan) = (parts.path(part), parts.digest());
         match Begun::again(options.clone(), &path, plan) {
@@ -159,12 +162,18 @@ impl Args {
             // What cannot be gone on with is made anew.
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
-                    Ok(Begun::anew(options, &path, Some(plan))?)
+                    Ok(Beginning::Begun(Begun::anew(options, &path, Some(plan))?))
                 }
                 _ => Err(error.into()),
             },
         }
     }
+}
+
+/// Notes that a part is there.
+fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Outcome<()> {
+    let Complete { samples, bytes, tally } = made;
+    Ok(parts.finish(part, json!({"samples": samples, "bytes": bytes, "tally": tally}))?)
 }
 
 fn label_names(plan: &Json) -> Option<Vec<String>> {
@@ -284,7 +293,7 @@ impl<'a> Joining<'a> {
         let mut deal = args.splitting.deal()?;
         let paths = deal.paths(self.dataset);
         let names = label_names(self.parts.plan());
-        let labels: Outcome<Vec<Option<String>>> =
+        let labels: Outcome<Vec<Option<Vec<String>>>> =
             paths.iter().map(|path| args.plan_labels(path, names.as_deref())).collect();
         let labels = labels?;
         let shuffled = args.splitting.shuffle;
@@ -314,7 +323,10 @@ impl<'a> Joining<'a> {
                         return Err(failure);
                     }
                 }
-                for writer in writers {
+                for (mut writer, labels) in writers.into_iter().zip(&labels) {
+                    if !shuffled {
+                        args.set_labels(&mut writer, labels.as_deref())?;
+                    }
                     stats.push(writer.finish()?);
                 }
                 targets
@@ -322,14 +334,15 @@ impl<'a> Joining<'a> {
         };
         if shuffled {
             stats.clear();
-            for (from, path) in joined.iter().zip(&paths) {
-                let writer = options.clone().overwrite(args.force).create(path)?;
+            for ((from, path), labels) in joined.iter().zip(&paths).zip(&labels) {
+                let mut writer = options.clone().overwrite(args.force).create(path)?;
+                args.set_labels(&mut writer, labels.as_deref())?;
                 stats.push(shuffle(from, args.splitting.seed, writer, args, output)?);
             }
         }
         let quarantine = self.quarantine(args)?;
         let mut made = Vec::new();
-        for ((stats, path), labels) in stats.into_iter().zip(paths).zip(labels) {
+        for (stats, path) in stats.into_iter().zip(paths) {
             let converted = Converted {
                 samples: stats.samples,
                 bytes: stats.bytes,
@@ -339,7 +352,7 @@ impl<'a> Joining<'a> {
                 bad: self.tally.bad,
                 quarantine: quarantine.clone(),
                 skipped_files: self.parts.plan()["skipped_files"].as_u64().unwrap_or(0),
-                labels: args.write_labels(&path, labels.as_deref())?,
+                labels: named_labels(&path),
                 arrays: self.tally.arrays.clone(),
                 seconds: self.start.elapsed().as_secs_f64(),
                 file: path,

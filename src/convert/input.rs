@@ -43,7 +43,8 @@ pub trait Input: Send + Sync {
     }
 
     /// Names everything that the samples are made of beside the files of [`path`](Self::path), such
-    /// as the files of a folder: to tell whether two machines see the same.
+    /// as the files of a folder, with sizes and times: to tell whether two machines, or two runs,
+    /// see the same.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         let _ = add;
     }

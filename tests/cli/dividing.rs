@@ -365,3 +365,26 @@ fn labels_are_there_whenever_parts_are_joined() {
     let commit = ["commit", "made.msgpack", "--json"];
     cut_short_before_labels(&dir, &commit, &commit);
 }
+
+#[test]
+fn an_image_that_has_changed_is_noticed() {
+    let dir = with_photos();
+    let part = |number: &str| run(&dir, ["convert", "photos", "made.msgpack", "--part", number]);
+    part("1/2").exits(0);
+    let plan = fs::read(dir.path().join("made.msgpack.parts/plan.json")).unwrap();
+    let plan: Json = serde_json::from_slice(&plan).unwrap();
+    assert_eq!(plan["bytes"], 27);
+    let path = dir.path().join("photos/cat/2.jpg");
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let write = |bytes: &[u8], time| {
+        fs::write(&path, bytes).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    // Longer at the same time, or as long at another one: the folder looks as it did.
+    write(b"longer than before", time);
+    part("2/2").fails(2, "there are parts of another plan: ");
+    write(b"cat/3.jpg", time + Duration::from_secs(2));
+    part("2/2").fails(2, "the files have changed since");
+    write(b"cat/2.jpg", time);
+    part("2/2").exits(0);
+}

@@ -77,7 +77,9 @@ pub(super) fn difference(there: &Json, here: &Json) -> String {
         {
             format!("{name} {value} there, {} here", here[name.as_str()])
         }
-        Some((name, _)) if name == "files" => "the files have changed since".to_owned(),
+        Some((name, _)) if name == "files" || name == "other_files" => {
+            "the files have changed since".to_owned()
+        }
         Some((name, _)) => format!("{name} differs"),
         None => "it says more".to_owned(),
     }

@@ -11,6 +11,10 @@ mod write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use rayon::prelude::*;
 
 pub use options::FolderOptions;
 pub use write::ImageFolderWriter;
@@ -57,6 +61,8 @@ pub struct ImageFolder {
     columns: Vec<String>,
     skipped: u64,
     max_bytes: u64,
+    /// What the system says of each file of a folder, once that was asked for.
+    stamps: OnceLock<Vec<Stamp>>,
 }
 
 /// Where the files are.
@@ -76,6 +82,9 @@ struct ImageFile {
     extra: Box<[Box<str>]>,
 }
 
+/// Size and second of the last change; nothing of a file that is not there.
+type Stamp = Option<(u64, u64)>;
+
 impl ImageFolder {
     /// The images of a folder, all of which are below folders that are their labels:
     /// [`FolderOptions::folder`] with nothing said.
@@ -92,6 +101,19 @@ impl ImageFolder {
     /// no label because they are beside the folders of those that have.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// Sizes and times of all files, of a folder. To ask for those of 100,000 takes a fifth of the
+    /// time in which they are opened and read; on a network disk it spares opening them the same
+    /// look-ups, and is done on all cores because it is mostly waiting.
+    fn stamps(&self) -> Option<&[Stamp]> {
+        let root = match &self.place {
+            Place::Folder(root) => root,
+            #[cfg(feature = "zip")]
+            Place::Zip(_) => return None,
+        };
+        let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
+        Some(self.stamps.get_or_init(all))
     }
 
     /// The packed sample of a file.
@@ -191,6 +213,12 @@ impl ImageFolder {
     }
 }
 
+fn stamp(path: &Path) -> Stamp {
+    let found = path.metadata().ok()?;
+    let modified = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok();
+    Some((found.len(), modified.map_or(0, |time| time.as_secs())))
+}
+
 impl ImageFile {
     fn path(&self) -> &str {
         self.path.as_deref().unwrap_or(&self.key)
@@ -220,7 +248,20 @@ impl Input for ImageFolder {
         })
     }
 
+    /// What is missing has no bytes: that shows when it is read.
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        let start = unit.saturating_mul(RUN);
+        let run = self.stamps()?.iter().skip(start).take(RUN);
+        Some(run.flatten().map(|(bytes, _)| bytes).sum())
+    }
+
+    /// Names, labels, and sizes and times of files, which tell whether an image has changed.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        for stamp in self.stamps().into_iter().flatten() {
+            let (bytes, modified) = stamp.unwrap_or((u64::MAX, 0));
+            add(&bytes.to_le_bytes());
+            add(&modified.to_le_bytes());
+        }
         for file in &self.files {
             add(file.path().as_bytes());
             add(file.key.as_bytes());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
@@ -357,6 +358,7 @@ impl FolderOptions {
             columns,
             skipped,
             max_bytes: self.max_bytes,
+            stamps: OnceLock::new(),
         })
     }
 }

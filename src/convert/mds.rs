@@ -356,7 +356,7 @@ impl MdsWriter {
                 return Err(invalid("expected fields of different names, found one twice"));
             }
         }
-        let columns = self.columns.get_or_insert_with(|| {
+        let columns = self.columns.take().unwrap_or_else(|| {
             fields
                 .iter()
                 .map(|(name, (encoding, _))| Column::new(*name, encoding.clone()))
@@ -366,15 +366,22 @@ impl MdsWriter {
             && columns.iter().zip(&fields).all(|(column, (name, (encoding, _)))| {
                 column.name == **name && column.encoding == *encoding
             });
-        if !same {
-            return Err(invalid("expected the fields of the first sample, found others"));
-        }
         let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
-        let sample = encode_sample(columns, &values);
-        let sample = sample.ok_or_else(|| match misfit(columns, &values) {
-            Some(name) => invalid(&format!("field {name:?} is nothing that MDS can hold")),
-            None => invalid("the sample is longer than MDS can hold"),
-        })?;
+        let sample = match encode_sample(&columns, &values).filter(|_| same) {
+            Some(sample) => sample,
+            None => {
+                let error = match misfit(&columns, &values) {
+                    _ if !same => invalid("expected the fields of the first sample, found others"),
+                    Some(name) => invalid(&format!("field {name:?} is nothing that MDS can hold")),
+                    None => invalid("the sample is longer than MDS can hold"),
+                };
+                // A first sample that is refused says nothing of the others.
+                let known = !self.samples.is_empty() || !self.shards.is_empty();
+                self.columns = Some(columns).filter(|_| known);
+                return Err(error);
+            }
+        };
+        self.columns = Some(columns);
         if self.head == 0 {
             self.head = encode_shard(&self.info(), &[]).map_or(0, |shard| shard.len() as u64);
         }

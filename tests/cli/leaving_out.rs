@@ -170,3 +170,58 @@ fn progress_for_programs_is_lines_of_json() {
     assert_eq!((&last["samples"], &last["done"]), (&2.into(), &1.0.into()), "{run_:?}");
     assert!(last["samples_per_second"].as_f64().unwrap() > 0.0);
 }
+
+/// Two samples that are alike, and between them one that some formats have no place for.
+const MISFIT: &str =
+    "{\"key\":\"a\",\"v\":1}\n{\"key\":\"b.c\",\"v\":[[{}],true]}\n{\"key\":\"d\",\"v\":3}\n";
+
+#[test]
+fn what_the_format_cannot_hold_is_left_out_too() {
+    let dir = scratch();
+    fs::write(dir.path().join("some.jsonl"), MISFIT).unwrap();
+    let mut targets = vec!["x.csv", "x.tfrecord", "x.npz", "x.tar", "mds"];
+    if cfg!(feature = "parquet") {
+        targets.extend(["x.parquet", "x.arrow"]);
+    }
+    for target in targets {
+        let to = if target == "mds" { &["--to", "mds"][..] } else { &[] };
+        let convert =
+            |more: &[&str]| run(&dir, [&["convert", "some.jsonl", target], to, more].concat());
+        let failed = convert(&[]).exits(2);
+        assert!(failed.err.contains("b.c") && failed.err.contains("hint: --"), "{failed:?}");
+        let made = convert(&["--bad", "quarantine", "--json"]).exits(1);
+        assert!(made.err.contains("left out 1 bad sample"), "{made:?}");
+        assert_eq!((&made.json()["samples"], &made.json()["bad"]), (&2.into(), &1.into()));
+        let aside = dir.path().join(format!("{target}.quarantine.jsonl"));
+        let one_go = fs::read_to_string(&aside).unwrap();
+        let bad: Json = serde_json::from_str(&one_go).unwrap();
+        assert_eq!(bad["sample"], "b.c", "{target}");
+        assert!(!bad["reason"].as_str().unwrap().is_empty() && bad.get("raw").is_some());
+
+        // In parts this shows when they are joined.
+        let again = format!("again-{target}");
+        let args = ["convert", "some.jsonl", &again, "--bad", "quarantine", "--part", "1/1"];
+        run(&dir, [&args[..], to].concat()).exits(0);
+        let joined = run(&dir, ["commit", &again, "--json"]).exits(1);
+        assert_eq!((&joined.json()["samples"], &joined.json()["bad"]), (&2.into(), &1.into()));
+        let aside = fs::read_to_string(dir.path().join(format!("{again}.quarantine.jsonl")));
+        let joined: Json = serde_json::from_str(&aside.unwrap()).unwrap();
+        assert_eq!((&joined["sample"], &joined["raw"]), (&bad["sample"], &bad["raw"]));
+    }
+}
+
+#[test]
+fn two_samples_of_one_image_file_are_one_too_many() {
+    let dir = scratch();
+    let image = "{\"$bin\":\"/9j/\"}";
+    let lines = format!(
+        "{{\"key\":\"a\",\"image\":{image}}}\n{{\"key\":\"a.jpg\",\"image\":{image}}}\n{{\"key\":\"b\",\"image\":{image}}}\n{{\"key\":\"c\",\"image\":1}}\n"
+    );
+    fs::write(dir.path().join("some.jsonl"), lines).unwrap();
+    let args = ["convert", "some.jsonl", "images", "--to", "images", "--bad", "skip", "--json"];
+    let made = run(&dir, args).exits(1).json();
+    assert_eq!((&made["samples"], &made["bad"]), (&2.into(), &2.into()));
+    let metadata = fs::read_to_string(dir.path().join("images/metadata.jsonl")).unwrap();
+    assert_eq!(names(&dir.path().join("images")), ["a.jpg", "b.jpg", "metadata.jsonl"]);
+    assert_eq!(metadata.lines().count(), 2);
+}

@@ -128,7 +128,7 @@ fn back_and_forth(
     if samples.is_empty() {
         return Err(Failure::trouble("expected samples to try, found none"));
     }
-    let made: Vec<PathBuf> = export.finish()?;
+    let made: Vec<PathBuf> = export.finish(false)?;
     let from = match to {
         To::Dataset | To::Jsonl => From::Jsonl,
         To::Webdataset => From::Webdataset,

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiste::convert::{Observer, Source, is_bad_input};
+use kiste::format::msgpack;
+use kiste::{Error, ErrorKind};
 use serde::Serialize;
 
 use super::Args;
@@ -63,7 +65,8 @@ impl Args {
             check_place(to, path, self.force)?;
             watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), 0)?);
         }
-        let written = self.write(to, path, &mut source, &mut watch, Some(&unseen), output);
+        let making = (Some(&unseen), false);
+        let written = self.write(to, path, &mut source, &mut watch, making, output);
         let (tally, quarantine) = (watch.tally, watch.quarantine);
         let mut exported = match written {
             Ok(exported) => exported,
@@ -83,7 +86,8 @@ impl Args {
         Ok(if tally.bad > 0 { Exit::No } else { Exit::Yes })
     }
 
-    /// The same of parts that have been made, where this was left out.
+    /// The same of parts that have been made, where this was left out; and what was in the end. The
+    /// parts are removed after it, so all of it is on the disk.
     pub(super) fn export_joined(
         &self,
         to: To,
@@ -91,20 +95,39 @@ impl Args {
         source: Box<dyn Source>,
         (tally, quarantine): (&Tally, Option<PathBuf>),
         output: &Output,
-    ) -> Outcome<()> {
+    ) -> Outcome<Tally> {
         let mut source = Peeked::new(source)?;
         let progress =
             output.progress_rates("joining", source.len_hint(), None, self.progress_json());
-        let mut watch = Watch::new(Bad::Stop, None, Unseen::default(), &progress, &[]);
-        let mut exported = self.write(to, path, &mut source, &mut watch, None, output)?;
+        let before = Some(tally.clone());
+        let mut watch = Watch::new(self.bad, before, Unseen::default(), &progress, &[]);
+        if self.bad == Bad::Quarantine {
+            // What this format cannot hold comes behind what was bad in the parts.
+            let bytes = if quarantine.is_some() { tally.quarantined() } else { 0 };
+            watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), bytes)?);
+        }
+        let mut exported = self.write(to, path, &mut source, &mut watch, (None, true), output)?;
+        let (tally, quarantine) = (watch.tally, watch.quarantine);
         drop(progress);
-        (exported.bad, exported.quarantine) = (tally.bad, quarantine);
+        exported.bad = tally.bad;
+        exported.quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         exported.tell(path, output);
         tally.tell(exported.quarantine.as_deref(), output);
         if self.json {
             output.json(&exported)?;
         }
-        Ok(())
+        Ok(tally)
+    }
+
+    /// What may be done about an error while something else than a dataset is written.
+    fn export_hint(&self, to: To, error: Error, bad: bool) -> Failure {
+        let dotted = error.key().is_some_and(|key| key.contains('.'));
+        match to {
+            To::Webdataset if dotted => {
+                Failure::from(error).hint("--key '{key.stem}' leaves the ending out of keys")
+            }
+            _ => self.hint(error, bad),
+        }
     }
 
     fn write(
@@ -113,7 +136,7 @@ impl Args {
         path: &Path,
         source: &mut Peeked,
         watch: &mut Watch<'_>,
-        unseen: Option<&Unseen>,
+        (unseen, synced): (Option<&Unseen>, bool),
         output: &Output,
     ) -> Outcome<Exported> {
         let start = Instant::now();
@@ -139,16 +162,17 @@ impl Args {
                     }
                     sample => {
                         let sample = sample?;
-                        export.write(&sample).map_err(|error| {
-                            let dotted = error.key().is_some_and(|key| key.contains('.'));
-                            match (to, Failure::from(source.locate(item, error))) {
-                                (To::Webdataset, failure) if dotted => {
-                                    failure.hint("--key '{key.stem}' leaves the ending out of keys")
-                                }
-                                (_, failure) => failure,
-                            }
-                        })?;
-                        (samples, bytes) = (samples + 1, bytes + sample.len() as u64);
+                        let Err(error) = export.write(&sample) else {
+                            (samples, bytes) = (samples + 1, bytes + sample.len() as u64);
+                            continue;
+                        };
+                        let misfit = is_misfit(&error, &sample);
+                        let error = source.locate(item, error);
+                        let told = match misfit {
+                            true => watch.bad(error.with_raw(sample)),
+                            false => Err(error),
+                        };
+                        told.map_err(|error| self.export_hint(to, error, watch.stopped))?;
                     }
                 }
             }
@@ -161,10 +185,25 @@ impl Args {
         if let Some(unseen) = unseen {
             check_unseen(&unseen.get())?;
         }
-        let files = export.finish()?;
+        let files = export.finish(synced)?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(Exported { files, samples, bad: 0, quarantine: None, seconds })
     }
+}
+
+/// Whether this is no error of the disk, but of a sample that the format has no place for: then
+/// nothing has been written of it, and the error has its key. Without a key it is about them all.
+fn is_misfit(error: &Error, packed: &[u8]) -> bool {
+    let of_it = error.key().is_some_and(|key| msgpack::check_sample(packed) == Ok(key));
+    let kinds = [
+        ErrorKind::AlreadyExists,
+        ErrorKind::Damaged,
+        ErrorKind::DuplicateKey,
+        ErrorKind::Invalid,
+        ErrorKind::Limit,
+        ErrorKind::Unsupported,
+    ];
+    of_it && kinds.contains(&error.kind())
 }
 
 /// A source whose first batch may be looked at.

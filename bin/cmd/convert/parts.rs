@@ -207,17 +207,17 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
         args.check_places(dataset, parts.plan())?;
         parts.begin_commit()?;
     }
+    let mut bad = joining.tally.bad;
     let told = match args.to() {
         To::Dataset => joining.datasets(&args, output)?,
         to => {
             let left_out = (&joining.tally, joining.quarantine(&args)?);
-            args.export_joined(to, dataset, joining.source()?, left_out, output)?;
+            bad = args.export_joined(to, dataset, joining.source()?, left_out, output)?.bad;
             Vec::new()
         }
     };
     parts.published()?;
     drop(lock);
-    let tally = joining.tally.clone();
     parts.remove()?;
     if args.json && !told.is_empty() {
         match &told[..] {
@@ -225,7 +225,7 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
             all => output.json(&all)?,
         }
     }
-    Ok(if tally.bad > 0 { Exit::No } else { Exit::Yes })
+    Ok(if bad > 0 { Exit::No } else { Exit::Yes })
 }
 
 /// All parts, which are finished.

@@ -14,6 +14,7 @@ use kiste::convert::{
 use kiste::format::{jsonl, msgpack};
 use kiste::storage::{LocalStorage, Storage};
 use kiste::{Error, ErrorKind};
+use rayon::prelude::*;
 
 #[cfg(not(feature = "parquet"))]
 use super::from::without_parquet;
@@ -166,8 +167,9 @@ impl Export {
         }
     }
 
-    /// Moves what was made to its place; the names of all files, or of the folder.
-    pub(super) fn finish(mut self) -> Outcome<Vec<PathBuf>> {
+    /// Moves what was made to its place; the names of all files, or of the folder. All of it is
+    /// synced before, if what it was made of is to be removed.
+    pub(super) fn finish(mut self, synced: bool) -> Outcome<Vec<PathBuf>> {
         match self.sink.take() {
             None => {}
             Some(Sink::Webdataset(writer)) => drop(writer.finish()?),
@@ -186,6 +188,9 @@ impl Export {
                 synced.map_err(|error| Failure::io(&self.path, error))?;
             }
         }
+        if synced {
+            sync_below(&self.partial)?;
+        }
         let at = |error| Failure::io(&self.partial, error);
         let mut made = Vec::new();
         for entry in fs::read_dir(&self.partial).map_err(at)? {
@@ -196,7 +201,6 @@ impl Export {
             let from = self.partial.join(path.file_name().unwrap_or_default());
             fs::rename(from, path).map_err(|error| Failure::io(path, error))?;
         }
-        // The parts that this was made of may be removed next.
         let parent = self.path.parent().unwrap_or(Path::new(""));
         let synced = LocalStorage::mapped().sync_dir(parent);
         synced.map_err(|error| Failure::io(parent, error))?;
@@ -210,6 +214,24 @@ impl Drop for Export {
         self.sink = None;
         let _ = fs::remove_dir_all(&self.partial);
     }
+}
+
+/// Makes all files in a folder last, and their names. To sync one file after the other is mostly
+/// waiting, so it is done on all cores.
+fn sync_below(dir: &Path) -> Outcome<()> {
+    let at = |error| Failure::io(dir, error);
+    let entries: Vec<PathBuf> = fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(at)?;
+    entries.par_iter().try_for_each(|path| match path.is_dir() {
+        true => sync_below(path),
+        false => {
+            // Some systems sync only what may be written.
+            let file = File::options().write(true).open(path);
+            file.and_then(|file| file.sync_all()).map_err(|error| Failure::io(path, error))
+        }
+    })?;
+    LocalStorage::mapped().sync_dir(dir).map_err(at)
 }
 
 /// What the names of shards begin with.

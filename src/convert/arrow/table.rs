@@ -83,8 +83,9 @@ impl Table {
         for packed in &self.samples {
             let found = entries_of(packed)?.unwrap_or_default();
             if !takes(entries, &found) {
-                let error = Error::new(ErrorKind::Invalid, conflict(entries, &found, true));
-                return Err(error.with_key(msgpack::check_sample(packed)?));
+                // No error of one sample, which could be left out: it is among others by now.
+                let (key, flaw) = (msgpack::check_sample(packed)?, conflict(entries, &found, true));
+                return Err(Error::new(ErrorKind::Invalid, format!("sample {key:?}: {flaw}")));
             }
         }
         let is_nullable = |entry: &Entry| entry.name != sample::KEY;

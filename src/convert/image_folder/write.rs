@@ -41,7 +41,8 @@ const METADATA: &str = "metadata.jsonl";
 /// in the notation of [`format::jsonl`](crate::format::jsonl).
 ///
 /// Names that would lead out of the folder or mean something else to a system are refused. Files are
-/// not synced one by one: that would take longer than all the rest.
+/// not synced one by one: that would take longer than all the rest. Who is to remove what they were
+/// made of syncs them first.
 pub struct ImageFolderWriter {
     root: PathBuf,
     labels: Option<Vec<String>>,
@@ -84,16 +85,21 @@ impl ImageFolderWriter {
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a sample without an image or with several, a label that
     /// has no name, and a key or label that is no name of a file;
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be one file.
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be one file. Then nothing
+    /// has been written of the sample.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
         let parts = self.parts(key, packed).map_err(at)?;
         let name = parts.name().map_err(at)?;
         check_name(&name).map_err(at)?;
-        self.write_image(&name, parts.image).map_err(at)?;
-        self.more |= !parts.others.is_empty() || name != key;
-        self.write_metadata(name, parts)
+        let image = parts.image;
+        let more = !parts.others.is_empty() || name != key;
+        self.render_metadata(&name, parts).map_err(at)?;
+        self.write_image(&name, image).map_err(at)?;
+        self.more |= more;
+        let written = self.metadata.write_all(&self.line);
+        written.map_err(|error| Error::io(self.root.join(METADATA), error))
     }
 
     fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
@@ -144,7 +150,8 @@ impl ImageFolderWriter {
         File::create_new(&path).and_then(|mut file| file.write_all(image)).map_err(at)
     }
 
-    fn write_metadata(&mut self, name: String, parts: Parts<'_>) -> Result<()> {
+    /// Makes the line of a sample in the metadata.
+    fn render_metadata(&mut self, name: &str, parts: Parts<'_>) -> Result<()> {
         let mut fields = vec![("file_name".into(), name.into())];
         fields.extend(parts.label.map(|label| ("label".into(), label.into())));
         fields.push((sample::KEY.into(), parts.key.into()));
@@ -153,8 +160,7 @@ impl ImageFolderWriter {
         jsonl::write(&Value::Map(fields), &mut self.line)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         self.line.push(b'\n');
-        let written = self.metadata.write_all(&self.line);
-        written.map_err(|error| Error::io(self.root.join(METADATA), error))
+        Ok(())
     }
 
     /// Ends the folder. Where the images say all, no file beside them does.

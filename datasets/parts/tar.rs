@@ -125,7 +125,7 @@ impl TarIndex {
         let mut archive = Archive::over(path, Box::new(Plain(file)), MAX_FILE);
         let (mut names, mut files) = (Vec::new(), HashMap::new());
         while let Some(entry) = archive.next()? {
-            let Entry { name, size } = entry?;
+            let Entry { name, size, .. } = entry?;
             files.insert(name.clone(), (archive.position(), size));
             names.push(name);
             archive.skip(size)?;

@@ -1,6 +1,7 @@
 //! The files of a tar archive that comes as a stream.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::compressed;
@@ -40,8 +41,37 @@ impl Bytes for Stream<'_> {
     }
 }
 
+/// A file that may be passed over without being read.
+struct Plain {
+    file: BufReader<File>,
+    position: u64,
+    len: u64,
+}
+
+impl Read for Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl Bytes for Plain {
+    fn pass(&mut self, size: u64) -> io::Result<u64> {
+        let there = self.len.saturating_sub(self.position).min(size);
+        match i64::try_from(there) {
+            Ok(step) => self.file.seek_relative(step)?,
+            Err(_) => drop(self.file.seek(SeekFrom::Start(self.position + there))?),
+        }
+        self.position += there;
+        Ok(there)
+    }
+}
+
 /// A file, not yet read: its bytes come next in the archive.
 pub(crate) struct Entry {
+    /// Where all that is about it begins.
+    pub(super) start: u64,
     pub(crate) name: String,
     pub(crate) size: u64,
 }
@@ -58,6 +88,23 @@ impl<'a> Archive<'a> {
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
         let input = Box::new(Stream(compressed::open(path)?));
         Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
+    }
+
+    /// Opens an archive that is not compressed, at a place where what is about an entry begins. At
+    /// once it reads so many bytes: few for who wants nothing but headers.
+    pub(super) fn open_at(
+        path: &Path,
+        position: u64,
+        at_once: usize,
+        max_bytes: u64,
+    ) -> Result<Archive<'static>> {
+        let at = |error| Error::io(path, error);
+        let mut file = File::open(path).map_err(at)?;
+        let len = file.metadata().map_err(at)?.len();
+        file.seek(SeekFrom::Start(position)).map_err(at)?;
+        let file = BufReader::with_capacity(at_once, file);
+        let input = Box::new(Plain { file, position, len });
+        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes })
     }
 
     /// The archive that is at this path, and is read in another way.
@@ -85,7 +132,6 @@ impl<'a> Archive<'a> {
     }
 
     /// Where the next bytes are: those of the file that [`next`](Self::next) gave.
-    #[cfg(feature = "datasets")]
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -148,7 +194,7 @@ impl<'a> Archive<'a> {
             let message = format!("expected at most {} bytes, found {size}", self.max_bytes);
             return Err(self.error(ErrorKind::Limit, start, &name, &message));
         }
-        Ok(Entry { name, size })
+        Ok(Entry { start, name, size })
     }
 
     /// The bytes of the file that [`next`](Self::next) gave.

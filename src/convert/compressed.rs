@@ -1,7 +1,7 @@
 //! Files that may be compressed, by what is in them and not by their names.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -33,6 +33,17 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
         }
         _ => Box::new(file),
     })
+}
+
+/// The same from a place on, which is the front unless the file is plain.
+pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>> {
+    if position == 0 {
+        return open(path);
+    }
+    let at = |error| Error::io(path, error);
+    let mut file = File::open(path).map_err(at)?;
+    file.seek(SeekFrom::Start(position)).map_err(at)?;
+    Ok(Box::new(BufReader::with_capacity(BUFFER, file)))
 }
 
 /// Whether what is in a regular file is what `open` gives of it.

@@ -40,6 +40,7 @@ mod shard_file;
 pub(crate) mod archive;
 mod input;
 mod in_order;
+mod ranges;
 mod chained;
 mod image_folder;
 #[cfg(feature = "images")]

@@ -1,9 +1,12 @@
 //! TFRecord files of `tf.train.Example`s.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use super::input::{Emit, Input, file_size};
+use super::input::{Emit, Input};
+use super::ranges::{Begin, Ranges, UNIT, end_of_walk};
 use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use super::{compressed, names};
@@ -18,7 +21,8 @@ use crate::value::{Element, Kind as Type, NdArray};
 /// Of a single record no more bytes are read.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Reads TFRecord files of `tf.train.Example`s; each file is a unit. Feature `formats`.
+/// Reads TFRecord files of `tf.train.Example`s; units are ranges of them, cut between records. A file
+/// that is compressed is one. Feature `formats`.
 ///
 /// The features are the fields, sorted by name, as records have them in no order. A list of one value is that value; of several numbers an array of float32 or int64, of
 /// several byte strings a list of them. Lists without values are kept as empty ones, features
@@ -44,6 +48,8 @@ pub struct TfRecords {
     lists: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
+    unit: u64,
+    ranges: OnceLock<Ranges>,
 }
 
 impl TfRecords {
@@ -51,7 +57,9 @@ impl TfRecords {
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<TfRecords> {
         let files = names::files(files)?;
-        Ok(TfRecords { files, texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES })
+        let (texts, lists, ranges) = (Vec::new(), Vec::new(), OnceLock::new());
+        let (key, max_bytes, unit) = (None, MAX_BYTES, UNIT);
+        Ok(TfRecords { files, texts, lists, key, max_bytes, unit, ranges })
     }
 
     /// Features whose byte strings are texts in UTF-8.
@@ -75,7 +83,19 @@ impl TfRecords {
     /// Refuses records with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self.ranges = OnceLock::new();
         self
+    }
+
+    /// Makes units of so many bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.unit = bytes;
+        self.ranges = OnceLock::new();
+        self
+    }
+
+    fn ranges(&self) -> &Ranges {
+        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 
     fn pack(&self, stem: &str, number: u64, record: &[u8]) -> Result<Vec<u8>> {
@@ -132,15 +152,20 @@ fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
 
 impl Input for TfRecords {
     fn units(&self) -> usize {
-        self.files.len()
+        self.ranges().len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let path = &self.files[unit];
+        let walk = |file: usize, from, to| walk(&self.files[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let path = &self.files[range.file];
         let stem = names::stem(path)?;
-        let mut records = Records::open(path, self.max_bytes)?;
-        for number in 0.. {
+        let mut records = Records::open(path, self.max_bytes, range.begin.position)?;
+        for number in range.begin.number.. {
             let start = records.position;
+            if start >= range.end {
+                break;
+            }
             let Some(record) = records.next()? else { break };
             let packed = record.and_then(|record| {
                 let located = |error: Error| {
@@ -155,12 +180,42 @@ impl Input for TfRecords {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(unit).map(PathBuf::as_path)
+        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        file_size(self.path(unit))
+        self.ranges().bytes(unit)
     }
+}
+
+/// The first record at this byte of a file or behind it. Of those on the way only the headers are
+/// read, whose checksums are enough to believe their lengths.
+fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
+    let at = |error| Error::io(path, error);
+    let mut file = File::open(path).map_err(at)?;
+    let len = file.metadata().map_err(at)?.len();
+    file.seek(SeekFrom::Start(from.position)).map_err(at)?;
+    // Little is read at once: what follows a header is mostly passed over.
+    let mut file = BufReader::with_capacity(1 << 10, file);
+    let mut next = from;
+    while next.position < to {
+        let mut header = [0; HEADER];
+        match file.read_exact(&mut header) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(at)?,
+        }
+        let length = match parse_header(&header) {
+            Ok(length) if length <= max_bytes => length,
+            Ok(_) => return Ok(None),
+            Err(error) => return end_of_walk(error.into()),
+        };
+        let rest = length.saturating_add(FOOTER as u64);
+        let end = next.position.saturating_add(HEADER as u64).saturating_add(rest);
+        let Some(step) = i64::try_from(rest).ok().filter(|_| end < len) else { return Ok(None) };
+        file.seek_relative(step).map_err(at)?;
+        next = Begin { position: end, number: next.number + 1, ..next };
+    }
+    Ok(Some(next))
 }
 
 /// The records of a file.
@@ -172,8 +227,10 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    fn open(path: &Path, max_bytes: u64) -> Result<Records<'_>> {
-        Ok(Records { path, input: compressed::open(path)?, position: 0, max_bytes })
+    /// The records from a place on, which is the front of a file that is compressed.
+    fn open(path: &Path, max_bytes: u64, position: u64) -> Result<Records<'_>> {
+        let input = compressed::open_at(path, position)?;
+        Ok(Records { path, input, position, max_bytes })
     }
 
     /// The next record, or what is wrong with it, if the one after it can be found all the same:

@@ -388,3 +388,35 @@ fn an_image_that_has_changed_is_noticed() {
     write(b"cat/2.jpg", time);
     part("2/2").exits(0);
 }
+
+#[test]
+fn one_large_file_of_any_kind_is_divided() {
+    let dir = scratch();
+    let lines: String = (0..3000)
+        .map(|i| format!("{{\"key\":\"{i:04}\",\"txt\":\"{}\"}}\n", "x, ".repeat(1200)))
+        .collect();
+    fs::write(dir.path().join("all.jsonl"), lines).unwrap();
+    let mut names = vec!["all.tar", "all.tfrecord", "all.csv"];
+    if cfg!(feature = "parquet") {
+        names.push("all.arrow");
+    }
+    for name in names {
+        run(&dir, ["convert", "all.jsonl", name]).exits(0);
+        let source = if name == "all.tar" { "all-000000.tar" } else { name };
+        run(&dir, ["convert", source, "whole.msgpack", "--force"]).exits(0);
+        let plan = run(&dir, ["convert", source, "parts.msgpack", "--plan"]).quietly().json();
+        assert!(plan["units"].as_u64().unwrap() >= 3, "{plan}");
+        for of in [1, 2, 7] {
+            for number in (1..=of).rev() {
+                let part = format!("{number}/{of}");
+                let args = ["convert", source, "parts.msgpack", "--force", "--part", &part];
+                run(&dir, args).exits(0);
+            }
+            run(&dir, ["commit", "parts.msgpack"]).exits(0);
+            assert_same_dataset(
+                &dir.path().join("whole.msgpack"),
+                &dir.path().join("parts.msgpack"),
+            );
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod mds;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod units;
 mod webdataset;
 
 fn dir(producer: &str) -> PathBuf {

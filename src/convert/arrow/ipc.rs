@@ -1,20 +1,24 @@
 //! Arrow IPC: streams, and files, which are streams with an index after them.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
+use arrow_ipc::MessageHeader;
 use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::DataType;
 
 use super::form::Plan;
 use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
 use super::parquet::{emit_batch, expand_folders};
 use super::rows::Rows;
 use super::{Flaw, guarded};
-use crate::convert::input::{Emit, Input, file_size};
+use crate::convert::input::{Emit, Input};
 use crate::convert::names;
+use crate::convert::ranges::{Begin, Ranges, UNIT, end_of_walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 
@@ -26,7 +30,8 @@ const MAX_PADDING: u64 = 64;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Reads files and streams of Arrow IPC, such as those that Hugging Face `datasets` keeps of what it
-/// has loaded (`data-00000-of-00002.arrow`); each is a unit. Feature `parquet`.
+/// has loaded (`data-00000-of-00002.arrow`). Units are ranges of them, cut between batches; one that
+/// has dictionaries, which may change on the way, is a single unit. Feature `parquet`.
 ///
 /// Columns become fields as in [`Parquet`](super::Parquet), and keys are made alike. A batch has at most
 /// [so many bytes](Self::max_bytes), and is in memory as a whole. A stream must have an end: without
@@ -44,6 +49,8 @@ pub struct ArrowIpc {
     labels: Option<Vec<String>>,
     key: Option<String>,
     max_bytes: u64,
+    unit: u64,
+    ranges: OnceLock<Ranges>,
 }
 
 impl ArrowIpc {
@@ -65,7 +72,8 @@ impl ArrowIpc {
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        Ok(ArrowIpc { files, labels, key: None, max_bytes: MAX_BYTES })
+        let (key, max_bytes, unit, ranges) = (None, MAX_BYTES, UNIT, OnceLock::new());
+        Ok(ArrowIpc { files, labels, key, max_bytes, unit, ranges })
     }
 
     /// The field that is the key: texts, bytes that are such, or integers.
@@ -77,22 +85,37 @@ impl ArrowIpc {
     /// Refuses batches that have more bytes than this when they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self.ranges = OnceLock::new();
         self
+    }
+
+    /// Makes units of so many bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.unit = bytes;
+        self.ranges = OnceLock::new();
+        self
+    }
+
+    fn ranges(&self) -> &Ranges {
+        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 }
 
 impl Input for ArrowIpc {
     fn units(&self) -> usize {
-        self.files.len()
+        self.ranges().len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let path = &self.files[unit];
+        let walk = |file: usize, from, to| walk(&self.files[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let path = &self.files[range.file];
         let mut batches = Batches::open(path, self.max_bytes)?;
+        batches.go_to(range.begin)?;
         let plan = batches.plan.clone();
         let rows = Rows { plan: &plan, key: self.key.as_deref(), stem: names::stem(path)? };
-        let mut number = 0;
-        while let Some(batch) = batches.next()? {
+        let mut number = range.begin.number;
+        while let Some(batch) = batches.next(range.end)? {
             emit_batch(path, &rows, &batch, number, emit)?;
             number += batch.num_rows() as u64;
         }
@@ -100,15 +123,41 @@ impl Input for ArrowIpc {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(unit).map(PathBuf::as_path)
+        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        file_size(self.path(unit))
+        self.ranges().bytes(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {
         self.labels.as_deref()
+    }
+}
+
+/// The first batch at this byte of a file or behind it. Of those on the way only the heads are read.
+fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
+    let mut batches = match Batches::open(path, max_bytes) {
+        Ok(batches) if !batches.has_dictionaries() => batches,
+        Ok(_) => return Ok(None),
+        Err(error) => return end_of_walk(error),
+    };
+    batches.go_to(from)?;
+    let mut rows = from.number;
+    loop {
+        let position = batches.position;
+        let (more, body) = match batches.head() {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(None),
+            Err(error) => return end_of_walk(error),
+        };
+        if position >= to {
+            return Ok(Some(Begin { position, number: rows, line: 1 }));
+        }
+        rows = rows.saturating_add(more);
+        if let Err(error) = batches.pass(body) {
+            return end_of_walk(error);
+        }
     }
 }
 
@@ -164,8 +213,58 @@ impl Batches<'_> {
         self.input.seek_relative(-(len as i64)).map_err(|error| Error::io(self.path, error))
     }
 
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.ended {
+    /// Goes to where a batch begins, unless that is the first one.
+    fn go_to(&mut self, begin: Begin) -> Result<()> {
+        if begin != Begin::FRONT {
+            let found = self.input.seek(SeekFrom::Start(begin.position));
+            self.position = found.map_err(|error| Error::io(self.path, error))?;
+        }
+        Ok(())
+    }
+
+    fn has_dictionaries(&self) -> bool {
+        let schema = self.decoder.schema();
+        schema.is_none_or(|schema| {
+            let fields = schema.flattened_fields();
+            fields.iter().any(|field| matches!(field.data_type(), DataType::Dictionary(..)))
+        })
+    }
+
+    /// The rows of the batch that comes next, and the bytes of its body, which follow; `None` if
+    /// something else comes, or a body without bytes, which the decoder would not notice.
+    fn head(&mut self) -> Result<Option<(u64, u64)>> {
+        let mut head = self.take(4)?;
+        if head == CONTINUATION {
+            head = self.take(4)?;
+        }
+        let len = head.first_chunk().map_or(0, |len| u32::from_le_bytes(*len));
+        let metadata = self.exactly(len.into(), MAX_METADATA)?;
+        let Ok(message) = arrow_ipc::root_as_message(&metadata) else { return Ok(None) };
+        if message.header_type() != MessageHeader::RecordBatch {
+            return Ok(None);
+        }
+        let rows = message.header_as_record_batch().map(|batch| u64::try_from(batch.length()));
+        let body = u64::try_from(message.bodyLength());
+        let body = body.ok().filter(|&body| 0 < body && body <= self.max_bytes);
+        Ok(rows.and_then(Result::ok).zip(body))
+    }
+
+    /// Passes over a body.
+    fn pass(&mut self, body: u64) -> Result<()> {
+        let there = self.size.saturating_sub(self.position);
+        match i64::try_from(body) {
+            Ok(step) if body <= there => {
+                self.input.seek_relative(step).map_err(|error| Error::io(self.path, error))?;
+                self.position += body;
+                Ok(())
+            }
+            _ => Err(self.flaw("a body", "the end of the file")),
+        }
+    }
+
+    /// The next batch, if it begins before this byte.
+    fn next(&mut self, end: u64) -> Result<Option<RecordBatch>> {
+        while !self.ended && self.position < end {
             if let Some(batch) = self.message()? {
                 return Ok(Some(batch));
             }

@@ -2,21 +2,38 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// Bytes that the reader of tables asks for at once: so many more than the row itself.
 const BUFFER: u64 = 1 << 13;
+/// Bytes that are read from the disk at once.
+const AT_ONCE: usize = 1 << 16;
 
 /// Bytes that come to an end where a row is too long.
 pub(in crate::convert) struct Bounded {
-    input: Box<dyn Read + Send>,
+    input: Input,
     max_bytes: u64,
     left: u64,
+}
+
+enum Input {
+    Stream(Box<dyn Read + Send>),
+    File(BufReader<File>),
 }
 
 impl Bounded {
     /// Lets rows of so many bytes through, and little more.
     pub(in crate::convert) fn new(input: Box<dyn Read + Send>, max_bytes: u64) -> Bounded {
+        Bounded::over(Input::Stream(input), max_bytes)
+    }
+
+    /// The same of a file in which one may go to any place.
+    pub(super) fn file(file: File, max_bytes: u64) -> Bounded {
+        Bounded::over(Input::File(BufReader::with_capacity(AT_ONCE, file)), max_bytes)
+    }
+
+    fn over(input: Input, max_bytes: u64) -> Bounded {
         let mut bounded = Bounded { input, max_bytes, left: 0 };
         bounded.begin_row();
         bounded
@@ -34,9 +51,21 @@ impl Read for Bounded {
             return Err(io::Error::other(TooLong(self.max_bytes)));
         }
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.input.read(&mut buffer[..len])?;
+        let read = match &mut self.input {
+            Input::Stream(input) => input.read(&mut buffer[..len])?,
+            Input::File(file) => file.read(&mut buffer[..len])?,
+        };
         self.left -= read as u64;
         Ok(read)
+    }
+}
+
+impl Seek for Bounded {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match &mut self.input {
+            Input::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+            Input::File(file) => file.seek(to),
+        }
     }
 }
 

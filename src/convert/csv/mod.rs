@@ -4,12 +4,15 @@ mod bounded;
 mod write;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub(super) use bounded::Bounded;
 pub use write::CsvWriter;
 
-use super::input::{Emit, Input, file_size};
+use super::input::{Emit, Input};
+use super::ranges::{Begin, Range, Ranges, UNIT, end_of_walk};
 use super::sample::{Field, Fields, key_from, pack};
 use super::{compressed, names};
 use crate::Value;
@@ -29,13 +32,17 @@ pub enum CsvType {
     Float,
 }
 
-/// Reads tables of values; each file is a unit. Feature `formats`.
+/// Reads tables of values; units are ranges of the files, cut between rows. A file that is compressed is
+/// one. Feature `formats`.
 ///
 /// The first row of a file has the names of the fields, and must be the same in all files; every row
 /// has as many values. Quotes are as in RFC 4180. All values are texts unless
 /// [types are given](Self::column) or [guessed](Self::guess_types). Keys are the name of the file up
 /// to its first dot, a slash and the number of the row after the first; or a [column](Self::key).
 /// Files may be compressed by gzip or Zstandard.
+///
+/// Where a row begins in the middle of a file can only be told from its front, because of quotes. So
+/// who reads from there goes through all that is before, which is faster than to read it for good.
 ///
 /// For lists of files with labels there is [`DirectoryReader`](crate::reader::DirectoryReader),
 /// which also reads the files.
@@ -54,6 +61,8 @@ pub struct Csv {
     types: BTreeMap<String, CsvType>,
     key: Option<String>,
     max_bytes: u64,
+    unit: u64,
+    ranges: OnceLock<Ranges>,
 }
 
 impl Csv {
@@ -61,13 +70,15 @@ impl Csv {
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Csv> {
         let files = names::files(files)?;
-        let (types, max_bytes) = (BTreeMap::new(), MAX_BYTES);
-        Ok(Csv { files, delimiter: b',', types, key: None, max_bytes })
+        let (types, ranges) = (BTreeMap::new(), OnceLock::new());
+        let (delimiter, key, max_bytes, unit) = (b',', None, MAX_BYTES, UNIT);
+        Ok(Csv { files, delimiter, types, key, max_bytes, unit, ranges })
     }
 
     /// What is between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
+        self.ranges = OnceLock::new();
         self
     }
 
@@ -75,7 +86,19 @@ impl Csv {
     /// 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self.ranges = OnceLock::new();
         self
+    }
+
+    /// Makes units of so many bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.unit = bytes;
+        self.ranges = OnceLock::new();
+        self
+    }
+
+    fn ranges(&self) -> &Ranges {
+        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 
     /// The column that is the key.
@@ -95,8 +118,9 @@ impl Csv {
     /// numbers that would not be written the same, such as `007`: they are more likely names.
     pub fn guess_types(mut self) -> Result<Csv> {
         let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
-        for unit in 0..self.files.len() {
-            self.rows(unit, |names, _, record| {
+        for file in 0..self.files.len() {
+            let all = Range { file, begin: Begin::FRONT, end: u64::MAX, plain: false };
+            self.rows(all, |names, _, record| {
                 // What is wrong with a row is said when it is read for good.
                 let Ok(record) = record else { return Ok(()) };
                 for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
@@ -119,27 +143,18 @@ impl Csv {
         Ok(self)
     }
 
-    /// Calls `with` on the names and number of each row of a file, and on its values, or on what is
+    /// Calls `with` on the names and number of each row of a range, and on its values, or on what is
     /// wrong with it.
     fn rows(
         &self,
-        unit: usize,
+        range: Range,
         mut with: impl FnMut(&::csv::StringRecord, u64, Result<&::csv::StringRecord>) -> Result<()>,
     ) -> Result<()> {
-        let path = &self.files[unit];
-        let mut table = self.table(path)?;
-        let names = table.headers().map_err(|error| blame(path, error))?.clone();
-        if unit > 0 {
-            let first = &self.files[0];
-            let mut expected = self.table(first)?;
-            if *expected.headers().map_err(|error| blame(first, error))? != names {
-                let message = format!("expected the columns of {}, found others", first.display());
-                return Err(Error::new(ErrorKind::Invalid, message).at(path));
-            }
-        }
+        let path = &self.files[range.file];
+        let (mut table, names) = self.table_at(range.file, range.begin, range.plain)?;
         let mut record = ::csv::StringRecord::new();
-        let mut number = 0;
-        loop {
+        let mut number = range.begin.number;
+        while table.position().byte() < range.end {
             table.get_mut().begin_row();
             match table.read_record(&mut record) {
                 Ok(false) => return Ok(()),
@@ -150,12 +165,39 @@ impl Csv {
             }
             number += 1;
         }
+        Ok(())
+    }
+
+    /// The first row at this byte of a file or behind it.
+    fn walk(&self, file: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
+        let path = &self.files[file];
+        let (mut table, _) = match self.table_at(file, from, true) {
+            Ok(table) => table,
+            Err(error) => return end_of_walk(error),
+        };
+        let mut record = ::csv::ByteRecord::new();
+        for number in from.number.. {
+            let at = table.position().clone();
+            table.get_mut().begin_row();
+            match table.read_byte_record(&mut record) {
+                Ok(false) => break,
+                Err(error) if error.is_io_error() => return end_of_walk(blame(path, error)),
+                // The next row begins all the same.
+                Ok(true) | Err(_) => {}
+            }
+            // Who begins to read at a mark of Unicode takes it off.
+            let marked = record.get(0).is_some_and(|first| first.starts_with(b"\xef\xbb\xbf"));
+            if at.byte() >= to && !marked {
+                return Ok(Some(Begin { position: at.byte(), number, line: at.line() }));
+            }
+        }
+        Ok(None)
     }
 
     /// Where in a file something is wrong with a row, and the row itself.
-    fn located(&self, unit: usize, record: &::csv::StringRecord, error: Error) -> Error {
+    fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
         let line = record.position().map_or(0, ::csv::Position::line);
-        let error = error.within(format_args!("line {line}")).at(&self.files[unit]);
+        let error = error.within(format_args!("line {line}")).at(&self.files[file]);
         let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
         match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
             Some(row) => error.with_raw(row.trim_ascii_end()),
@@ -180,8 +222,41 @@ impl Csv {
         }
     }
 
-    fn table(&self, path: &Path) -> Result<::csv::Reader<Bounded>> {
-        let input = Bounded::new(compressed::open(path)?, self.max_bytes);
+    /// A file from a place on, and the names of its columns, which are those of the first file.
+    fn table_at(
+        &self,
+        file: usize,
+        begin: Begin,
+        plain: bool,
+    ) -> Result<(::csv::Reader<Bounded>, ::csv::StringRecord)> {
+        let path = &self.files[file];
+        let mut table = self.table(path, plain)?;
+        let names = table.headers().map_err(|error| blame(path, error))?.clone();
+        if file > 0 {
+            let first = &self.files[0];
+            let mut expected = self.table(first, false)?;
+            if *expected.headers().map_err(|error| blame(first, error))? != names {
+                let message = format!("expected the columns of {}, found others", first.display());
+                return Err(Error::new(ErrorKind::Invalid, message).at(path));
+            }
+        }
+        if begin != Begin::FRONT {
+            let mut place = ::csv::Position::new();
+            // The first row has the names.
+            place.set_byte(begin.position).set_line(begin.line).set_record(begin.number + 1);
+            table.seek(place).map_err(|error| blame(path, error))?;
+        }
+        Ok((table, names))
+    }
+
+    fn table(&self, path: &Path, plain: bool) -> Result<::csv::Reader<Bounded>> {
+        let input = match plain {
+            true => {
+                let file = File::open(path).map_err(|error| Error::io(path, error))?;
+                Bounded::file(file, self.max_bytes)
+            }
+            false => Bounded::new(compressed::open(path)?, self.max_bytes),
+        };
         Ok(::csv::ReaderBuilder::new().delimiter(self.delimiter).from_reader(input))
     }
 
@@ -247,25 +322,28 @@ pub(super) fn blame(path: &Path, error: ::csv::Error) -> Error {
 
 impl Input for Csv {
     fn units(&self) -> usize {
-        self.files.len()
+        self.ranges().len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let stem = names::stem(&self.files[unit])?;
-        self.rows(unit, |names, number, record| {
+        let walk = |file, from, to| self.walk(file, from, to);
+        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let file = range.file;
+        let stem = names::stem(&self.files[file])?;
+        self.rows(range, |names, number, record| {
             emit(record.and_then(|record| {
                 let packed = self.pack(stem, names, number, record);
-                packed.map_err(|error| self.located(unit, record, error))
+                packed.map_err(|error| self.located(file, record, error))
             }))
         })
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(unit).map(PathBuf::as_path)
+        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        file_size(self.path(unit))
+        self.ranges().bytes(unit)
     }
 }
 

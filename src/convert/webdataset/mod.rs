@@ -8,12 +8,14 @@ mod write;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub use write::{ShardOptions, WebDatasetWriter};
 
 use super::archive::Archive;
-use super::input::{Emit, Input, file_size};
+use super::input::{Emit, Input};
 use super::names;
+use super::ranges::{Begin, Range, Ranges, UNIT, end_of_walk};
 use super::sample::{Field, pack};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,8 +24,11 @@ use crate::format::tar::BLOCK;
 
 /// Of a single sample no more bytes are read: what `bin` of msgpack can hold, and some less.
 const MAX_BYTES: u64 = 1 << 30;
+/// Bytes that are read from the disk at once.
+const AT_ONCE: usize = 1 << 17;
 
-/// Reads shards of WebDataset; each is a unit.
+/// Reads shards of WebDataset; units are ranges of them, cut between samples. A shard that is
+/// compressed is one.
 ///
 /// The key of a sample is its `__key__`: the name in the archive up to the first dot of its last
 /// part. Its fields are named as the rest of the name, in lower case. By default they are decoded
@@ -58,6 +63,8 @@ pub struct WebDataset {
     decode: bool,
     shard_in_key: bool,
     max_bytes: u64,
+    unit: u64,
+    ranges: OnceLock<Ranges>,
 }
 
 impl WebDataset {
@@ -65,7 +72,8 @@ impl WebDataset {
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(shards: impl IntoIterator<Item = S>) -> Result<WebDataset> {
         let shards = names::files(shards)?;
-        Ok(WebDataset { shards, decode: true, shard_in_key: false, max_bytes: MAX_BYTES })
+        let (max_bytes, ranges) = (MAX_BYTES, OnceLock::new());
+        Ok(WebDataset { shards, decode: true, shard_in_key: false, max_bytes, unit: UNIT, ranges })
     }
 
     /// Whether fields are decoded by their names. Default: yes; otherwise all are bytes.
@@ -85,7 +93,44 @@ impl WebDataset {
     /// its header. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self.ranges = OnceLock::new();
         self
+    }
+
+    /// Makes units of so many bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.unit = bytes;
+        self.ranges = OnceLock::new();
+        self
+    }
+
+    fn ranges(&self) -> &Ranges {
+        self.ranges.get_or_init(|| Ranges::new(&self.shards, self.unit))
+    }
+
+    /// The first file at this byte of a shard or behind it that begins a sample.
+    fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
+        let path = &self.shards[shard];
+        let mut archive = Archive::open_at(path, from.position, 2 * BLOCK, self.max_bytes)?;
+        let mut last: Option<String> = None;
+        loop {
+            let entry = match archive.next() {
+                Ok(Some(Ok(entry))) => entry,
+                Ok(Some(Err(_))) => continue,
+                Ok(None) => return Ok(None),
+                Err(error) => return end_of_walk(error),
+            };
+            let key = key_and_field(&entry.name).map(|(key, _)| key);
+            if let Some(key) = key.filter(|key| last.as_deref() != Some(*key)) {
+                if entry.start >= to {
+                    return Ok(Some(Begin { position: entry.start, ..from }));
+                }
+                last = Some(key.to_owned());
+            }
+            if let Err(error) = archive.skip(entry.size) {
+                return end_of_walk(error);
+            }
+        }
     }
 
     fn pack(&self, shard: &Path, group: Group) -> Result<Vec<u8>> {
@@ -151,22 +196,31 @@ impl Group {
 
 impl Input for WebDataset {
     fn units(&self) -> usize {
-        self.shards.len()
+        self.ranges().len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let shard = &self.shards[unit];
-        let mut archive = Archive::open(shard, self.max_bytes)?;
+        let walk = |shard, from, to| self.walk(shard, from, to);
+        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let Range { begin, end, .. } = range;
+        let shard = &self.shards[range.file];
+        let mut archive = match range.plain {
+            true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
+            false => Archive::open(shard, self.max_bytes)?,
+        };
         let mut group: Option<Group> = None;
-        while let Some(entry) = archive.next()? {
+        while archive.position() < end {
+            let Some(entry) = archive.next()? else { break };
             let entry = match entry {
+                // Between the ranges there were directories.
+                Ok(entry) if entry.start >= end => break,
                 Ok(entry) => entry,
                 Err(error) => {
                     emit(Err(error))?;
                     continue;
                 }
             };
-            let Some((key, suffix)) = split(&entry.name).filter(|_| !is_meta(&entry.name)) else {
+            let Some((key, suffix)) = key_and_field(&entry.name) else {
                 archive.skip(entry.size)?;
                 continue;
             };
@@ -187,12 +241,17 @@ impl Input for WebDataset {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.shards.get(unit).map(PathBuf::as_path)
+        self.shards.get(self.ranges().file(unit)).map(PathBuf::as_path)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        file_size(self.path(unit))
+        self.ranges().bytes(unit)
     }
+}
+
+/// Key and field of a file, if it is part of a sample.
+fn key_and_field(name: &str) -> Option<(&str, &str)> {
+    split(name).filter(|_| !is_meta(name))
 }
 
 /// Key and suffix: before and after the first dot of the last part, if that does not begin with it.

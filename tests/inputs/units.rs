@@ -137,8 +137,8 @@ fn of_tar_archives() {
     // In each of them a link, a device, a name that leads out, and a sample with a file twice.
     let bad = found.iter().filter(|line| line.ends_with(" false")).count();
     assert_eq!((found.len(), bad), (2 * 8, 2 * 4), "{found:#?}");
-    same_when_damaged(&path, 409, &[1, 600, 3000], &open);
-    same_when_damaged(&dir("webdataset-1.0.2").join("shard-000000.tar"), 191, &[700, 2100], &open);
+    same_when_damaged(&path, 409, &[1, 600, 3000], open);
+    same_when_damaged(&dir("webdataset-1.0.2").join("shard-000000.tar"), 191, &[700, 2100], open);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn of_records() {
     };
     let len = fs::metadata(&path).unwrap().len();
     assert_eq!(same_of_any_size(len, |bytes| open(&path, bytes)).len(), 6);
-    same_when_damaged(&path, 5, &[1, 100], &open);
+    same_when_damaged(&path, 5, &[1, 100], open);
 }
 
 /// Rows with all that quotes, line ends and marks of Unicode can be, and some that are none.
@@ -175,7 +175,7 @@ fn of_tables() {
         assert_eq!(found.len(), 2 * 12, "{found:#?}");
         assert!(found.iter().any(|line| line.contains("line 9: column \"a\"")), "{found:#?}");
     }
-    same_when_damaged(&path, 3, &[1, 5, 30], &open);
+    same_when_damaged(&path, 3, &[1, 5, 30], open);
     let other = scratch.path().join("other.csv");
     fs::write(&other, "c,d\n1,2\n3,4\n").unwrap();
     let files = || [path.to_str().unwrap(), other.to_str().unwrap(), path.to_str().unwrap()];

@@ -70,7 +70,7 @@ impl Begun {
         plan: &str,
     ) -> kiste::Result<Beginning> {
         Ok(match convert::resume(options.clone(), path, plan)? {
-            Resumption::Nothing => Beginning::Begun(Begun::anew(options, path, Some(plan))?),
+            Resumption::Nothing => Begun::anew(options, path, Some(plan))?.into(),
             Resumption::Complete { samples, bytes, state } => {
                 let tally = serde_json::from_value(state).unwrap_or_default();
                 Beginning::Complete(Complete { samples, bytes, tally })
@@ -78,7 +78,7 @@ impl Begun {
             Resumption::GoesOn(resumed) => {
                 let Resumed { writer, log, unit, state } = *resumed;
                 let tally = serde_json::from_value(state).ok();
-                Beginning::Begun(Begun { writer, log: Some(log), unit, tally })
+                Begun { writer, log: Some(log), unit, tally }.into()
             }
         })
     }
@@ -86,9 +86,15 @@ impl Begun {
 
 /// What there is to do.
 pub(super) enum Beginning {
-    Begun(Begun),
+    Begun(Box<Begun>),
     /// Nothing: an earlier run had only to publish it.
     Complete(Complete),
+}
+
+impl From<Begun> for Beginning {
+    fn from(begun: Begun) -> Beginning {
+        Beginning::Begun(Box::new(begun))
+    }
 }
 
 /// What an earlier run has written.
@@ -108,7 +114,7 @@ impl Args {
         let plan_labels = || self.plan_labels(dataset, samples.label_names());
         let early = if self.resume { None } else { Some(plan_labels()?) };
         let begun = match self.begin(dataset, &samples, skipped_files, output)? {
-            Beginning::Begun(begun) => begun,
+            Beginning::Begun(begun) => *begun,
             Beginning::Complete(complete) => {
                 let converted = complete.converted(dataset, skipped_files, start);
                 return converted.tell(self.json, output);
@@ -242,19 +248,21 @@ impl Args {
             _ => None,
         };
         let begun = match (&plan, self.append, self.resume) {
-            (_, true, _) => options.append(dataset).map(|writer| {
-                Beginning::Begun(Begun { writer, log: None, unit: None, tally: None })
-            }),
+            (_, true, _) => options
+                .append(dataset)
+                .map(|writer| Begun { writer, log: None, unit: None, tally: None }.into()),
             (None, _, true) => {
                 let message = "what comes as a stream cannot be gone on with";
                 return Err(Failure::trouble(message).hint("--resume is for files"));
             }
             (Some(plan), _, true) => Begun::again(options, dataset, plan),
-            (plan, ..) => Begun::anew(options, dataset, plan.as_deref()).map(Beginning::Begun),
+            (plan, ..) => Begun::anew(options, dataset, plan.as_deref()).map(Begun::into),
         };
-        if let Ok(Beginning::Begun(Begun { writer, unit: Some(_), .. })) = &begun {
-            let samples = units::counted(writer.len(), "sample");
-            output.note(format_args!("{}: going on after {samples}", dataset.display()));
+        if let Ok(Beginning::Begun(begun)) = &begun {
+            if begun.unit.is_some() {
+                let samples = units::counted(begun.writer.len(), "sample");
+                output.note(format_args!("{}: going on after {samples}", dataset.display()));
+            }
         }
         begun.map_err(|error| {
             let kind = error.kind();

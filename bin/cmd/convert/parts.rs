@@ -116,7 +116,7 @@ impl Args {
             return Ok(());
         }
         let begun = match self.begin_part(parts, part)? {
-            Beginning::Begun(begun) => begun,
+            Beginning::Begun(begun) => *begun,
             Beginning::Complete(complete) => return finish_part(parts, part, &complete),
         };
         let (mut end, mut starts) = (None, Vec::new());
@@ -162,7 +162,7 @@ impl Args {
             // What cannot be gone on with is made anew.
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
-                    Ok(Beginning::Begun(Begun::anew(options, &path, Some(plan))?))
+                    Ok(Begun::anew(options, &path, Some(plan))?.into())
                 }
                 _ => Err(error.into()),
             },

@@ -89,3 +89,29 @@ fn shuffled_it_is_the_order_of_the_seed_for_any_number_of_parts() {
         assert_ne!(keys(&dir, &format!("x-{side}.msgpack")).first(), None);
     }
 }
+
+#[test]
+fn other_formats_are_made_of_what_was_split_and_shuffled() {
+    let dir = scratch();
+    let lines: String = (0..40).map(|i| format!("{{\"key\":\"{i}\",\"n\":{i}}}\n")).collect();
+    fs::write(dir.path().join("n.jsonl"), lines).unwrap();
+    let before = snapshot(dir.path());
+    let failed = run(&dir, ["convert", "n.jsonl", "n.csv", "--split", "a=1,b=1"])
+        .fails(2, "--split is for datasets, but something else is made here");
+    assert!(failed.err.contains("kiste convert some-NAME.msgpack DST"), "{failed:?}");
+    run(&dir, ["convert", "n.jsonl", "n.csv", "--shuffle"]).fails(2, "--shuffle is for datasets");
+    assert_eq!(snapshot(dir.path()), before);
+    // As the hint says.
+    run(&dir, ["convert", "n.jsonl", "some.msgpack", "--split", "a=1,b=1", "--shuffle"]).exits(0);
+    let mut keys = Vec::new();
+    for name in ["a", "b"] {
+        let (from, to) = (format!("some-{name}.msgpack"), format!("{name}.csv"));
+        run(&dir, ["convert", &from, &to]).exits(0);
+        let table = fs::read_to_string(dir.path().join(to)).unwrap();
+        keys.extend(table.lines().skip(1).map(|row| row.split(',').next().unwrap().to_owned()));
+    }
+    let expected: Vec<String> = (0..40).map(|i| i.to_string()).collect();
+    assert_ne!(keys, expected);
+    keys.sort_by_key(|key| key.parse::<u32>().unwrap());
+    assert_eq!(keys, expected);
+}

@@ -30,12 +30,13 @@ struct Exported {
 impl Args {
     /// Options that only a dataset has.
     pub(super) fn check_export(&self, to: To) -> Outcome<()> {
+        if self.splitting.is_wanted() {
+            return Err(self.split_first());
+        }
         let flaw = match self.writing.given() {
             _ if self.append => "--append",
             _ if self.skip_duplicates => "--skip-duplicates",
             _ if self.resume => "--resume",
-            _ if self.splitting.is_split() => "--split",
-            _ if self.splitting.shuffle => "--shuffle",
             Some(option) => option,
             None if self.force && matches!(to, To::Webdataset | To::Mds | To::Images) => {
                 let message = "--force replaces datasets and single files only";
@@ -45,6 +46,20 @@ impl Args {
         };
         let message = format!("{flaw} is for datasets, but something else is made here");
         Err(Failure::trouble(message).hint("--to dataset makes one"))
+    }
+
+    /// Datasets are what is split and shuffled: says with which two commands something else is made
+    /// of them.
+    fn split_first(&self) -> Failure {
+        let (option, made) = match self.splitting.is_split() {
+            true => ("--split", "some-NAME.msgpack"),
+            false => ("--shuffle", "some.msgpack"),
+        };
+        let message = format!("{option} is for datasets, but something else is made here");
+        Failure::trouble(message).hint(format!(
+            "make datasets first: kiste convert SRC some.msgpack {option} …, then kiste convert \
+             {made} DST"
+        ))
     }
 
     /// Writes all samples of a source in another format.

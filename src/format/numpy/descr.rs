@@ -82,15 +82,16 @@ pub fn repr(dtype: &DType) -> String {
 /// assert_eq!(name(&DType::bytes(7)), "|S7");
 /// ```
 pub fn name(dtype: &DType) -> String {
-    let bits = 8 * dtype.item_size();
+    // Of numbers only: others may have any number of bytes, of which there are no eight times as many.
+    let bits = |kind: &str| format!("{kind}{}", 8 * dtype.item_size());
     let unit = dtype.time_unit().map(unit_text).unwrap_or_default();
     match dtype.kind() {
         _ if !dtype.is_native() => dtype.to_string(),
         Kind::Bool => "bool".to_owned(),
-        Kind::Int => format!("int{bits}"),
-        Kind::UInt => format!("uint{bits}"),
-        Kind::Float => format!("float{bits}"),
-        Kind::Complex => format!("complex{bits}"),
+        Kind::Int => bits("int"),
+        Kind::UInt => bits("uint"),
+        Kind::Float => bits("float"),
+        Kind::Complex => bits("complex"),
         Kind::DateTime => format!("datetime64{unit}"),
         Kind::TimeDelta => format!("timedelta64{unit}"),
         Kind::Object => "object".to_owned(),

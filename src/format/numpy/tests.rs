@@ -115,6 +115,16 @@ fn what_is_no_type_is_refused() {
     }
 }
 
+/// A size in bytes may be one of which there is no number of bits.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn types_of_any_size_have_a_name() {
+    let dtype = parse("h,666666666666666666O,half").unwrap();
+    assert!(dtype.item_size() > usize::MAX / 8);
+    let again = parse(&name(&dtype)).unwrap();
+    assert_eq!(again.item_size(), dtype.item_size());
+}
+
 #[test]
 fn types_are_as_deep_as_is_allowed_and_no_deeper() {
     let mut dtype = DType::of::<u8>();

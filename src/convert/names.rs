@@ -70,6 +70,13 @@ fn alternatives(inner: &str) -> Option<Vec<String>> {
     })
 }
 
+/// Whether a file of this name is below the folder that it is put or looked for in, on any system.
+pub(super) fn stays_within(name: &str) -> bool {
+    let is_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
+    let leads = |part: &str| matches!(part, "" | "." | "..");
+    !is_drive && !name.split(['/', '\\']).any(leads) && !name.contains(char::is_control)
+}
+
 /// The files of these patterns, all of which must be there: it is better to know before hours of
 /// work.
 pub(super) fn files<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Vec<PathBuf>> {

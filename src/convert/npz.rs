@@ -163,7 +163,9 @@ impl Input for Npz {
 ///
 /// A field must be a number, or an array, or a text, and of the same type and shape in all samples;
 /// texts may be of different lengths. Integers become int64, floats float64. The key is the array
-/// `key`. The arrays are gathered in memory. The same samples make the same bytes, which are those
+/// `key`. Names of fields may have slashes, but those that lead out of the folder where somebody
+/// unpacks the archive are refused, though NumPy, which unpacks nothing, takes any. The arrays are
+/// gathered in memory. The same samples make the same bytes, which are those
 /// of `numpy.savez` but for details of the archive.
 pub struct NpzWriter {
     path: PathBuf,
@@ -187,8 +189,8 @@ impl NpzWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for fields that are no numbers, arrays or texts, or not like
-    /// those of the first sample. Then nothing has been kept of the sample.
+    /// [`Invalid`](ErrorKind::Invalid) for fields that are no numbers, arrays or texts, whose names
+    /// are no names of files, or that are not like those of the first sample. Then nothing has been kept of the sample.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let invalid = |name: &str, message: &str| {
@@ -200,6 +202,9 @@ impl NpzWriter {
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
+            if !names::stays_within(name) {
+                return Err(invalid(name, "expected a relative name of a file"));
+            }
             let value = value_of(value)?;
             let value = value.ok_or_else(|| invalid(name, "expected a number, array or text"))?;
             if fields.insert(name, value).is_some() {

@@ -108,3 +108,29 @@ fn what_is_written_is_read_again() {
     assert_eq!((error.kind(), fs::read(&path).unwrap()), (ErrorKind::AlreadyExists, first));
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
 }
+
+/// NumPy takes any name, as it unpacks nothing; others would write where the name says.
+#[test]
+fn names_that_lead_out_of_the_archive_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("x.npz");
+    let sample = |name: &str| {
+        let fields = vec![("key".into(), "k".into()), (name.into(), 1.into())];
+        msgpack::to_vec(&Value::Map(fields)).unwrap()
+    };
+    for name in
+        ["", "/x", "../x", "a/../../x", "..", "a\\..\\x", "\\x", "c:x", "C:\\x", "x\n", "x\0"]
+    {
+        let error = NpzWriter::create(&path).write_packed(&sample(name)).unwrap_err();
+        let expected = format!("field {name:?}: expected a relative name of a file");
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, &expected[..]));
+    }
+    for name in ["x", "a/x", "..x", "ab:c", "größe"] {
+        let path = scratch.path().join(format!("{}.npz", name.len()));
+        let mut writer = NpzWriter::create(&path);
+        writer.write_packed(&sample(name)).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(samples(Npz::rows(&path).unwrap()).unwrap()[0][name], 1.into(), "{name}");
+        fs::remove_file(path).unwrap();
+    }
+}

@@ -13,25 +13,63 @@ use crate::error::{Error, ErrorKind, Result};
 /// What is read from the disk at once.
 const BUFFER: usize = 1 << 17;
 
-/// Compression that is known by its first bytes but not read.
-const UNREAD: [(&[u8], &str); 3] =
-    [(b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\x04\x22\x4d\x18", "LZ4 frames")];
+/// What is read. Without the feature `formats` bzip2 is not.
+const READ: &str = if cfg!(feature = "formats") {
+    "no compression, bzip2, gzip or Zstandard"
+} else {
+    "no compression, gzip or Zstandard"
+};
 
-/// Opens a file: what comes out is decompressed, if it is gzip or Zstandard.
+/// Compression, by the first bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    Bzip2,
+    Gzip,
+    Lz4,
+    Xz,
+    Zstd,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Option<Compression> {
+        match head {
+            // With the first bytes of a block or of the end, as a text may begin with the letters.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => {
+                Some(Compression::Bzip2)
+            }
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Some(Compression::Lz4),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Some(Compression::Zstd)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How many bytes tell compression.
+const HEAD: u64 = 10;
+
+/// Opens a file: what comes out is decompressed, if it is bzip2, gzip or Zstandard.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
     let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(at)?);
-    let head = file.fill_buf().map_err(at)?;
-    if let Some((_, name)) = UNREAD.iter().find(|(magic, _)| head.starts_with(magic)) {
-        let message = format!("expected no compression, gzip or Zstandard, found {name}");
-        return Err(Error::new(ErrorKind::Unsupported, message).at(path));
-    }
-    Ok(match head {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-            Box::new(Zstd::new(file))
-        }
-        _ => Box::new(file),
+    let unread = |name: &str| {
+        let message = format!("expected {READ}, found {name}");
+        Err(Error::new(ErrorKind::Unsupported, message).at(path))
+    };
+    Ok(match Compression::of(file.fill_buf().map_err(at)?) {
+        #[cfg(feature = "formats")]
+        Some(Compression::Bzip2) => Box::new(::bzip2::bufread::MultiBzDecoder::new(file)),
+        #[cfg(not(feature = "formats"))]
+        Some(Compression::Bzip2) => return unread("bzip2"),
+        Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(file)),
+        Some(Compression::Lz4) => return unread("LZ4 frames"),
+        Some(Compression::Xz) => return unread("xz"),
+        Some(Compression::Zstd) => Box::new(Zstd::new(file)),
+        None => Box::new(file),
     })
 }
 
@@ -53,12 +91,8 @@ pub(super) fn is_plain(path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let mut head = Vec::new();
-    File::open(path).map_err(at)?.take(6).read_to_end(&mut head).map_err(at)?;
-    let known = matches!(
-        head[..],
-        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
-    );
-    Ok(!known && !UNREAD.iter().any(|(magic, _)| head.starts_with(magic)))
+    File::open(path).map_err(at)?.take(HEAD).read_to_end(&mut head).map_err(at)?;
+    Ok(Compression::of(&head).is_none())
 }
 
 /// An error while reading what `open` gave: bytes that do not decompress are the fault of the file.
@@ -134,4 +168,39 @@ impl<R: BufRead> Read for Zstd<R> {
 
 fn invalid(error: FrameDecoderError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("not Zstandard: {error}"))
+}
+
+#[cfg(all(test, feature = "formats"))]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn bzip2(bytes: &[u8]) -> Vec<u8> {
+        let mut out = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::fast());
+        out.write_all(bytes).unwrap();
+        out.finish().unwrap()
+    }
+
+    #[test]
+    fn any_number_of_streams_of_bzip2() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("x");
+        let read = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let mut out = Vec::new();
+            let read = open(&path).unwrap().read_to_end(&mut out);
+            read.map(|_| out).map_err(|error| blame(&path, error).kind())
+        };
+        let whole = [bzip2(b"one, "), bzip2(b""), bzip2(b"two")].concat();
+        assert_eq!(read(&whole).unwrap(), b"one, two");
+        assert!(!is_plain(&path).unwrap());
+        assert_eq!(read(&bzip2(b"")).unwrap(), b"");
+        assert_eq!(read(&whole[..whole.len() - 1]), Err(ErrorKind::Damaged));
+        assert_eq!(read(&[&whole[..], b"more"].concat()), Err(ErrorKind::Damaged));
+        // Where only the letters are the same it is a text.
+        assert_eq!(read(b"BZh9,a\n").unwrap(), b"BZh9,a\n");
+        assert!(is_plain(&path).unwrap());
+    }
 }

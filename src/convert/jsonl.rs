@@ -95,8 +95,9 @@ impl<R: Read + Send> Source for JsonLines<R> {
 /// A file of JSON lines; its units are ranges of bytes, cut at the ends of lines. Empty lines are
 /// skipped.
 ///
-/// A line belongs to the range in which it begins. A file that is compressed by gzip or Zstandard
-/// is one unit, and so is what is no regular file. Errors give the line, counted from 1.
+/// A line belongs to the range in which it begins. A file that is compressed by gzip, Zstandard or,
+/// with the feature `formats`, bzip2 is one unit, and so is what is no regular file. Errors give the
+/// line, counted from 1.
 #[derive(Debug)]
 pub struct JsonLinesFile {
     path: PathBuf,

@@ -5,29 +5,30 @@ use std::fs;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use md5::Md5;
-use sha1::{Digest as _, Sha1};
-use sha2::{Sha224, Sha256, Sha384, Sha512};
-
 use super::compressed::{self, Zstd};
+use super::digest::digest;
 use super::input::{Emit, Input};
 use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
 use crate::format::mds::{
     Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo, encode_sample, encode_shard,
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
-use crate::format::{FormatError, hex};
 use crate::storage::{LocalStorage, Source, Storage};
 
 /// The offsets of a shard reach no further.
 const MAX_SHARD: u64 = u32::MAX as u64;
 
 /// How shards may be compressed.
-const COMPRESSIONS: &str =
-    if cfg!(feature = "parquet") { "br, gz, snappy or zstd" } else { "gz, snappy or zstd" };
+const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "formats")) {
+    (true, true) => "br, bz2, gz, snappy or zstd",
+    (true, false) => "br, gz, snappy or zstd",
+    (false, true) => "bz2, gz, snappy or zstd",
+    (false, false) => "gz, snappy or zstd",
+};
 /// An index has no more bytes than this, which is some hundred thousand shards.
 const MAX_INDEX: u64 = 256 << 20;
 
@@ -40,9 +41,9 @@ const MAX_INDEX: u64 = 256 << 20;
 /// or a [column](Self::key).
 ///
 /// A shard that is there as it is is preferred to the compressed one; of compression, `gz`,
-/// `snappy` and `zstd` are read, and `br` with the feature `parquet`, which brings Brotli along; `bz2`
-/// is not. Sizes are compared with the index, and digests as well if they are MD5, SHA-1 or SHA-2;
-/// others are passed over.
+/// `snappy` and `zstd` are read, `bz2` with the feature `formats`, and `br` with the feature `parquet`,
+/// which brings Brotli along. Sizes are compared with the index, and so are all digests that
+/// Streaming has names for.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, Mds};
@@ -168,6 +169,10 @@ impl Mds {
                     decoded.flatten().ok_or_else(|| at(Error::new(ErrorKind::Damaged, message)))?;
                 Ok(bytes.len())
             }
+            #[cfg(feature = "formats")]
+            "bz2" => ::bzip2::bufread::MultiBzDecoder::new(&packed[..])
+                .take(limit)
+                .read_to_end(&mut bytes),
             #[cfg(feature = "parquet")]
             "br" => brotli_decompressor::Decompressor::new(&packed[..], 1 << 16)
                 .take(limit)
@@ -226,20 +231,6 @@ fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A digest in hexadecimal digits, if it is one that we have.
-fn digest(name: &str, bytes: &[u8]) -> Option<String> {
-    let digest = match name {
-        "md5" => Md5::digest(bytes).to_vec(),
-        "sha1" => Sha1::digest(bytes).to_vec(),
-        "sha224" => Sha224::digest(bytes).to_vec(),
-        "sha256" => Sha256::digest(bytes).to_vec(),
-        "sha384" => Sha384::digest(bytes).to_vec(),
-        "sha512" => Sha512::digest(bytes).to_vec(),
-        _ => return None,
-    };
-    Some(hex(&digest))
 }
 
 fn field(decoded: Decoded<'_>) -> Field<'_> {

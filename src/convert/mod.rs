@@ -36,6 +36,7 @@ use crate::staging;
 pub(crate) mod sample;
 mod names;
 pub(crate) mod compressed;
+mod digest;
 mod shard_file;
 pub(crate) mod archive;
 mod input;

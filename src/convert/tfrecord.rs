@@ -31,7 +31,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// file up to its first dot, a slash and the number of the record in twelve digits; or a
 /// [field](Self::key).
 ///
-/// Files may be compressed by gzip or Zstandard. All checksums are compared. A file that ends
+/// Files may be compressed by bzip2, gzip or Zstandard. All checksums are compared. A file that ends
 /// between two records has nothing that would tell.
 ///
 /// ```no_run

@@ -15,10 +15,15 @@ use super::{dir, manifest, packed, plain, samples};
 const PRODUCER: &str = "streaming-0.13.0";
 
 /// Those that are read.
-#[cfg(feature = "parquet")]
-const COMPRESSIONS: [&str; 4] = ["zstd", "gz", "snappy", "br"];
-#[cfg(not(feature = "parquet"))]
-const COMPRESSIONS: [&str; 3] = ["zstd", "gz", "snappy"];
+const COMPRESSIONS: &[&str] = &[
+    #[cfg(feature = "parquet")]
+    "br",
+    #[cfg(feature = "formats")]
+    "bz2",
+    "gz",
+    "snappy",
+    "zstd",
+];
 
 fn open(name: &str) -> Mds {
     Mds::open(dir(PRODUCER).join(name)).unwrap()
@@ -78,12 +83,32 @@ fn compressed_shards() {
 #[test]
 fn compression_that_is_not_read_is_named() {
     let index = fs::read_to_string(dir(PRODUCER).join("gz/index.json")).unwrap();
-    let index = index.replace(r#""compression": "gz""#, r#""compression": "bz2:9""#);
+    let index = index.replace(r#""compression": "gz""#, r#""compression": "lz4:9""#);
     let error = with_file("gz", "index.json", index.as_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let known =
-        if cfg!(feature = "parquet") { "br, gz, snappy or zstd" } else { "gz, snappy or zstd" };
-    assert_eq!(error.message(), format!("expected compression by {known}, found \"bz2\""));
+    let (last, others) = COMPRESSIONS.split_last().unwrap();
+    let known = format!("{} or {last}", others.join(", "));
+    assert_eq!(error.message(), format!("expected compression by {known}, found \"lz4\""));
+}
+
+/// The index of `bz2` has all digests that Streaming knows: each is right, and each is looked at.
+#[cfg(feature = "formats")]
+#[test]
+fn all_digests_are_compared() {
+    let text = fs::read_to_string(dir(PRODUCER).join("bz2/index.json")).unwrap();
+    let index: Json = serde_json::from_str(&text).unwrap();
+    for which in ["raw_data", "zip_data"] {
+        let hashes = index["shards"][0][which]["hashes"].as_object().unwrap();
+        assert_eq!(hashes.len(), 17);
+        for (name, digest) in hashes {
+            let mut changed = index.clone();
+            let digits: String = digest.as_str().unwrap().chars().rev().collect();
+            changed["shards"][0][which]["hashes"][name] = digits.clone().into();
+            let error = with_file("bz2", "index.json", changed.to_string().as_bytes()).unwrap_err();
+            let expected = format!("expected the {name} digest {digits}, found {digest}");
+            assert_eq!(error.message(), expected.replace('"', ""));
+        }
+    }
 }
 
 #[test]
@@ -115,6 +140,8 @@ fn damaged_files() {
         ("zstd", "shard.00000.mds.zstd", 5),
         ("gz", "shard.00000.mds.gz", 5),
         ("snappy", "shard.00000.mds.snappy", 7),
+        #[cfg(feature = "formats")]
+        ("bz2", "shard.00000.mds.bz2", 5),
         #[cfg(feature = "parquet")]
         ("br", "shard.00000.mds.br", 1),
     ] {

@@ -155,7 +155,7 @@ fn zstandard_in_any_number_of_frames() {
     fs::write(&path, &frames[..frames.len() - 5]).unwrap();
     let cut = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
     assert_eq!(cut.kind(), ErrorKind::Damaged);
-    fs::File::create(&path).unwrap().write_all(b"BZh91AY").unwrap();
+    fs::File::create(&path).unwrap().write_all(b"\xfd7zXZ\0\0").unwrap();
     let other = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
     assert_eq!(other.kind(), ErrorKind::Unsupported);
 }

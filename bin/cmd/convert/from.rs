@@ -349,7 +349,8 @@ fn guess(path: &Path) -> Outcome<From> {
     let head = if is_file { head(path) } else { Ok(Vec::new()) };
     let head = head.map_err(|error| Failure::io(path, error))?;
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let plain = file_name.strip_suffix(".gz").or_else(|| file_name.strip_suffix(".zst"));
+    let endings = [".bz2", ".gz", ".zst"];
+    let plain = endings.iter().find_map(|ending| file_name.strip_suffix(ending));
     let plain = plain.unwrap_or(&file_name);
     let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| plain.ends_with(suffix));
     // First those that are known by what is in them.

@@ -39,7 +39,7 @@ pub enum CsvType {
 /// has as many values. Quotes are as in RFC 4180. All values are texts unless
 /// [types are given](Self::column) or [guessed](Self::guess_types). Keys are the name of the file up
 /// to its first dot, a slash and the number of the row after the first; or a [column](Self::key).
-/// Files may be compressed by gzip or Zstandard.
+/// Files may be compressed by bzip2, gzip or Zstandard.
 ///
 /// Where a row begins in the middle of a file can only be told from its front, because of quotes. So
 /// who reads from there goes through all that is before, which is faster than to read it for good.

@@ -126,7 +126,8 @@ fn numbered(first: &::csv::StringRecord) -> Columns {
 
 fn delimiter_of(list: &Path) -> u8 {
     let name = list.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let endings = [".bz2", ".gz", ".zst"];
+    let plain = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     if plain.ends_with(".csv") { b',' } else { b'\t' }
 }
 

@@ -42,10 +42,10 @@ const AT_ONCE: usize = 1 << 17;
 /// | `npy` | array |
 /// | anything else | bytes |
 ///
-/// A shard may be compressed by gzip or Zstandard. Directories are passed over, and so are names
-/// without a dot, hidden ones, and those that begin with a part like `__this__`; a link, a device or
-/// a name that leads out of the archive is an error, and so is an archive without its end. Pickles
-/// stay bytes.
+/// A shard may be compressed by gzip, Zstandard or, with the feature `formats`, bzip2. Directories are
+/// passed over, and so are names without a dot, hidden ones, and those that begin with a part like
+/// `__this__`; a link, a device or a name that leads out of the archive is an error, and so is an
+/// archive without its end. Pickles stay bytes.
 ///
 /// ```no_run
 /// use kiste::Writer;

@@ -8,6 +8,7 @@ import numpy as np
 import streaming
 from streaming import MDSWriter
 from streaming.base.format import reader_from_json
+from streaming.base.hashing import get_hashes
 
 assert streaming.__version__ == "0.13.0"
 out = Path(sys.argv[1])
@@ -41,6 +42,8 @@ write("all", ALL, [sample(i) for i in range(4)], hashes=["md5", "sha1", "xxh64"]
 for compression in ("zstd:7", "gz", "snappy", "br"):
     few = [{"n": i, "text": "text" * 50} for i in range(30)]
     write(compression.split(":")[0], {"n": "int", "text": "str"}, few, compression=compression, hashes=["sha256"], size_limit=4096)
+few = [{"n": i, "text": "text" * 50} for i in range(30)]
+write("bz2", {"n": "int", "text": "str"}, few, compression="bz2", hashes=sorted(get_hashes()), size_limit=4096)
 write("pickle", {"id": "int", "p": "pkl"}, [{"id": 1, "p": {"a": 1}}])
 # What our writer makes of the same samples.
 ours = [{"key": f"k{i:02}", "ä": float(i), "array": np.arange(i + 1, dtype="<u2"), "json": [i], "n": i, "b": b"\0" * i} for i in range(20)]

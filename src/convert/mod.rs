@@ -37,6 +37,7 @@ pub(crate) mod sample;
 mod names;
 pub(crate) mod compressed;
 mod digest;
+mod guard;
 mod shard_file;
 pub(crate) mod archive;
 mod input;

@@ -75,12 +75,16 @@ pub struct PageHeader {
     pub uncompressed: u32,
     /// The values in it, if it is a dictionary.
     pub dictionary: Option<u32>,
+    /// How many bytes of the page are levels that are never compressed, in front of those that may
+    /// be: there are such in pages of version 2.
+    pub levels: u32,
 }
 
 /// Reads the header of a page, at which these bytes begin.
 pub fn parse_page_header(bytes: &[u8]) -> Result<PageHeader, FormatError> {
     let mut thrift = Compact { bytes, at: 0 };
     let (mut compressed, mut uncompressed, mut dictionary) = (None, None, None);
+    let mut levels = 0u32;
     thrift.fields(0, &mut |thrift, id, of| match (id, of) {
         (2, _) => thrift.size(of).map(|size| uncompressed = Some(size)),
         (3, _) => thrift.size(of).map(|size| compressed = Some(size)),
@@ -88,11 +92,15 @@ pub fn parse_page_header(bytes: &[u8]) -> Result<PageHeader, FormatError> {
             1 => thrift.size(of).map(|values| dictionary = Some(values)),
             _ => thrift.skip(of, 2),
         }),
+        (8, STRUCT) => thrift.fields(1, &mut |thrift, id, of| match id {
+            5 | 6 => thrift.size(of).map(|len| levels = levels.saturating_add(len)),
+            _ => thrift.skip(of, 2),
+        }),
         _ => thrift.skip(of, 1),
     })?;
     match (compressed, uncompressed) {
         (Some(compressed), Some(uncompressed)) => {
-            Ok(PageHeader { len: thrift.at, compressed, uncompressed, dictionary })
+            Ok(PageHeader { len: thrift.at, compressed, uncompressed, dictionary, levels })
         }
         _ => Err(FormatError::new(0, "the header of a page with its sizes", "one without")),
     }
@@ -256,9 +264,12 @@ mod tests {
         // Type 2, 300 bytes of 7, a dictionary of 5 values.
         let header = [0x15, 4, 0x15, 0xd8, 4, 0x15, 14, 0x4c, 0x15, 10, 0x15, 0, 0, 0, 99];
         let found = parse_page_header(&header).unwrap();
-        let expected =
-            PageHeader { len: 14, compressed: 7, uncompressed: 300, dictionary: Some(5) };
+        let (len, dictionary) = (14, Some(5));
+        let expected = PageHeader { len, compressed: 7, uncompressed: 300, dictionary, levels: 0 };
         assert_eq!(found, expected);
+        // Type 3, of version 2, with levels of 4 and 5 bytes.
+        let header = [0x15, 6, 0x15, 40, 0x15, 24, 0x5c, 0x55, 8, 0x15, 10, 0, 0];
+        assert_eq!(parse_page_header(&header).unwrap().levels, 9);
         for end in 0..14 {
             assert!(parse_page_header(&header[..end]).is_err(), "{end}");
         }

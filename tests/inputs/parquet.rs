@@ -338,6 +338,37 @@ fn damaged_tables_are_errors_and_nothing_worse() {
     }
 }
 
+/// Not all writers mark the end of a stream; a file without its end was not finished.
+#[test]
+fn streams_may_end_after_any_batch() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("types.arrow");
+    let cut = |name: &str, len: usize| {
+        let whole = fs::read(dir(PYARROW).join(name)).unwrap();
+        fs::write(&path, &whole[..len]).unwrap();
+        ArrowIpc::open([path.to_str().unwrap()]).and_then(samples)
+    };
+    let whole = samples(ipc(dir(PYARROW).join("types.stream.arrow"))).unwrap();
+    let len = fs::metadata(dir(PYARROW).join("types.stream.arrow")).unwrap().len() as usize;
+    // The mark has eight bytes, and so many are messages a multiple of.
+    assert_eq!(cut("types.stream.arrow", len - 8).unwrap().len(), whole.len());
+    assert!(cut("types.stream.arrow", len - 4).is_err(), "half a mark");
+    let mut passed = Vec::new();
+    for len in (8..len - 8).step_by(8) {
+        if let Ok(found) = cut("types.stream.arrow", len) {
+            assert_eq!(found[..], whole[..found.len()]);
+            passed.push(found.len());
+        }
+        assert!(cut("types.stream.arrow", len - 1).is_err());
+    }
+    // After the schema, dictionaries, and all batches but the last.
+    assert_eq!(passed, [0, 0, 2]);
+    let len = fs::metadata(dir(PYARROW).join("types.file.arrow")).unwrap().len() as usize;
+    let passed = (8..len).step_by(8).find(|len| cut("types.file.arrow", *len).is_ok()).unwrap();
+    let file = fs::read(dir(PYARROW).join("types.file.arrow")).unwrap();
+    assert_eq!(file[passed - 8..passed], [255, 255, 255, 255, 0, 0, 0, 0]);
+}
+
 #[test]
 fn lying_lengths_are_refused() {
     let scratch = tempfile::tempdir().unwrap();

@@ -34,8 +34,9 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// has dictionaries, which may change on the way, is a single unit. Feature `parquet`.
 ///
 /// Columns become fields as in [`Parquet`](super::Parquet), and keys are made alike. A batch has at most
-/// [so many bytes](Self::max_bytes), and is in memory as a whole. A stream must have an end: without
-/// one its writer was killed. Files are read from the front, and their index is passed over.
+/// [so many bytes](Self::max_bytes), and is in memory as a whole. A stream may end after any batch, as
+/// not all writers mark its end; a file must have its mark. Files are read from the front, and their
+/// index is passed over.
 ///
 /// ```no_run
 /// use kiste::convert::{ArrowIpc, InOrder};
@@ -171,6 +172,8 @@ struct Batches<'a> {
     decoder: StreamDecoder,
     plan: Plan,
     max_bytes: u64,
+    /// Whether a mark must come before the end, as in files.
+    marked: bool,
     ended: bool,
 }
 
@@ -181,14 +184,17 @@ impl Batches<'_> {
         let plan = Plan { columns: Vec::new(), key: None, labels: None };
         let decoder = StreamDecoder::new();
         let input = BufReader::new(file);
+        let (position, marked, ended) = (0, true, false);
         let mut batches =
-            Batches { path, input, position: 0, size, decoder, plan, max_bytes, ended: false };
+            Batches { path, input, position, size, decoder, plan, max_bytes, marked, ended };
         let start = batches.take(MAGIC.len() as u64)?;
-        match start == MAGIC {
+        let is_file = start == MAGIC;
+        match is_file {
             true => batches.skip_padding()?,
             false => batches.back(start.len())?,
         }
         batches.message()?;
+        batches.marked = is_file;
         // The decoder looks at a schema when it gets to see what follows.
         batches.decode(CONTINUATION.to_vec())?;
         let schema = batches.decoder.schema();
@@ -276,6 +282,9 @@ impl Batches<'_> {
     fn message(&mut self) -> Result<Option<RecordBatch>> {
         let start = self.position;
         let mut head = self.take(4)?;
+        if head.is_empty() && !self.marked {
+            return self.end();
+        }
         if head == CONTINUATION {
             head = self.take(4)?;
         }
@@ -284,8 +293,7 @@ impl Batches<'_> {
         };
         let len = u32::from_le_bytes(*len);
         if len == 0 {
-            self.ended = true;
-            return self.decode(vec![0; 4]);
+            return self.end();
         }
         let metadata = self.exactly(len.into(), MAX_METADATA)?;
         let message = arrow_ipc::root_as_message(&metadata).map_err(|error| {
@@ -304,6 +312,12 @@ impl Batches<'_> {
         // The body is a buffer of its own, so that it can be looked at in place.
         let batch = self.decode(body)?;
         Ok(before.or(batch))
+    }
+
+    /// Ends the stream; a batch without bytes comes out only now.
+    fn end(&mut self) -> Result<Option<RecordBatch>> {
+        self.ended = true;
+        self.decode(vec![0; 4])
     }
 
     fn decode(&mut self, bytes: Vec<u8>) -> Result<Option<RecordBatch>> {

@@ -1,7 +1,7 @@
 //! Lengths that are compared with what is there before the crates of Arrow get to see them.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use arrow_ipc::{MessageHeader, RecordBatch};
@@ -18,14 +18,18 @@ pub(super) const MAX_BYTES: u64 = 1 << 30;
 /// The footer of Parquet, or what Arrow says of a batch, is no longer than this.
 pub(super) const MAX_METADATA: u64 = 256 << 20;
 
+/// What Brotli reads at a time.
+const BUFFER: usize = 1 << 16;
+
 /// So many rows a batch may have without a byte for any of them.
 const MAX_EMPTY_ROWS: u64 = 1 << 16;
 
 /// The header of a page is no longer than this: it may have the least and the greatest value.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// So many times as many bytes come of gzip at most.
+/// So many times as many bytes come of gzip at most, and of frames of LZ4.
 const GZIP_RATIO: u64 = 1032;
+const LZ4_RATIO: u64 = 255;
 
 /// Checks the structure of the footer of a Parquet file.
 pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
@@ -100,11 +104,12 @@ pub(super) fn check_pages(
         if compressed > end - data {
             return Err(damaged(at, "a page within its column", format!("{compressed} bytes")));
         }
-        // The decoder would not stop where the header says.
-        if matches!(chunk.compression(), Compression::GZIP(_))
-            && compressed.saturating_mul(GZIP_RATIO) > max_bytes
-            && gunzips_to_more(file, data, compressed, max_bytes)
-        {
+        let levels = u64::from(header.levels);
+        if levels > compressed {
+            return Err(damaged(at, "levels within their page", format!("{levels} bytes")));
+        }
+        let values = (data + levels, compressed - levels);
+        if decompresses_to_more(file, chunk.compression(), values, max_bytes) {
             return limit(max_bytes + 1);
         }
         at = data + compressed;
@@ -132,17 +137,37 @@ fn page_header(
     }
 }
 
-fn gunzips_to_more(file: &mut File, at: u64, len: u64, max_bytes: u64) -> bool {
-    if file.seek(SeekFrom::Start(at)).is_err() {
+/// Whether more comes of a page than the header says, by those decoders that would not stop there.
+///
+/// Of Brotli any number of bytes comes of a few, so all pages of it are decompressed twice.
+fn decompresses_to_more(
+    file: &mut File,
+    compression: Compression,
+    (at, len): (u64, u64),
+    max_bytes: u64,
+) -> bool {
+    let ratio = match compression {
+        Compression::GZIP(_) => GZIP_RATIO,
+        Compression::LZ4 => LZ4_RATIO,
+        Compression::BROTLI(_) => u64::MAX,
+        _ => return false,
+    };
+    if len.saturating_mul(ratio) <= max_bytes || file.seek(SeekFrom::Start(at)).is_err() {
         return false;
     }
-    let page = flate2::read::MultiGzDecoder::new(file.take(len));
+    let page = BufReader::new(file.take(len));
+    let page: Box<dyn Read> = match compression {
+        Compression::GZIP(_) => Box::new(flate2::bufread::MultiGzDecoder::new(page)),
+        // Where there are no frames the decoder knows how much there is room for.
+        Compression::LZ4 => Box::new(lz4_flex::frame::FrameDecoder::new(page)),
+        _ => Box::new(brotli_decompressor::Decompressor::new(page, BUFFER)),
+    };
     // What does not decompress is told by the reader.
-    std::io::copy(&mut page.take(max_bytes + 1), &mut std::io::sink())
-        .is_ok_and(|len| len > max_bytes)
+    let mut page = page.take(max_bytes.saturating_add(1));
+    io::copy(&mut page, &mut io::sink()).is_ok_and(|len| len > max_bytes)
 }
 
-fn read(file: &mut File, at: u64, len: u64) -> std::io::Result<Vec<u8>> {
+fn read(file: &mut File, at: u64, len: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map(|_| bytes)
@@ -204,17 +229,34 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn gzip_is_not_taken_at_its_word() {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(&[0; 100_000]).unwrap();
-        let page = encoder.finish().unwrap();
+    /// A page between other bytes, which are no part of it.
+    fn is_more(compression: Compression, page: &[u8], max_bytes: u64) -> bool {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"before").unwrap();
-        file.write_all(&page).unwrap();
-        let len = page.len() as u64;
-        assert!(gunzips_to_more(&mut file, 6, len, 99_999));
-        assert!(!gunzips_to_more(&mut file, 6, len, 100_000));
-        assert!(!gunzips_to_more(&mut file, 0, len, 10), "no gzip at all");
+        file.write_all(&[b"before", page, b"after"].concat()).unwrap();
+        decompresses_to_more(&mut file, compression, (6, page.len() as u64), max_bytes)
+    }
+
+    #[test]
+    fn pages_are_not_taken_at_their_word() {
+        let zeros = [0; 100_000];
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&zeros).unwrap();
+        let gzip = encoder.finish().unwrap();
+        let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        encoder.write_all(&zeros).unwrap();
+        let lz4 = encoder.finish().unwrap();
+        // As the reference encoder writes as many zeros.
+        let brotli =
+            [0x5b, 0x9f, 0x86, 0x81, 0x7f, 2, 0x20, 0x1e, 11, 4, 0xb2, 0xfc, 2, 0].to_vec();
+        for (compression, page) in [
+            (Compression::GZIP(Default::default()), gzip),
+            (Compression::LZ4, lz4),
+            (Compression::BROTLI(Default::default()), brotli),
+        ] {
+            assert!(is_more(compression, &page, 99_999), "{compression}");
+            assert!(!is_more(compression, &page, 100_000), "{compression}");
+            assert!(!is_more(compression, b"not compressed at all", 10), "{compression}");
+            assert!(!is_more(Compression::SNAPPY, &page, 10), "it stops by itself");
+        }
     }
 }

@@ -26,7 +26,6 @@ mod parquet_writer;
 mod ipc;
 mod ipc_writer;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use arrow_schema::ArrowError;
@@ -36,6 +35,7 @@ pub use ipc_writer::ArrowIpcWriter;
 pub use parquet::Parquet;
 pub use parquet_writer::ParquetWriter;
 
+use super::guard;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where the note about the forms of columns is in the metadata of a schema.
@@ -45,12 +45,11 @@ const FEATURES: &str = "huggingface";
 
 /// Runs a decoder that is not ours on bytes that nobody vouches for.
 ///
-/// Of a panic the message has gone to standard error by then; what the decoder was at work on must
-/// not be used again.
+/// What it was at work on must not be used again after a panic.
 fn guarded<T, E: Into<Flaw>>(path: &Path, run: impl FnOnce() -> Result<T, E>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => result.map_err(|flaw| flaw.into().at(path)),
-        Err(_) => {
+    match guard::guarded(run) {
+        Some(result) => result.map_err(|flaw| flaw.into().at(path)),
+        None => {
             let message = "its parts contradict each other, and the decoder gave up";
             Err(Error::new(ErrorKind::Damaged, message).at(path))
         }

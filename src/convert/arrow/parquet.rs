@@ -46,9 +46,9 @@ const ROWS: usize = 256;
 /// [field](Self::key), such as `image_path`; otherwise the name of the file up to its first dot, a
 /// slash and the number of the row.
 ///
-/// A page has at most [so many bytes](Self::max_bytes), which is checked before it is decompressed,
-/// but for Brotli, which has to be taken at its word. Parquet has few checksums, and what is damaged
-/// but still makes sense is read as it is.
+/// A page has at most [so many bytes](Self::max_bytes), which is checked before it is decompressed;
+/// those of Brotli are decompressed twice for that. Where pages have checksums these are compared, but
+/// few writers add any, and what is damaged but still makes sense is read as it is.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, Parquet};

@@ -1,7 +1,6 @@
 //! One image: decoded, resized, turned upright and encoded.
 
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{PixelType, Resizer};
@@ -14,6 +13,7 @@ use image::{
 };
 
 use super::options::{ImageOptions, Subsampling};
+use crate::convert::guard::guarded;
 use super::whole::jpeg_has_end;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -45,8 +45,8 @@ impl ImageOptions {
             return if must { Err(none) } else { Ok(None) };
         };
         // A decoder that panics is at fault, but so is the image, and others follow.
-        let changed = catch_unwind(AssertUnwindSafe(|| self.change_known(bytes, format, must)));
-        changed.unwrap_or_else(|_| {
+        let changed = guarded(|| self.change_known(bytes, format, must));
+        changed.unwrap_or_else(|| {
             Err(Error::new(
                 ErrorKind::Damaged,
                 format!("expected {format:?}, found what no decoder can read"),

@@ -50,3 +50,45 @@ fn without_the_feature_it_is_named() {
     }
     run(&dir, ["convert", "t", "new.msgpack"]).fails(2, "was built without parquet");
 }
+
+/// The field that is the key from now on may be the key already.
+#[test]
+fn the_key_may_be_named() {
+    let dir = scratch();
+    run_with(&dir, ["convert", "-", "in.msgpack"], SAMPLES.as_bytes()).exits(0);
+    let few = ["convert", "in.msgpack", "t.csv", "--fields", "n"];
+    run(&dir, few).exits(0);
+    run(&dir, ["convert", "t.csv", "few.msgpack", "--key-field", "key", "--guess-types"]).exits(0);
+    run(&dir, ["convert", "few.msgpack", "t.jsonl"]).exits(0);
+    run(&dir, ["convert", "few.msgpack", "t.tar"]).exits(0);
+    let mut all = vec!["few.msgpack", "t.csv", "t.jsonl", "t-000000.tar"];
+    if cfg!(feature = "parquet") {
+        for name in ["t.parquet", "t.arrow"] {
+            run(&dir, ["convert", "few.msgpack", name]).exits(0);
+            all.push(name);
+        }
+    }
+    for from in &all {
+        run(&dir, ["convert", from, "new.msgpack", "--force", "--key-field", "key"]).exits(0);
+        assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "a\nb\n", "{from}");
+    }
+    // In tables without such a column nothing is.
+    fs::write(dir.path().join("none.csv"), "id,n\n1,2\n").unwrap();
+    let args = ["convert", "none.csv", "none.msgpack", "--key-field", "key"];
+    run(&dir, args).fails(2, "there is no field \"key\" to be the key");
+}
+
+/// What the decoder has to say when it panics is for its authors.
+#[cfg(feature = "parquet")]
+#[test]
+fn a_decoder_that_panics_says_nothing_of_it() {
+    let dir = scratch();
+    let fixture = "tests/data/datasets-5.2.0/data-00000-of-00002.arrow";
+    let mut bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture)).unwrap();
+    // The type of a column, which is one that there is not.
+    bytes[743] ^= 0xff;
+    fs::write(dir.path().join("x.arrow"), bytes).unwrap();
+    let done = run(&dir, ["convert", "x.arrow", "x.msgpack"]);
+    let failed = done.fails(1, "x.arrow: its parts contradict each other, and the decoder gave up");
+    assert!(!failed.err.contains("panicked"), "{failed:?}");
+}

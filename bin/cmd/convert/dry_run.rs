@@ -145,7 +145,7 @@ fn back_and_forth(
 
 fn read(made: &[impl AsRef<Path>], from: From) -> Outcome<Vec<Vec<u8>>> {
     let made: Vec<PathBuf> = made.iter().map(|path| path.as_ref().to_path_buf()).collect();
-    let mut source = Reading::of(from).open(&made)?.samples.source();
+    let mut source = Reading::of(from).open(&made, None)?.samples.source();
     let mut samples = Vec::new();
     loop {
         let batch = source.next_batch()?;

@@ -98,7 +98,9 @@ impl Reshape {
         let old_key = msgpack::check_sample(packed)?;
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(old_key);
         let own = self.options.key_field.as_deref().map(stored_name);
-        let mut key = own.is_none().then(|| old_key.to_owned());
+        // What is called "key" in the source may have become the key already.
+        let is_key = own.is_none() || self.options.own_key().is_some();
+        let mut key = is_key.then(|| old_key.to_owned());
         let mut kept: Vec<(String, &[u8])> = Vec::new();
         for field in sample::fields(packed)? {
             let (name, value) = field?;
@@ -173,6 +175,11 @@ impl Shaping {
             && self.rename.is_empty()
             && self.key_field.is_none()
             && self.key.is_none()
+    }
+
+    /// The name of the key, if it was asked for by that.
+    pub(super) fn own_key(&self) -> Option<&str> {
+        self.key_field.as_deref().filter(|name| *name == sample::KEY)
     }
 
     fn keeps(&self, name: &str) -> bool {

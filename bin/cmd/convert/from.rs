@@ -105,8 +105,9 @@ impl Reading {
         Reading { from: Some(from), guess_types: from == From::Csv, ..Reading::default() }
     }
 
-    /// Opens these sources, whose names may have braces.
-    pub(super) fn open(&self, sources: &[PathBuf]) -> Outcome<Opened> {
+    /// Opens these sources, whose names may have braces. Where keys are made up unless a field is
+    /// said to be the key, `key` says which.
+    pub(super) fn open(&self, sources: &[PathBuf], key: Option<&str>) -> Outcome<Opened> {
         let paths = expand(sources)?;
         let from = match self.from {
             Some(from) => from,
@@ -132,14 +133,16 @@ impl Reading {
                 file::check_is_finished(path)?;
                 Ok(units(DatasetSource::open(path)?))
             })?,
-            From::Mds => {
-                each(&paths, |path| Ok(units(self.within(Mds::open(path)?, Mds::max_bytes))))?
-            }
+            From::Mds => each(&paths, |path| {
+                let mds = self.within(Mds::open(path)?, Mds::max_bytes);
+                Ok(units(with_key(mds, key, Mds::key)))
+            })?,
             From::Npz => each(&paths, |path| {
-                Ok(units(match self.max_bytes() {
+                let npz = match self.max_bytes() {
                     Some(max) => Npz::rows_within(path, max)?,
                     None => Npz::rows(path)?,
-                }))
+                };
+                Ok(units(with_key(npz, key, Npz::key)))
             })?,
             From::Mnist => units(mnist(&paths, self.max_bytes())?),
             From::Webdataset => {
@@ -147,15 +150,15 @@ impl Reading {
             }
             From::Tfrecord => {
                 let records = TfRecords::open(texts(&paths)?)?.texts(self.texts.clone());
-                units(self.within(records, TfRecords::max_bytes))
+                units(with_key(self.within(records, TfRecords::max_bytes), key, TfRecords::key))
             }
             From::Cifar10 => units(self.within(Cifar::cifar10(texts(&paths)?)?, Cifar::max_bytes)),
             From::Cifar100 => {
                 units(self.within(Cifar::cifar100(texts(&paths)?)?, Cifar::max_bytes))
             }
-            From::Csv => self.table(&paths, b',')?,
-            From::Tsv => self.table(&paths, b'\t')?,
-            From::Parquet | From::Arrow => self.arrow(from, &paths)?,
+            From::Csv => self.table(&paths, b',', key)?,
+            From::Tsv => self.table(&paths, b'\t', key)?,
+            From::Parquet | From::Arrow => self.arrow(from, &paths, key)?,
         };
         Ok(Opened { samples: self.images.on(samples)?, skipped_files, datasets })
     }
@@ -178,23 +181,30 @@ impl Reading {
         Err(Failure::trouble(format!("{flaw}, but this is {}", name(from))))
     }
 
-    fn table(&self, paths: &[PathBuf], delimiter: u8) -> Outcome<Samples> {
+    fn table(&self, paths: &[PathBuf], delimiter: u8, key: Option<&str>) -> Outcome<Samples> {
         let table = Csv::open(texts(paths)?)?.delimiter(delimiter);
-        let table = self.within(table, Csv::max_bytes);
+        let table = with_key(self.within(table, Csv::max_bytes), key, Csv::key);
         Ok(units(if self.guess_types { table.guess_types()? } else { table }))
     }
 
     /// Tables of Arrow.
     #[cfg(feature = "parquet")]
-    fn arrow(&self, from: From, paths: &[PathBuf]) -> Outcome<Samples> {
+    fn arrow(&self, from: From, paths: &[PathBuf], key: Option<&str>) -> Outcome<Samples> {
+        let paths = texts(paths)?;
         Ok(match from {
-            From::Parquet => units(self.within(Parquet::open(texts(paths)?)?, Parquet::max_bytes)),
-            _ => units(self.within(ArrowIpc::open(texts(paths)?)?, ArrowIpc::max_bytes)),
+            From::Parquet => {
+                let table = self.within(Parquet::open(paths)?, Parquet::max_bytes);
+                units(with_key(table, key, Parquet::key))
+            }
+            _ => {
+                let table = self.within(ArrowIpc::open(paths)?, ArrowIpc::max_bytes);
+                units(with_key(table, key, ArrowIpc::key))
+            }
         })
     }
 
     #[cfg(not(feature = "parquet"))]
-    fn arrow(&self, from: From, _paths: &[PathBuf]) -> Outcome<Samples> {
+    fn arrow(&self, from: From, _: &[PathBuf], _: Option<&str>) -> Outcome<Samples> {
         Err(without_parquet(&name(from)))
     }
 
@@ -208,6 +218,14 @@ impl Reading {
             Some(max) => limit(input, max),
             None => input,
         }
+    }
+}
+
+/// The input whose keys are this field.
+fn with_key<'a, T>(input: T, key: Option<&'a str>, set: fn(T, &'a str) -> T) -> T {
+    match key {
+        Some(key) => set(input, key),
+        None => input,
     }
 }
 

@@ -194,7 +194,7 @@ impl Args {
         if self.append && self.splitting.is_wanted() {
             return Err(Failure::trouble("--append cannot be had with --split or --shuffle"));
         }
-        let opened = self.reading.open(sources)?;
+        let opened = self.reading.open(sources, self.samples.own_key())?;
         if opened.datasets {
             check_is_other(sources, dataset)?;
         }

@@ -35,6 +35,38 @@ fn sizes(images: &[Vec<u8>]) -> Vec<(ImageFormat, u32, u32)> {
     images.iter().map(size).collect()
 }
 
+/// A TIFF of one grey pixel, of whatever compression its number says.
+fn tiff(compression: u16) -> Vec<u8> {
+    let mut bytes = b"II*\0\x08\0\0\0\x09\0".to_vec();
+    let entries = [256, 257, 258, 259, 262, 273, 277, 278, 279].into_iter();
+    for (tag, value) in entries.zip([1, 1, 8, compression, 1, 122, 1, 1, 1]) {
+        bytes.extend([u16::to_le_bytes(tag), [3, 0], [1, 0], [0, 0]].concat());
+        bytes.extend(u32::from(value).to_le_bytes());
+    }
+    bytes.extend([0, 0, 0, 0, 7]);
+    bytes
+}
+
+/// What there is no decoder for is another verdict than what does not decode.
+#[test]
+fn what_cannot_be_checked_is_not_called_damaged() {
+    let dir = with_photos();
+    let put = |name: &str, bytes: &[u8]| fs::write(dir.path().join("photos/cat").join(name), bytes);
+    put("plain.tif", &tiff(1)).unwrap();
+    put("zstd.tif", &tiff(50000)).unwrap();
+    put("cut.tif", &tiff(1)[..122]).unwrap();
+    let args = ["convert", "photos", "x.msgpack", "--verify-images", "--bad", "skip"];
+    let done = run(&dir, args).exits(1);
+    assert!(
+        done.err.contains("left out 2 bad samples (1 not damaged but unsupported)\n"),
+        "{done:?}"
+    );
+    let line = |name: &str| done.err.lines().find(|line| line.contains(name)).unwrap();
+    assert!(line("cat/zstd.tif").contains("Tiff that cannot be checked: "), "{done:?}");
+    assert!(line("cat/cut.tif").contains("field \"image\": Tiff: "), "{done:?}");
+    assert_eq!(images(&dir, "x.msgpack").len(), 5);
+}
+
 #[test]
 fn images_are_resized_and_encoded() {
     use ImageFormat::{Gif, Jpeg, Png, WebP};

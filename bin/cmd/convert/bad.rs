@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use kiste::array::ArrayTally;
 use kiste::convert::{Observer, Passed, Source, UnitLog};
 use kiste::format::jsonl;
-use kiste::{Error, Value, Writer};
+use kiste::{Error, ErrorKind, Value, Writer};
 use serde::{Deserialize, Serialize};
 
 use super::fields::Unseen;
@@ -34,6 +34,9 @@ pub(super) struct Tally {
     pub(super) skipped_duplicates: u64,
     /// Samples that are bad, and among them places from which on a file could not be read.
     pub(super) bad: u64,
+    /// Those of them that nothing here reads, though they may be whole.
+    #[serde(default)]
+    unsupported: u64,
     pub(super) cut: u64,
     /// What was wrong with the first ones, and where.
     first: Vec<String>,
@@ -46,6 +49,7 @@ pub(super) struct Tally {
 impl Tally {
     fn note(&mut self, error: &Error) {
         self.bad += 1;
+        self.unsupported += u64::from(error.kind() == ErrorKind::Unsupported);
         self.cut += u64::from(error.ends_unit());
         if self.first.len() < TOLD {
             self.first.push(error.to_string());
@@ -61,6 +65,7 @@ impl Tally {
     pub(super) fn add(&mut self, later: Tally) {
         self.skipped_duplicates += later.skipped_duplicates;
         self.bad += later.bad;
+        self.unsupported += later.unsupported;
         self.cut += later.cut;
         self.first.extend(later.first);
         self.first.truncate(TOLD);
@@ -77,7 +82,10 @@ impl Tally {
         if self.bad == 0 {
             return;
         }
-        let bad = units::counted(self.bad, "bad sample");
+        let mut bad = units::counted(self.bad, "bad sample");
+        if self.unsupported > 0 {
+            bad += &format!(" ({} not damaged but unsupported)", self.unsupported);
+        }
         match quarantine {
             Some(path) => output.warn(format_args!("left out {bad}: see {}", path.display())),
             None => output.warn(format_args!("left out {bad}")),

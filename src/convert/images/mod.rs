@@ -55,6 +55,7 @@ impl ImageOptions {
     /// # Errors
     ///
     /// Each with key and field: [`Damaged`](ErrorKind::Damaged) for what does not decode,
+    /// [`Unsupported`](ErrorKind::Unsupported) for what there is no decoder for, and so may be whole,
     /// [`Limit`](ErrorKind::Limit) for more pixels than are allowed or than the new format can have,
     /// [`Invalid`](ErrorKind::Invalid) for a named field that is no image.
     pub fn apply<'a>(&self, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {

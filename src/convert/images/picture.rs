@@ -13,8 +13,8 @@ use image::{
 };
 
 use super::options::{ImageOptions, Subsampling};
-use crate::convert::guard::guarded;
 use super::whole::jpeg_has_end;
+use crate::convert::guard::guarded;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is decoded.
@@ -66,7 +66,7 @@ impl ImageOptions {
             Err(_) if !must && matches!(format, ImageFormat::Bmp | ImageFormat::Pnm) => {
                 return Ok(None);
             }
-            Err(error) => return Err(blame(format, error)),
+            Err(error) => return Err(self.blame(format, error)),
         };
         let (width, height) = decoder.dimensions();
         self.check_pixels(width, height)?;
@@ -90,7 +90,8 @@ impl ImageOptions {
             ));
         }
         let profile = decoder.icc_profile().ok().flatten();
-        let picture = DynamicImage::from_decoder(decoder).map_err(|error| blame(format, error))?;
+        let picture =
+            DynamicImage::from_decoder(decoder).map_err(|error| self.blame(format, error))?;
         if keeps {
             return Ok(None);
         }
@@ -155,6 +156,22 @@ impl ImageOptions {
         };
         written.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         Ok(out)
+    }
+
+    /// What a decoder says. An image of a kind that it does not read may be whole all the same, so
+    /// that is another verdict than damage.
+    fn blame(&self, format: ImageFormat, error: ImageError) -> Error {
+        let text = error.to_string();
+        let text = text.trim_end_matches(['.', '\n']);
+        let (kind, message) = match &error {
+            ImageError::Limits(_) => (ErrorKind::Limit, format!("{format:?}: {text}")),
+            ImageError::Unsupported(_) => {
+                let what = if self.verify { "checked" } else { "decoded" };
+                (ErrorKind::Unsupported, format!("{format:?} that cannot be {what}: {text}"))
+            }
+            _ => (ErrorKind::Damaged, format!("{format:?}: {text}")),
+        };
+        Error::new(kind, message)
     }
 
     fn jpeg(&self, picture: &DynamicImage, profile: Option<Vec<u8>>) -> Result<Vec<u8>> {
@@ -303,14 +320,4 @@ fn copy(bytes: &[u8], picture: &mut DynamicImage) {
 fn is_for(profile: &[u8], color: ColorType) -> bool {
     let space = if color.has_color() { b"RGB " } else { b"GRAY" };
     profile.get(16..20) == Some(space)
-}
-
-fn blame(format: ImageFormat, error: ImageError) -> Error {
-    let kind = match &error {
-        ImageError::Limits(_) => ErrorKind::Limit,
-        ImageError::Unsupported(_) => ErrorKind::Unsupported,
-        _ => ErrorKind::Damaged,
-    };
-    let text = error.to_string();
-    Error::new(kind, format!("{format:?}: {}", text.trim_end_matches(['.', '\n'])))
 }

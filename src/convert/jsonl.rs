@@ -274,7 +274,7 @@ fn line_number(number: u64) -> String {
 
 /// Reads a line, and takes its end off. How far it went, and an error if the line is longer than
 /// that: then the rest of it is passed over, or as much of it as is left.
-fn read_line<R: BufRead + ?Sized>(
+pub(super) fn read_line<R: BufRead + ?Sized>(
     input: &mut R,
     line: &mut Vec<u8>,
     max_bytes: u64,

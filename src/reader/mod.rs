@@ -72,6 +72,7 @@ mod dataset;
 mod iter;
 mod search;
 mod table;
+pub(crate) mod links;
 mod pattern;
 pub(crate) mod labels;
 mod key_index;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::links::Links;
 use crate::error::{Error, ErrorKind, Result};
 use crate::natural::natural_order;
 
@@ -37,8 +38,13 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn keeps(&self, name: &str) -> bool {
-        let matches = |patterns: &[NamePattern]| patterns.iter().any(|one| one.matches(name));
-        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+        let included = self.include.iter().any(|pattern| pattern.matches(name));
+        (self.include.is_empty() || included) && !self.excludes(name)
+    }
+
+    /// Whether it is left out by name, and not only because others are asked for.
+    pub(crate) fn excludes(&self, name: &str) -> bool {
+        self.exclude.iter().any(|pattern| pattern.matches(name))
     }
 }
 
@@ -190,7 +196,7 @@ impl PathPattern {
     ///
     /// As Python's `glob`: `**` as a whole component is any number of directories, none included;
     /// other wildcards stay within a component; hidden names match only what begins with a dot
-    /// itself. Links to directories are followed, except upwards.
+    /// itself. Links to directories are followed, except to those that they are in.
     pub(super) fn glob(&self, root: &Path) -> Result<Vec<(String, Option<String>)>> {
         let mut found = Vec::new();
         let (base, skip) = match self.components.first() {
@@ -220,7 +226,7 @@ impl Search<'_> {
             return Ok(());
         };
         if component == "**" {
-            return self.descend(base, at, label);
+            return self.descend(base, at, label, &mut Links::default());
         }
         if !component.contains(['*', '?', '[']) {
             return self.expand(&join(base, component), at + 1, label);
@@ -242,7 +248,13 @@ impl Search<'_> {
     }
 
     /// `**` at this component: here, and in all directories below.
-    fn descend(&mut self, base: &str, at: usize, label: Option<&str>) -> Result<()> {
+    fn descend(
+        &mut self,
+        base: &str,
+        at: usize,
+        label: Option<&str>,
+        links: &mut Links,
+    ) -> Result<()> {
         self.expand(base, at + 1, label)?;
         let is_last = at + 1 == self.pattern.components.len();
         for name in self.list(base)? {
@@ -252,9 +264,7 @@ impl Search<'_> {
             let path = join(base, &name);
             let full = self.root.join(&path);
             if full.is_dir() {
-                if !leads_up(&full) {
-                    self.descend(&path, at, label)?;
-                }
+                links.enter(&full, |links| self.descend(&path, at, label, links))?;
             } else if is_last {
                 self.expand(&path, at + 1, label)?;
             }
@@ -293,15 +303,5 @@ fn join(base: &str, name: &str) -> String {
         "" => name.to_string(),
         _ if base.ends_with('/') => format!("{base}{name}"),
         _ => format!("{base}/{name}"),
-    }
-}
-
-/// Whether a directory is a link to one that it lies in, and so has no end.
-fn leads_up(path: &Path) -> bool {
-    let Some(parent) = path.parent().filter(|_| path.is_symlink()) else { return false };
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    match (path.canonicalize(), parent.canonicalize()) {
-        (Ok(target), Ok(parent)) => parent.starts_with(target),
-        _ => true,
     }
 }

@@ -64,6 +64,25 @@ fn folders_are_labels() {
     assert_eq!(labels(&dir), "cat\ncat-b\ncow\ndog\n");
 }
 
+/// Links that would lead round and round are passed over, others are followed.
+#[cfg(unix)]
+#[test]
+fn links_to_folders_come_to_an_end() {
+    use std::os::unix::fs::symlink;
+
+    let dir = with_photos(&["cat/1.jpg", "dog/deep/2.jpg"]);
+    let link = |target: &str, name: &str| {
+        symlink(target, dir.path().join("photos").join(name)).unwrap();
+    };
+    link("..", "cat/up");
+    link(".", "all");
+    link("../dog", "cat/dog");
+    link("../../cat", "dog/deep/cat");
+    let expected = ["cat/1.jpg", "cat/dog/deep/2.jpg", "dog/deep/2.jpg", "dog/deep/cat/1.jpg"];
+    assert_eq!(keys(&made(&dir, &["photos"])), expected);
+    assert_eq!(labels(&dir), "all\ncat\ndog\n");
+}
+
 #[test]
 fn a_folder_without_folders_has_no_labels() {
     let dir = with_photos(&["2.jpg", "10.jpg", "notes.txt"]);
@@ -260,4 +279,80 @@ fn an_archive_whose_files_share_bytes_is_refused() {
     fs::write(&path, bytes).unwrap();
     run(&dir, ["convert", "p.zip", "x.msgpack"]).fails(1, "expected files that share no bytes");
     assert!(!dir.path().join("x.msgpack").exists());
+}
+
+/// What `made` made, but for the images.
+fn without_images(dir: &TempDir) -> Vec<Json> {
+    let out = run(dir, ["cat", "--jsonl", "made.msgpack"]).quietly().out;
+    let sample = |line: &str| {
+        let mut sample: Json = serde_json::from_str(line).unwrap();
+        sample.as_object_mut().unwrap().remove("image").unwrap();
+        sample
+    };
+    out.lines().map(sample).collect()
+}
+
+/// As Hugging Face's `imagefolder` has them: what is known of images is beside them.
+#[test]
+fn metadata_beside_the_images_says_what_they_are() {
+    let dir =
+        with_photos(&["b.jpg", "a.jpg", "sub/c.png", "sub/deep/d.png", "sub/none.png", "x.txt"]);
+    let put = |name: &str, text: &str| fs::write(dir.path().join("photos").join(name), text);
+    put(
+        "metadata.jsonl",
+        "{\"file_name\":\"b.jpg\",\"text\":\"one\",\"label\":\"dog\"}\n\n\
+         {\"n\":[1,null],\"label\":\"cat\",\"file_name\":\"./a.jpg\",\"key\":\"A\"}\n",
+    )
+    .unwrap();
+    put(
+        "sub/metadata.jsonl",
+        "{\"file_name\":\"deep/d.png\",\"key\":7}\n{\"file_name\":\"c.png\"}",
+    )
+    .unwrap();
+    let done = run(&dir, ["convert", "photos", "made.msgpack"]).exits(0);
+    assert!(done.err.contains("skipped 1 file "), "{done:?}");
+    let expected = [
+        json!({"key": "b.jpg", "text": "one", "label": 1}),
+        json!({"key": "A", "n": [1, null], "label": 0}),
+        json!({"key": "sub/deep/d.png", "_key": 7}),
+        json!({"key": "sub/c.png"}),
+    ];
+    assert_eq!(without_images(&dir), expected);
+    let images: Vec<String> =
+        made(&dir, &["photos"]).into_iter().map(|(_, _, image)| image).collect();
+    assert_eq!(images, ["b.jpg", "a.jpg", "sub/deep/d.png", "sub/c.png"]);
+    assert_eq!(labels(&dir), "cat\ndog\n");
+    let args = ["convert", "photos", "made.msgpack", "--force", "--text-labels"];
+    run(&dir, args).exits(0);
+    assert!(
+        run(&dir, ["cat", "--jsonl", "made.msgpack"]).quietly().out.contains("\"label\":\"cat\"")
+    );
+
+    fs::remove_file(dir.path().join("photos/sub/metadata.jsonl")).unwrap();
+    for (name, text, says) in [
+        ("metadata.jsonl", "{\"x\":1}", "line 1: expected a column \"file_name\""),
+        ("metadata.jsonl", "{\"file_name\":1}", "expected a column \"file_name\""),
+        ("metadata.jsonl", "\n[1]", "line 2: expected a row with names"),
+        ("metadata.jsonl", "{\"file_name\":\"a.jpg\"}\n{", "metadata.jsonl: line 2: "),
+        ("metadata.jsonl", "{\"file_name\":\"a.jpg\",\"image\":1}", "found \"image\" twice"),
+        ("metadata.jsonl", "{\"file_name\":\"a.jpg\",\"b_file_name\":\"b.jpg\"}", "one image"),
+        ("metadata.jsonl", "{\"file_name\":\"../../etc/passwd\"}", "a file in this folder"),
+        ("metadata.jsonl", "{\"file_name\":\"/etc/passwd\"}", "a file in this folder"),
+        ("metadata.jsonl", "{\"file_name\":\"file:///etc/passwd\"}", "a file in this folder"),
+        ("metadata.jsonl", "{\"file_name\":\"a\\\\..\\\\..\\\\b\"}", "a file in this folder"),
+        ("metadata.jsonl", "{\"file_name\":\"gone.jpg\"}", "gone.jpg"),
+        ("metadata.csv", "file_name\na.jpg\n", "metadata.jsonl as well"),
+    ] {
+        put(name, text).unwrap();
+        run(&dir, ["convert", "photos", "no.msgpack"]).fails(2, says);
+    }
+    // Columns of numbers in CSV are such, and nothing is nil.
+    fs::remove_file(dir.path().join("photos/metadata.jsonl")).unwrap();
+    put("metadata.csv", "file_name,key,n,text\nsub/c.png,007,1,x\na.jpg,8,,\"y, z\"\n").unwrap();
+    run(&dir, ["convert", "photos", "made.msgpack", "--force"]).exits(0);
+    let expected = [
+        json!({"key": "007", "n": 1, "text": "x"}),
+        json!({"key": "8", "n": null, "text": "y, z"}),
+    ];
+    assert_eq!(without_images(&dir), expected);
 }

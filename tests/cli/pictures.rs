@@ -178,7 +178,44 @@ fn what_else_is_known_is_beside_the_images() {
     ];
     assert_eq!(lines, expected);
     let dry = run(&dir, ["convert", "s.msgpack", "out", "--to", "images", "--dry-run"]).quietly();
-    assert!(dry.out.contains("caption\tstr\t-\tis in metadata.jsonl only"), "{dry:?}");
+    assert!(dry.out.contains("caption\tstr\tstr\tas it is"), "{dry:?}");
+    // And comes back, to the byte.
+    run(&dir, ["convert", "out", "back.msgpack"]).exits(0);
+    for ending in ["", ".labels"] {
+        let read =
+            |name: &str| fs::read(dir.path().join(format!("{name}.msgpack{ending}"))).unwrap();
+        assert_eq!(read("s"), read("back"), "{ending:?}");
+    }
+    // Whoever wants the folders alone can have them.
+    run(&dir, ["convert", "out", "bare.msgpack", "--exclude", "metadata.jsonl"]).exits(0);
+    assert_eq!(run(&dir, ["ls", "bare.msgpack"]).quietly().out, "c/d.gif\ncat/b.gif\ndog/a.gif\n");
+}
+
+/// Where the paths alone would be read as something else there is a file that says so.
+#[test]
+fn folders_of_all_kinds_come_back() {
+    let dir = scratch();
+    for samples in [
+        &[json!({"key": "a.gif", "label": 3}), json!({"key": "b.gif", "label": -1})][..],
+        &[json!({"key": "a.gif", "label": 1}), json!({"key": "b.gif", "label": 0})],
+        &[json!({"key": "a/b.gif"}), json!({"key": "c.gif", "label": null, "image2": 7})],
+        &[json!({"key": "a.gif", "other": {"$bin": "AAE="}, "x": 0.5, "y": {"a": [null]}})],
+    ] {
+        with_fields(&dir, samples);
+        run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]).exits(0);
+        run(&dir, ["convert", "out", "back.msgpack", "--force"]).exits(0);
+        let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        assert_eq!(read("s.msgpack"), read("back.msgpack"), "{samples:?}");
+        fs::remove_dir_all(dir.path().join("out")).unwrap();
+    }
+    // An image of another name; fields that the paths say.
+    let lines = "{\"key\":\"a\",\"photo\":{\"$bin\":\"R0lGODlhAQABAAAAACw=\"},\"n\":1}\n";
+    run_with(&dir, ["convert", "-", "s.msgpack", "--force"], lines.as_bytes()).exits(0);
+    run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]).exits(0);
+    let metadata = fs::read_to_string(dir.path().join("out/metadata.jsonl")).unwrap();
+    assert_eq!(metadata, "{\"key\":\"a\",\"photo_file_name\":\"a.gif\",\"n\":1}\n");
+    run(&dir, ["convert", "out", "back.msgpack", "--force"]).exits(0);
+    assert_eq!(lines, run(&dir, ["cat", "--jsonl", "back.msgpack"]).quietly().out);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
     for field in &before {
         let (name, types) = (&field.name, field.types());
         match after.iter().find(|found| field.is_in(found, to)) {
-            None => writeln!(out, "{name}\t{types}\t-\t{}", absent(to))?,
+            None => writeln!(out, "{name}\t{types}\t-\tis lost")?,
             Some(found) => {
                 writeln!(out, "{name}\t{types}\t{}\t{}", found.types(), field.note(found))?;
             }
@@ -76,7 +76,7 @@ pub(super) fn tell_losses(
     for field in &before {
         let name = &field.name;
         match after.iter().find(|found| field.is_in(found, to)) {
-            None => losses.push(format!("field {name:?} {}", absent(to))),
+            None => losses.push(format!("field {name:?} is lost")),
             Some(found) => losses.extend(field.loss(found)),
         }
     }
@@ -100,14 +100,6 @@ pub(super) fn tell_losses(
         output.hint("--dry-run says what becomes of the other fields");
     }
     Ok(())
-}
-
-/// What is said of a field that no reader finds again.
-fn absent(to: To) -> &'static str {
-    match to {
-        To::Images => "is in metadata.jsonl only",
-        _ => "is lost",
-    }
 }
 
 /// The samples as a reader has them of what the writer wrote.

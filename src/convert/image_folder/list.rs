@@ -78,6 +78,7 @@ impl FolderOptions {
                     path: None,
                     label: columns.label.map(|at| record[at].to_owned()).filter(|l| !l.is_empty()),
                     extra: columns.others.iter().map(|(at, _)| record[*at].to_owned()).collect(),
+                    row: None,
                 });
             }
         }

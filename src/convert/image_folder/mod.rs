@@ -1,10 +1,12 @@
 //! Files of images: a folder with one folder a label, a pattern, a list, or a zip archive.
 //!
-//! [`FolderOptions`] finds the files and their labels, `list` reads lists of them; [`ImageFolder`]
+//! [`FolderOptions`] finds the files and their labels, `list` reads lists of them, `metadata` what is
+//! said of them beside them; [`ImageFolder`]
 //! makes samples of them, and [`ImageFolderWriter`] files of samples. What is in an image is none of
 //! its business: that is for `Images`.
 
 mod list;
+mod metadata;
 mod options;
 mod write;
 
@@ -80,6 +82,8 @@ struct ImageFile {
     label: Option<u32>,
     /// The values of the columns.
     extra: Box<[Box<str>]>,
+    /// All fields, where these are known from beside the images.
+    row: Option<Box<metadata::Row>>,
 }
 
 /// Size and second of the last change; nothing of a file that is not there.
@@ -125,6 +129,10 @@ impl ImageFolder {
             Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
         };
         let mut out = self.content(index).map_err(located)?;
+        if let Some(row) = &file.row {
+            row.tail(&self.packed_label(file)?, &mut out);
+            return Ok(out);
+        }
         match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => {
                 msgpack::write_text("label", &mut out)?;
@@ -194,8 +202,27 @@ impl ImageFolder {
         }
     }
 
+    /// The label as it is in samples; nothing if there is none.
+    fn packed_label(&self, file: &ImageFile) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        match (file.label, &self.labels) {
+            (Some(label), Some(labels)) if self.text_labels => {
+                msgpack::write_text(&labels[label as usize], &mut out)?;
+            }
+            (Some(label), _) => msgpack::encode(&label.into(), &mut out)?,
+            (None, _) => {}
+        }
+        Ok(out)
+    }
+
     /// A sample up to where an image of so many bytes begins, with room for it.
     fn head(&self, file: &ImageFile, len: usize) -> Result<Vec<u8>> {
+        if let Some(row) = &file.row {
+            let label = self.packed_label(file)?;
+            let mut out = Vec::with_capacity(16 + row.size() + label.len() + len);
+            row.head(&label, len, &mut out)?;
+            return Ok(out);
+        }
         let extra: usize = file.extra.iter().map(|value| value.len() + 5).sum();
         let names: usize = self.columns.iter().map(|name| name.len() + 5).sum();
         let label = match (file.label, &self.labels) {
@@ -267,6 +294,7 @@ impl Input for ImageFolder {
             add(file.key.as_bytes());
             add(&file.label.unwrap_or(u32::MAX).to_le_bytes());
             file.extra.iter().for_each(|value| add(value.as_bytes()));
+            file.row.iter().for_each(|row| add(row.bytes()));
         }
         self.labels.iter().flatten().for_each(|label| add(label.as_bytes()));
     }

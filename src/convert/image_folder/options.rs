@@ -6,11 +6,13 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use super::metadata::{Row, is_metadata};
 use super::{ImageFile, ImageFolder, Place};
 use crate::Value;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::labels::LabelMap;
+use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
 #[cfg(feature = "zip")]
 use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
@@ -70,6 +72,29 @@ pub(super) struct Found {
     pub(super) path: Option<String>,
     pub(super) label: Option<String>,
     pub(super) extra: Vec<String>,
+    /// What `metadata.jsonl` says of it.
+    pub(super) row: Option<Row>,
+}
+
+/// What was found on the way through folders.
+#[derive(Default)]
+struct Walk {
+    images: Vec<String>,
+    /// Files that say what is known of images.
+    metadata: Vec<String>,
+    skipped: u64,
+}
+
+impl Walk {
+    /// Notes a file if it says what is known of images.
+    fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_metadata = is_metadata(name) && !filter.excludes(path);
+        if is_metadata {
+            self.metadata.push(path.to_owned());
+        }
+        is_metadata
+    }
 }
 
 impl FolderOptions {
@@ -107,7 +132,7 @@ impl FolderOptions {
     }
 
     /// What is between the columns of a list. Default: a comma if its name ends in `.csv`, perhaps
-    /// with `.gz` or `.zst` behind it, and otherwise a tab.
+    /// with `.bz2`, `.gz` or `.zst` behind it, and otherwise a tab.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = Some(delimiter);
         self
@@ -128,7 +153,16 @@ impl FolderOptions {
 
     /// The images of a folder: `{label}/name.ext`, where deeper folders belong to the label above
     /// them. Hidden files are passed over, and so are files beside the labels, of which images are
-    /// counted as skipped; if there are nothing but such, they are images without labels.
+    /// counted as skipped; if there are nothing but such, they are images without labels. Links to
+    /// folders are followed, except to those that they are in.
+    ///
+    /// Where there is a `metadata.jsonl` or, with the feature `formats`, a `metadata.csv`, in the folder
+    /// or below it, images and their order are those of its rows, as for Hugging Face's `imagefolder`:
+    /// `file_name`, or `x_file_name` for a field `x`, is the path of the image from there, and the other
+    /// columns are fields, in that order. A column `key` of texts is the key, one `label` of texts the
+    /// label, and folders are no labels then. Values are in the notation of
+    /// [`format::jsonl`](crate::format::jsonl); columns of numbers in CSV are numbers. To pass over such
+    /// a file [exclude](Self::exclude) it.
     ///
     /// # Errors
     ///
@@ -141,13 +175,21 @@ impl FolderOptions {
             if entry.is_dir { labels.push(entry.name) } else { beside.push(entry.name) }
         }
         labels.sort_by(|a, b| natural_order(a, b));
-        let (mut found, mut skipped) = (Vec::new(), 0);
+        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
+        beside.retain(|name| !walk.is_metadata(name, &self.filter));
         for label in &labels {
-            let mut keys = Vec::new();
-            self.collect(&root.join(label), label, &mut keys, &mut skipped)?;
+            let dir = root.join(label);
+            links.enter(&dir, |links| self.collect(&dir, label, &mut walk, links))?;
+            let mut keys = std::mem::take(&mut walk.images);
             keys.par_sort_unstable_by(|a, b| natural_order(a, b));
             let label = || Some(label.clone());
             found.extend(keys.into_iter().map(|key| Found::new(key, label())));
+        }
+        let mut skipped = walk.skipped;
+        if !walk.metadata.is_empty() {
+            beside.retain(|name| self.filter.keeps(name) && is_image(name));
+            beside.extend(found.into_iter().map(|file: Found| file.key));
+            return self.described(&root, walk.metadata, &beside, skipped);
         }
         if found.is_empty() {
             beside.retain(|name| self.filter.keeps(name));
@@ -241,6 +283,7 @@ impl FolderOptions {
             path: None,
             label: entry.label.clone(),
             extra: Vec::new(),
+            row: None,
         });
         let found = found.collect();
         self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + beside) as u64)
@@ -279,25 +322,21 @@ impl FolderOptions {
                 path: (path != entry.key).then(|| path.to_owned()),
                 label: entry.label.clone(),
                 extra: Vec::new(),
+                row: None,
             });
         }
         Ok((found, skipped))
     }
 
     /// Adds the images below a folder.
-    fn collect(
-        &self,
-        dir: &Path,
-        key: &str,
-        keys: &mut Vec<String>,
-        skipped: &mut u64,
-    ) -> Result<()> {
+    fn collect(&self, dir: &Path, key: &str, walk: &mut Walk, links: &mut Links) -> Result<()> {
         for entry in list(dir)? {
             let key = format!("{key}/{}", entry.name);
             if entry.is_dir {
-                self.collect(&dir.join(entry.name), &key, keys, skipped)?;
-            } else if self.filter.keeps(&key) {
-                if self.takes(&key) { keys.push(key) } else { *skipped += 1 }
+                let dir = dir.join(entry.name);
+                links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
+            } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
+                if self.takes(&key) { walk.images.push(key) } else { walk.skipped += 1 }
             }
         }
         Ok(())
@@ -330,7 +369,7 @@ impl FolderOptions {
         };
         let label = |file: &Found| match &file.label {
             Some(label) => Ok(map.number(&Value::from(&**label))?.try_into().ok()),
-            None if !labelled || self.text_labels => Ok(None),
+            None if !labelled || self.text_labels || file.row.is_some() => Ok(None),
             None => {
                 let message = "this file has no label, but others have";
                 Err(Error::new(ErrorKind::Invalid, message))
@@ -344,6 +383,7 @@ impl FolderOptions {
                 path: file.path.map(Into::into),
                 label,
                 extra: file.extra.into_iter().map(Into::into).collect(),
+                row: file.row.map(Box::new),
             });
         }
         let names = map.labels().iter().map(|label| match label.as_str() {
@@ -365,7 +405,7 @@ impl FolderOptions {
 
 impl Found {
     fn new(key: String, label: Option<String>) -> Found {
-        Found { key, path: None, label, extra: Vec::new() }
+        Found { key, path: None, label, extra: Vec::new(), row: None }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Samples to a folder of images.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::metadata::FILE_NAME;
 use super::options::is_image;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,9 +37,13 @@ const METADATA: &str = "metadata.jsonl";
 /// The image is the field `image`, or else the only one of bytes that begins like an image. Its file
 /// is `{label}/{key}`, where the label is left out if the key begins with it: samples of an
 /// `ImageFolder` get the files that they were made of. A name has the ending that the bytes ask for,
-/// `.jpg` for JPEG, after the key or in place of a wrong one. If there is more in a sample, all of
-/// that is in `metadata.jsonl`, with the path as `file_name`, and label and key beside it; values are
-/// in the notation of [`format::jsonl`](crate::format::jsonl).
+/// `.jpg` for JPEG, after the key or in place of a wrong one.
+///
+/// If there is more in a sample, or what there is could not be told from the paths, all of it is in
+/// `metadata.jsonl` in its order: with the path as `file_name` in place of the image, or `x_file_name`
+/// of an image `x`, and the name of the label. Values are in the notation of
+/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolder`](super::ImageFolder) makes the same
+/// samples of it again, if the names of labels are in natural order.
 ///
 /// Names that would lead out of the folder or mean something else to a system are refused. Files are
 /// not synced one by one: that would take longer than all the rest. Who is to remove what they were
@@ -51,6 +56,8 @@ pub struct ImageFolderWriter {
     line: Vec<u8>,
     /// Whether a sample had more than image, label, and the key that its path says.
     more: bool,
+    /// Labels that are numbers without names.
+    numbers: BTreeSet<u64>,
 }
 
 /// A sample taken apart.
@@ -58,7 +65,10 @@ struct Parts<'a> {
     key: &'a str,
     image: &'a [u8],
     label: Option<String>,
-    others: Vec<(Value, Value)>,
+    /// All fields in their order, with the column of the path in place of the image.
+    row: Vec<(Value, Value)>,
+    /// Where in it that is.
+    column: usize,
 }
 
 impl ImageFolderWriter {
@@ -76,6 +86,7 @@ impl ImageFolderWriter {
             metadata: BufWriter::new(file),
             line: Vec::new(),
             more: false,
+            numbers: BTreeSet::new(),
         })
     }
 
@@ -93,8 +104,7 @@ impl ImageFolderWriter {
         let parts = self.parts(key, packed).map_err(at)?;
         let name = parts.name().map_err(at)?;
         check_name(&name).map_err(at)?;
-        let image = parts.image;
-        let more = !parts.others.is_empty() || name != key;
+        let (image, more) = (parts.image, name != key || !parts.is_plain());
         self.render_metadata(&name, parts).map_err(at)?;
         self.write_image(&name, image).map_err(at)?;
         self.more |= more;
@@ -102,23 +112,34 @@ impl ImageFolderWriter {
         written.map_err(|error| Error::io(self.root.join(METADATA), error))
     }
 
-    fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
+    fn parts<'a>(&mut self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
         let field = image_field(packed)?;
-        let mut parts = Parts { key, image: &[], label: None, others: Vec::new() };
+        let mut parts = Parts { key, image: &[], label: None, row: Vec::new(), column: 0 };
         for entry in sample::fields(packed)? {
             let (name, value) = entry?;
-            match Cursor::new(name).read_str().unwrap_or_default() {
-                sample::KEY => {}
-                name if name == field => parts.image = Cursor::new(value).read_bin()?,
-                "label" => parts.label = self.label(value)?,
-                _ => parts.others.push((msgpack::decode(name)?, msgpack::decode(value)?)),
-            }
+            let mut name = msgpack::decode(name)?;
+            let value = match name.as_str().unwrap_or_default() {
+                text if text == field => {
+                    parts.image = Cursor::new(value).read_bin()?;
+                    parts.column = parts.row.len();
+                    name = column_of(field).into();
+                    Value::Nil
+                }
+                "label" => {
+                    let value = msgpack::decode(value)?;
+                    parts.label = self.label(&value)?;
+                    let named = parts.label.clone().filter(|_| self.labels.is_some());
+                    named.map_or(value, Value::from)
+                }
+                _ => msgpack::decode(value)?,
+            };
+            parts.row.push((name, value));
         }
         Ok(parts)
     }
 
-    fn label(&self, packed: &[u8]) -> Result<Option<String>> {
-        let number = match msgpack::decode(packed)? {
+    fn label(&mut self, value: &Value) -> Result<Option<String>> {
+        let number = match value {
             Value::Nil => return Ok(None),
             Value::Integer(number) => number,
             value => match value.as_str() {
@@ -129,7 +150,11 @@ impl ImageFolderWriter {
                 }
             },
         };
-        let Some(names) = &self.labels else { return Ok(Some(number.to_string())) };
+        let Some(names) = &self.labels else {
+            self.more |= number.as_u64().is_none();
+            self.numbers.extend(number.as_u64());
+            return Ok(Some(number.to_string()));
+        };
         let name = number.as_u64().and_then(|n| names.get(usize::try_from(n).ok()?));
         let message = || {
             let message = format!("expected a label below {}, found {number}", names.len());
@@ -151,13 +176,10 @@ impl ImageFolderWriter {
     }
 
     /// Makes the line of a sample in the metadata.
-    fn render_metadata(&mut self, name: &str, parts: Parts<'_>) -> Result<()> {
-        let mut fields = vec![("file_name".into(), name.into())];
-        fields.extend(parts.label.map(|label| ("label".into(), label.into())));
-        fields.push((sample::KEY.into(), parts.key.into()));
-        fields.extend(parts.others);
+    fn render_metadata(&mut self, name: &str, mut parts: Parts<'_>) -> Result<()> {
+        parts.row[parts.column].1 = name.into();
         self.line.clear();
-        jsonl::write(&Value::Map(fields), &mut self.line)
+        jsonl::write(&Value::Map(parts.row), &mut self.line)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         self.line.push(b'\n');
         Ok(())
@@ -168,7 +190,9 @@ impl ImageFolderWriter {
         let path = self.root.join(METADATA);
         let at = |error| Error::io(&path, error);
         self.metadata.flush().map_err(at)?;
-        match self.more {
+        // Folders that are numbers are counted from zero when they are read.
+        let counted = self.numbers.iter().copied().eq(0..self.numbers.len() as u64);
+        match self.more || !counted {
             true => self.metadata.get_ref().sync_all().map_err(at),
             false => fs::remove_file(&path).map_err(at),
         }
@@ -208,7 +232,25 @@ fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
     known.map(|(_, _, endings)| *endings)
 }
 
+/// What the path of an image is called that is in this field.
+fn column_of(field: &str) -> String {
+    match field {
+        "image" => FILE_NAME.to_owned(),
+        field => format!("{field}_{FILE_NAME}"),
+    }
+}
+
 impl Parts<'_> {
+    /// Whether its file says all of it: the key, and the label if that is a folder.
+    fn is_plain(&self) -> bool {
+        let names = self.row.iter().filter_map(|(name, _)| name.as_str());
+        let expected: &[&str] = match self.label {
+            Some(_) => &[sample::KEY, FILE_NAME, "label"],
+            None => &[sample::KEY, FILE_NAME],
+        };
+        names.eq(expected.iter().copied()) && (self.label.is_some() || !self.key.contains('/'))
+    }
+
     /// The path of the file.
     fn name(&self) -> Result<String> {
         let name = match &self.label {
@@ -329,10 +371,10 @@ mod tests {
         ];
         for (key, label, image, expected) in table {
             let label = label.map(str::to_owned);
-            let parts = Parts { key, image, label, others: Vec::new() };
+            let parts = Parts { key, image, label, row: Vec::new(), column: 0 };
             assert_eq!(parts.name().unwrap(), expected);
         }
-        let parts = Parts { key: "a", image: b"Pa", label: None, others: Vec::new() };
+        let parts = Parts { key: "a", image: b"Pa", label: None, row: Vec::new(), column: 0 };
         assert!(parts.name().is_err());
     }
 }

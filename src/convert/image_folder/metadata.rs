@@ -1,0 +1,247 @@
+//! `metadata.jsonl` and `metadata.csv` beside images, as Hugging Face's `imagefolder` has them: which
+//! images there are, in which order, and what else is known of them.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use super::options::{FolderOptions, Found};
+use super::{ImageFolder, Place};
+use crate::Value;
+use crate::convert::{jsonl, names, natural_order, sample::stored_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::jsonl::parse;
+use crate::format::msgpack::{self, sample::KEY};
+
+/// What the column with the path of the image is called; `x_file_name` is that of an image `x`.
+pub(super) const FILE_NAME: &str = "file_name";
+/// The image of a column that has no other name.
+const IMAGE: &str = "image";
+const LABEL: &str = "label";
+/// A row has no more bytes than this.
+const MAX_ROW: u64 = 1 << 30;
+
+/// Whether a file of this name says what images are.
+pub(super) fn is_metadata(name: &str) -> bool {
+    matches!(name, "metadata.jsonl" | "metadata.csv")
+}
+
+/// What is known of an image: its sample without the bytes of the image and without the label.
+#[derive(Debug)]
+pub(super) struct Row {
+    packed: Box<[u8]>,
+    fields: u32,
+    /// Where the image goes.
+    image: usize,
+    /// Where the label goes, if that is one that has a number.
+    label: Option<usize>,
+}
+
+impl Row {
+    pub(super) fn size(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// The sample up to where an image of so many bytes begins.
+    pub(super) fn head(&self, label: &[u8], len: usize, out: &mut Vec<u8>) -> Result<()> {
+        msgpack::write_map(self.fields as usize, out)?;
+        self.write(0..self.image, label, out);
+        Ok(msgpack::write_bin_len(len, out)?)
+    }
+
+    /// What comes after the image.
+    pub(super) fn tail(&self, label: &[u8], out: &mut Vec<u8>) {
+        // A label in the very place of the image has been written before it.
+        let before = self.label.is_some_and(|at| at <= self.image);
+        match self.label.filter(|_| !before) {
+            Some(at) => {
+                out.extend_from_slice(&self.packed[self.image..at]);
+                out.extend_from_slice(label);
+                out.extend_from_slice(&self.packed[at..]);
+            }
+            None => out.extend_from_slice(&self.packed[self.image..]),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.packed
+    }
+
+    fn write(&self, range: std::ops::Range<usize>, label: &[u8], out: &mut Vec<u8>) {
+        match self.label.filter(|at| *at <= range.end) {
+            Some(at) => {
+                out.extend_from_slice(&self.packed[range.start..at]);
+                out.extend_from_slice(label);
+                out.extend_from_slice(&self.packed[at..range.end]);
+            }
+            None => out.extend_from_slice(&self.packed[range]),
+        }
+    }
+}
+
+impl FolderOptions {
+    /// The images that these files in a folder tell of. `images` are those that are there.
+    pub(super) fn described(
+        self,
+        root: &Path,
+        mut files: Vec<String>,
+        images: &[String],
+        skipped: u64,
+    ) -> Result<ImageFolder> {
+        files.sort_by(|a, b| natural_order(folder_of(a), folder_of(b)).then(a.cmp(b)));
+        let kind = |name: &str| name.ends_with(".csv");
+        if let Some(other) = files.iter().find(|name| kind(name) != kind(&files[0])) {
+            let message = format!("expected files like {}, found {other} as well", files[0]);
+            return Err(Error::new(ErrorKind::Invalid, message).at(root));
+        }
+        let mut found = Vec::new();
+        for name in &files {
+            let folder = folder_of(name);
+            let mut add = |row: Vec<(Value, Value)>| {
+                let file = described(row, folder)?;
+                if self.filter.keeps(file.path.as_deref().unwrap_or(&file.key)) {
+                    found.push(file);
+                }
+                Ok(())
+            };
+            let path = root.join(name);
+            let read =
+                if kind(name) { read_csv(&path, &mut add) } else { read_jsonl(&path, &mut add) };
+            read.map_err(|error| error.at(&path))?;
+        }
+        let told: HashSet<&str> =
+            found.iter().map(|file| file.path.as_deref().unwrap_or(&file.key)).collect();
+        let untold = images.iter().filter(|image| !told.contains(&***image)).count() as u64;
+        drop(told);
+        self.finish(Place::Folder(root.to_path_buf()), found, Vec::new(), skipped + untold)
+    }
+}
+
+/// The folder that a file is in, with a slash behind it.
+fn folder_of(name: &str) -> &str {
+    name.rfind('/').map_or("", |slash| &name[..=slash])
+}
+
+type TakeRow<'a> = dyn FnMut(Vec<(Value, Value)>) -> Result<()> + 'a;
+
+fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
+    let at = |error| Error::io(path, error);
+    let mut input = BufReader::with_capacity(1 << 17, File::open(path).map_err(at)?);
+    let (mut line, mut number) = (Vec::new(), 0u64);
+    while !input.fill_buf().map_err(at)?.is_empty() {
+        line.clear();
+        number += 1;
+        let (_, whole) = jsonl::read_line(&mut input, &mut line, MAX_ROW, u64::MAX).map_err(at)?;
+        let located = |error: Error| error.within(format!("line {number}"));
+        whole.map_err(located)?;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let row = parse(&line)
+            .map_err(|error| located(Error::new(ErrorKind::Invalid, error.to_string())))?;
+        let Value::Map(row) = row else {
+            let message = "expected a row with names, found something else";
+            return Err(located(Error::new(ErrorKind::Invalid, message)));
+        };
+        take(row).map_err(located)?;
+    }
+    Ok(())
+}
+
+/// Columns of nothing but numbers are such, as for pandas; but not names.
+#[cfg(feature = "formats")]
+fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
+    use crate::convert::{Csv, CsvType, Input};
+
+    let name =
+        path.to_str().ok_or_else(|| Error::new(ErrorKind::Invalid, "the name is not UTF-8"))?;
+    let table = Csv::open([name])?.max_bytes(MAX_ROW);
+    let table = table.column(KEY, CsvType::Text).column(FILE_NAME, CsvType::Text).guess_types()?;
+    table.read(0, &mut |packed| {
+        let Value::Map(mut row) = msgpack::decode(&packed?)? else { return Ok(()) };
+        // In front is the number of the row, and a column of that name has another.
+        row.remove(0);
+        for (name, _) in &mut row {
+            if name.as_str() == Some(stored_name(KEY)) {
+                *name = KEY.into();
+            }
+        }
+        take(row)
+    })
+}
+
+#[cfg(not(feature = "formats"))]
+fn read_csv(_: &Path, _: &mut TakeRow<'_>) -> Result<()> {
+    let message = "expected metadata.jsonl, found CSV, which is read with the feature formats";
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// The image that a row tells of.
+fn described(row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    let (column, field) = image_of(&row)?;
+    let file = row[column].1.as_str().unwrap_or_default();
+    let file = file.strip_prefix("./").unwrap_or(file);
+    if !names::stays_within(file) {
+        return Err(invalid(format!("expected the path of a file in this folder, found {file:?}")));
+    }
+    let path = format!("{folder}{file}");
+    let key = row.iter().find(|(name, value)| name.as_str() == Some(KEY) && value.is_str());
+    let key = key.and_then(|(_, value)| value.as_str()).map(str::to_owned);
+    let (mut packed, mut fields, mut label) = (Vec::new(), row.len(), None);
+    if key.is_none() {
+        msgpack::write_text(KEY, &mut packed)?;
+        msgpack::write_text(&path, &mut packed)?;
+        fields += 1;
+    }
+    let (mut image_at, mut label_at) = (0, None);
+    let mut seen: HashSet<String> = HashSet::new();
+    for (at, (name, value)) in row.iter().enumerate() {
+        let name = match name.as_str().unwrap_or_default() {
+            _ if at == column => &field,
+            KEY if key.is_none() => stored_name(KEY),
+            name => name,
+        };
+        if !seen.insert(name.to_owned()) {
+            return Err(invalid(format!(
+                "expected fields of different names, found {name:?} twice"
+            )));
+        }
+        msgpack::write_text(name, &mut packed)?;
+        match value {
+            _ if at == column => image_at = packed.len(),
+            Value::String(text) if name == LABEL => {
+                label = text.as_str().map(str::to_owned);
+                label_at = Some(packed.len());
+            }
+            value => msgpack::encode(value, &mut packed)?,
+        }
+    }
+    let fields = u32::try_from(fields).map_err(|_| invalid("too many columns".to_owned()))?;
+    let row = Row { packed: packed.into(), fields, image: image_at, label: label_at };
+    let key = key.unwrap_or_else(|| path.clone());
+    let path = (path != key).then_some(path);
+    Ok(Found { key, path, label, extra: Vec::new(), row: Some(row) })
+}
+
+/// The column with the path of the image, and the name of the image.
+fn image_of(row: &[(Value, Value)]) -> Result<(usize, String)> {
+    let field = |name: &str| match name.strip_suffix(FILE_NAME)? {
+        "" => Some(IMAGE.to_owned()),
+        stem => stem.strip_suffix('_').filter(|stem| !stem.is_empty()).map(str::to_owned),
+    };
+    let mut columns = row.iter().enumerate().filter_map(|(at, (name, value))| {
+        value.as_str()?;
+        Some((at, field(name.as_str()?)?))
+    });
+    let none = "expected a column \"file_name\" with the path of the image, found none";
+    let first = columns.next().ok_or_else(|| Error::new(ErrorKind::Invalid, none))?;
+    match columns.next() {
+        None => Ok(first),
+        Some((_, second)) => {
+            let message = format!("expected one image, found {:?} and {second:?}", first.1);
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}

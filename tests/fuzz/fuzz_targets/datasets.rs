@@ -1,15 +1,25 @@
-//! The catalogue over archives of anything: the first byte says which data set, the others name the
-//! files in its archives and fill them.
+//! The catalogue over archives of anything: the first byte says which data set, the second with which
+//! options, and then come its files, each with its length before it. `seeds.py` makes such inputs of
+//! archives.
 #![no_main]
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use kiste::datasets::{ALL, Options};
+use kiste::datasets::{ALL, Options, Take};
 use kiste::format::tar::{BLOCK, file_header, padding};
 use libfuzzer_sys::fuzz_target;
 use zip::write::SimpleFileOptions;
+
+/// What the next file is made of, with a length of four bytes before it.
+fn section<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
+    let Some((len, rest)) = bytes.split_first_chunk() else { return std::mem::take(bytes) };
+    let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
+    let (section, rest) = rest.split_at(len.min(rest.len()));
+    *bytes = rest;
+    section
+}
 
 /// Names and contents: a length of one byte before each name, and of two before each content.
 fn entries(mut bytes: &[u8]) -> Vec<(String, &[u8])> {
@@ -52,23 +62,44 @@ fn zip(entries: &[(String, &[u8])]) -> Vec<u8> {
 fn put(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let name = path.file_name().unwrap().to_string_lossy();
-    let content = match () {
-        () if name.ends_with(".zip") => zip(&entries(bytes)),
-        () if name.contains(".tar") || name.ends_with(".tgz") => tar(&entries(bytes)),
-        () => bytes.to_vec(),
-    };
-    fs::write(path, content).unwrap();
+    match () {
+        () if name.ends_with(".zip") => fs::write(path, zip(&entries(bytes))).unwrap(),
+        () if name.contains(".tar") => fs::write(path, tar(&entries(bytes))).unwrap(),
+        () if name.contains('.') || name.contains("ubyte") => fs::write(path, bytes).unwrap(),
+        () => put_folder(path, &entries(bytes)),
+    }
+}
+
+/// A folder, whose files stay in it.
+fn put_folder(root: &Path, entries: &[(String, &[u8])]) {
+    fs::create_dir_all(root).unwrap();
+    for (name, content) in entries {
+        if name.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0')) {
+            let path = root.join(name);
+            // What is a file already cannot be a folder, nor can a name be of any length.
+            let _ = fs::create_dir_all(path.parent().unwrap());
+            let _ = fs::write(path, content);
+        }
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((&which, bytes)) = bytes.split_first() else { return };
+    let Some((&[which, how], mut bytes)) = bytes.split_first_chunk() else { return };
     let dataset = ALL[usize::from(which) % ALL.len()];
     let dir = std::env::temp_dir().join(format!("kiste-fuzz-datasets-{}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
     for file in dataset.files {
-        put(&dir.join(file.path), bytes);
+        put(&dir.join(file.path), section(&mut bytes));
     }
-    let options = Options { threads: 1, ..Options::default() };
+    let takes = |take: Take, bit: u8| dataset.takes.contains(&take) && how & bit != 0;
+    let options = Options {
+        shuffle: takes(Take::Shuffle, 1).then_some(1),
+        quality: takes(Take::Compress, 1).then_some(50),
+        low_res: takes(Take::LowRes, 1),
+        challenge: takes(Take::Challenge, 2),
+        threads: 1,
+        ..Options::default()
+    };
     let Ok(passes) = dataset.open(&dir, &[], &options) else { return };
     for mut pass in passes {
         // Nobody wants the samples, so all that is left is to make them.

@@ -57,7 +57,7 @@ struct Item {
 }
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let zip = Zip::open(opening.path("all"))?;
+    let zip = opening.zip("all")?;
     let labels = labels(&zip).map_err(|error| error.at(zip.path()))?;
     let splits = ADE20K.splits.iter().filter(|split| opening.wants(split.name));
     splits.map(|split| pass(split, opening, &zip, &labels)).collect()
@@ -111,7 +111,8 @@ fn pass(
 
 /// Red and green of a map are the number of the object, blue would be the instance.
 fn object_map(zip: &Zip, name: &str) -> Result<Vec<u8>> {
-    let map = decode_rgb(&zip.read(name)?).map_err(|error| error.at(zip.path()).with_key(name))?;
+    let map = decode_rgb(&zip.read(name)?, zip.limits());
+    let map = map.map_err(|error| error.at(zip.path()).with_key(name))?;
     let number = |pixel: &[u8]| u16::from(pixel[0] / 10) * 256 + u16::from(pixel[1]);
     let numbers: Vec<u16> = map.pixels.chunks_exact(3).map(number).collect();
     encode_map16(map.width, map.height, &numbers)

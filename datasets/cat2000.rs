@@ -3,7 +3,7 @@
 use fast_image_resize as fir;
 use ndarray::{Array2, ArrayD};
 
-use super::parts::{Image, Sample, Samples, Subsampling, Zip, decode_rgb, encode_jpeg, gaze};
+use super::parts::{Image, Sample, Samples, Subsampling, decode_rgb, encode_jpeg, gaze};
 use super::{Dataset, File, Opening, Pass, Split, Take};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,12 +53,12 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 }
 
 fn pass(opening: &Opening<'_>, split: &Split) -> Result<Pass> {
-    let zip = Zip::open(opening.path(split.name))?;
+    let zip = opening.zip(split.name)?;
     let names = zip.names().filter(|name| is_stimulus(name));
     let names: Vec<String> = names.map(str::to_owned).collect();
     let total = names.len();
     let make = move |name: String| {
-        let whole = gaze::read_with(&zip, &name, decode_rgb)?;
+        let whole = gaze::read_with(&zip, &name, |bytes| decode_rgb(bytes, zip.limits()))?;
         let inside = Frame::around(&whole);
         let (image, scale) = inside.scaled(&whole)?;
         let jpeg = encode_jpeg(&image, QUALITY, Subsampling::S444)?;

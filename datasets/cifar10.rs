@@ -65,7 +65,7 @@ impl Rows {
     pub(super) fn read(opening: &Opening<'_>, names: &[String], labels: &[&str]) -> Result<Rows> {
         let path = opening.path("all");
         let mut files = vec![None; names.len()];
-        Tar::open(&path)?.for_each(|file| {
+        Tar::open(&path, opening.options.limits)?.for_each(|file| {
             if let Some(at) = names.iter().position(|name| name == file.name()) {
                 files[at] = Some(file.read()?);
             }

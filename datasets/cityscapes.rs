@@ -1,6 +1,6 @@
 //! Cityscapes: frames of drives through 50 cities, each with depth and a map of 34 classes.
 
-use super::parts::{Sample, Samples, Zip};
+use super::parts::{Sample, Samples};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::Result;
 
@@ -117,8 +117,7 @@ pub static CITYSCAPES: Dataset = Dataset {
 const IMAGE: (&str, &str) = ("leftImg8bit/", "_leftImg8bit.png");
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let [left, labels, disparity] =
-        ["left", "gt", "disparity"].map(|role| Zip::open(opening.path(role)));
+    let [left, labels, disparity] = ["left", "gt", "disparity"].map(|role| opening.zip(role));
     let zips = (left?, labels?, disparity?);
     let splits = CITYSCAPES.splits.iter().filter(|split| opening.wants(split.name));
     let pass = |split: &Split| {

@@ -74,8 +74,7 @@ struct Frame {
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let gaze = gaze_by_clip(&opening.path("mat"))?;
-    let videos =
-        Videos { zip: Zip::open(opening.path("videos"))?, frames: opening.dir.join(FRAMES) };
+    let videos = Videos { zip: opening.zip("videos")?, frames: opening.dir.join(FRAMES) };
     let threads = opening.options.threads;
     let read = move |emit: &mut Emit<'_, Frame>| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build();
@@ -129,8 +128,8 @@ impl Videos {
     fn frames(&self, name: &str, each: &mut dyn FnMut(Image) -> Result<()>) -> Result<()> {
         let folder = self.frames.join(stem(name));
         match folder.is_dir() {
-            true => frames_in(&folder, each),
-            false => frames_of(&self.zip.read(name)?, each),
+            true => frames_in(&folder, self.zip.limits(), each),
+            false => frames_of(&self.zip.read(name)?, self.zip.limits(), each),
         }
     }
 }

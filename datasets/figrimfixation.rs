@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use super::parts::{Made, Sample, Samples, Zip, gaze};
+use super::parts::{Made, Sample, Samples, gaze};
 use super::{Dataset, File, Opening, Pass, Split, Take};
 use crate::Value;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 
 fn pass(opening: &Opening<'_>, split: &Split) -> Result<Pass> {
     let mut people = experiments(&opening.path(&format!("{} mat", split.name)))?;
-    let images = Zip::open(opening.path(&format!("{} images", split.name)))?;
+    let images = opening.zip(&format!("{} images", split.name))?;
     let names = images.names().filter(|name| name.ends_with(".jpg") && !gaze::is_of_finder(name));
     let items: Vec<_> = names.map(|name| (name.to_owned(), people.remove(name))).collect();
     let total = items.len();

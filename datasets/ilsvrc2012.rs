@@ -65,10 +65,10 @@ type Photo = (String, Vec<u8>, u32);
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let splits = ILSVRC2012.splits.iter().filter(|split| opening.wants(split.name));
     let pass = |split: &'static Split| {
-        let path = opening.path(split.name);
+        let (path, limits) = (opening.path(split.name), opening.options.limits);
         let read = move |emit: &mut Emit<'_, Photo>| match split.name {
-            "train" => read_train(Tar::open(&path)?, emit),
-            _ => read_val(Tar::open(&path)?, emit),
+            "train" => read_train(Tar::open(&path, limits)?, emit),
+            _ => read_val(Tar::open(&path, limits)?, emit),
         };
         let recoder = recoder(opening.options);
         let make = move |(name, bytes, label): Photo| {
@@ -82,7 +82,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 /// How photos are encoded with these options.
 pub(super) fn recoder(options: &Options) -> Recoder {
     let subsampling = options.subsampling.unwrap_or_default();
-    Recoder { quality: options.quality, subsampling }
+    Recoder { quality: options.quality, subsampling, limits: options.limits }
 }
 
 /// A sample, or why there is none.
@@ -98,6 +98,8 @@ pub(super) fn make(
             let packed = labelled(Sample::new(name).bytes("image", &image)).pack()?;
             Ok(Made::Sample { split, packed })
         }
+        // It is not known whether it is good.
+        Err(error) if error.kind() == ErrorKind::Limit => Err(error.with_key(name)),
         Err(error) => Ok(Made::Skipped { key: name.to_owned(), why: error.message().to_owned() }),
     }
 }

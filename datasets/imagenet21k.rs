@@ -84,11 +84,11 @@ const VAL: usize = 1;
 type Photo = (usize, String, Vec<u8>, u32);
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let path = opening.path("data");
+    let (path, limits) = (opening.path("data"), opening.options.limits);
     let read = move |emit: &mut Emit<'_, Photo>| {
         let labels: HashMap<String, u32> =
             synsets().into_iter().zip(0..).map(|(synset, label)| (synset.name, label)).collect();
-        Tar::open(&path)?.for_each(|synset| {
+        Tar::open(&path, limits)?.for_each(|synset| {
             let file = synset.name().rsplit('/').next().unwrap_or_default();
             let name = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
             match labels.get(name) {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::parts::{
-    Emit, Image, Raster, Sample, Samples, Subsampling, Tile, encode_jpeg, encode_map, tiles, whole,
+    Emit, Image, Limits, Raster, Sample, Samples, Subsampling, Tile, encode_jpeg, encode_map,
+    tiles, whole,
 };
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,6 +56,7 @@ pub static INRIABUILDINGS: Dataset = Dataset {
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let root = opening.path("all");
     let splits = INRIABUILDINGS.splits.iter().filter(|split| opening.wants(split.name));
+    let limits = opening.options.limits;
     let pass = |split: &Split| match split.name {
         "train" => {
             let make = |picture: Picture| {
@@ -62,21 +64,21 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
                 picture.tile(picture.name.clone(), &tile)?.pack()
             };
             let pictures = Files::of(&root, "train", &TRAIN, 6..=36);
-            let samples = Samples::new(pictures, move |files: Files| make(files.open()?));
+            let samples = Samples::new(pictures, move |files: Files| make(files.open(limits)?));
             // A picture takes 75 MB.
             Pass::new(split, samples.batch(4))
         }
-        "val" => Pass::new(split, in_tiles(Files::of(&root, "train", &TRAIN, 1..=5))),
-        _ => Pass::new(split, in_tiles(Files::of(&root, "test", &TEST, 1..=36))),
+        "val" => Pass::new(split, in_tiles(Files::of(&root, "train", &TRAIN, 1..=5), limits)),
+        _ => Pass::new(split, in_tiles(Files::of(&root, "test", &TEST, 1..=36), limits)),
     };
     Ok(splits.map(pass).collect())
 }
 
 /// Samples of the tiles of pictures, one picture after the other.
-fn in_tiles(pictures: Vec<Files>) -> Samples {
+fn in_tiles(pictures: Vec<Files>, limits: Limits) -> Samples {
     let read = move |emit: &mut Emit<'_, Item>| {
         for files in &pictures {
-            let picture = files.open()?;
+            let picture = files.open(limits)?;
             let (height, width) = (picture.image.height, picture.image.width);
             for (number, tile) in tiles(height, width, CROP_SIZE).enumerate() {
                 // Those that are too small count, but are left out.
@@ -118,9 +120,9 @@ impl Files {
         names.map(files).collect()
     }
 
-    fn open(&self) -> Result<Picture> {
+    fn open(&self, limits: Limits) -> Result<Picture> {
         let bands = |path: &Path, least: usize| {
-            let raster = Raster::open_bytes(path)?;
+            let raster = Raster::open_bytes(path, limits)?;
             if raster.bands < least {
                 let message = format!("expected {least} bands, found {}", raster.bands);
                 return Err(Error::new(ErrorKind::Damaged, message).at(path));

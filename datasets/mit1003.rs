@@ -38,8 +38,8 @@ pub static MIT1003: Dataset = Dataset {
 };
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let images = Zip::open(opening.path("images"))?;
-    let data = Zip::open(opening.path("data"))?;
+    let images = opening.zip("images")?;
+    let data = opening.zip("data")?;
     let mut files = files_by_image(&data);
     let mut items = Vec::new();
     for name in images.names().filter(|name| name.ends_with(".jpeg") && !gaze::is_of_finder(name)) {

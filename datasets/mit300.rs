@@ -1,6 +1,6 @@
 //! MIT300: images of a benchmark for saliency, whose fixations are kept secret.
 
-use super::parts::{Sample, Samples, Zip};
+use super::parts::{Sample, Samples};
 use super::{Dataset, File, Opening, Pass, Split, Take};
 use crate::error::Result;
 
@@ -24,7 +24,7 @@ pub static MIT300: Dataset = Dataset {
 };
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let images = Zip::open(opening.path("images"))?;
+    let images = opening.zip("images")?;
     let names: Vec<String> =
         images.names().filter(|name| is_image(name)).map(str::to_owned).collect();
     let total = names.len();

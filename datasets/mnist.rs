@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::parts::{Image, Sample, Samples, encode_png};
+use super::parts::{Image, Limits, Sample, Samples, encode_png};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::convert::compressed;
 use crate::error::{Error, ErrorKind, Result};
@@ -141,9 +141,6 @@ pub static KMNIST: Dataset = Dataset {
     read,
 };
 
-/// No more bytes than this are read of a file; the largest honest one has 47 MB.
-const MAX_BYTES: u64 = 1 << 30;
-
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let splits = SPLITS.iter().filter(|split| opening.wants(split.name));
     splits.map(|split| pass(opening, split)).collect()
@@ -151,7 +148,8 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 
 fn pass(opening: &Opening<'_>, split: &Split) -> Result<Pass> {
     let path = |what: &str| opening.path(&format!("{} {what}", split.name));
-    let (images, labels) = (load(&path("images"))?, load(&path("labels"))?);
+    let limits = opening.options.limits;
+    let (images, labels) = (load(&path("images"), limits)?, load(&path("labels"), limits)?);
     let wrong = |path: &Path, expected: &str, shape: &[usize]| {
         let message = format!("expected {expected}, found an array of shape {shape:?}");
         Error::new(ErrorKind::Damaged, message).at(path)
@@ -178,10 +176,15 @@ fn pass(opening: &Opening<'_>, split: &Split) -> Result<Pass> {
 }
 
 /// The array of bytes in a file.
-fn load(path: &Path) -> Result<NdArray<'static>> {
+fn load(path: &Path, limits: Limits) -> Result<NdArray<'static>> {
     let mut bytes = Vec::new();
-    let read = compressed::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes);
+    let most = limits.bytes.saturating_add(1);
+    let read = compressed::open(path)?.take(most).read_to_end(&mut bytes);
     read.map_err(|error| compressed::blame(path, error))?;
+    if bytes.len() as u64 > limits.bytes {
+        let message = format!("expected at most {} bytes, found more", limits.bytes);
+        return Err(Error::new(ErrorKind::Limit, message).at(path));
+    }
     let array = idx::decode(&bytes).map_err(|error| Error::from(error).at(path))?.into_owned();
     match *array.dtype() == DType::of::<u8>() {
         true => Ok(array),

@@ -293,6 +293,8 @@ pub struct Options {
     pub challenge: bool,
     /// A list of images that are left out.
     pub rejected: Option<PathBuf>,
+    /// How large files in archives, and images, may be.
+    pub limits: parts::Limits,
     /// How many threads decode and encode; 0 is one for each core. No sample depends on it.
     pub threads: usize,
 }
@@ -335,6 +337,11 @@ impl Opening<'_> {
         let file = self.files().into_iter().find(|file| file.role == role);
         let file = file.unwrap_or_else(|| panic!("{} has no file {role:?}", self.dataset.name));
         self.dir.join(file.path)
+    }
+
+    /// The zip archive that a file is.
+    fn zip(&self, role: &str) -> Result<parts::Zip> {
+        parts::Zip::open(self.path(role), self.options.limits)
     }
 
     /// The files that are needed for these splits with these options.

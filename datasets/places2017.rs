@@ -1,6 +1,6 @@
 //! Places2017: photos of scenes, each with maps of 150 kinds of things, of instances and of borders.
 
-use super::parts::{Contour, Sample, Samples, TarIndex, contours, counts as table, lines};
+use super::parts::{Contour, Limits, Sample, Samples, TarIndex, contours, counts as table, lines};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take, ade20k};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -400,6 +400,7 @@ struct Archives {
     classes: TarIndex,
     instances: TarIndex,
     boundaries: TarIndex,
+    limits: Limits,
 }
 
 /// A photo in the archives.
@@ -411,12 +412,13 @@ struct Item {
 }
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let open = |role: &str| TarIndex::open(opening.path(role));
+    let open = |role: &str| TarIndex::open(opening.path(role), opening.options.limits);
     let archives = Archives {
         images: open("images")?,
         classes: open("classes")?,
         instances: open("instances")?,
         boundaries: open("boundaries")?,
+        limits: opening.options.limits,
     };
     let scenes = Scenes::load();
     let splits = PLACES2017.splits.iter().filter(|split| opening.wants(split.name));
@@ -453,7 +455,7 @@ impl Archives {
         let map = self.classes.read(&format!("annotations_sceneparsing/{name}.png"))?;
         let instances = self.instances.read(&format!("annotations_instance/{name}.png"))?;
         let mat = self.boundaries.read(&format!("annotations_boundary/{name}.mat"))?;
-        let boundary = boundary(&mat);
+        let boundary = boundary(&mat, self.limits);
         let boundary =
             boundary.map_err(|error| error.at(self.boundaries.path()).with_key(key.as_str()))?;
         Sample::new(key.as_str())
@@ -467,13 +469,14 @@ impl Archives {
 }
 
 /// The outlines of the pixels that are set in the sparse matrix of each class.
-fn boundary(mat: &[u8]) -> Result<Vec<Value>> {
+fn boundary(mat: &[u8], limits: Limits) -> Result<Vec<Value>> {
     let gt = MatFile::parse(mat)?.get("gt")?;
     let outlines = |cell: &Array| {
         let found = match cell {
             Array::Sparse(sparse) => {
                 let set = sparse.entries::<f64>()?.filter(|entry| entry.2 != 0.0);
-                contours(&set.map(|(row, column, _)| (row, column)).collect::<Vec<_>>())?
+                let set: Vec<_> = set.map(|(row, column, _)| (row, column)).collect();
+                contours(&set, limits)?
             }
             _ => {
                 let found = cell.shape();

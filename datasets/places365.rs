@@ -120,14 +120,14 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 }
 
 fn pass(opening: &Opening<'_>, split: &'static Split) -> Result<Pass> {
-    let path = opening.path(split.name);
+    let (path, limits) = (opening.path(split.name), opening.options.limits);
     let labels = match split.name {
         "training" => Labels::Folders(numbers()),
         "validation" => Labels::Files(validation_labels(opening)?),
         _ => Labels::None,
     };
     let read = move |emit: &mut Emit<'_, (String, Vec<u8>)>| {
-        Tar::open(&path)?.for_each(|file| match file.name().ends_with(".jpg") {
+        Tar::open(&path, limits)?.for_each(|file| match file.name().ends_with(".jpg") {
             true => emit((file.name().to_owned(), file.read()?)),
             false => Ok(()),
         })
@@ -185,7 +185,7 @@ fn validation_labels(opening: &Opening<'_>) -> Result<HashMap<String, u32>> {
     const LIST: &str = "places365_val.txt";
     let path = opening.path("meta");
     let mut list = None;
-    Tar::open(&path)?.for_each(|file| {
+    Tar::open(&path, opening.options.limits)?.for_each(|file| {
         if file.name() == LIST {
             list = Some(file.read()?);
         }

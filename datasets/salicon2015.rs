@@ -56,8 +56,8 @@ pub(super) const FIELDS: &[(&str, &str)] = &[
 
 /// Reads the data of any year: the layout is the same.
 pub(super) fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let images = Zip::open(opening.path("images"))?;
-    let fixations = Zip::open(opening.path("fixations"))?;
+    let images = opening.zip("images")?;
+    let fixations = opening.zip("fixations")?;
     let splits = opening.dataset.splits.iter().filter(|split| opening.wants(split.name));
     Ok(splits.map(|split| pass(opening, split, images.clone(), fixations.clone())).collect())
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::parts::{Emit, Image, Raster, Sample, Samples, Tile, numbers_of_colours, tiles, whole};
+use super::parts::{
+    Emit, Image, Limits, Raster, Sample, Samples, Tile, numbers_of_colours, tiles, whole,
+};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split};
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{DType, NdArray};
@@ -67,10 +69,11 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let splits = VAIHINGEN.splits.iter().filter(|split| opening.wants(split.name));
     let pass = |split: &Split| {
         let (root, train) = (opening.path("all"), split.name == "train");
+        let limits = opening.options.limits;
         let areas = if train { &TRAIN[..] } else { &VAL[..] };
         let read = move |emit: &mut Emit<'_, Item>| {
             for area in areas {
-                let picture = Picture::open(&root, *area)?;
+                let picture = Picture::open(&root, *area, limits)?;
                 let (height, width) = (picture.image.height, picture.image.width);
                 if train {
                     emit(picture.tile(picture.name.clone(), &whole(height, width)))?;
@@ -96,18 +99,18 @@ struct Picture {
 }
 
 impl Picture {
-    fn open(root: &Path, area: u32) -> Result<Picture> {
+    fn open(root: &Path, area: u32, limits: Limits) -> Result<Picture> {
         let name = format!("top_mosaic_09cm_area{area}.tif");
         let path = root.join("gts_for_participants").join(&name);
-        let colours = Raster::open_bytes(&path)?;
+        let colours = Raster::open_bytes(&path, limits)?;
         if colours.bands != 3 {
             let message = format!("expected colours of 3 bands, found {}", colours.bands);
             return Err(Error::new(ErrorKind::Damaged, message).at(path));
         }
         let picture = Picture {
-            image: Raster::open_bytes(&root.join("top").join(&name))?,
+            image: Raster::open_bytes(&root.join("top").join(&name), limits)?,
             classes: classes(colours)?,
-            heights: Raster::open_integers(&heights(root, area))?,
+            heights: Raster::open_integers(&heights(root, area), limits)?,
             name,
         };
         let size = (picture.image.height, picture.image.width);

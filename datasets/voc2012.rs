@@ -109,7 +109,7 @@ pub static VOC2012: Dataset = Dataset {
 const ROOT: &str = "VOCdevkit/VOC2012";
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
-    let tar = TarIndex::open(opening.path("trainval"))?;
+    let tar = TarIndex::open(opening.path("trainval"), opening.options.limits)?;
     let splits = VOC2012.splits.iter().filter(|split| opening.wants(split.name));
     splits.map(|split| pass(split, opening, &tar)).collect()
 }
@@ -122,12 +122,12 @@ fn pass(split: &Split, opening: &Opening<'_>, tar: &TarIndex) -> Result<Pass> {
     })?;
     let names = names.lines().map(str::trim).filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(str::to_owned).collect();
-    let (total, tar) = (names.len(), tar.clone());
+    let (total, tar, limits) = (names.len(), tar.clone(), opening.options.limits);
     let colours: Vec<([u8; 3], u8)> = COLOURS.iter().copied().zip(0..).collect();
     let make = move |name: String| {
         let image = tar.read(&format!("{ROOT}/JPEGImages/{name}.jpg"))?;
         let map = tar.read(&format!("{ROOT}/SegmentationClass/{name}.png"))?;
-        let map = decode_rgb(&map).map_err(|error| error.at(tar.path()).with_key(&name))?;
+        let map = decode_rgb(&map, limits).map_err(|error| error.at(tar.path()).with_key(&name))?;
         let classes = numbers_of_colours(&map, &colours, 0);
         let map = encode_map(map.width, map.height, &classes)?;
         Sample::new(name).bytes("image", &image).bytes("label_image", &map).pack()

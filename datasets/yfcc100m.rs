@@ -44,11 +44,12 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         Some(path) => rejected(path)?,
         None => Rejected::new(),
     };
+    let limits = opening.options.limits;
     let read = move |emit: &mut Emit<'_, (Zip, String)>| {
         for path in &archives {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let rejected = rejected.get(stem);
-            let zip = Zip::open(path)?;
+            let zip = Zip::open(path, limits)?;
             for (at, name) in (0u64..).zip(zip.names().filter(|name| is_image(name))) {
                 if !rejected.is_some_and(|rejected| rejected.contains(&at)) {
                     emit((zip.clone(), name.to_owned()))?;

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "download")]
-use kiste::ErrorKind;
-use kiste::Writer;
+use kiste::array::parse_size;
 use kiste::convert::labels_path;
-use kiste::datasets::parts::Subsampling;
+use kiste::datasets::parts::{Limits, Subsampling};
 use kiste::datasets::{self, Dataset, File, Opening, Options, Pass, Split, Tally};
+use kiste::{Error, ErrorKind, Writer};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
@@ -90,6 +89,12 @@ pub(crate) struct Args {
     /// A list of images to leave out
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
+    /// Refuse files in archives of more bytes than this once they are decompressed; 1G if not said
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
+    max_bytes: Option<usize>,
+    /// Refuse images of more pixels than this; 268 million if not said
+    #[arg(long, value_name = "N")]
+    max_pixels: Option<u64>,
     /// Threads that decode and encode; 0, if not said, is one for each core
     #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
@@ -145,7 +150,7 @@ impl Args {
         }
         fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
         let mut report = Report { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
-        for pass in dataset.open(&self.indir, &splits, &options)? {
+        for pass in dataset.open(&self.indir, &splits, &options).map_err(failure)? {
             report.splits.extend(self.write(pass, &opening, output)?);
         }
         report.seconds = start.elapsed().as_secs_f64();
@@ -194,7 +199,16 @@ impl Args {
             low_res: self.low_res,
             challenge: self.challenge,
             rejected: self.rejected.clone(),
+            limits: self.limits(),
             threads: self.threads,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            bytes: self.max_bytes.map_or(default.bytes, |bytes| bytes as u64),
+            pixels: self.max_pixels.unwrap_or(default.pixels),
         }
     }
 
@@ -281,11 +295,26 @@ impl Args {
 }
 
 /// Removes what was written. The first error is the one to tell.
-fn give_up(writers: Vec<Option<Writer>>, error: kiste::Error) -> Failure {
+fn give_up(writers: Vec<Option<Writer>>, error: Error) -> Failure {
     for writer in writers.into_iter().flatten() {
         let _ = writer.abort();
     }
-    error.into()
+    failure(error)
+}
+
+/// Says with what option a limit can be moved. The library names none, as others use it, too.
+fn failure(error: Error) -> Failure {
+    let message = error.message();
+    let option = match error.kind() {
+        ErrorKind::Limit if message.contains(" pixels, found ") => Some("--max-pixels N"),
+        ErrorKind::Limit if message.contains(" bytes, found ") => Some("--max-bytes SIZE"),
+        _ => None,
+    };
+    let failure = Failure::from(error);
+    match option {
+        Some(option) => failure.hint(format!("{option} takes more, if you trust the archive")),
+        None => failure,
+    }
 }
 
 /// The data set of this name.

@@ -7,7 +7,7 @@
 //! `findContours` with `RETR_LIST` and `CHAIN_APPROX_TC89_L1`, which Python datadings calls, in all
 //! corner cases; so the choices that the papers leave open are OpenCV's.
 
-use super::MAX_PIXELS;
+use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A polygon: x and y of each corner.
@@ -18,9 +18,9 @@ pub(crate) type Contour = Vec<[i32; 2]>;
 ///
 /// # Errors
 ///
-/// [`Limit`](ErrorKind::Limit) if they are spread over more than [`MAX_PIXELS`].
-pub(crate) fn contours(pixels: &[(usize, usize)]) -> Result<Vec<Contour>> {
-    let mut mask = Mask::around(pixels)?;
+/// [`Limit`](ErrorKind::Limit) if they are spread over more than `limits` allow.
+pub(crate) fn contours(pixels: &[(usize, usize)], limits: Limits) -> Result<Vec<Contour>> {
+    let mut mask = Mask::around(pixels, limits)?;
     for (row, column) in pixels {
         let (row, column) = (row - mask.top + 1, column - mask.left + 1);
         mask.cells[row * mask.stride + column] = FRESH;
@@ -54,7 +54,7 @@ struct Mask {
 }
 
 impl Mask {
-    fn around(pixels: &[(usize, usize)]) -> Result<Mask> {
+    fn around(pixels: &[(usize, usize)], limits: Limits) -> Result<Mask> {
         let range = |of: fn(&(usize, usize)) -> usize| {
             let ends = (pixels.iter().map(of).min(), pixels.iter().map(of).max());
             let (first, last) = (ends.0.unwrap_or(0), ends.1.unwrap_or(0));
@@ -63,9 +63,10 @@ impl Mask {
         let ((top, bottom, height), (left, right, width)) = (range(|at| at.0), range(|at| at.1));
         let cells = height.saturating_add(2).saturating_mul(width.saturating_add(2));
         // Coordinates must fit in the numbers of a contour.
-        if cells as u64 > MAX_PIXELS || bottom.max(right) > i32::MAX as usize {
+        if cells as u64 > limits.pixels || bottom.max(right) > i32::MAX as usize {
             let message = format!(
-                "expected a mask of at most {MAX_PIXELS} pixels, found one to {bottom}, {right}"
+                "expected a mask of at most {} pixels, found one to {bottom}, {right}",
+                limits.pixels
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -306,7 +307,10 @@ impl Curve {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MAX_FILE, MAX_PIXELS};
     use super::*;
+
+    const ALL: Limits = Limits { bytes: MAX_FILE, pixels: MAX_PIXELS };
 
     /// The rows of a mask, and what is found in it.
     type Case = (&'static [&'static str], &'static [&'static [[i32; 2]]]);
@@ -358,24 +362,24 @@ mod tests {
             for (row, text) in rows.iter().enumerate() {
                 set.extend(text.match_indices('#').map(|(column, _)| (row, column)));
             }
-            assert_eq!(contours(&set).unwrap(), expected, "{rows:#?}");
+            assert_eq!(contours(&set, ALL).unwrap(), expected, "{rows:#?}");
             let far: Vec<_> =
                 set.iter().map(|(row, column)| (row + 70_000, column + 900)).collect();
-            let moved = contours(&set).unwrap().into_iter().map(|mut contour| {
+            let moved = contours(&set, ALL).unwrap().into_iter().map(|mut contour| {
                 contour.iter_mut().for_each(|[x, y]| (*x, *y) = (*x + 900, *y + 70_000));
                 contour
             });
             let expected: Vec<Contour> = moved.collect();
-            assert_eq!(contours(&far).unwrap(), expected, "{rows:#?}");
+            assert_eq!(contours(&far, ALL).unwrap(), expected, "{rows:#?}");
         }
     }
 
     #[test]
     fn a_mask_has_its_limits() {
-        assert!(contours(&[]).unwrap().is_empty());
+        assert!(contours(&[], ALL).unwrap().is_empty());
         for far in [(1 << 16, 1 << 16), (1 << 30, 0), (0, u32::MAX as usize)] {
-            assert_eq!(contours(&[(0, 0), far]).unwrap_err().kind(), ErrorKind::Limit);
+            assert_eq!(contours(&[(0, 0), far], ALL).unwrap_err().kind(), ErrorKind::Limit);
         }
-        assert_eq!(contours(&[(3, 1 << 30)]).unwrap(), [[[1 << 30, 3]]]);
+        assert_eq!(contours(&[(3, 1 << 30)], ALL).unwrap(), [[[1 << 30, 3]]]);
     }
 }

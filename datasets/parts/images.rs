@@ -6,13 +6,11 @@ use std::io::Cursor;
 use std::str::FromStr;
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageReader, Limits};
+use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageReader};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
+use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
-
-/// No image that is decoded has more pixels than this.
-pub const MAX_PIXELS: u64 = 1 << 28;
 
 /// Pixels in rows: one byte a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,24 +97,19 @@ impl Image {
 /// # Errors
 ///
 /// [`Damaged`](ErrorKind::Damaged) for what is no image or not whole; [`Limit`](ErrorKind::Limit)
-/// for more than [`MAX_PIXELS`].
-pub fn decode(bytes: &[u8]) -> Result<DynamicImage> {
+/// for more pixels than `limits` allow.
+pub fn decode(bytes: &[u8], limits: Limits) -> Result<DynamicImage> {
     let damaged = |error: &dyn fmt::Display| Error::new(ErrorKind::Damaged, plain(error));
     let reader = || {
         let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
         reader.map_err(|error| damaged(&error))
     };
     let (width, height) = reader()?.into_dimensions().map_err(|error| damaged(&error))?;
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels > MAX_PIXELS {
-        let message = format!("expected at most {MAX_PIXELS} pixels, found {width} x {height}");
-        return Err(Error::new(ErrorKind::Limit, message));
-    }
+    limits.check_pixels(width, height)?;
     let mut reader = reader()?;
-    let mut limits = Limits::default();
-    // Twice the pixels of 16 bits in four channels.
-    limits.max_alloc = Some(16 * MAX_PIXELS);
-    reader.limits(limits);
+    let mut memory = image::Limits::default();
+    memory.max_alloc = Some(limits.memory());
+    reader.limits(memory);
     reader.decode().map_err(|error| damaged(&error))
 }
 
@@ -127,15 +120,15 @@ fn plain(error: &dyn fmt::Display) -> String {
 }
 
 /// The same in red, green and blue.
-pub fn decode_rgb(bytes: &[u8]) -> Result<Image> {
-    let image = decode(bytes)?.into_rgb8();
+pub fn decode_rgb(bytes: &[u8], limits: Limits) -> Result<Image> {
+    let image = decode(bytes, limits)?.into_rgb8();
     let (width, height) = image.dimensions();
     Image::new(width, height, 3, image.into_raw())
 }
 
 /// The same in shades of grey.
-pub fn decode_gray(bytes: &[u8]) -> Result<Image> {
-    let image = decode(bytes)?.into_luma8();
+pub fn decode_gray(bytes: &[u8], limits: Limits) -> Result<Image> {
+    let image = decode(bytes, limits)?.into_luma8();
     let (width, height) = image.dimensions();
     Image::new(width, height, 1, image.into_raw())
 }
@@ -156,14 +149,18 @@ pub fn encode_png(image: &Image) -> Result<Vec<u8>> {
 }
 
 /// JPEG of a quality from 0 to 100; below 1 is 1.
+///
+/// # Errors
+///
+/// [`Unsupported`](ErrorKind::Unsupported) for images with a side that JPEG has no number for.
 pub fn encode_jpeg(image: &Image, quality: u8, subsampling: Subsampling) -> Result<Vec<u8>> {
-    let limit = |_| {
+    let too_long = |_| {
         let (width, height) = (image.width, image.height);
-        let message = format!("expected at most 65535 x 65535 pixels, found {width} x {height}");
-        Error::new(ErrorKind::Limit, message)
+        let message = format!("JPEG has sides of up to 65535 pixels, found {width} x {height}");
+        Error::new(ErrorKind::Unsupported, message)
     };
-    let width = u16::try_from(image.width).map_err(limit)?;
-    let height = u16::try_from(image.height).map_err(limit)?;
+    let width = u16::try_from(image.width).map_err(too_long)?;
+    let height = u16::try_from(image.height).map_err(too_long)?;
     let grey = subsampling == Subsampling::Gray;
     let (pixels, colour) = match image.channels {
         1 => (Cow::Borrowed(&image.pixels), ColorType::Luma),
@@ -235,7 +232,10 @@ fn channels_error(channels: u32) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MAX_FILE, MAX_PIXELS};
     use super::*;
+
+    const ALL: Limits = Limits { bytes: MAX_FILE, pixels: MAX_PIXELS };
 
     fn picture(channels: u32) -> Image {
         let pixels = (0..48 * 32)
@@ -245,10 +245,10 @@ mod tests {
 
     #[test]
     fn png_loses_nothing() {
-        for (channels, decode) in [(1, decode_gray as fn(&[u8]) -> Result<Image>), (3, decode_rgb)]
-        {
+        type Decode = fn(&[u8], Limits) -> Result<Image>;
+        for (channels, decode) in [(1, decode_gray as Decode), (3, decode_rgb)] {
             let image = picture(channels);
-            assert_eq!(decode(&encode_png(&image).unwrap()).unwrap(), image);
+            assert_eq!(decode(&encode_png(&image).unwrap(), ALL).unwrap(), image);
         }
         let odd = Image::new(1, 1, 2, vec![0, 0]).unwrap();
         assert_eq!(encode_png(&odd).unwrap_err().kind(), ErrorKind::Invalid);
@@ -266,8 +266,8 @@ mod tests {
             let image = picture(3);
             let jpeg = encode_jpeg(&image, 95, subsampling).unwrap();
             let (pixels, found) = match grey {
-                true => (shades(&image.pixels), decode_gray(&jpeg).unwrap()),
-                false => (image.pixels, decode_rgb(&jpeg).unwrap()),
+                true => (shades(&image.pixels), decode_gray(&jpeg, ALL).unwrap()),
+                false => (image.pixels, decode_rgb(&jpeg, ALL).unwrap()),
             };
             let apart = pixels.iter().zip(&found.pixels).map(|(a, b)| a.abs_diff(*b));
             let apart: u32 = apart.map(u32::from).sum();
@@ -280,7 +280,7 @@ mod tests {
     fn what_is_no_image_is_damaged() {
         let png = encode_png(&picture(3)).unwrap();
         for bytes in [&b""[..], b"no image", &png[..40], &png[..png.len() / 2]] {
-            assert_eq!(decode(bytes).unwrap_err().kind(), ErrorKind::Damaged);
+            assert_eq!(decode(bytes, ALL).unwrap_err().kind(), ErrorKind::Damaged);
         }
         // A header that promises 40000 x 40000 pixels.
         let mut bomb = png[..33].to_vec();
@@ -288,6 +288,16 @@ mod tests {
         let crc = crc32fast::hash(&bomb[12..29]);
         bomb[29..33].copy_from_slice(&crc.to_be_bytes());
         bomb.extend(&png[33..]);
-        assert_eq!(decode(&bomb).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(decode(&bomb, ALL).unwrap_err().kind(), ErrorKind::Limit);
+    }
+
+    #[test]
+    fn limits_are_for_pixels_and_not_for_what_a_decoder_needs() {
+        let jpeg = encode_jpeg(&picture(3), 90, Subsampling::S420).unwrap();
+        for bytes in [jpeg, encode_png(&picture(3)).unwrap()] {
+            let with = |pixels| decode_rgb(&bytes, Limits { pixels, ..ALL });
+            assert!(with(48 * 32).is_ok());
+            assert_eq!(with(48 * 32 - 1).unwrap_err().kind(), ErrorKind::Limit);
+        }
     }
 }

@@ -85,17 +85,20 @@ pub fn median_frequency_weights(counts: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decode;
+    use super::super::{Limits, decode};
     use super::*;
 
     #[test]
     fn maps_lose_nothing() {
         let classes: Vec<u8> = (0..60).map(|at| at * 4).collect();
         let png = encode_map(10, 6, &classes).unwrap();
-        assert_eq!(decode(&png).unwrap().as_luma8().unwrap().as_raw(), &classes);
+        assert_eq!(decode(&png, Limits::default()).unwrap().as_luma8().unwrap().as_raw(), &classes);
         let classes: Vec<u16> = (0..60).map(|at| at * 1000).collect();
         let png = encode_map16(6, 10, &classes).unwrap();
-        assert_eq!(decode(&png).unwrap().as_luma16().unwrap().as_raw(), &classes);
+        assert_eq!(
+            decode(&png, Limits::default()).unwrap().as_luma16().unwrap().as_raw(),
+            &classes
+        );
     }
 
     #[test]

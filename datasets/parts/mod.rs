@@ -1,13 +1,14 @@
 //! What data sets are made of: archives that are opened, images that are decoded and encoded,
 //! samples that are packed, and [`Samples`], which does all that on many threads, in order.
 //!
-//! Archives are not trusted: no file in one may be larger than [`MAX_FILE`], no image than
-//! [`MAX_PIXELS`], and names that lead elsewhere are refused.
+//! Archives are not trusted: no file in one, and no image, may be larger than [`Limits`] allow,
+//! and names that lead elsewhere are refused.
 
 mod contours;
 pub(crate) mod flow;
 pub(crate) mod gaze;
 mod images;
+mod limits;
 mod maps;
 mod photo;
 mod raster;
@@ -18,9 +19,8 @@ mod tar;
 pub(crate) mod video;
 mod zip;
 
-pub use images::{
-    Image, MAX_PIXELS, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png,
-};
+pub use images::{Image, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png};
+pub use limits::{Limits, MAX_FILE, MAX_PIXELS};
 pub use maps::median_frequency_weights;
 pub use photo::Recoder;
 pub use sample::Sample;
@@ -32,6 +32,3 @@ pub use zip::Zip;
 pub(crate) use contours::{Contour, contours};
 pub(crate) use maps::{counts, encode_map, encode_map16, numbers_of_colours};
 pub(crate) use raster::{Raster, Tile, tiles, whole};
-
-/// No file in an archive has more bytes than this.
-pub const MAX_FILE: u64 = 1 << 30;

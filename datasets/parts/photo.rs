@@ -7,7 +7,7 @@ use fast_image_resize::images::Image as Pixels;
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use flate2::read::GzDecoder;
 
-use super::MAX_FILE;
+use super::Limits;
 use super::images::{Image, Subsampling, decode_rgb, encode_jpeg};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -33,6 +33,8 @@ pub struct Recoder {
     /// How their colours are thinned out. In small ones and in those that nobody asked for they
     /// are not.
     pub subsampling: Subsampling,
+    /// How large photos may be.
+    pub limits: Limits,
 }
 
 impl Recoder {
@@ -43,14 +45,14 @@ impl Recoder {
     /// Those of [`decode`](super::decode).
     pub fn recode<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         if bytes.starts_with(b"\x1f\x8b") {
-            let inner = gunzip(bytes)?;
+            let inner = gunzip(bytes, self.limits)?;
             return self.recode_image(&inner).map(|done| Cow::Owned(done.into_owned()));
         }
         self.recode_image(bytes)
     }
 
     fn recode_image<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        let image = decode_rgb(bytes)?;
+        let image = decode_rgb(bytes, self.limits)?;
         let components = jpeg_components(bytes);
         if components.is_some() && is_cut_short(bytes) {
             return Err(Error::new(ErrorKind::Damaged, "the image is cut short"));
@@ -138,12 +140,13 @@ fn find_marker(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> Option<usize> {
     }
 }
 
-fn gunzip(bytes: &[u8]) -> Result<Vec<u8>> {
+fn gunzip(bytes: &[u8], limits: Limits) -> Result<Vec<u8>> {
     let mut inner = Vec::new();
-    let read = GzDecoder::new(bytes).take(MAX_FILE + 1).read_to_end(&mut inner);
+    let most = limits.bytes.saturating_add(1);
+    let read = GzDecoder::new(bytes).take(most).read_to_end(&mut inner);
     read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
-    if inner.len() as u64 > MAX_FILE {
-        let message = format!("expected at most {MAX_FILE} bytes, found more");
+    if inner.len() as u64 > limits.bytes {
+        let message = format!("expected at most {} bytes, found more", limits.bytes);
         return Err(Error::new(ErrorKind::Limit, message));
     }
     Ok(inner)
@@ -189,7 +192,8 @@ mod tests {
             ((1600, 1600), (500, 500)),
             ((3000, 700), (500, 117)),
         ] {
-            let small = decode_rgb(&recoder.recode(&jpeg(from.0, from.1)).unwrap()).unwrap();
+            let small = recoder.recode(&jpeg(from.0, from.1)).unwrap();
+            let small = decode_rgb(&small, Limits::default()).unwrap();
             assert_eq!((small.width, small.height), to, "{from:?}");
             let apart: u32 = small
                 .pixels

@@ -6,10 +6,10 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::path::Path;
 
-use tiff::decoder::{Decoder, DecodingResult, Limits};
+use tiff::decoder::{Decoder, DecodingResult};
 use tiff::{ColorType, TiffError};
 
-use super::MAX_PIXELS;
+use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A picture of so many numbers a pixel.
@@ -23,8 +23,8 @@ pub(crate) struct Raster<T> {
 
 impl Raster<u8> {
     /// Reads a file of bytes.
-    pub(crate) fn open_bytes(path: &Path) -> Result<Raster<u8>> {
-        match open(path)? {
+    pub(crate) fn open_bytes(path: &Path, limits: Limits) -> Result<Raster<u8>> {
+        match open(path, limits)? {
             (size, DecodingResult::U8(values)) => Raster::new(path, size, values),
             _ => Err(unsupported("expected bytes, found other numbers").at(path)),
         }
@@ -33,8 +33,8 @@ impl Raster<u8> {
 
 impl Raster<i32> {
     /// Reads a file of whatever numbers. What is behind the point is cut off, as NumPy does.
-    pub(crate) fn open_integers(path: &Path) -> Result<Raster<i32>> {
-        let (size, values) = open(path)?;
+    pub(crate) fn open_integers(path: &Path, limits: Limits) -> Result<Raster<i32>> {
+        let (size, values) = open(path, limits)?;
         let values = match values {
             DecodingResult::U8(values) => values.into_iter().map(i32::from).collect(),
             DecodingResult::I8(values) => values.into_iter().map(i32::from).collect(),
@@ -89,7 +89,7 @@ impl<T: Copy> Raster<T> {
 const MAX_RATIO: u64 = 1 << 13;
 
 /// Bands, height and width, and all values.
-fn open(path: &Path) -> Result<([usize; 3], DecodingResult)> {
+fn open(path: &Path, limits: Limits) -> Result<([usize; 3], DecodingResult)> {
     let damaged = |error: TiffError| {
         let kind = match &error {
             TiffError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
@@ -106,10 +106,7 @@ fn open(path: &Path) -> Result<([usize; 3], DecodingResult)> {
     let mut decoder = Decoder::new(BufReader::new(file)).map_err(damaged)?;
     let (width, height) = decoder.dimensions().map_err(damaged)?;
     let colour = decoder.colortype().map_err(damaged)?;
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        let message = format!("expected at most {MAX_PIXELS} pixels, found {width} x {height}");
-        return Err(Error::new(ErrorKind::Limit, message).at(path));
-    }
+    limits.check_pixels(width, height).map_err(|error| error.at(path))?;
     let bands = match colour {
         ColorType::Gray(_) => 1,
         ColorType::GrayA(_) => 2,
@@ -124,12 +121,12 @@ fn open(path: &Path) -> Result<([usize; 3], DecodingResult)> {
         let message = format!("expected {least} bytes or more for {width} x {height}, found {len}");
         return Err(Error::new(ErrorKind::Damaged, message).at(path));
     }
-    let mut limits = Limits::default();
+    let mut memory = tiff::decoder::Limits::default();
     // Four floats a pixel.
-    let most = usize::try_from(16 * MAX_PIXELS).unwrap_or(usize::MAX);
-    limits.decoding_buffer_size = most;
-    limits.intermediate_buffer_size = most;
-    let mut decoder = decoder.with_limits(limits);
+    let most = usize::try_from(limits.memory()).unwrap_or(usize::MAX);
+    memory.decoding_buffer_size = most;
+    memory.intermediate_buffer_size = most;
+    let mut decoder = decoder.with_limits(memory);
     let values = decoder.read_image().map_err(damaged)?;
     Ok(([bands, height as usize, width as usize], values))
 }
@@ -206,7 +203,7 @@ mod tests {
             bytes.extend([0; 4]);
             bytes.extend([7; 4]);
             std::fs::write(&path, bytes).unwrap();
-            Raster::open_bytes(&path)
+            Raster::open_bytes(&path, Limits::default())
         };
         assert_eq!(open(2).unwrap().values, [7; 4]);
         let error = open(16_000).err().unwrap();
@@ -218,12 +215,13 @@ mod tests {
 
     #[test]
     fn what_is_no_tiff_is_damaged() {
+        let open = |path: &Path| Raster::open_bytes(path, Limits::default());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.tif");
-        assert_eq!(Raster::open_bytes(&path).err().unwrap().kind(), ErrorKind::NotFound);
+        assert_eq!(open(&path).err().unwrap().kind(), ErrorKind::NotFound);
         for bytes in [&b""[..], b"no picture", b"II*\0\x08\0\0\0"] {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(Raster::open_bytes(&path).err().unwrap().kind(), ErrorKind::Damaged);
+            assert_eq!(open(&path).err().unwrap().kind(), ErrorKind::Damaged);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::MAX_FILE;
+use super::Limits;
 use crate::convert::archive::{Archive, Bytes, Entry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{LocalStorage, Source, Storage};
@@ -16,6 +16,7 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// Links, devices and names that lead elsewhere are refused.
 pub struct Tar {
     archive: Archive<'static>,
+    limits: Limits,
 }
 
 /// A file in a [`Tar`], not yet read; what is not read is passed over.
@@ -23,29 +24,31 @@ pub struct TarFile<'a, 'b> {
     entry: Entry,
     archive: &'a mut Archive<'b>,
     consumed: &'a mut bool,
+    limits: Limits,
 }
 
 impl Tar {
     /// Opens an archive.
-    pub fn open(path: impl AsRef<Path>) -> Result<Tar> {
+    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Tar> {
         // Archives within are read as they come, and may be as large as they like.
-        Ok(Tar { archive: Archive::open(path.as_ref(), u64::MAX)? })
+        Ok(Tar { archive: Archive::open(path.as_ref(), u64::MAX)?, limits })
     }
 
     /// Shows every file to `each`, in order; stops at the first error.
     pub fn for_each(mut self, each: impl FnMut(TarFile<'_, 'static>) -> Result<()>) -> Result<()> {
-        walk(&mut self.archive, each)
+        walk(&mut self.archive, self.limits, each)
     }
 }
 
 fn walk<'b>(
     archive: &mut Archive<'b>,
+    limits: Limits,
     mut each: impl FnMut(TarFile<'_, 'b>) -> Result<()>,
 ) -> Result<()> {
     while let Some(entry) = archive.next()? {
         let entry = entry?;
         let (size, mut consumed) = (entry.size, false);
-        each(TarFile { entry, archive, consumed: &mut consumed })?;
+        each(TarFile { entry, archive, consumed: &mut consumed, limits })?;
         if !consumed {
             archive.skip(size)?;
         }
@@ -63,13 +66,12 @@ impl<'b> TarFile<'_, 'b> {
     ///
     /// # Errors
     ///
-    /// [`Limit`](ErrorKind::Limit) for more than [`MAX_FILE`].
+    /// [`Limit`](ErrorKind::Limit) for more bytes than was allowed.
     pub fn read(self) -> Result<Vec<u8>> {
-        if self.entry.size > MAX_FILE {
-            let (name, size) = (&self.entry.name, self.entry.size);
-            let message = format!("file {name:?}: expected at most {MAX_FILE} bytes, found {size}");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+        self.limits.check_bytes(self.entry.size).map_err(|error| {
+            let message = format!("file {:?}: {error}", self.entry.name);
+            Error::new(error.kind(), message)
+        })?;
         *self.consumed = true;
         self.archive.read(self.entry.size)
     }
@@ -77,7 +79,7 @@ impl<'b> TarFile<'_, 'b> {
     /// Shows the files of the archive that this file is to `each`, as they come.
     pub fn for_each(self, each: impl FnMut(TarFile<'_, '_>) -> Result<()>) -> Result<()> {
         *self.consumed = true;
-        let read = |inner: &mut Archive<'_>| walk(inner, each);
+        let read = |inner: &mut Archive<'_>| walk(inner, self.limits, each);
         self.archive.nested(&self.entry, u64::MAX, read)
     }
 }
@@ -118,11 +120,11 @@ impl Bytes for Plain {
 
 impl TarIndex {
     /// Finds all files; reads nothing but what is between them.
-    pub fn open(path: impl AsRef<Path>) -> Result<TarIndex> {
+    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<TarIndex> {
         let path = path.as_ref();
         let source = LocalStorage::mapped().open(path).map_err(|error| Error::io(path, error))?;
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
-        let mut archive = Archive::over(path, Box::new(Plain(file)), MAX_FILE);
+        let mut archive = Archive::over(path, Box::new(Plain(file)), limits.bytes);
         let (mut names, mut files) = (Vec::new(), HashMap::new());
         while let Some(entry) = archive.next()? {
             let Entry { name, size, .. } = entry?;
@@ -194,19 +196,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = nested(&dir);
         let mut found = Vec::new();
-        let walked = Tar::open(&path).unwrap().for_each(|file| match file.name() {
-            "a.tar" => file.for_each(|inner| {
-                let name = inner.name().to_owned();
-                inner.read().map(|bytes| found.push((name, bytes.len())))
-            }),
-            // Passed over, at first in whole and then in part.
-            "x.txt" => Ok(()),
-            "b.tar" => file.for_each(|_| Ok(())),
-            name => {
-                let name = name.to_owned();
-                file.read().map(|bytes| found.push((name, bytes.len())))
-            }
-        });
+        let walked =
+            Tar::open(&path, Limits::default()).unwrap().for_each(|file| match file.name() {
+                "a.tar" => file.for_each(|inner| {
+                    let name = inner.name().to_owned();
+                    inner.read().map(|bytes| found.push((name, bytes.len())))
+                }),
+                // Passed over, at first in whole and then in part.
+                "x.txt" => Ok(()),
+                "b.tar" => file.for_each(|_| Ok(())),
+                name => {
+                    let name = name.to_owned();
+                    file.read().map(|bytes| found.push((name, bytes.len())))
+                }
+            });
         walked.unwrap();
         let names = [("a/1.jpg", 3), ("a/2.jpg", 3), ("last", 3)];
         assert_eq!(found, names.map(|(name, len)| (name.to_owned(), len)));
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn files_by_their_names() {
         let dir = tempfile::tempdir().unwrap();
-        let tar = TarIndex::open(nested(&dir)).unwrap();
+        let tar = TarIndex::open(nested(&dir), Limits::default()).unwrap();
         assert_eq!(tar.names().collect::<Vec<_>>(), ["x.txt", "a.tar", "b.tar", "last"]);
         assert_eq!(
             (tar.read("last").unwrap(), tar.read("x.txt").unwrap()),
@@ -232,12 +235,17 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for len in (0..whole.len() - BLOCK).step_by(97) {
             std::fs::write(&path, &whole[..len]).unwrap();
-            let walked = Tar::open(&path).unwrap().for_each(|file| match file.name() {
-                "a.tar" | "b.tar" => file.for_each(|inner| inner.read().map(drop)),
-                _ => file.read().map(drop),
-            });
+            let walked =
+                Tar::open(&path, Limits::default()).unwrap().for_each(|file| match file.name() {
+                    "a.tar" | "b.tar" => file.for_each(|inner| inner.read().map(drop)),
+                    _ => file.read().map(drop),
+                });
             assert_eq!(walked.unwrap_err().kind(), ErrorKind::Damaged, "{len}");
-            assert_eq!(TarIndex::open(&path).err().unwrap().kind(), ErrorKind::Damaged, "{len}");
+            assert_eq!(
+                TarIndex::open(&path, Limits::default()).err().unwrap().kind(),
+                ErrorKind::Damaged,
+                "{len}"
+            );
         }
     }
 }

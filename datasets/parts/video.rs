@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use super::{Image, MAX_PIXELS, decode_rgb};
+use super::{Image, Limits, decode_rgb};
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,7 +21,7 @@ const MAX_COMPLAINTS: u64 = 1 << 16;
 pub(crate) type EachFrame<'a> = dyn FnMut(Image) -> Result<()> + 'a;
 
 /// Frames that lie in a folder as images, in natural order of their names.
-pub(crate) fn frames_in(folder: &Path, each: &mut EachFrame<'_>) -> Result<()> {
+pub(crate) fn frames_in(folder: &Path, limits: Limits, each: &mut EachFrame<'_>) -> Result<()> {
     let io = |error| Error::io(folder, error);
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(io)?
@@ -33,8 +33,11 @@ pub(crate) fn frames_in(folder: &Path, each: &mut EachFrame<'_>) -> Result<()> {
         return Err(Error::new(ErrorKind::NotFound, "expected frames, found none").at(folder));
     }
     for path in paths {
-        let bytes = fs::read(&path).map_err(|error| Error::io(&path, error))?;
-        each(decode_rgb(&bytes).map_err(|error| error.at(&path))?)?;
+        let io = |error| Error::io(&path, error);
+        let found = path.metadata().map_err(io)?.len();
+        limits.check_bytes(found).map_err(|error| error.at(&path))?;
+        let bytes = fs::read(&path).map_err(io)?;
+        each(decode_rgb(&bytes, limits).map_err(|error| error.at(&path))?)?;
     }
     Ok(())
 }
@@ -45,7 +48,7 @@ pub(crate) fn frames_in(folder: &Path, each: &mut EachFrame<'_>) -> Result<()> {
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) if there is no such command; [`Damaged`](ErrorKind::Damaged)
 /// if it has anything to complain about, as frames could be missing then, or finds no frame.
-pub(crate) fn frames_of(video: &[u8], each: &mut EachFrame<'_>) -> Result<()> {
+pub(crate) fn frames_of(video: &[u8], limits: Limits, each: &mut EachFrame<'_>) -> Result<()> {
     let file = TemporaryFile::new(video)?;
     // An output of images would repeat and leave out frames, to keep time.
     let arguments = ["-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "pipe:1"];
@@ -71,7 +74,7 @@ pub(crate) fn frames_of(video: &[u8], each: &mut EachFrame<'_>) -> Result<()> {
     });
     let mut frames = BufReader::with_capacity(1 << 20, frames);
     let mut count = 0u64;
-    let result = all_frames(&mut frames, &mut |frame| {
+    let result = all_frames(&mut frames, limits, &mut |frame| {
         count += 1;
         each(frame)
     });
@@ -99,7 +102,7 @@ fn not_run(error: &io::Error) -> Error {
 }
 
 /// Portable pixmaps, one after the other.
-fn all_frames(input: &mut impl BufRead, each: &mut EachFrame<'_>) -> Result<()> {
+fn all_frames(input: &mut impl BufRead, limits: Limits, each: &mut EachFrame<'_>) -> Result<()> {
     let broken = |error: io::Error| Error::new(ErrorKind::Io, format!("from ffmpeg: {error}"));
     let unknown = || Error::new(ErrorKind::Damaged, "expected a pixmap from ffmpeg, found none");
     while !input.fill_buf().map_err(broken)?.is_empty() {
@@ -113,12 +116,9 @@ fn all_frames(input: &mut impl BufRead, each: &mut EachFrame<'_>) -> Result<()> 
         let (Ok(width), Ok(height)) = (width.parse::<u32>(), height.parse::<u32>()) else {
             return Err(unknown());
         };
-        let size = 3 * u64::from(width) * u64::from(height);
-        if size > 3 * MAX_PIXELS {
-            let message = format!("expected at most {MAX_PIXELS} pixels, found {width} x {height}");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+        limits.check_pixels(width, height)?;
         let mut pixels = Vec::new();
+        let size = (u64::from(width) * u64::from(height)).saturating_mul(3);
         input.by_ref().take(size).read_to_end(&mut pixels).map_err(broken)?;
         each(Image::new(width, height, 3, pixels)?)?;
     }
@@ -159,7 +159,7 @@ mod tests {
     fn frames(bytes: &[u8]) -> Result<Vec<(u32, u32, Vec<u8>)>> {
         let mut found = Vec::new();
         let mut input = bytes;
-        all_frames(&mut input, &mut |frame| {
+        all_frames(&mut input, Limits::default(), &mut |frame| {
             found.push((frame.width, frame.height, frame.pixels));
             Ok(())
         })?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::MAX_FILE;
+use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Reader, ZipReader};
 
@@ -14,20 +14,26 @@ use crate::reader::{Reader, ZipReader};
 #[derive(Clone)]
 pub struct Zip {
     reader: Arc<ZipReader>,
+    limits: Limits,
 }
 
 impl Zip {
     /// Reads the list of files.
-    pub fn open(path: impl AsRef<Path>) -> Result<Zip> {
-        let options = ZipReader::options().max_bytes(MAX_FILE).numeric_labels(false);
+    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Zip> {
+        let options = ZipReader::options().max_bytes(limits.bytes).numeric_labels(false);
         let reader = options.open_zip(path, ["*"])?;
         reader.check_sizes()?;
-        Ok(Zip { reader: Arc::new(reader) })
+        Ok(Zip { reader: Arc::new(reader), limits })
     }
 
     /// Where the archive is.
     pub fn path(&self) -> &Path {
         self.reader.path()
+    }
+
+    /// How large its files may be, and images in them.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// The names of all files in the order of the archive, as Python's `namelist` without folders.
@@ -75,7 +81,7 @@ mod tests {
             writer.write_all(content.as_bytes()).unwrap();
         }
         writer.finish().unwrap();
-        let zip = Zip::open(&path).unwrap();
+        let zip = Zip::open(&path, Limits::default()).unwrap();
         assert_eq!(zip.names().collect::<Vec<_>>(), ["d/b", ".a", "c/d/e.txt"]);
         assert_eq!(
             (zip.read(".a").unwrap(), zip.read("c/d/e.txt").unwrap()),

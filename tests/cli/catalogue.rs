@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use kiste::datasets::parts::{Image, Subsampling, encode_jpeg, encode_png};
+use kiste::datasets::parts::{
+    Image, Limits, Subsampling, decode_gray, decode_rgb, encode_jpeg, encode_png,
+};
 use kiste::datasets::{ALL, find, ilsvrc2012, imagenet21k, places365};
 use kiste::format::tar::{BLOCK, file_header, padding};
 use kiste::{DatasetReader, Value};
@@ -201,7 +203,7 @@ fn cifar10_of_its_pickles() {
     let found = samples(&dir, "out/put/test.msgpack");
     assert_eq!(others(&found[1]), [("key", "\"truck.png\"".into()), ("label", "9".into())]);
     // The first image is stripes: byte n of 3072 is n / 256, plane by plane.
-    let pixels = kiste::datasets::parts::decode_rgb(image(&found[0])).unwrap();
+    let pixels = decode_rgb(image(&found[0]), Limits::default()).unwrap();
     assert_eq!((pixels.width, pixels.height), (32, 32));
     assert_eq!(pixels.pixels[..6], [0, 4, 8, 0, 4, 8]);
     assert_eq!(pixels.pixels[3069..], [3, 7, 11]);
@@ -247,7 +249,7 @@ fn mnist_of_idx_files() {
         run(&dir, ["write", name, ".", name, "-s", "-q"]).quietly();
         let found = samples(&dir, &format!("{name}/train.msgpack"));
         assert_eq!(others(&found[1]), [("key", "\"00001\"".into()), ("label", "4".into())]);
-        let decoded = kiste::datasets::parts::decode_gray(image(&found[1])).unwrap();
+        let decoded = decode_gray(image(&found[1]), Limits::default()).unwrap();
         assert_eq!(decoded.pixels, pixels[784..]);
     }
     assert_eq!(
@@ -280,7 +282,7 @@ fn ilsvrc2012_of_its_archives() {
 
     let small = run_with("small", &["--compress", "--subsampling", "420"]);
     assert_eq!(image(&small[1]), image(&plain[1]));
-    let shrunk = kiste::datasets::parts::decode_rgb(image(&small[0])).unwrap();
+    let shrunk = decode_rgb(image(&small[0]), Limits::default()).unwrap();
     assert_eq!((shrunk.width, shrunk.height), (600, 450));
     assert!(image(&small[0]).len() * 2 < image(&plain[0]).len());
     // The order, and all else, does not depend on the threads.
@@ -430,4 +432,43 @@ fn shuffled_by_a_seed() {
         lines
     };
     assert!(shuffled.iter().all(|order| sorted(order) == sorted(&plain)));
+}
+
+/// The miniature of a data set that `tests/data` has.
+fn miniature(name: &str) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    dir.join("datadings-3.4.7-catalogue").join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn limits_can_be_set_and_the_hint_says_how() {
+    let dir = with_imagenet();
+    fs::write(dir.path().join("train-images-idx3-ubyte.gz"), gzip(&[0; 5000])).unwrap();
+    fs::write(dir.path().join("train-labels-idx1-ubyte.gz"), gzip(b"")).unwrap();
+    let (camvid, voc, places) =
+        (miniature("camvid"), miniature("voc2012"), miniature("places2017"));
+    let ade = miniature("ade20k");
+    for (name, indir, option, limit, says) in [
+        ("ILSVRC2012", ".", "--max-pixels", "1079999", "at most 1079999 pixels, found 1200 x 900"),
+        ("ILSVRC2012", ".", "--max-bytes", "100", "expected at most 100 bytes, found "),
+        ("ILSVRC2012", ".", "--max-file", "1K", "expected at most 1024 bytes, found "),
+        ("MNIST", ".", "--max-bytes", "4999", "expected at most 4999 bytes, found more"),
+        ("CAMVID", &camvid, "--max-bytes", "10", "expected at most 10 bytes, found "),
+        ("VOC2012", &voc, "--max-bytes", "10", "expected at most 10 bytes, found "),
+        ("VOC2012", &voc, "--max-pixels", "10", "expected at most 10 pixels, found "),
+        ("Places2017", &places, "--max-pixels", "10", "a mask of at most 10 pixels, found "),
+        ("ADE20k", &ade, "--max-pixels", "10", "expected at most 10 pixels, found "),
+    ] {
+        let first = find(name).unwrap().splits[0].name;
+        let args = ["write", name, indir, "out", "-s", "--splits", first, option, limit];
+        let failed = run(&dir, args).exits(2);
+        assert!(failed.err.contains(says), "{name}: {failed:?}");
+        let hint = format!("hint: {}", option.replace("file", "bytes"));
+        assert!(failed.err.contains(&hint), "{name}: {failed:?}");
+        assert!(names(&dir.path().join("out")).is_empty(), "{name}");
+    }
+    // Just large enough is not too large.
+    let args = ["write", "ILSVRC2012", ".", "out", "-s", "-q", "--max-pixels", "1080000"];
+    run(&dir, [&args[..], &["--max-bytes", "1M"]].concat()).exits(0);
+    assert_eq!(samples(&dir, "out/train.msgpack").len(), 3);
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use kiste::DatasetReader;
 use kiste::Value;
-use kiste::datasets::parts::decode_rgb;
+use kiste::datasets::parts::{Limits, decode_rgb};
 use kiste::format::msgpack::numpy::{Special, recognise};
 
 use super::*;
@@ -63,7 +63,7 @@ fn samples_are_byte_for_byte_those_of_python() {
 
 /// How far the pixels of two images are apart on average.
 fn apart(one: &Value, other: &Value) -> f64 {
-    let image = |value: &Value| decode_rgb(value.as_slice().unwrap()).unwrap();
+    let image = |value: &Value| decode_rgb(value.as_slice().unwrap(), Limits::default()).unwrap();
     let (one, other) = (image(one), image(other));
     assert_eq!((one.width, one.height), (other.width, other.height));
     let apart: u64 =

@@ -1,0 +1,70 @@
+//! [`Limits`]: how much of what is not trusted is taken in at once.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// No file in an archive has more bytes than this, if nothing else is said.
+pub const MAX_FILE: u64 = 1 << 30;
+
+/// No image that is decoded has more pixels than this, if nothing else is said.
+pub const MAX_PIXELS: u64 = 1 << 28;
+
+/// How large a file in an archive, and an image, may be. What is larger is refused before there is
+/// memory for it, as a few bytes can promise a lot of both.
+///
+/// ```
+/// use kiste::ErrorKind;
+/// use kiste::datasets::parts::Limits;
+///
+/// let limits = Limits { pixels: 100, ..Limits::default() };
+/// assert!(limits.check_pixels(10, 10).is_ok());
+/// let error = limits.check_pixels(10, 11).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Limit);
+/// assert_eq!(error.to_string(), "expected at most 100 pixels, found 10 x 11");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a file in an archive, once it is decompressed.
+    pub bytes: u64,
+    /// Pixels of an image.
+    pub pixels: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bytes: MAX_FILE, pixels: MAX_PIXELS }
+    }
+}
+
+impl Limits {
+    /// Whether a file may have so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit`](ErrorKind::Limit) if not.
+    pub fn check_bytes(self, found: u64) -> Result<()> {
+        if found <= self.bytes {
+            return Ok(());
+        }
+        let message = format!("expected at most {} bytes, found {found}", self.bytes);
+        Err(Error::new(ErrorKind::Limit, message))
+    }
+
+    /// Whether an image may be of such a size.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit`](ErrorKind::Limit) if not.
+    pub fn check_pixels(self, width: u32, height: u32) -> Result<()> {
+        if u64::from(width) * u64::from(height) <= self.pixels {
+            return Ok(());
+        }
+        let message = format!("expected at most {} pixels, found {width} x {height}", self.pixels);
+        Err(Error::new(ErrorKind::Limit, message))
+    }
+
+    /// The memory a decoder may take: twice all pixels of 16 bits in four channels, and what it
+    /// needs for itself.
+    pub(crate) fn memory(self) -> u64 {
+        self.pixels.saturating_mul(16).saturating_add(1 << 24)
+    }
+}

@@ -65,6 +65,7 @@ const TRAIN: [File; 4] = [
     File::new("training", "train_256_places365standard.tar")
         .url("http://data.csail.mit.edu/places/places365/train_256_places365standard.tar")
         .md5("53ca1c756c3d1e7809517cc47c5561c5")
+        .size(26_103_685_120)
         .splits(&["training"])
         .when(|options| options.low_res && !options.challenge),
     File::new("training", "train_256_places365challenge.tar")
@@ -83,6 +84,7 @@ const VALIDATION: [File; 2] = [
     File::new("validation", "val_256.tar")
         .url("http://data.csail.mit.edu/places/places365/val_256.tar")
         .md5("e27b17d8d44f4af9a78502beb927f808")
+        .size(525_158_400)
         .splits(&["validation"])
         .when(is_small),
 ];
@@ -96,6 +98,7 @@ const TESTING: [File; 2] = [
     File::new("testing", "test_256.tar")
         .url("http://data.csail.mit.edu/places/places365/test_256.tar")
         .md5("f532f6ad7b582262a2ec8009075e186b")
+        .size(4_736_829_440)
         .splits(&["testing"])
         .when(is_small),
 ];
@@ -104,6 +107,7 @@ const TESTING: [File; 2] = [
 const META: File = File::new("meta", "filelist_places365-standard.tar")
     .url("http://data.csail.mit.edu/places/places365/filelist_places365-standard.tar")
     .md5("35a0585fee1fa656440f3ab298f8479c")
+    .size(67_498_496)
     .splits(&["validation"]);
 
 fn is_large(options: &Options) -> bool {

@@ -55,7 +55,7 @@ pub static RIT18: Dataset = Dataset {
     files: &[File::new("mat", "rit18_data.mat")
         .url("http://www.cis.rit.edu/~rmk6217/rit18_data.mat")
         .md5("783ffe651310352e9c09b8ac389876c7")],
-    splits: &[Split::new("train", 1), Split::uncounted("val")],
+    splits: &[Split::new("train", 1), Split::new("val", 24 * 19)],
     fields: &[
         ("key", "train, or val_ and the number of the tile"),
         ("image", "array of uint16, 6 bands x height x width"),

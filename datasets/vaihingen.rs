@@ -41,7 +41,8 @@ const VAL: [u32; 5] = [11, 15, 28, 30, 34];
 pub static VAIHINGEN: Dataset = Dataset {
     name: "Vaihingen",
     title: "16 pictures of a village from the air in infrared with heights and maps of six classes",
-    notes: "The folder ISPRS_semantic_labeling_Vaihingen is unpacked already. Images, labels and \
+    notes: "The folder ISPRS_semantic_labeling_Vaihingen is that of the zip file of this name (MD5 \
+            462b8dca7b6fa9eaf729840f0cdfc7f3), unpacked. Images, labels and \
             masks are arrays. What is called mask are the heights, in whole metres. Pictures for \
             validation are cut into tiles of 384 pixels a side, smaller ones at the right and at \
             the bottom. Python looks for heights in files of another name than they have.",

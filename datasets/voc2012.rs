@@ -90,8 +90,9 @@ pub static VOC2012: Dataset = Dataset {
     citation: "M. Everingham et al.: The PASCAL Visual Object Classes Challenge 2012 (VOC2012) \
                Results. http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
     files: &[File::new("trainval", "VOCtrainval_11-May-2012.tar")
-        .url("http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar")
-        .md5("6cd6e144f989b92b3379bac3b3de84fd")],
+        .url("https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar")
+        .md5("6cd6e144f989b92b3379bac3b3de84fd")
+        .size(1_999_639_040)],
     splits: &[Split::new("train", 1464), Split::new("val", 1449)],
     fields: &[
         ("key", "the name of the photo without .jpg"),

@@ -28,8 +28,11 @@ pub static ADE20K: Dataset = Dataset {
         ("label_image", "PNG of 16 bits, the kind of object a pixel"),
         ("parts_images", "a list of the same of parts, parts of parts, and so on"),
     ],
-    classes: &[Classes::new("label", Names::Table(scenes))],
-    takes: &[Take::Shuffle],
+    classes: &[
+        Classes::new("label", Names::Table(scenes)),
+        Classes::new("label_image", Names::Unknown).counts(counts),
+    ],
+    takes: &[Take::Shuffle, Take::Weights, Take::SceneLabels],
     read,
 };
 
@@ -58,30 +61,37 @@ struct Item {
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let zip = opening.zip("all")?;
-    let labels = labels(&zip).map_err(|error| error.at(zip.path()))?;
+    let index = Index::read(&zip).map_err(|error| error.at(zip.path()))?;
     let splits = ADE20K.splits.iter().filter(|split| opening.wants(split.name));
-    splits.map(|split| pass(split, opening, &zip, &labels)).collect()
+    splits.map(|split| pass(split, opening, &zip, &index)).collect()
 }
 
-/// The number of the scene of each photo, from the index in the archive. Scenes are numbered in the
-/// order of their names.
-fn labels(zip: &Zip) -> Result<HashMap<String, usize>> {
-    let bytes = zip.read(&format!("{ROOT}/index_ade20k.mat"))?;
-    let file = MatFile::parse(&bytes)?;
-    let index = file.get("index")?;
-    let (photos, scenes) = (index.field("filename")?.texts()?, index.field("scene")?.texts()?);
-    let sorted: BTreeSet<&str> = scenes.iter().map(String::as_str).collect();
-    let numbers: HashMap<&str, usize> = sorted.into_iter().zip(0..).collect();
-    let labels = scenes.iter().map(|scene| numbers[scene.as_str()]);
-    Ok(photos.into_iter().zip(labels).collect())
+/// What the index in the archive says of scenes. They are numbered in the order of their names.
+struct Index {
+    scenes: Vec<String>,
+    /// The number of the scene of each photo.
+    labels: HashMap<String, usize>,
 }
 
-fn pass(
-    split: &Split,
-    opening: &Opening<'_>,
-    zip: &Zip,
-    labels: &HashMap<String, usize>,
-) -> Result<Pass> {
+impl Index {
+    fn read(zip: &Zip) -> Result<Index> {
+        let bytes = zip.read(&format!("{ROOT}/index_ade20k.mat"))?;
+        let file = MatFile::parse(&bytes)?;
+        let index = file.get("index")?;
+        let (photos, scenes) = (index.field("filename")?.texts()?, index.field("scene")?.texts()?);
+        if let Some(scene) = scenes.iter().find(|scene| scene.contains(['\n', '\r'])) {
+            let message = format!("expected a scene with a name of one line, found {scene:?}");
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        let sorted: BTreeSet<&str> = scenes.iter().map(String::as_str).collect();
+        let numbers: HashMap<&str, usize> = sorted.iter().copied().zip(0..).collect();
+        let labels = scenes.iter().map(|scene| numbers[scene.as_str()]);
+        let labels = photos.into_iter().zip(labels).collect();
+        Ok(Index { labels, scenes: sorted.into_iter().map(str::to_owned).collect() })
+    }
+}
+
+fn pass(split: &Split, opening: &Opening<'_>, zip: &Zip, index: &Index) -> Result<Pass> {
     let names: Vec<&str> = zip.names().filter(|name| name.contains(split.name)).collect();
     let known: HashSet<&str> = names.iter().copied().collect();
     let photos = names.iter().filter_map(|name| name.strip_suffix(".jpg"));
@@ -89,7 +99,7 @@ fn pass(
         let key = format!("{}.jpg", stem.rsplit('/').next().unwrap_or(stem));
         let part = |number| format!("{stem}_parts_{number}.png");
         let parts = (1..).map(part).take_while(|part| known.contains(part.as_str())).collect();
-        let Some(&label) = labels.get(&key) else {
+        let Some(&label) = index.labels.get(&key) else {
             let message = "expected the scene of the photo in the index, found none";
             return Err(Error::new(ErrorKind::Damaged, message).at(zip.path()).with_key(key));
         };
@@ -106,7 +116,8 @@ fn pass(
         let sample = Sample::new(item.key).bytes("image", &image).value("label", item.label);
         sample.bytes("label_image", &map).value("parts_images", parts).pack()
     };
-    Ok(Pass::new(split, Samples::new(opening.options.order(items), make)).total(total))
+    let samples = Samples::new(opening.options.order(items), make);
+    Ok(Pass::new(split, samples).total(total).labels(index.scenes.clone()))
 }
 
 /// Red and green of a map are the number of the object, blue would be the instance.

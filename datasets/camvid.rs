@@ -80,7 +80,7 @@ pub static CAMVID: Dataset = Dataset {
     classes: &[Classes::new("label_image", Names::List(CLASSES))
         .colours(COLOURS)
         .counts(|| (0..).zip(COUNTS).collect())],
-    takes: &[Take::Shuffle],
+    takes: &[Take::Shuffle, Take::Weights],
     read,
 };
 

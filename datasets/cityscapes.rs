@@ -109,7 +109,7 @@ pub static CITYSCAPES: Dataset = Dataset {
         ("disparity_image", "PNG, 16 bits a pixel, the file of the archive"),
     ],
     classes: &[Classes::new("label_image", Names::List(CLASSES)).colours(COLOURS)],
-    takes: &[Take::Shuffle],
+    takes: &[Take::Shuffle, Take::Weights],
     read,
 };
 

@@ -6,7 +6,7 @@ use super::parts::{
     Emit, Image, Limits, Raster, Sample, Samples, Subsampling, Tile, encode_jpeg, encode_map,
     tiles, whole,
 };
-use super::{Classes, Dataset, File, Names, Opening, Pass, Split};
+use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the numbers in `label_image` mean.
@@ -50,7 +50,7 @@ pub static INRIABUILDINGS: Dataset = Dataset {
         ("label_image", "PNG, 0 or 1 a pixel; test has none"),
     ],
     classes: &[Classes::new("label_image", Names::List(CLASSES))],
-    takes: &[],
+    takes: &[Take::Weights],
     read,
 };
 

@@ -41,6 +41,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Permutation;
 
+mod counts;
 mod files;
 pub mod parts;
 mod pass;
@@ -68,6 +69,7 @@ pub mod vaihingen;
 pub mod voc2012;
 pub mod yfcc100m;
 
+pub use counts::ClassCounts;
 pub use files::File;
 pub use pass::{Pass, Tally};
 
@@ -214,14 +216,17 @@ pub enum Names {
     List(&'static [&'static str]),
     /// As many as are better kept compressed.
     Table(fn() -> Vec<String>),
+    /// None that are known here.
+    Unknown,
 }
 
 impl Names {
-    /// All of them.
+    /// All of them, or none.
     pub fn to_vec(self) -> Vec<String> {
         match self {
             Names::List(names) => names.iter().map(|&name| name.to_owned()).collect(),
             Names::Table(names) => names(),
+            Names::Unknown => Vec::new(),
         }
     }
 }
@@ -241,16 +246,22 @@ pub enum Take {
     Challenge,
     /// [`Options::rejected`].
     Rejected,
+    /// Of the command: [`Pass::count`] instead of samples.
+    Weights,
+    /// Of the command: [`Pass::labels`] instead of samples.
+    SceneLabels,
 }
 
 impl Take {
-    const ALL: [Take; 6] = [
+    const ALL: [Take; 8] = [
         Take::Shuffle,
         Take::Compress,
         Take::Subsampling,
         Take::LowRes,
         Take::Challenge,
         Take::Rejected,
+        Take::Weights,
+        Take::SceneLabels,
     ];
 
     /// What it is called on the command line, without the dashes.
@@ -262,6 +273,8 @@ impl Take {
             Take::LowRes => "low-res",
             Take::Challenge => "challenge",
             Take::Rejected => "rejected",
+            Take::Weights => "calculate-weights",
+            Take::SceneLabels => "scene-labels",
         }
     }
 
@@ -274,6 +287,8 @@ impl Take {
             Take::LowRes => options.low_res,
             Take::Challenge => options.challenge,
             Take::Rejected => options.rejected.is_some(),
+            // No sample is another one for them.
+            Take::Weights | Take::SceneLabels => false,
         }
     }
 }
@@ -383,11 +398,24 @@ impl Dataset {
             }
         }
         for take in Take::ALL {
-            if take.is_in(options) && !self.takes.contains(&take) {
-                return Err(invalid(format!("{} takes no --{}", self.name, take.name())));
+            if take.is_in(options) {
+                self.expect(take)?;
             }
         }
         Ok(Opening { dataset: self, dir, splits, options })
+    }
+
+    /// Whether it takes an option.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it does not.
+    pub fn expect(&self, take: Take) -> Result<()> {
+        if self.takes.contains(&take) {
+            return Ok(());
+        }
+        let message = format!("{} takes no --{}", self.name, take.name());
+        Err(Error::new(ErrorKind::Invalid, message))
     }
 
     /// Opens the files in a folder to make samples of them: all splits, or only some.
@@ -426,6 +454,13 @@ impl Dataset {
     /// The names of the labels, where there are any.
     pub fn labels(&self) -> Option<Vec<String>> {
         self.classes.iter().find(|classes| classes.field == "label").map(|c| c.names.to_vec())
+    }
+
+    /// The fields with maps of classes: an image or an array of the numbers of classes, or a list of
+    /// such images. They are called the same in all data sets.
+    pub fn maps(&self) -> Vec<&'static str> {
+        let names = self.fields.iter().map(|(name, _)| *name);
+        names.filter(|name| matches!(*name, "label_image" | "parts_images")).collect()
     }
 
     /// How many samples there are in all splits, if that is known of each.
@@ -508,11 +543,17 @@ mod tests {
                 let splits = file.splits.iter().all(|split| dataset.split(split).is_some());
                 assert!(splits, "{name}: {}", file.path);
             }
+            assert_eq!(
+                dataset.takes.contains(&Take::Weights),
+                !dataset.maps().is_empty(),
+                "{name}"
+            );
             for classes in dataset.classes {
                 let has = dataset.fields.iter().any(|(field, _)| *field == classes.field);
                 assert!(has, "{name}: {}", classes.field);
                 let (names, colours) = (classes.names.to_vec(), classes.colours);
-                assert!(!names.is_empty() && names.iter().all(|name| !name.contains('\n')));
+                assert!(names.is_empty() == matches!(classes.names, Names::Unknown));
+                assert!(names.iter().all(|name| !name.contains('\n')));
                 assert!(colours.is_empty() || colours.len() == names.len(), "{name}");
             }
         }

@@ -361,7 +361,7 @@ pub static PLACES2017: Dataset = Dataset {
         Classes::new("label", Names::Table(ade20k::scenes)),
         Classes::new("label_image", Names::List(CLASSES)).colours(COLOURS).counts(counts),
     ],
-    takes: &[Take::Shuffle],
+    takes: &[Take::Shuffle, Take::Weights],
     read,
 };
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::{ArrayD, Axis, Slice};
 
 use super::parts::{Sample, Samples, Tile, tiles, whole};
-use super::{Classes, Dataset, File, Names, Opening, Pass, Split};
+use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mat::MatFile;
 use crate::storage::{LocalStorage, Storage};
@@ -63,7 +63,7 @@ pub static RIT18: Dataset = Dataset {
         ("mask", "array of uint8, height x width, 0 where there is no image"),
     ],
     classes: &[Classes::new("label_image", Names::List(CLASSES))],
-    takes: &[],
+    takes: &[Take::Weights],
     read,
 };
 

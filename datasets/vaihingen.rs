@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::parts::{
     Emit, Image, Limits, Raster, Sample, Samples, Tile, numbers_of_colours, tiles, whole,
 };
-use super::{Classes, Dataset, File, Names, Opening, Pass, Split};
+use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{DType, NdArray};
 
@@ -62,7 +62,7 @@ pub static VAIHINGEN: Dataset = Dataset {
         ("mask", "array of int32, height x width: heights"),
     ],
     classes: &[Classes::new("label_image", Names::List(CLASSES)).colours(COLOURS)],
-    takes: &[],
+    takes: &[Take::Weights],
     read,
 };
 

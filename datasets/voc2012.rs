@@ -102,7 +102,7 @@ pub static VOC2012: Dataset = Dataset {
     classes: &[Classes::new("label_image", Names::List(CLASSES))
         .colours(COLOURS)
         .counts(|| (0..).zip(COUNTS).collect())],
-    takes: &[Take::Shuffle],
+    takes: &[Take::Shuffle, Take::Weights],
     read,
 };
 

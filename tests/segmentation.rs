@@ -156,6 +156,68 @@ fn weights_are_those_of_python() {
     assert_eq!(weights.iter().filter(|&&weight| weight < 1.0).count(), 75);
 }
 
+/// What is counted of a data set: by split how many maps, and class, count and weight.
+type Counted = Vec<(&'static str, u64, Vec<(u16, f64, f64)>)>;
+
+fn counted(name: &str, dir: &Path, splits: &[&str], options: &Options) -> Result<Counted> {
+    let dataset = datasets::find(name)?;
+    let opening = dataset.opening(dir, splits, options)?;
+    let mut found = Vec::new();
+    for mut pass in dataset.open(dir, splits, options)? {
+        for (split, counts) in pass.splits.clone().iter().zip(pass.count(&opening, |_| {})?) {
+            let weights = counts.weights();
+            let row =
+                |((class, count), (_, weight)): ((u16, f64), &(u16, f64))| (class, count, *weight);
+            let rows = counts.counts().into_iter().zip(&weights).map(row).collect();
+            found.push((split.name, counts.maps(), rows));
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn classes_are_counted_as_by_python() {
+    let expected: Json =
+        serde_json::from_slice(&fs::read(dir().join("counts.json")).unwrap()).unwrap();
+    for (name, splits) in expected.as_object().unwrap() {
+        let splits = splits.as_object().unwrap();
+        let names: Vec<&str> = splits.keys().map(String::as_str).collect();
+        let with = |threads| {
+            let options = Options { threads, ..Options::default() };
+            counted(name, &dir().join(name.to_lowercase()), &names, &options).unwrap()
+        };
+        let found = with(1);
+        assert_eq!((found.len(), with(3)), (splits.len(), found.clone()), "{name}");
+        for (split, _, rows) in found {
+            let expected: Vec<(u16, f64, f64)> =
+                serde_json::from_value(splits[split].clone()).unwrap();
+            assert_eq!(rows.len(), expected.len(), "{name} {split}");
+            for (row, expected) in rows.iter().zip(&expected) {
+                // Sums in another order.
+                let close = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-12;
+                let alike =
+                    row.0 == expected.0 && close(row.1, expected.1) && close(row.2, expected.2);
+                assert!(alike, "{name} {split}: {row:?}, Python has {expected:?}");
+            }
+        }
+    }
+    assert_eq!(expected.as_object().unwrap().len(), 4);
+}
+
+#[test]
+fn maps_of_all_kinds_count_one_each() {
+    // Python's writers of these do not count. What is not wanted is not counted either.
+    for (name, split, maps) in
+        [("RIT18", "val", 4), ("Cityscapes", "train", 5), ("ADE20k", "validation", 3)]
+    {
+        let found = counted(name, &dir().join(name.to_lowercase()), &[split], &Options::default());
+        let found = found.unwrap();
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, split, maps), "{name}");
+        let sum: f64 = found[0].2.iter().map(|(_, count, _)| count).sum();
+        assert!((sum - maps as f64).abs() < 1e-9, "{name}: {sum}");
+    }
+}
+
 /// Copies a miniature, for what is to be changed in it.
 fn copy(name: &str) -> TempDir {
     let copy = TempDir::new().unwrap();

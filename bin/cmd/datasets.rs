@@ -6,8 +6,9 @@ use kiste::datasets::{ALL, Classes, Dataset, File};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
+use super::classes;
 use super::write::find;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, Stdout};
 use crate::units;
 
@@ -18,6 +19,10 @@ pub(crate) struct Args {
     /// Which one; without it all are listed
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    /// Print all of its classes: their numbers, names and colours, and how many training images each
+    /// would fill and what it is to count for in training, as far as that was counted
+    #[arg(long, requires = "name")]
+    classes: bool,
     /// Print JSON: an object, or a list of them
     #[arg(long)]
     json: bool,
@@ -27,6 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste datasets
   kiste datasets ILSVRC2012
+  kiste datasets VOC2012 --classes
   kiste datasets --json | jq -r '.[] | select(.free) | .name'
 
 \"free\" means that all files can be had from their addresses, without asking anybody.";
@@ -34,6 +40,7 @@ Examples:
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         match self.name.as_deref().map(find).transpose()? {
+            Some(dataset) if self.classes => tell_classes(dataset, self.json, output)?,
             Some(dataset) if self.json => output.json(&About::of(dataset))?,
             Some(dataset) => tell(dataset, output)?,
             None if self.json => {
@@ -121,9 +128,32 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
+/// A table for each field that has classes.
+fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
+    if dataset.classes.is_empty() {
+        return Err(Failure::trouble(format!("{} has no classes", dataset.name)));
+    }
+    let tables = dataset.classes.iter().map(|known| (known.field, classes::described(known)));
+    if json {
+        let tables = tables.map(|(field, rows)| json!({"field": field, "classes": rows}));
+        return output.json(&tables.collect::<Vec<_>>());
+    }
+    let mut out = output.stdout();
+    for (at, (field, rows)) in tables.enumerate() {
+        let gap = if at == 0 { "" } else { "\n" };
+        writeln!(out, "{gap}{}: {} classes", output.bold(field), units::count(rows.len() as u64))?;
+        classes::print(&rows, &mut out, output)?;
+    }
+    Ok(out.flush()?)
+}
+
 /// How many classes, and the first of them.
 fn summary(classes: &Classes) -> String {
     let names = classes.names.to_vec();
+    if names.is_empty() {
+        let count = units::count((classes.counts)().len() as u64);
+        return format!("{}: {count} in training images; no names", classes.field);
+    }
     let first: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
     let more = if names.len() > first.len() { ", ..." } else { "" };
     let colours = if classes.colours.is_empty() { "" } else { ", with colours" };

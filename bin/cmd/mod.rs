@@ -10,6 +10,8 @@ mod array;
 mod bench;
 mod blpk;
 mod cat;
+#[cfg(feature = "datasets")]
+mod classes;
 mod commit;
 mod completions;
 mod convert;

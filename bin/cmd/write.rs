@@ -1,16 +1,19 @@
 //! `write`: a data set of the catalogue, from its archives.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiste::array::parse_size;
 use kiste::convert::labels_path;
 use kiste::datasets::parts::{Limits, Subsampling};
-use kiste::datasets::{self, Dataset, File, Opening, Options, Pass, Split, Tally};
+use kiste::datasets::{self, Dataset, File, Opening, Options, Pass, Split, Take, Tally};
 use kiste::{Error, ErrorKind, Writer};
 use serde::Serialize;
+use serde_json::json;
 
+use super::classes::{self, Class};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::rearrange::Writing;
@@ -98,22 +101,34 @@ pub(crate) struct Args {
     /// Threads that decode and encode; 0, if not said, is one for each core
     #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
+    /// Write nothing, but print how many maps each class would fill, and what it is to count for in
+    /// training: the median frequency of all classes, divided by its own
+    #[arg(long, conflicts_with_all = NOT_WRITING)]
+    calculate_weights: bool,
+    /// Write nothing, but print the scenes that the archive knows, in the order of their numbers
+    #[arg(long, alias = "scenelabels", conflicts_with_all = NOT_WRITING)]
+    #[arg(conflicts_with = "calculate_weights")]
+    scene_labels: bool,
     /// Replace datasets that exist
     #[arg(long, short = 'y')]
     force: bool,
     #[command(flatten)]
     writing: Writing,
-    /// Print one JSON object that says what was written
+    /// Print one JSON object that says what was written, or counted
     #[arg(long)]
     json: bool,
 }
+
+/// What makes no sense where nothing is written.
+const NOT_WRITING: [&str; 4] = ["outdir", "outdir_option", "shuffle", "force"];
 
 const EXAMPLES: &str = "\
 Examples:
   kiste write CIFAR10 downloads/ data/
   kiste write mnist downloads/ --splits test
   kiste write ILSVRC2012 /archive /data/imagenet --compress 90 --threads 16
-  kiste write Places365 downloads/ --low-res --skip-verification";
+  kiste write Places365 downloads/ --low-res --skip-verification
+  kiste write VOC2012 downloads/ --calculate-weights --splits train";
 
 #[derive(Serialize)]
 struct Report {
@@ -143,19 +158,51 @@ impl Args {
             let hint = format!("see: kiste datasets {}", dataset.name);
             Failure::from(error).hint(hint)
         })?;
-        self.check_outputs(&opening)?;
+        self.check_printing(dataset)?;
+        if !self.is_printing() {
+            self.check_outputs(&opening)?;
+        }
         let fetched = self.provide(&opening, output)?;
         if !self.skip_verification {
             verify(&opening, &fetched, output)?;
         }
+        let passes = dataset.open(&self.indir, &splits, &options).map_err(failure)?;
+        if self.is_printing() {
+            return self.print(passes, &opening, output);
+        }
         fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
         let mut report = Report { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
-        for pass in dataset.open(&self.indir, &splits, &options).map_err(failure)? {
+        for pass in passes {
             report.splits.extend(self.write(pass, &opening, output)?);
         }
         report.seconds = start.elapsed().as_secs_f64();
         if self.json {
             output.json(&report)?;
+        }
+        Ok(Exit::Yes)
+    }
+
+    /// Whether something is printed and nothing written.
+    fn is_printing(&self) -> bool {
+        self.calculate_weights || self.scene_labels
+    }
+
+    fn check_printing(&self, dataset: &Dataset) -> Outcome<()> {
+        let asked =
+            [(self.calculate_weights, Take::Weights), (self.scene_labels, Take::SceneLabels)];
+        for (_, take) in asked.into_iter().filter(|(asked, _)| *asked) {
+            dataset.expect(take).map_err(|error| {
+                let hint = format!("see: kiste datasets {}", dataset.name);
+                Failure::from(error).hint(hint)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, passes: Vec<Pass>, opening: &Opening<'_>, output: &Output) -> Outcome<Exit> {
+        match self.scene_labels {
+            true => print_scenes(&passes, self.json, output)?,
+            false => print_weights(passes, opening, self.json, output)?,
         }
         Ok(Exit::Yes)
     }
@@ -262,7 +309,8 @@ impl Args {
         let mut written = Vec::new();
         for (split, writer) in pass.splits.iter().zip(writers) {
             if let Some(writer) = writer {
-                written.push(self.finish(split, writer, opening.dataset, start)?);
+                let labels = pass.labels.clone().or_else(|| opening.dataset.labels());
+                written.push(self.finish(split, writer, labels, start)?);
             }
         }
         drop(progress);
@@ -274,11 +322,11 @@ impl Args {
         &self,
         split: &Split,
         mut writer: Writer,
-        dataset: &Dataset,
+        labels: Option<Vec<String>>,
         start: Instant,
     ) -> Outcome<Written> {
         let path = self.path(split);
-        let names = dataset.labels().filter(|_| split.labelled);
+        let names = labels.filter(|_| split.labelled);
         let labels = names.is_some().then(|| labels_path(&path));
         // None would be those of the dataset that is replaced.
         writer.set_labels(names.as_deref())?;
@@ -292,6 +340,61 @@ impl Args {
             seconds: start.elapsed().as_secs_f64(),
         })
     }
+}
+
+/// What was counted in a split.
+#[derive(Serialize)]
+struct Counted {
+    split: &'static str,
+    maps: u64,
+    classes: Vec<Class>,
+}
+
+/// Counts the classes in the maps of all passes, and prints a table for each split.
+fn print_weights(
+    passes: Vec<Pass>,
+    opening: &Opening<'_>,
+    json: bool,
+    output: &Output,
+) -> Outcome<()> {
+    let known = opening.dataset.classes.iter().find(|known| known.field == "label_image");
+    let mut counted = Vec::new();
+    for mut pass in passes {
+        let splits = pass.splits.clone();
+        let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
+        let progress = output.progress(format!("counting {}", names.join(", ")), pass.total);
+        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(failure)?;
+        let counts = splits.iter().zip(&counts).filter(|(split, _)| opening.wants(split.name));
+        counted.extend(counts.map(|(split, counts)| Counted {
+            split: split.name,
+            maps: counts.maps(),
+            classes: classes::counted(counts, known),
+        }));
+    }
+    if json {
+        return Ok(output.json(&json!({"dataset": opening.dataset.name, "splits": counted}))?);
+    }
+    let mut out = output.stdout();
+    for (at, Counted { split, maps, classes }) in counted.iter().enumerate() {
+        let gap = if at == 0 { "" } else { "\n" };
+        writeln!(out, "{gap}{}: {}", output.bold(split), units::counted(*maps, "map"))?;
+        classes::print(classes, &mut out, output)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints the names of the labels that the archive has, one a line.
+fn print_scenes(passes: &[Pass], json: bool, output: &Output) -> Outcome<()> {
+    // All splits have the same.
+    let scenes = passes.iter().find_map(|pass| pass.labels.as_deref()).unwrap_or_default();
+    if json {
+        return output.json(&scenes);
+    }
+    let mut out = output.stdout();
+    for scene in scenes {
+        writeln!(out, "{scene}")?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Removes what was written. The first error is the one to tell.

@@ -167,6 +167,8 @@ fn what_a_data_set_does_not_take_is_refused() {
         (&["CIFAR10", ".", "--rejected", "x"], "CIFAR10 takes no --rejected"),
         (&["ILSVRC2012", ".", "--shuffle"], "ILSVRC2012 takes no --shuffle"),
         (&["MNIST", ".", "--low-res"], "MNIST takes no --low-res"),
+        (&["CIFAR10", ".", "--calculate-weights"], "CIFAR10 takes no --calculate-weights"),
+        (&["VOC2012", ".", "--scene-labels"], "VOC2012 takes no --scene-labels"),
         (&["CIFAR10", ".", "--splits", "val"], "CIFAR10 has no split \"val\", only train, test"),
     ] {
         run(&dir, [&["write"], args].concat()).fails(2, says);
@@ -176,6 +178,9 @@ fn what_a_data_set_does_not_take_is_refused() {
         &["ILSVRC2012", ".", "--compress", "101"],
         &["ILSVRC2012", ".", "--subsampling", "423"],
         &["CIFAR10", ".", "--seed", "7"],
+        &["VOC2012", ".", "out", "--calculate-weights"],
+        &["VOC2012", ".", "--calculate-weights", "--shuffle"],
+        &["ADE20k", ".", "--calculate-weights", "--scene-labels"],
     ] {
         let refused = run(&dir, [&["write"], args].concat()).exits(2);
         assert!(refused.err.contains("error: "), "{refused:?}");
@@ -471,4 +476,72 @@ fn limits_can_be_set_and_the_hint_says_how() {
     let args = ["write", "ILSVRC2012", ".", "out", "-s", "-q", "--max-pixels", "1080000"];
     run(&dir, [&args[..], &["--max-bytes", "1M"]].concat()).exits(0);
     assert_eq!(samples(&dir, "out/train.msgpack").len(), 3);
+}
+
+#[test]
+fn weights_are_printed_and_nothing_is_written() {
+    let (dir, voc) = (scratch(), miniature("voc2012"));
+    let before = snapshot(Path::new(&voc));
+    let args = ["write", "VOC2012", &voc, "-s", "--calculate-weights"];
+    let text = run(&dir, args).quietly().out;
+    let start =
+        "train: 3 maps\nclass      count    weight  name\n    0   0.534314  0.229358  background\n";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.contains("\n\nval: 2 maps\nclass "), "{text}");
+    let json = run(&dir, [&args[..], &["--json", "--splits", "val"]].concat()).quietly().json();
+    assert_eq!(
+        (&json["dataset"], json["splits"].as_array().unwrap().len()),
+        (&"VOC2012".into(), 1)
+    );
+    let split = &json["splits"][0];
+    assert_eq!((&split["split"], &split["maps"]), (&"val".into(), &2.into()));
+    let classes = split["classes"].as_array().unwrap();
+    let counts: f64 = classes.iter().map(|class| class["count"].as_f64().unwrap()).sum();
+    assert!((counts - 2.0).abs() < 1e-9 && classes.iter().all(|class| class["weight"].is_f64()));
+    assert_eq!(snapshot(Path::new(&voc)), before);
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn scenes_are_those_of_the_archive() {
+    let (dir, ade) = (scratch(), miniature("ade20k"));
+    let scenes = ["", "abbey", "youth_hostel", "zoo", "~not labeled"];
+    for option in ["--scene-labels", "--scenelabels"] {
+        let out = run(&dir, ["write", "ADE20k", &ade, "-s", option]).quietly().out;
+        assert_eq!(out.split_terminator('\n').collect::<Vec<_>>(), scenes);
+    }
+    let json = run(&dir, ["write", "ADE20k", &ade, "-s", "--scene-labels", "--json"]).quietly();
+    assert_eq!(json.json(), serde_json::json!(scenes));
+    assert!(names(dir.path()).is_empty());
+    // Numbers in a dataset are those of the names beside it, whatever else there is elsewhere.
+    run(&dir, ["write", "ADE20k", &ade, ".", "-s", "-q"]).quietly();
+    let labels = fs::read_to_string(dir.path().join("validation.msgpack.labels")).unwrap();
+    assert_eq!(labels.split_terminator('\n').collect::<Vec<_>>(), scenes);
+    assert_eq!(samples(&dir, "validation.msgpack")[0]["label"], Value::from(2));
+}
+
+#[test]
+fn classes_are_listed_with_all_that_is_known() {
+    let dir = scratch();
+    let camvid = run(&dir, ["datasets", "CAMVID", "--classes"]).quietly().out;
+    let mut lines = camvid.lines();
+    assert_eq!(lines.next(), Some("label_image: 12 classes"));
+    assert_eq!(lines.next(), Some("class    count    weight   colour  name"));
+    assert_eq!(lines.next(), Some("    0  61.8216   0.25036  #ffbf64  Sky"));
+    assert_eq!(lines.count(), 11);
+    // Names alone, and counts alone.
+    let voc = run(&dir, ["datasets", "CIFAR10", "--classes"]).quietly().out;
+    assert!(voc.starts_with("label: 10 classes\nclass  name\n    0  airplane\n"), "{voc}");
+    let ade = run(&dir, ["datasets", "ADE20k", "--classes"]).quietly().out;
+    assert!(ade.contains("\n\nlabel_image: 2,603 classes\nclass  "), "{ade}");
+    let json = run(&dir, ["datasets", "Places2017", "--classes", "--json"]).quietly().json();
+    assert_eq!(json[1]["field"], "label_image");
+    let bench = &json[1]["classes"][70];
+    assert_eq!(
+        (&bench["name"], &bench["colour"]),
+        (&"bench".into(), &serde_json::json!([194, 255, 0]))
+    );
+    assert!((bench["weight"].as_f64().unwrap() - 0.664155741).abs() < 1e-9, "{bench}");
+    run(&dir, ["datasets", "ANP460", "--classes"]).fails(2, "ANP460 has no classes");
+    run(&dir, ["datasets", "--classes"]).exits(2);
 }

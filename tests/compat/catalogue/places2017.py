@@ -20,6 +20,7 @@ def sample(key, image, label_image, label, *rest, right=writer.Places2017Data):
     return right(key, image, label, label_image, *rest)
 writer.Places2017Data = sample
 """
+COUNTED, COUNT = ["training"], "--class-counts"
 
 IMAGES = [("training", "train", n) for n in (1, 2, 3, 20210)] + [("validation", "val", n) for n in (1, 2000)]
 

@@ -9,6 +9,7 @@ from PIL import Image
 from .pictures import add, add_dir, jpeg, regions
 
 PIXELS = ["label_image"]
+COUNTED = ["train", "val"]
 
 NAMES = {"train": ["2007_000032", "2011_003276", "2007_000039"], "val": ["2007_000033", "2009_005302"]}
 

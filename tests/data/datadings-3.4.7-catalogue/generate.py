@@ -1,6 +1,7 @@
 """Builds miniature archives, and notes what the real writers of datadings make of them.
 
     python generate.py
+    python generate.py counts    # only counts.json, of the archives that are there
 
 Needs datadings 3.4.7 with what its writers need: NumPy 1.23, Pillow 9, SciPy, OpenCV 3.4.
 """
@@ -73,7 +74,20 @@ def expected(name):
     return splits
 
 
+def counts():
+    found = {}
+    for name in NAMES:
+        module = import_module("catalogue." + name.lower())
+        if hasattr(module, "COUNTED"):
+            found[name] = catalogue.counted(name, module, HERE / name.lower())
+    text = json.dumps(found, separators=(",", ":")).replace("]],", "]],\n")
+    (HERE / "counts.json").write_text(text + "\n")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["counts"]:
+        sys.exit(counts())
     table = {name: expected(name) for name in NAMES}
     text = json.dumps(table, separators=(",", ":")).replace("]],[[", "]],\n[[")
     (HERE / "expected.json").write_text(text + "\n")
+    counts()

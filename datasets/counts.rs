@@ -181,7 +181,7 @@ mod tests {
     fn what_is_no_map_is_named() {
         let colours = encode_png(&Image::new(1, 1, 3, vec![1, 2, 3]).unwrap()).unwrap();
         let mut image = Vec::new();
-        msgpack::write_bin(&mut image, &colours).unwrap();
+        msgpack::write_bin(&colours, &mut image).unwrap();
         for (value, says) in [
             (&array(&[-1])[..], "expected classes from 0 to 65535, found -1"),
             (&array(&[65536]), "found 65536"),

@@ -13,7 +13,7 @@ use crate::format::mat::Array;
 /// FIGRIM Fixation.
 pub static FIGRIM_FIXATION: Dataset = Dataset {
     name: "FIGRIMFixation",
-    title: "2,800 scenes, about, and where people looked who were to say whether they had seen them before",
+    title: "some 2,800 scenes, and where people looked who were to say whether they had seen them before",
     notes: "Targets are shown three times, so each person has up to three experiments in a row; \
             those without fixations are empty. The archives hold 2,793 images; those \
             that the MAT file does not know are skipped.",

@@ -484,7 +484,8 @@ impl fmt::Display for Dataset {
 ///
 /// # Errors
 ///
-/// [`NotFound`](ErrorKind::NotFound), with a name that was perhaps meant.
+/// [`NotFound`](ErrorKind::NotFound), with the names that were perhaps meant: those that have it in
+/// them, or in what they are about, or are written almost like it.
 ///
 /// ```
 /// use kiste::datasets;
@@ -499,10 +500,22 @@ pub fn find(name: &str) -> Result<&'static Dataset> {
     if let Some(dataset) = ALL.iter().find(|dataset| plain(dataset.name) == wanted) {
         return Ok(dataset);
     }
-    let close = ALL.iter().map(|dataset| (distance(&plain(dataset.name), &wanted), dataset.name));
-    let close = close.min().filter(|(distance, _)| *distance <= 1 + wanted.len() / 4);
-    let hint = close.map(|(_, name)| format!("; perhaps {name}")).unwrap_or_default();
+    let meant = meant(&wanted).join(" or ");
+    let hint = if meant.is_empty() { meant } else { format!("; perhaps {meant}") };
     Err(Error::new(ErrorKind::NotFound, format!("there is no data set {name:?}{hint}")))
+}
+
+/// The names that somebody could have meant with another one.
+fn meant(wanted: &str) -> Vec<&'static str> {
+    let has = |text: &str| wanted.len() > 2 && plain(text).contains(wanted);
+    let named = ALL.iter().filter(|dataset| has(dataset.name) || has(dataset.title));
+    let named: Vec<&str> = named.map(|dataset| dataset.name).collect();
+    if matches!(named.len(), 1..=4) {
+        return named;
+    }
+    let close = ALL.iter().map(|dataset| (distance(&plain(dataset.name), wanted), dataset.name));
+    let close = close.min().filter(|(distance, _)| *distance <= 1 + wanted.len() / 4);
+    close.into_iter().map(|(_, name)| name).collect()
 }
 
 fn plain(name: &str) -> String {
@@ -569,6 +582,21 @@ mod tests {
         shuffled.sort_unstable();
         assert_eq!(shuffled, (0..100).collect::<Vec<u32>>());
         assert_eq!(Options::default().order(vec![3, 1, 2]), [3, 1, 2]);
+    }
+
+    #[test]
+    fn what_was_meant() {
+        for (wanted, expected) in [
+            ("voc", &["VOC2012"][..]),
+            ("cifar", &["CIFAR10", "CIFAR100"]),
+            ("imagenet", &["ILSVRC2012", "ImageNet21k"]),
+            ("minst", &["MNIST"]),
+            ("vco2012", &["VOC2012"]),
+            ("a", &[]),
+            ("photos", &[]),
+        ] {
+            assert_eq!(meant(wanted), expected, "{wanted}");
+        }
     }
 
     #[test]

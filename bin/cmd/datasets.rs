@@ -100,7 +100,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
     writeln!(out, "{}{}: {}", label("dataset"), dataset.name, dataset.title)?;
     writeln!(out, "{}{}", label("page"), dataset.url)?;
     writeln!(out, "{}{}", label("licence"), dataset.licence)?;
-    writeln!(out, "{}{}", label("cite"), dataset.citation)?;
+    writeln!(out, "{}{}", label("cite"), wrapped(dataset.citation))?;
     for (at, split) in dataset.splits.iter().enumerate() {
         let label = label(if at == 0 { "splits" } else { "" });
         let samples = split.samples.map(|samples| units::counted(samples, "sample"));
@@ -123,7 +123,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
         writeln!(out, "{}{}", label("options"), takes.join(", "))?;
     }
     if !dataset.notes.is_empty() {
-        writeln!(out, "{}{}", label("notes"), dataset.notes)?;
+        writeln!(out, "{}{}", label("notes"), wrapped(dataset.notes))?;
     }
     Ok(out.flush()?)
 }
@@ -145,6 +145,22 @@ fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
         classes::print(&rows, &mut out, output)?;
     }
     Ok(out.flush()?)
+}
+
+/// A text in lines of up to a hundred characters, below each other and right of the label.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 91 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n         ")
 }
 
 /// How many classes, and the first of them.

@@ -58,12 +58,13 @@ pub(crate) struct Args {
     #[arg(long, short)]
     skip_verification: bool,
     /// Write samples in random order
-    #[arg(long)]
+    #[arg(long, help_heading = "Samples")]
     shuffle: bool,
     /// Another seed is another order
     #[arg(
         long,
         value_name = "S",
+        help_heading = "Samples",
         requires = "shuffle",
         default_value_t = 0,
         hide_default_value = true
@@ -76,38 +77,40 @@ pub(crate) struct Args {
         value_name = "Q",
         num_args = 0..=1,
         default_missing_value = "85",
+        help_heading = "Samples",
         value_parser = clap::value_parser!(u8).range(0..=100),
     )]
     compress: Option<u8>,
     /// How colours are thinned out in images that are encoded anew: 444, 422 (if not said), 420,
     /// 440, 411 or Gray
-    #[arg(long, value_name = "FORM")]
+    #[arg(long, value_name = "FORM", help_heading = "Samples")]
     subsampling: Option<Subsampling>,
     /// The version of the data set with small images
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Samples")]
     low_res: bool,
     /// The version of the data set with the larger training set
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Samples")]
     challenge: bool,
     /// A list of images to leave out
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
     rejected: Option<PathBuf>,
     /// Refuse files in archives of more bytes than this once they are decompressed; 1G if not said
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
+    #[arg(help_heading = "Limits")]
     max_bytes: Option<usize>,
     /// Refuse images of more pixels than this; 268 million if not said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     max_pixels: Option<u64>,
     /// Threads that decode and encode; 0, if not said, is one for each core
     #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
-    /// Write nothing, but print how many maps each class would fill, and what it is to count for in
-    /// training: the median frequency of all classes, divided by its own
-    #[arg(long, conflicts_with_all = NOT_WRITING)]
+    /// Print how many maps each class would fill, and what it is to count for in training: the median
+    /// frequency of all classes, divided by its own
+    #[arg(long, conflicts_with_all = NOT_WRITING, help_heading = "Instead of writing")]
     calculate_weights: bool,
-    /// Write nothing, but print the scenes that the archive knows, in the order of their numbers
+    /// Print the scenes that the archive knows, in the order of their numbers
     #[arg(long, alias = "scenelabels", conflicts_with_all = NOT_WRITING)]
-    #[arg(conflicts_with = "calculate_weights")]
+    #[arg(conflicts_with = "calculate_weights", help_heading = "Instead of writing")]
     scene_labels: bool,
     /// Replace datasets that exist
     #[arg(long, short = 'y')]
@@ -429,6 +432,10 @@ pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
 /// What to say of files that are not there and cannot be fetched.
 fn missing(opening: &Opening<'_>, missing: &[&File]) -> Failure {
     let dir = opening.dir.display();
+    if !opening.dir.exists() {
+        let message = format!("{dir}: there is no such folder");
+        return Failure::trouble(message).hint(where_to_get(opening.dataset, missing));
+    }
     let names: Vec<&str> = missing.iter().map(|file| file.path).collect();
     let message = match &names[..] {
         [name] => format!("{dir}: there is no {name}"),

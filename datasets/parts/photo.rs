@@ -192,7 +192,8 @@ mod tests {
             ((1600, 1600), (500, 500)),
             ((3000, 700), (500, 117)),
         ] {
-            let small = recoder.recode(&jpeg(from.0, from.1)).unwrap();
+            let large = jpeg(from.0, from.1);
+            let small = recoder.recode(&large).unwrap();
             let small = decode_rgb(&small, Limits::default()).unwrap();
             assert_eq!((small.width, small.height), to, "{from:?}");
             let apart: u32 = small

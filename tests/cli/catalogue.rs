@@ -102,6 +102,7 @@ fn all_are_listed_and_described() {
     for dataset in ALL {
         assert!(list.lines().any(|line| line.starts_with(&format!("{dataset} "))), "{dataset}");
         let about = run(&dir, ["datasets", dataset.name]).quietly().out;
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [dataset.citation, dataset.licence, dataset.url, dataset.title] {
             assert!(about.contains(text), "{about}");
         }
@@ -124,6 +125,8 @@ fn names_are_forgiving_but_not_guessed() {
         run(&dir, ["write", "imagnet21k", "."]).fails(2, "there is no data set \"imagnet21k\"");
     assert!(failed.err.contains("perhaps ImageNet21k"), "{failed:?}");
     assert!(failed.err.contains("hint: kiste datasets lists"), "{failed:?}");
+    let failed = run(&dir, ["datasets", "imagenet"]);
+    failed.fails(2, "no data set \"imagenet\"; perhaps ILSVRC2012 or ImageNet21k");
     run(&dir, ["write", "unheard-of", "."]).fails(2, "there is no data set \"unheard-of\"");
 }
 
@@ -156,6 +159,7 @@ fn missing_files_are_all_named_with_where_to_get_them() {
     let args = ["write", "Places365", ".", "--low-res", "--splits=training"];
     let failed = run(&dir, args).fails(2, "there is no train_256_places365standard.tar");
     assert!(failed.err.contains("hint: get it: curl -LO http://data.csail"), "{failed:?}");
+    run(&dir, ["write", "mnist", "nowhere"]).fails(2, "nowhere: there is no such folder");
     assert!(names(dir.path()).is_empty());
 }
 

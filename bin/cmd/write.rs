@@ -375,7 +375,7 @@ fn print_weights(
         }));
     }
     if json {
-        return Ok(output.json(&json!({"dataset": opening.dataset.name, "splits": counted}))?);
+        return output.json(&json!({"dataset": opening.dataset.name, "splits": counted}));
     }
     let mut out = output.stdout();
     for (at, Counted { split, maps, classes }) in counted.iter().enumerate() {

@@ -267,14 +267,14 @@ mod tests {
         let (len, dictionary) = (14, Some(5));
         let expected = PageHeader { len, compressed: 7, uncompressed: 300, dictionary, levels: 0 };
         assert_eq!(found, expected);
-        // Type 3, of version 2, with levels of 4 and 5 bytes.
-        let header = [0x15, 6, 0x15, 40, 0x15, 24, 0x5c, 0x55, 8, 0x15, 10, 0, 0];
-        assert_eq!(parse_page_header(&header).unwrap().levels, 9);
         for end in 0..14 {
             assert!(parse_page_header(&header[..end]).is_err(), "{end}");
         }
         assert!(parse_page_header(&[0x25, 1, 0x15, 2, 0]).is_err(), "a negative size");
         assert!(parse_page_header(&[0x15, 4, 0]).is_err(), "no sizes");
+        // Type 3, of version 2, with levels of 4 and 5 bytes.
+        let header = [0x15, 6, 0x15, 40, 0x15, 24, 0x5c, 0x55, 8, 0x15, 10, 0, 0];
+        assert_eq!(parse_page_header(&header).unwrap().levels, 9);
     }
 
     /// A footer with a list of elements that have so many children.

@@ -90,8 +90,8 @@ impl<'a> Archive<'a> {
         Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
     }
 
-    /// Opens an archive that is not compressed, at a place where what is about an entry begins. At
-    /// once it reads so many bytes: few for who wants nothing but headers.
+    /// Opens an archive that is not compressed, at a place where what is about an entry begins. So
+    /// many bytes are read at once.
     pub(super) fn open_at(
         path: &Path,
         position: u64,

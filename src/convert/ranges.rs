@@ -24,6 +24,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes of a range: no more than is read ahead of its turn.
 pub(super) const UNIT: u64 = 4 << 20;
 
+/// Bytes that a walk reads at once. What is shorter than this is not passed over but read, one after
+/// the other: many small steps would keep the disk from reading ahead.
+pub(super) const STEP: usize = 1 << 16;
+
 /// Files in ranges. Clones share what is known of them.
 #[derive(Debug, Clone)]
 pub(super) struct Ranges(Arc<Shared>);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::input::{Emit, Input};
-use super::ranges::{Begin, Ranges, UNIT, end_of_walk};
+use super::ranges::{Begin, Ranges, STEP, UNIT, end_of_walk};
 use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use super::{compressed, names};
@@ -195,8 +195,7 @@ fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begi
     let mut file = File::open(path).map_err(at)?;
     let len = file.metadata().map_err(at)?.len();
     file.seek(SeekFrom::Start(from.position)).map_err(at)?;
-    // Little is read at once: what follows a header is mostly passed over.
-    let mut file = BufReader::with_capacity(1 << 10, file);
+    let mut file = BufReader::with_capacity(STEP, file);
     let mut next = from;
     while next.position < to {
         let mut header = [0; HEADER];

@@ -224,4 +224,10 @@ fn two_samples_of_one_image_file_are_one_too_many() {
     let metadata = fs::read_to_string(dir.path().join("images/metadata.jsonl")).unwrap();
     assert_eq!(names(&dir.path().join("images")), ["a.jpg", "b.jpg", "metadata.jsonl"]);
     assert_eq!(metadata.lines().count(), 2);
+    let part =
+        ["convert", "some.jsonl", "joined", "--to", "images", "--bad", "skip", "--part", "1/1"];
+    run(&dir, part).exits(0);
+    let joined = run(&dir, ["commit", "joined", "--json"]).exits(1).json();
+    assert_eq!((&joined["samples"], &joined["bad"]), (&2.into(), &2.into()));
+    assert_eq!(snapshot(&dir.path().join("joined")).len(), 3);
 }

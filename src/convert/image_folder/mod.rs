@@ -107,9 +107,9 @@ impl ImageFolder {
         self.skipped
     }
 
-    /// Sizes and times of all files, of a folder. To ask for those of 100,000 takes a fifth of the
-    /// time in which they are opened and read; on a network disk it spares opening them the same
-    /// look-ups, and is done on all cores because it is mostly waiting.
+    /// Sizes and times of all files, of a folder. Of files that the system knows, with 4 KiB each, one
+    /// core asks for these in a third of the time in which it opens and reads them; on a disk it is
+    /// mostly waiting for what opening them would wait for, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
         let root = match &self.place {
             Place::Folder(root) => root,

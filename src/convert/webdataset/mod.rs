@@ -15,7 +15,7 @@ pub use write::{ShardOptions, WebDatasetWriter};
 use super::archive::Archive;
 use super::input::{Emit, Input};
 use super::names;
-use super::ranges::{Begin, Range, Ranges, UNIT, end_of_walk};
+use super::ranges::{Begin, Range, Ranges, STEP, UNIT, end_of_walk};
 use super::sample::{Field, pack};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -111,7 +111,7 @@ impl WebDataset {
     /// The first file at this byte of a shard or behind it that begins a sample.
     fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
         let path = &self.shards[shard];
-        let mut archive = Archive::open_at(path, from.position, 2 * BLOCK, self.max_bytes)?;
+        let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
         let mut last: Option<String> = None;
         loop {
             let entry = match archive.next() {

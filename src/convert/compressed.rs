@@ -1,7 +1,7 @@
 //! Files that may be compressed, by what is in them and not by their names.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -74,7 +74,10 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 }
 
 /// The same from a place on, which is the front unless the file is plain.
+#[cfg(feature = "formats")]
 pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>> {
+    use std::io::{Seek, SeekFrom};
+
     if position == 0 {
         return open(path);
     }

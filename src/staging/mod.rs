@@ -277,6 +277,8 @@ impl Staging {
 
     fn stage_labels(&self, text: &str) -> Result<()> {
         let path = staged_path(&self.dir, LABELS);
+        // A writer that died before its commit has left one.
+        self.remove_if_there(&path)?;
         let at = |e| Error::io(&path, e);
         let mut file = self.storage.create(&path).map_err(at)?;
         file.append(text.as_bytes()).map_err(at)?;

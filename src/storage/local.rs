@@ -170,9 +170,14 @@ struct LocalSink {
     file: File,
 }
 
+/// Bytes that are written at once. The page cache takes a call in as few pages as it can, and large
+/// ones may be such as a virtual machine has given back to its host: written a megabyte at a time,
+/// what is 2 to 3 GB/s in pieces of this size was 0.2 GB/s.
+const PIECE: usize = 64 << 10;
+
 impl Sink for LocalSink {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        bytes.chunks(PIECE).try_for_each(|piece| self.file.write_all(piece))
     }
 
     #[cfg(unix)]

@@ -12,8 +12,7 @@ use md5::{Digest as _, Md5};
 
 use crate::storage::Sink;
 
-/// Bytes in a block: fits the L2 cache, and so large that the page cache takes it in large pieces,
-/// which makes the page faults of later readers cheaper.
+/// Bytes in a block: fits the L2 cache.
 const BLOCK: usize = 1 << 20;
 /// Blocks that wait for MD5, and so the memory in use.
 const BLOCKS: usize = 8;

@@ -109,7 +109,9 @@ fn images_beside_the_folders_of_labels_are_counted() {
         assert_eq!(keys(&made(&dir, &[&[source], more].concat())), ["cat/1.jpg"]);
         let args = [&["convert", source, "again.msgpack", "--force"], more].concat();
         let stderr = run(&dir, args).exits(0).err;
-        let expected = format!("skipped {skipped} that are no images by their name, or are beside");
+        let expected = format!(
+            "skipped {skipped}: no images by name, beside the folders of labels, or not in"
+        );
         assert!(stderr.contains(&expected), "{source} {more:?}: {stderr}");
     }
 }

@@ -182,7 +182,8 @@ impl Args {
                             continue;
                         };
                         let misfit = is_misfit(&error, &sample);
-                        let error = source.locate(item, error);
+                        // Parts are gone when this is read: the key has to do.
+                        let error = if synced { error } else { source.locate(item, error) };
                         let told = match misfit {
                             true => watch.bad(error.with_raw(sample)),
                             false => Err(error),

@@ -408,7 +408,7 @@ impl Converted {
         if self.skipped_files > 0 {
             let files = units::counted(self.skipped_files, "file");
             output.warn(format_args!(
-                "skipped {files} that are no images by their name, or are beside the folders of labels"
+                "skipped {files}: no images by name, beside the folders of labels, or not in the metadata"
             ));
         }
     }

@@ -96,9 +96,11 @@ impl FolderOptions {
             return Err(Error::new(ErrorKind::Invalid, message).at(root));
         }
         let mut found = Vec::new();
+        let mut labels = None;
         for name in &files {
             let folder = folder_of(name);
             let mut add = |row: Vec<(Value, Value)>| {
+                check_label(&row, &mut labels)?;
                 let file = described(row, folder)?;
                 if self.filter.keeps(file.path.as_deref().unwrap_or(&file.key)) {
                     found.push(file);
@@ -158,7 +160,7 @@ fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
         path.to_str().ok_or_else(|| Error::new(ErrorKind::Invalid, "the name is not UTF-8"))?;
     let table = Csv::open([name])?.max_bytes(MAX_ROW);
     let table = table.column(KEY, CsvType::Text).column(FILE_NAME, CsvType::Text).guess_types()?;
-    table.read(0, &mut |packed| {
+    let mut take = |packed: Result<Vec<u8>>| {
         let Value::Map(mut row) = msgpack::decode(&packed?)? else { return Ok(()) };
         // In front is the number of the row, and a column of that name has another.
         row.remove(0);
@@ -168,13 +170,31 @@ fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
             }
         }
         take(row)
-    })
+    };
+    (0..table.units()).try_for_each(|unit| table.read(unit, &mut take))
 }
 
 #[cfg(not(feature = "formats"))]
 fn read_csv(_: &Path, _: &mut TakeRow<'_>) -> Result<()> {
     let message = "expected metadata.jsonl, found CSV, which is read with the feature formats";
     Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Fails if the label is a number and others were names, which will have numbers too; or the other
+/// way round. `named` is what those before were.
+fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
+    let label = row.iter().find(|(name, _)| name.as_str() == Some(LABEL));
+    let is_name = match label {
+        Some((_, Value::String(_))) => true,
+        Some((_, Value::Integer(_))) => false,
+        _ => return Ok(()),
+    };
+    if *named.get_or_insert(is_name) == is_name {
+        return Ok(());
+    }
+    let (expected, found) = if is_name { ("number", "name") } else { ("name", "number") };
+    let message = format!("expected a label that is a {expected} as before, found a {found}");
+    Err(Error::new(ErrorKind::Invalid, message))
 }
 
 /// The image that a row tells of.
@@ -225,15 +245,19 @@ fn described(row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
     Ok(Found { key, path, label, extra: Vec::new(), row: Some(row) })
 }
 
+/// The image whose path is in a column of this name.
+pub(super) fn image_in(column: &str) -> Option<&str> {
+    match column.strip_suffix(FILE_NAME)? {
+        "" => Some(IMAGE),
+        stem => stem.strip_suffix('_').filter(|stem| !stem.is_empty()),
+    }
+}
+
 /// The column with the path of the image, and the name of the image.
 fn image_of(row: &[(Value, Value)]) -> Result<(usize, String)> {
-    let field = |name: &str| match name.strip_suffix(FILE_NAME)? {
-        "" => Some(IMAGE.to_owned()),
-        stem => stem.strip_suffix('_').filter(|stem| !stem.is_empty()).map(str::to_owned),
-    };
     let mut columns = row.iter().enumerate().filter_map(|(at, (name, value))| {
         value.as_str()?;
-        Some((at, field(name.as_str()?)?))
+        Some((at, image_in(name.as_str()?)?.to_owned()))
     });
     let none = "expected a column \"file_name\" with the path of the image, found none";
     let first = columns.next().ok_or_else(|| Error::new(ErrorKind::Invalid, none))?;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::metadata::FILE_NAME;
+use super::metadata::{FILE_NAME, image_in};
 use super::options::is_image;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -65,6 +65,8 @@ struct Parts<'a> {
     key: &'a str,
     image: &'a [u8],
     label: Option<String>,
+    /// The label if it is a number without a name: `Some(None)` for one below zero.
+    number: Option<Option<u64>>,
     /// All fields in their order, with the column of the path in place of the image.
     row: Vec<(Value, Value)>,
     /// Where in it that is.
@@ -104,17 +106,20 @@ impl ImageFolderWriter {
         let parts = self.parts(key, packed).map_err(at)?;
         let name = parts.name().map_err(at)?;
         check_name(&name).map_err(at)?;
-        let (image, more) = (parts.image, name != key || !parts.is_plain());
+        let (image, number) = (parts.image, parts.number);
+        let more = name != key || !parts.is_plain();
         self.render_metadata(&name, parts).map_err(at)?;
         self.write_image(&name, image).map_err(at)?;
-        self.more |= more;
+        self.more |= more || number == Some(None);
+        self.numbers.extend(number.flatten());
         let written = self.metadata.write_all(&self.line);
         written.map_err(|error| Error::io(self.root.join(METADATA), error))
     }
 
-    fn parts<'a>(&mut self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
+    fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
         let field = image_field(packed)?;
-        let mut parts = Parts { key, image: &[], label: None, row: Vec::new(), column: 0 };
+        let (row, column) = (Vec::new(), 0);
+        let mut parts = Parts { key, image: &[], label: None, number: None, row, column };
         for entry in sample::fields(packed)? {
             let (name, value) = entry?;
             let mut name = msgpack::decode(name)?;
@@ -128,8 +133,17 @@ impl ImageFolderWriter {
                 "label" => {
                     let value = msgpack::decode(value)?;
                     parts.label = self.label(&value)?;
+                    parts.number = match &value {
+                        Value::Integer(number) if self.labels.is_none() => Some(number.as_u64()),
+                        _ => None,
+                    };
                     let named = parts.label.clone().filter(|_| self.labels.is_some());
                     named.map_or(value, Value::from)
+                }
+                text if text == column_of(field) || is_path_of_image(text, value)? => {
+                    let message =
+                        format!("field {text:?}: a column of that name has the path of an image");
+                    return Err(Error::new(ErrorKind::Invalid, message));
                 }
                 _ => msgpack::decode(value)?,
             };
@@ -138,7 +152,7 @@ impl ImageFolderWriter {
         Ok(parts)
     }
 
-    fn label(&mut self, value: &Value) -> Result<Option<String>> {
+    fn label(&self, value: &Value) -> Result<Option<String>> {
         let number = match value {
             Value::Nil => return Ok(None),
             Value::Integer(number) => number,
@@ -151,8 +165,6 @@ impl ImageFolderWriter {
             },
         };
         let Some(names) = &self.labels else {
-            self.more |= number.as_u64().is_none();
-            self.numbers.extend(number.as_u64());
             return Ok(Some(number.to_string()));
         };
         let name = number.as_u64().and_then(|n| names.get(usize::try_from(n).ok()?));
@@ -230,6 +242,11 @@ fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
     let is_pnm = matches!(image, [b'P', b'1'..=b'7', b' ' | b'\n' | b'\r' | b'\t' | b'#', ..]);
     let known = MAGIC.iter().find(|(magic, at, _)| has(magic, *at) && (*magic != b"P" || is_pnm));
     known.map(|(_, _, endings)| *endings)
+}
+
+/// Whether who reads the folder would take this field for the path of one more image.
+fn is_path_of_image(name: &str, value: &[u8]) -> Result<bool> {
+    Ok(image_in(name).is_some() && Cursor::new(value).peek()? == Kind::Str)
 }
 
 /// What the path of an image is called that is in this field.

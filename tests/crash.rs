@@ -412,6 +412,27 @@ fn labels_come_and_go_with_their_dataset() {
     assert_eq!(writer.set_labels(Some(&["a\nb"])).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
+/// What a writer had staged of its labels when it died does not keep the next one from its own.
+#[test]
+fn a_write_with_labels_goes_on_wherever_it_was_cut_short() {
+    let write = Scenario { before: nothing, act: write_labelled };
+    let (old, new, operations) = write.run();
+    let mut resumed = 0;
+    for k in 0..operations {
+        for crash in CRASHES.map(|crash| crash.vary(k)) {
+            let storage = write.crash(&old, k, crash);
+            // Otherwise there was nothing yet, or nothing is left to write.
+            let Ok(mut writer) = options(&storage).resume(dataset()) else { continue };
+            writer.set_labels(Some(&["cat", "dog"])).unwrap();
+            let from = writer.len();
+            fill(writer, from, 5, 0).unwrap_or_else(|e| panic!("{crash:?} at {k}: {e:?}"));
+            assert_whole(&snapshot(&storage), &new, &new, &format!("{crash:?} at {k}"));
+            resumed += 1;
+        }
+    }
+    assert!(resumed > 40, "{resumed}");
+}
+
 #[test]
 fn an_append() {
     APPEND.check();

@@ -312,7 +312,7 @@ fn metadata_beside_the_images_says_what_they_are() {
     )
     .unwrap();
     let done = run(&dir, ["convert", "photos", "made.msgpack"]).exits(0);
-    assert!(done.err.contains("skipped 1 file "), "{done:?}");
+    assert!(done.err.contains("skipped 1 file: "), "{done:?}");
     let expected = [
         json!({"key": "b.jpg", "text": "one", "label": 1}),
         json!({"key": "A", "n": [1, null], "label": 0}),
@@ -343,6 +343,11 @@ fn metadata_beside_the_images_says_what_they_are() {
         ("metadata.jsonl", "{\"file_name\":\"file:///etc/passwd\"}", "a file in this folder"),
         ("metadata.jsonl", "{\"file_name\":\"a\\\\..\\\\..\\\\b\"}", "a file in this folder"),
         ("metadata.jsonl", "{\"file_name\":\"gone.jpg\"}", "gone.jpg"),
+        (
+            "metadata.jsonl",
+            "{\"file_name\":\"a.jpg\",\"label\":\"x\"}\n{\"file_name\":\"b.jpg\",\"label\":1}",
+            "line 2: expected a label that is a name as before, found a number",
+        ),
         ("metadata.csv", "file_name\na.jpg\n", "metadata.jsonl as well"),
     ] {
         put(name, text).unwrap();
@@ -357,4 +362,11 @@ fn metadata_beside_the_images_says_what_they_are() {
         json!({"key": "8", "n": null, "text": "y, z"}),
     ];
     assert_eq!(without_images(&dir), expected);
+    // A table of CSV is read in ranges of 4 MiB.
+    let long = "x".repeat(2 << 20);
+    let rows: String = (0..5).map(|n| format!("a.jpg,{n},{long}\n")).collect();
+    put("metadata.csv", &format!("file_name,key,text\n{rows}")).unwrap();
+    run(&dir, ["convert", "photos", "made.msgpack", "--force"]).exits(0);
+    let keys: Vec<Json> = without_images(&dir).into_iter().map(|row| row["key"].clone()).collect();
+    assert_eq!(keys, ["0", "1", "2", "3", "4"]);
 }

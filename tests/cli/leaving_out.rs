@@ -231,3 +231,31 @@ fn two_samples_of_one_image_file_are_one_too_many() {
     assert_eq!((&joined["samples"], &joined["bad"]), (&2.into(), &2.into()));
     assert_eq!(snapshot(&dir.path().join("joined")).len(), 3);
 }
+
+#[test]
+fn a_folder_of_images_can_be_read_back_whatever_was_left_out() {
+    let dir = scratch();
+    let line = |key: &str, more: &str| {
+        format!("{{\"key\":\"{key}\",\"image\":{{\"$bin\":\"/9j/\"}},{more}}}\n")
+    };
+    // Columns of these names would be paths of images.
+    for more in ["\"orig_file_name\":\"x\"", "\"file_name\":\"x\"", "\"file_name\":1"] {
+        fs::write(dir.path().join("some.jsonl"), line("a", more)).unwrap();
+        let args = ["convert", "some.jsonl", "images", "--to", "images"];
+        run(&dir, args).fails(2, "a column of that name has the path of an image");
+        assert!(!dir.path().join("images").exists());
+    }
+    // With the label of the sample that is left out these would be 0, 1, 2, and need no file.
+    let lines = [("0/a", 0), ("1/../b", 1), ("2/c", 2)]
+        .map(|(key, label)| line(key, &format!("\"label\":{label}")));
+    fs::write(dir.path().join("some.jsonl"), lines.concat()).unwrap();
+    let args = ["convert", "some.jsonl", "images", "--to", "images", "--bad", "skip"];
+    run(&dir, args).exits(1);
+    run(&dir, ["convert", "images", "back.msgpack"]).exits(0);
+    let back = run(&dir, ["cat", "--jsonl", "back.msgpack"]).quietly().out;
+    let labels: Vec<Json> = back
+        .lines()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap()["label"].clone())
+        .collect();
+    assert_eq!(labels, [0, 2]);
+}

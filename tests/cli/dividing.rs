@@ -350,6 +350,53 @@ fn cut_short_before_labels(dir: &TempDir, first: &[&str], again: &[&str]) {
 }
 
 #[test]
+fn names_of_labels_are_the_same_in_parts() {
+    let dir = with_photos();
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    let mut targets = vec![("images", "images/cat/2.jpg", false), ("jsonl", "jsonl", true)];
+    if cfg!(feature = "parquet") {
+        targets.extend([("parquet", "parquet", false), ("arrow", "arrow", false)]);
+    }
+    for (to, file, left_behind) in targets {
+        let told = |run: Run| {
+            let run = run.exits(0);
+            assert_eq!(run.err.contains("labels are left behind"), left_behind, "{run:?}");
+        };
+        told(run(&dir, ["convert", "photos", to, "--to", to]));
+        let whole = (read(file), tree(&dir.path().join(to)));
+        for of in 1..=2 {
+            let again = format!("{to}-{of}");
+            for number in 1..=of {
+                let part = format!("{number}/{of}");
+                let args = ["convert", "photos", &again, "--to", to, "--part", &part];
+                run(&dir, args).exits(0);
+            }
+            told(run(&dir, ["commit", &again]));
+            let file = file.replacen(to, &again, 1);
+            assert!((read(&file), tree(&dir.path().join(&again))) == whole, "{again}");
+        }
+    }
+}
+
+/// All files in a folder and in those below, with what is in them; of a file nothing.
+fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = PathBuf::from(path.file_name().unwrap());
+        match path.is_dir() {
+            true => {
+                let below = tree(&path).into_iter();
+                found.extend(below.map(|(inner, bytes)| (name.join(inner), bytes)));
+            }
+            false => found.push((name, fs::read(&path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
 fn labels_are_there_whenever_the_dataset_is() {
     let dir = with_photos();
     let args = ["convert", "photos", "made.msgpack", "--json", "--resume"];

@@ -71,7 +71,8 @@ impl Args {
         unseen: Unseen,
         output: &Output,
     ) -> Outcome<Exit> {
-        let mut source = Peeked::new(source)?;
+        let names = source.label_names().map(<[String]>::to_vec);
+        let mut source = Peeked::new(source, names)?;
         let progress =
             output.progress_rates("converting", source.len_hint(), None, self.progress_json());
         let mut watch = Watch::new(self.bad, None, unseen.clone(), &progress, &[]);
@@ -102,16 +103,16 @@ impl Args {
     }
 
     /// The same of parts that have been made, where this was left out; and what was in the end. The
-    /// parts are removed after it, so all of it is on the disk.
+    /// parts are removed after it, so all of it is on the disk. What their labels mean is in the plan.
     pub(super) fn export_joined(
         &self,
         to: To,
         path: &Path,
-        source: Box<dyn Source>,
+        (source, names): (Box<dyn Source>, Option<Vec<String>>),
         (tally, quarantine): (&Tally, Option<PathBuf>),
         output: &Output,
     ) -> Outcome<Tally> {
-        let mut source = Peeked::new(source)?;
+        let mut source = Peeked::new(source, names)?;
         let progress =
             output.progress_rates("joining", source.len_hint(), None, self.progress_json());
         let before = Some(tally.clone());
@@ -222,16 +223,17 @@ fn is_misfit(error: &Error, packed: &[u8]) -> bool {
     of_it && kinds.contains(&error.kind())
 }
 
-/// A source whose first batch may be looked at.
+/// A source whose first batch may be looked at, and whose labels have these names.
 struct Peeked {
     source: Box<dyn Source>,
     first: Vec<kiste::Result<Vec<u8>>>,
+    names: Option<Vec<String>>,
 }
 
 impl Peeked {
-    fn new(mut source: Box<dyn Source>) -> kiste::Result<Peeked> {
+    fn new(mut source: Box<dyn Source>, names: Option<Vec<String>>) -> kiste::Result<Peeked> {
         let first = source.next_batch()?;
-        Ok(Peeked { source, first })
+        Ok(Peeked { source, first, names })
     }
 
     fn first(&self) -> &[kiste::Result<Vec<u8>>] {
@@ -256,7 +258,7 @@ impl Source for Peeked {
     }
 
     fn label_names(&self) -> Option<&[String]> {
-        self.source.label_names()
+        self.names.as_deref()
     }
 }
 

@@ -212,7 +212,8 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
         To::Dataset => joining.datasets(&args, output)?,
         to => {
             let left_out = (&joining.tally, joining.quarantine(&args)?);
-            bad = args.export_joined(to, dataset, joining.source()?, left_out, output)?.bad;
+            let source = (joining.source()?, label_names(parts.plan()));
+            bad = args.export_joined(to, dataset, source, left_out, output)?.bad;
             Vec::new()
         }
     };

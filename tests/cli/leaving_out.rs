@@ -151,6 +151,39 @@ fn parts_set_the_same_aside() {
 }
 
 #[test]
+fn where_all_is_bad_the_reasons_are_told() {
+    let dir = scratch();
+    fs::write(dir.path().join("bad.jsonl"), "no sample\nnor this\n").unwrap();
+    let said = "expected samples to write, found none that are not bad";
+    for to in ["mds", "images", "npz"] {
+        let part =
+            ["convert", "bad.jsonl", "p", "--to", to, "--bad", "quarantine", "--part", "1/1"];
+        for skip in [true, false] {
+            let bad = if skip { "skip" } else { "quarantine" };
+            let one_go = ["convert", "bad.jsonl", "p", "--to", to, "--bad", bad];
+            let failed = run(&dir, one_go).fails(1, said);
+            assert!(failed.err.contains("left out 2 bad samples"), "{failed:?}");
+            assert!(failed.err.contains("bad.jsonl: line 2: "), "{failed:?}");
+            let aside = dir.path().join("p.quarantine.jsonl");
+            assert_eq!(aside.exists(), !skip);
+            if !skip {
+                let one_go = fs::read(&aside).unwrap();
+                fs::remove_file(&aside).unwrap();
+                run(&dir, part).exits(0);
+                let failed = run(&dir, ["commit", "p"]).fails(1, said);
+                assert!(failed.err.contains("bad.jsonl: line 2: "), "{failed:?}");
+                assert!(fs::read(&aside).unwrap() == one_go);
+            }
+        }
+        for left in ["p.parts", "p.quarantine.jsonl"] {
+            let path = dir.path().join(left);
+            if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+        }
+    }
+    assert_eq!(names(dir.path()), ["bad.jsonl"]);
+}
+
+#[test]
 fn what_the_system_refuses_is_not_passed_over() {
     let dir = with_words();
     let args = ["convert", "words.msgpack", "no/such/../../words.msgpack/x", "--bad", "skip"];

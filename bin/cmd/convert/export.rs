@@ -84,7 +84,7 @@ impl Args {
         let making = (Some(&unseen), false);
         let written = self.write(to, path, &mut source, &mut watch, making, output);
         let (tally, quarantine) = (watch.tally, watch.quarantine);
-        let mut exported = match written {
+        let exported = match written {
             Ok(exported) => exported,
             Err(failure) => {
                 quarantine.into_iter().for_each(Quarantine::abort);
@@ -92,13 +92,7 @@ impl Args {
             }
         };
         drop(progress);
-        exported.bad = tally.bad;
-        exported.quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
-        exported.tell(path, output);
-        tally.tell(exported.quarantine.as_deref(), output);
-        if self.json {
-            output.json(&exported)?;
-        }
+        self.tell_exported(path, exported, &tally, quarantine, output)?;
         Ok(if tally.bad > 0 { Exit::No } else { Exit::Yes })
     }
 
@@ -122,17 +116,39 @@ impl Args {
             let bytes = if quarantine.is_some() { tally.quarantined() } else { 0 };
             watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), bytes)?);
         }
-        let mut exported = self.write(to, path, &mut source, &mut watch, (None, true), output)?;
+        let exported = self.write(to, path, &mut source, &mut watch, (None, true), output)?;
         let (tally, quarantine) = (watch.tally, watch.quarantine);
         drop(progress);
-        exported.bad = tally.bad;
-        exported.quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
-        exported.tell(path, output);
-        tally.tell(exported.quarantine.as_deref(), output);
-        if self.json {
-            output.json(&exported)?;
-        }
+        self.tell_exported(path, exported, &tally, quarantine, output)?;
         Ok(tally)
+    }
+
+    /// Says what was made, and what was left out: if that was all there was, the reasons stand before
+    /// the error.
+    fn tell_exported(
+        &self,
+        path: &Path,
+        exported: Option<Exported>,
+        tally: &Tally,
+        quarantine: Option<Quarantine>,
+        output: &Output,
+    ) -> Outcome<()> {
+        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
+        if let Some(exported) = &exported {
+            exported.tell(path, output);
+        }
+        tally.tell(quarantine.as_deref(), output);
+        let Some(exported) = exported else {
+            let message = format!("{}: expected samples to write, found none", path.display());
+            return Err(match tally.bad {
+                0 => Failure::trouble(message),
+                _ => Failure::no(message + " that are not bad"),
+            });
+        };
+        if self.json {
+            output.json(&Exported { bad: tally.bad, quarantine, ..exported })?;
+        }
+        Ok(())
     }
 
     /// What may be done about an error while something else than a dataset is written.
@@ -146,6 +162,7 @@ impl Args {
         }
     }
 
+    /// Writes all samples, and publishes them; nothing if there are none where a format must have some.
     fn write(
         &self,
         to: To,
@@ -154,7 +171,7 @@ impl Args {
         watch: &mut Watch<'_>,
         (unseen, synced): (Option<&Unseen>, bool),
         output: &Output,
-    ) -> Outcome<Exported> {
+    ) -> Outcome<Option<Exported>> {
         let start = Instant::now();
         let mut export = Export::create(to, path, self.force, source.label_names())?;
         dry_run::tell_losses(to, path, source.first(), source.label_names(), output)?;
@@ -196,15 +213,14 @@ impl Args {
             watch.far(samples, bytes);
         }
         if samples == 0 && !matches!(to, To::Jsonl | To::Csv) {
-            let message = format!("{}: expected samples to write, found none", path.display());
-            return Err(Failure::trouble(message));
+            return Ok(None);
         }
         if let Some(unseen) = unseen {
             check_unseen(&unseen.get())?;
         }
         let files = export.finish(synced)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Exported { files, samples, bad: 0, quarantine: None, seconds })
+        Ok(Some(Exported { files, samples, bad: 0, quarantine: None, seconds }))
     }
 }
 

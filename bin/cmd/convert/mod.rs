@@ -179,8 +179,8 @@ Examples:
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
   kiste convert small.msgpack big.msgpack --arrays plain
 
-Exit codes: 0 done, 1 done but bad input was left out (--bad), or the input is damaged, 2 wrong usage
-or I/O error. A part that left out bad input is done: 0, and \"kiste commit\" says 1.";
+Exit codes: 0 done, 1 done but bad input was left out (--bad), or the input is damaged, 2 wrong \
+usage or I/O error. A part that left out bad input is done: 0, and \"kiste commit\" says 1.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {

@@ -95,7 +95,7 @@ pub use passing::{Duplicates, Observer, Passed, convert, is_bad_input, pass};
 pub use recode::Recode;
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
-pub use unit_log::{Resumed, Resumption, UnitLog, resume};
+pub use unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 
 /// Raw data that becomes samples.

@@ -158,6 +158,12 @@ fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
     file.write_all(&text)
 }
 
+/// Which plan a conversion to this dataset had that was cut short, if there is one: with another plan
+/// [`resume`] is an error.
+pub fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
+    Ok(read(&path_of(dataset))?.map(|(head, _)| head.plan))
+}
+
 /// Goes on with a conversion to this dataset that was cut short. Whatever was about to be published
 /// is published.
 ///

@@ -223,8 +223,12 @@ fn killed_and_resumed_it_goes_on_after_the_units_that_are_whole() {
     assert!(!made.exists());
     // Of other options it is no continuation.
     let other = run(&dir, [&args[..], &["--drop", "x"]].concat());
-    other.fails(2, "what was cut short had other sources or options");
-    run(&dir, &args[..3]).fails(2, "an unfinished write is left");
+    let said = "had other sources or options: options [] there, [\"--drop=x\"] here";
+    other.fails(2, said);
+    let plain = run(&dir, &args[..3]).fails(2, "an unfinished write is left");
+    assert!(plain.err.contains("hint: the same command with --resume goes on"), "{plain:?}");
+    let other = run(&dir, [&args[..3], &["--drop", "x"]].concat()).exits(2);
+    assert!(other.err.contains("hint: try: kiste repair"), "{other:?}");
     spoil_first_line(&dir.path().join("large.jsonl"));
     let run_ = run(&dir, args).exits(0);
     assert!(run_.err.contains("going on after"), "{run_:?}");

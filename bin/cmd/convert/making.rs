@@ -15,7 +15,7 @@ use super::bad::{Bad, Quarantine, Tally, Watch};
 use super::fields::{Reshape, Unseen, check_unseen};
 use super::from::{Opened, Samples};
 use super::{Args, plan};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::{Output, Progress};
 use crate::units;
 
@@ -243,7 +243,7 @@ impl Args {
         let options = self.writing.options().overwrite(self.force);
         let plan = match samples {
             Samples::Units(_) if !self.append => {
-                Some(plan::digest(&plan::plan(self, samples, skipped_files, None)?))
+                Some(plan::brief(plan::plan(self, samples, skipped_files, None)?))
             }
             _ => None,
         };
@@ -264,21 +264,36 @@ impl Args {
                 output.note(format_args!("{}: going on after {samples}", dataset.display()));
             }
         }
-        begun.map_err(|error| {
-            let kind = error.kind();
-            match (Failure::from(error), kind) {
-                (failure, ErrorKind::AlreadyExists) => {
-                    failure.hint("--force replaces it, --append adds to it")
-                }
-                (failure, ErrorKind::Invalid) if self.resume => {
-                    failure.hint("--force without --resume starts anew")
-                }
-                (failure, ErrorKind::NotFound) if self.append => {
-                    failure.hint("without --append a new dataset is made")
-                }
-                (failure, _) => failure,
+        begun.map_err(|error| self.not_begun(dataset, plan.as_deref(), error))
+    }
+
+    /// Why nothing was begun, and what may be done about it.
+    fn not_begun(&self, dataset: &Path, plan: Option<&str>, error: kiste::Error) -> Failure {
+        let left = || convert::unfinished_plan(dataset).ok().flatten();
+        match error.kind() {
+            ErrorKind::AlreadyExists => {
+                Failure::from(error).hint("--force replaces it, --append adds to it")
             }
-        })
+            ErrorKind::Invalid if self.resume => {
+                let here = plan.unwrap_or_default();
+                let difference = left().and_then(|left| plan::brief_difference(&left, here));
+                let failure = match difference {
+                    Some(difference) => Failure::trouble(format!("{error}: {difference}")),
+                    None => error.into(),
+                };
+                failure.hint("--force without --resume starts anew")
+            }
+            ErrorKind::Interrupted if plan.is_some() && left().as_deref() == plan => {
+                let repair = format!("kiste repair {}", quoted(dataset));
+                Failure::from(error).hint(format!(
+                    "the same command with --resume goes on with it, or try: {repair}"
+                ))
+            }
+            ErrorKind::NotFound if self.append => {
+                Failure::from(error).hint("without --append a new dataset is made")
+            }
+            _ => error.into(),
+        }
     }
 
     /// The same source, with the fields and arrays that were asked for.

@@ -57,9 +57,17 @@ pub(super) fn plan(
     }))
 }
 
-/// The digest of a plan, by which one that was begun is known again.
-pub(super) fn digest(plan: &Json) -> String {
-    hex(&Sha256::digest(plan.to_string()))
+/// A plan as it is kept beside what is made, by which one that was begun is known again. Of its files,
+/// which may be many, there is a digest.
+pub(super) fn brief(mut plan: Json) -> String {
+    plan["files"] = hex(&Sha256::digest(plan["files"].to_string())).into();
+    plan.to_string()
+}
+
+/// What differs between two plans that were kept so, in words.
+pub(super) fn brief_difference(there: &str, here: &str) -> Option<String> {
+    let (there, here) = (serde_json::from_str(there).ok()?, serde_json::from_str(here).ok()?);
+    (there != here).then(|| difference(&there, &here))
 }
 
 /// A digest as it is in plans.

@@ -61,6 +61,14 @@ impl Failure {
         self
     }
 
+    /// Says something else to do about it, where something was said.
+    pub(crate) fn hint_instead(self, text: impl Into<String>) -> Failure {
+        match self {
+            Failure::Told { hint: Some(_), .. } => self.hint(text),
+            _ => self,
+        }
+    }
+
     /// Says what to do about it.
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Failure {
         if let Failure::Told { hint, .. } = &mut self {

@@ -64,7 +64,11 @@ fn keys_that_come_twice_are_found_across_parts() {
     // Where they are in different parts, no part has it twice.
     (1..=9).for_each(|number| drop(part(&dir, number, 9, &[]).exits(0)));
     let failed = run(&dir, ["commit", "parts.msgpack"]).fails(2, "key \"8-3\"");
-    assert!(failed.err.contains("hint: --skip-duplicates"), "{failed:?}");
+    let hint = "anew with it, after rm -r parts.msgpack.parts";
+    assert!(
+        failed.err.contains("hint: --skip-duplicates") && failed.err.contains(hint),
+        "{failed:?}"
+    );
     assert!(!dir.path().join("parts.msgpack").exists());
     // Nothing is lost by that.
     assert!(dir.path().join("parts.msgpack.parts/part-9-of-9.msgpack").exists());
@@ -91,7 +95,7 @@ fn a_plan_says_what_is_done_and_parts_of_another_are_refused() {
     part(&dir, 1, 3, &[]).fails(2, "of another plan");
     let failed =
         run(&dir, ["commit", "parts.msgpack"]).fails(1, "2 of 3 parts are missing: 1/3, 3/3");
-    assert!(failed.err.contains("--part 1/3"), "{failed:?}");
+    assert!(failed.err.contains("--part 1/3 and so on"), "{failed:?}");
     run(&dir, ["commit", "other.msgpack"]).fails(2, "there are no parts to join");
     part(&dir, 0, 3, &[]).exits(2);
     let stream = ["convert", "-", "x.msgpack", "--part", "1/2"];
@@ -107,6 +111,20 @@ fn what_is_there_is_not_replaced_by_parts() {
     assert_eq!(fs::read(dir.path().join("parts.msgpack")).unwrap(), b"mine");
     run(&dir, ["commit", "parts.msgpack"]).exits(0);
     run(&dir, ["verify", "--deep", "parts.msgpack"]).quietly();
+    // Nor what came after them: "commit" has no --force.
+    for there in ["some.msgpack", "some.jsonl", "some.tar"] {
+        run(&dir, ["convert", FILES, there, "--part", "2/2"]).exits(0);
+        let failed = run(&dir, ["commit", there]).fails(1, "1 of 2 parts is missing: 1/2");
+        assert!(failed.err.ends_with("the same command with --part 1/2\n"), "{failed:?}");
+        run(&dir, ["convert", FILES, there, "--part", "1/2"]).exits(0);
+        let in_the_way = dir.path().join(there.replace(".tar", "-000000.tar"));
+        fs::write(&in_the_way, "mine").unwrap();
+        let failed = run(&dir, ["commit", there]).fails(2, "exists already");
+        assert!(failed.err.contains("hint: remove it or rename it"), "{failed:?}");
+        assert_eq!(fs::read(&in_the_way).unwrap(), b"mine");
+        fs::remove_file(in_the_way).unwrap();
+        run(&dir, ["commit", there]).exits(0);
+    }
 }
 
 #[test]

@@ -156,7 +156,8 @@ impl Args {
         let dotted = error.key().is_some_and(|key| key.contains('.'));
         match to {
             To::Webdataset if dotted => {
-                Failure::from(error).hint("--key '{key.stem}' leaves the ending out of keys")
+                let hint = "--key '{key.stem}' leaves the ending out of keys";
+                Failure::from(error).hint(self.option_hint(hint))
             }
             _ => self.hint(error, bad),
         }

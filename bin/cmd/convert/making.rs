@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::bad::{Bad, Quarantine, Tally, Watch};
 use super::fields::{Reshape, Unseen, check_unseen};
 use super::from::{Opened, Samples};
+use super::to::To;
 use super::{Args, plan};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::{Output, Progress};
@@ -221,15 +222,14 @@ impl Args {
 
     /// What may be done about an error.
     pub(super) fn hint(&self, error: kiste::Error, bad: bool) -> Failure {
-        let kind = error.kind();
-        let failure = Failure::from(error);
-        match kind {
-            ErrorKind::DuplicateKey => failure.hint("--skip-duplicates passes over such samples"),
-            _ if bad => {
-                failure.hint("--bad skip leaves out what is bad, --bad quarantine sets it aside")
+        let hint = match error.kind() {
+            ErrorKind::DuplicateKey if self.to() == To::Dataset => {
+                "--skip-duplicates passes over such samples"
             }
-            _ => failure,
-        }
+            _ if bad => "--bad skip leaves out what is bad, --bad quarantine sets it aside",
+            _ => return error.into(),
+        };
+        Failure::from(error).hint(self.option_hint(hint))
     }
 
     /// A writer for a dataset that is made in one go.

@@ -29,7 +29,7 @@ pub(crate) use self::parts::commit;
 use self::bad::Bad;
 use self::from::{Opened, Samples};
 use self::to::To;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::rearrange::Writing;
 use crate::{file, rearrange};
@@ -142,6 +142,9 @@ pub(crate) struct Args {
     samples: fields::Shaping,
     #[command(flatten)]
     splitting: split::Splitting,
+    /// The directory of the parts while they are joined: then no option can be given any more.
+    #[arg(skip)]
+    joined: Option<PathBuf>,
 }
 
 /// How to show how far it is.
@@ -225,6 +228,16 @@ impl Args {
     fn to(&self) -> To {
         let dataset = self.files.last().map_or(Path::new(""), PathBuf::as_path);
         self.to.unwrap_or_else(|| To::guess(dataset))
+    }
+
+    /// A hint that names an option, as somebody has to take it.
+    fn option_hint(&self, hint: &str) -> String {
+        match &self.joined {
+            Some(parts) => {
+                format!("{hint}: make the parts anew with it, after rm -r {}", quoted(parts))
+            }
+            None => hint.to_owned(),
+        }
     }
 
     fn progress_json(&self) -> bool {

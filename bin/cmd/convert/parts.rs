@@ -195,6 +195,7 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
     }
     let mut args = plan::arguments(parts.plan(), dataset)?;
     args.json = json;
+    args.joined = Some(parts.dir().to_path_buf());
     let begun = parts.commit_begun();
     if begun && args.to() != To::Dataset {
         // Only what may be replaced was there when it was begun.
@@ -204,7 +205,9 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
     let joining = Joining::of(&parts, dataset)?;
     check_unseen(&joining.tally.unseen)?;
     if !begun {
-        args.check_places(dataset, parts.plan())?;
+        let in_the_way = "remove it or rename it, then join the parts again";
+        args.check_places(dataset, parts.plan())
+            .map_err(|failure| failure.hint_instead(in_the_way))?;
         parts.begin_commit()?;
     }
     let mut bad = joining.tally.bad;
@@ -262,6 +265,11 @@ impl<'a> Joining<'a> {
             ([first, ..], 1) => {
                 let message = format!("{name}: the part is not finished");
                 return Err(Failure::no(message).hint(format!("make it: --part {first}")));
+            }
+            ([one], all) => {
+                let message = format!("{name}: 1 of {all} parts is missing: {one}");
+                let hint = format!("make it: the same command with --part {one}");
+                return Err(Failure::no(message).hint(hint));
             }
             ([first, ..], all) => {
                 let (count, shown) = (missing.len(), missing[..missing.len().min(10)].join(", "));

@@ -111,11 +111,7 @@ impl ImageFolder {
     /// core asks for these in a third of the time in which it opens and reads them; on a disk it is
     /// mostly waiting for what opening them would wait for, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
-        let root = match &self.place {
-            Place::Folder(root) => root,
-            #[cfg(feature = "zip")]
-            Place::Zip(_) => return None,
-        };
+        let root = self.place.folder()?;
         let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
         Some(self.stamps.get_or_init(all))
     }

@@ -410,6 +410,15 @@ impl Found {
 }
 
 impl Place {
+    /// The folder, if it is one.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Place::Folder(root) => Some(root),
+            #[cfg(feature = "zip")]
+            Place::Zip(_) => None,
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Place::Folder(root) => root,

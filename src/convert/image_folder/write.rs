@@ -388,10 +388,12 @@ mod tests {
         ];
         for (key, label, image, expected) in table {
             let label = label.map(str::to_owned);
-            let parts = Parts { key, image, label, row: Vec::new(), column: 0 };
+            let (number, row) = (None, Vec::new());
+            let parts = Parts { key, image, label, number, row, column: 0 };
             assert_eq!(parts.name().unwrap(), expected);
         }
-        let parts = Parts { key: "a", image: b"Pa", label: None, row: Vec::new(), column: 0 };
+        let (label, number, row) = (None, None, Vec::new());
+        let parts = Parts { key: "a", image: b"Pa", label, number, row, column: 0 };
         assert!(parts.name().is_err());
     }
 }

@@ -140,7 +140,18 @@ impl<'a> Archive<'a> {
     /// [`skip`](Self::skip) for its bytes before the next one.
     ///
     /// The inner error is that of one entry, which has been passed over.
+    #[cfg(feature = "datasets")]
     pub(crate) fn next(&mut self) -> Result<Option<Result<Entry>>> {
+        let found = self.next_or_refused()?;
+        Ok(found.map(|(entry, flaw)| match flaw {
+            Some(error) => Err(error),
+            None => Ok(entry),
+        }))
+    }
+
+    /// The same, with the name and the place of what is refused: an entry that has an error has
+    /// been passed over.
+    pub(super) fn next_or_refused(&mut self) -> Result<Option<(Entry, Option<Error>)>> {
         let mut ahead = Ahead::default();
         let mut start = self.position;
         loop {
@@ -150,11 +161,13 @@ impl<'a> Archive<'a> {
             match header.kind {
                 Kind::File => {
                     let size = ahead.size.unwrap_or(header.size);
-                    let entry = self.check(ahead.name.unwrap_or(header.name), size, start);
-                    if entry.is_err() {
+                    let raw = ahead.name.unwrap_or(header.name);
+                    let name = lossy(&raw);
+                    let flaw = self.check(raw, size, start).err();
+                    if flaw.is_some() {
                         self.skip(size)?;
                     }
-                    return Ok(Some(entry));
+                    return Ok(Some((Entry { start, name, size }, flaw)));
                 }
                 Kind::LongName => {
                     let mut name = self.extra(&header)?;
@@ -175,11 +188,11 @@ impl<'a> Archive<'a> {
                         b'S' => "a sparse file".to_owned(),
                         code => format!("an entry of type {:?}", char::from(code)),
                     };
-                    let name = String::from_utf8_lossy(&header.name).into_owned();
+                    let name = lossy(&ahead.name.unwrap_or(header.name));
                     let message = format!("expected files and directories, found {what}");
                     let error = self.error(ErrorKind::Unsupported, start, &name, &message);
                     self.skip(header.size)?;
-                    return Ok(Some(Err(error)));
+                    return Ok(Some((Entry { start, name, size: header.size }, Some(error))));
                 }
             }
             ahead = Ahead::default();
@@ -187,14 +200,14 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// A file whose name and size are fine.
-    fn check(&self, name: Vec<u8>, size: u64, start: u64) -> Result<Entry> {
+    /// Fails unless the name and the size of a file are fine.
+    fn check(&self, name: Vec<u8>, size: u64, start: u64) -> Result<()> {
         let name = self.check_name(name, start)?;
         if size > self.max_bytes {
             let message = format!("expected at most {} bytes, found {size}", self.max_bytes);
             return Err(self.error(ErrorKind::Limit, start, &name, &message));
         }
-        Ok(Entry { start, name, size })
+        Ok(())
     }
 
     /// The bytes of the file that [`next`](Self::next) gave.
@@ -273,7 +286,7 @@ impl<'a> Archive<'a> {
     /// A name that is text, and leads to nowhere else.
     fn check_name(&self, name: Vec<u8>, start: u64) -> Result<String> {
         let name = String::from_utf8(name).map_err(|error| {
-            let name = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let name = lossy(error.as_bytes());
             self.error(ErrorKind::Invalid, start, &name, "the name is not UTF-8")
         })?;
         if name.contains('\0') {
@@ -300,4 +313,9 @@ impl<'a> Archive<'a> {
         let flaw = FormatError::new(self.position, "the rest of a tar archive", "the end of file");
         Error::from(flaw).at(&self.path)
     }
+}
+
+/// A name for those who are to read it.
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }

@@ -225,3 +225,34 @@ fn of_batches() {
     }
     assert!(files > 1);
 }
+
+/// Whichever entry of a sample is refused, none of its others are taken for a sample.
+#[test]
+fn of_samples_with_an_entry_that_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("some.tar");
+    let (long, link) = (entry(b'0', "b.jpg", &[7; 3000]), entry(b'2', "b.jpg", b""));
+    let small = |name: &str| entry(b'0', name, b"1");
+    let mut tried = 0;
+    for bad in [long, link] {
+        for at in 0..3 {
+            let mut sample = vec![small("b.cls"), small("b.txt")];
+            sample.insert(at, bad.clone());
+            let others = [small("a.cls"), sample.concat(), small("c.cls"), small("c.txt")];
+            let mut archive = others.concat();
+            archive.resize(archive.len() + 2 * tar::BLOCK, 0);
+            fs::write(&path, &archive).unwrap();
+            let open = |bytes| -> Box<dyn Input> {
+                let shards = [path.to_str().unwrap()];
+                Box::new(WebDataset::open(shards).unwrap().unit_bytes(bytes).max_bytes(2000))
+            };
+            let found = same_of_any_size(archive.len() as u64, open);
+            let bad: Vec<_> = found.iter().filter(|line| line.ends_with(" false")).collect();
+            assert_eq!((found.len(), bad.len()), (3, 1), "{found:#?}");
+            let start = 1024 + 1024 * at;
+            assert!(bad[0].contains(&format!("entry \"b.jpg\" at byte {start}")), "{found:#?}");
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 6);
+}

@@ -44,8 +44,8 @@ const AT_ONCE: usize = 1 << 17;
 ///
 /// A shard may be compressed by gzip, Zstandard or, with the feature `formats`, bzip2. Directories are
 /// passed over, and so are names without a dot, hidden ones, and those that begin with a part like
-/// `__this__`; a link, a device or a name that leads out of the archive is an error, and so is an
-/// archive without its end. Pickles stay bytes.
+/// `__this__`; a link, a device, a file that is too long or a name that leads out of the archive
+/// makes its whole sample an error, and an archive without its end is one. Pickles stay bytes.
 ///
 /// ```no_run
 /// use kiste::Writer;
@@ -113,19 +113,33 @@ impl WebDataset {
         let path = &self.shards[shard];
         let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
         let mut last: Option<String> = None;
+        let mut refused: Option<(String, u64)> = None;
         loop {
-            let entry = match archive.next() {
-                Ok(Some(Ok(entry))) => entry,
-                Ok(Some(Err(_))) => continue,
+            let (entry, flaw) = match archive.next_or_refused() {
+                Ok(Some(found)) => found,
                 Ok(None) => return Ok(None),
                 Err(error) => return end_of_walk(error),
             };
-            let key = key_and_field(&entry.name).map(|(key, _)| key);
-            if let Some(key) = key.filter(|key| last.as_deref() != Some(*key)) {
-                if entry.start >= to {
-                    return Ok(Some(Begin { position: entry.start, ..from }));
+            match (key_and_field(&entry.name).map(|(key, _)| key), &flaw) {
+                (Some(key), _) if last.as_deref() == Some(key) => refused = None,
+                (Some(key), Some(_)) => {
+                    if refused.as_ref().is_none_or(|(known, _)| known != key) {
+                        refused = Some((key.to_owned(), entry.start));
+                    }
                 }
-                last = Some(key.to_owned());
+                (Some(key), None) => {
+                    // A sample begins with what was refused of it.
+                    let known = refused.take().filter(|(known, _)| known == key);
+                    let position = known.map_or(entry.start, |(_, start)| start);
+                    if position >= to {
+                        return Ok(Some(Begin { position, ..from }));
+                    }
+                    last = Some(key.to_owned());
+                }
+                (None, _) => {}
+            }
+            if flaw.is_some() {
+                continue;
             }
             if let Err(error) = archive.skip(entry.size) {
                 return end_of_walk(error);
@@ -171,10 +185,15 @@ impl Group {
         Group { key: key.into(), files, names, bytes: 0, flaw: None }
     }
 
+    /// Makes it no sample. Nothing of it is kept, and what was found first is told.
+    fn refuse(&mut self, flaw: Error) {
+        self.flaw.get_or_insert(flaw);
+        (self.files, self.names) = (Vec::new(), HashSet::new());
+    }
+
     /// Whether one more file of so many bytes is to be read. Of what is no sample nothing is kept:
     /// an archive without end may be all of one key.
     fn wants(&mut self, suffix: &str, size: u64, max_bytes: u64) -> bool {
-        let flaw = |kind, message| Some(Error::new(kind, message));
         self.bytes = self.bytes.saturating_add(size).saturating_add(BLOCK as u64);
         if self.flaw.is_some() {
             return false;
@@ -182,15 +201,46 @@ impl Group {
         // A single file has its own limit, without its header.
         if self.bytes > max_bytes && !self.files.is_empty() {
             let message = format!("expected a sample of at most {max_bytes} bytes, found more");
-            self.flaw = flaw(ErrorKind::Limit, message);
+            self.refuse(Error::new(ErrorKind::Limit, message));
         } else if !self.names.insert(suffix.to_owned()) {
             let message = format!("expected one file {suffix:?} of a sample, found two");
-            self.flaw = flaw(ErrorKind::Damaged, message);
-        }
-        if self.flaw.is_some() {
-            (self.files, self.names) = (Vec::new(), HashSet::new());
+            self.refuse(Error::new(ErrorKind::Damaged, message));
         }
         self.flaw.is_none()
+    }
+}
+
+/// An entry that was refused before any of its sample was there, by its key. It makes a bad sample
+/// of the files that come next, if they have this key; but a link in the middle of another sample
+/// does not divide that.
+#[derive(Default)]
+struct Refused(Option<(String, Error)>);
+
+impl Refused {
+    /// One more; of those of one key the first is told.
+    fn add(&mut self, key: &str, flaw: Error, emit: &mut Emit<'_>) -> Result<()> {
+        if self.0.as_ref().is_some_and(|(known, _)| known == key) {
+            return Ok(());
+        }
+        self.tell(emit)?;
+        self.0 = Some((key.to_owned(), flaw));
+        Ok(())
+    }
+
+    /// The flaw of a sample that begins here; that of another one is told.
+    fn of(&mut self, key: &str, emit: &mut Emit<'_>) -> Result<Option<Error>> {
+        match self.0.take_if(|(known, _)| known == key) {
+            Some((_, flaw)) => Ok(Some(flaw)),
+            None => self.tell(emit).map(|()| None),
+        }
+    }
+
+    /// Tells of it as of a sample of its own.
+    fn tell(&mut self, emit: &mut Emit<'_>) -> Result<()> {
+        match self.0.take() {
+            Some((key, flaw)) => emit(Err(flaw.with_key(key))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -209,23 +259,45 @@ impl Input for WebDataset {
             false => Archive::open(shard, self.max_bytes)?,
         };
         let mut group: Option<Group> = None;
+        let mut refused = Refused::default();
         while archive.position() < end {
-            let Some(entry) = archive.next()? else { break };
-            let entry = match entry {
-                // Between the ranges there were directories.
-                Ok(entry) if entry.start >= end => break,
-                Ok(entry) => entry,
+            let (entry, flaw) = match archive.next_or_refused() {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
                 Err(error) => {
-                    emit(Err(error))?;
-                    continue;
+                    refused.tell(emit)?;
+                    return Err(error);
                 }
             };
+            // Between the ranges there were directories.
+            if entry.start >= end {
+                break;
+            }
             let Some((key, suffix)) = key_and_field(&entry.name) else {
-                archive.skip(entry.size)?;
+                match flaw {
+                    Some(flaw) => emit(Err(flaw))?,
+                    None => archive.skip(entry.size)?,
+                }
                 continue;
             };
-            if let Some(done) = group.take_if(|group| group.key != key) {
-                emit(self.pack(shard, done))?;
+            let same = group.as_mut().filter(|group| group.key == key);
+            match (same, flaw) {
+                (Some(group), Some(flaw)) => {
+                    refused.tell(emit)?;
+                    group.refuse(flaw);
+                    continue;
+                }
+                (None, Some(flaw)) => {
+                    refused.add(key, flaw, emit)?;
+                    continue;
+                }
+                (Some(_), None) => refused.tell(emit)?,
+                (None, None) => {
+                    let flaw = refused.of(key, emit)?;
+                    if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
+                        emit(self.pack(shard, done))?;
+                    }
+                }
             }
             let group = group.get_or_insert_with(|| Group::new(key));
             let suffix = suffix.to_lowercase();
@@ -234,6 +306,7 @@ impl Input for WebDataset {
                 false => archive.skip(entry.size)?,
             }
         }
+        refused.tell(emit)?;
         match group {
             Some(group) => emit(self.pack(shard, group)),
             None => Ok(()),

@@ -108,7 +108,7 @@ fn plain(error: &kiste::Error) -> String {
     let text = error.to_string();
     let source = std::error::Error::source(error);
     match source.and_then(|source| source.downcast_ref::<io::Error>()) {
-        Some(io) => text.replace(error.message(), &plain_io(io)),
+        Some(io) => text.replace(&io.to_string(), &plain_io(io)),
         None => text,
     }
 }
@@ -133,7 +133,9 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
         ErrorKind::Damaged if data != path => {
             Some(format!("try: kiste index --force {}", quoted(&data)))
         }
-        ErrorKind::Damaged => Some(format!("try: kiste verify {}", quoted(&data))),
+        ErrorKind::Damaged if is_dataset(&data) => {
+            Some(format!("try: kiste verify {}", quoted(&data)))
+        }
         ErrorKind::AlreadyExists => Some("--force replaces it".to_string()),
         ErrorKind::Locked => Some("wait until the other program is done".to_string()),
         _ => None,
@@ -146,6 +148,13 @@ fn data_file_of(path: &Path) -> PathBuf {
         Some(_) => path.with_extension(""),
         None => path.to_path_buf(),
     }
+}
+
+/// Whether this is meant for a dataset, by its name or the files beside it: of what others wrote
+/// `verify` knows nothing.
+fn is_dataset(data: &Path) -> bool {
+    let beside = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
+    data.extension().is_some_and(|ending| ending == "msgpack") || beside()
 }
 
 /// A path as it can be pasted into a shell.

@@ -2,6 +2,7 @@
 //! images there are, in which order, and what else is known of them.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -36,6 +37,27 @@ pub(super) struct Row {
     image: usize,
     /// Where the label goes, if that is one that has a number.
     label: Option<usize>,
+    told: Told,
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    /// A line of JSON lines.
+    Line(u64),
+    /// A row of CSV behind the names, of which each may be many lines.
+    #[cfg(feature = "formats")]
+    Row(u64),
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Line(number) => write!(f, "line {number}"),
+            #[cfg(feature = "formats")]
+            Told::Row(number) => write!(f, "row {number}"),
+        }
+    }
 }
 
 impl Row {
@@ -66,6 +88,14 @@ impl Row {
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.packed
+    }
+
+    /// An error of the image, which may have never been there, with the place that tells of it.
+    pub(super) fn locate(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::NotFound => error.within(format_args!("told of in {}", self.told)),
+            _ => error,
+        }
     }
 
     fn write(&self, range: std::ops::Range<usize>, label: &[u8], out: &mut Vec<u8>) {
@@ -99,9 +129,9 @@ impl FolderOptions {
         let mut labels = None;
         for name in &files {
             let folder = folder_of(name);
-            let mut add = |row: Vec<(Value, Value)>| {
-                check_label(&row, &mut labels)?;
-                let file = described(row, folder)?;
+            let mut add = |told: Told, row: Vec<(Value, Value)>| {
+                check_label(&row, &mut labels).map_err(|error| error.within(told))?;
+                let file = described(told, row, folder).map_err(|error| error.within(told))?;
                 if self.filter.keeps(file.path.as_deref().unwrap_or(&file.key)) {
                     found.push(file);
                 }
@@ -125,7 +155,7 @@ fn folder_of(name: &str) -> &str {
     name.rfind('/').map_or("", |slash| &name[..=slash])
 }
 
-type TakeRow<'a> = dyn FnMut(Vec<(Value, Value)>) -> Result<()> + 'a;
+type TakeRow<'a> = dyn FnMut(Told, Vec<(Value, Value)>) -> Result<()> + 'a;
 
 fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
     let at = |error| Error::io(path, error);
@@ -135,7 +165,8 @@ fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
         line.clear();
         number += 1;
         let (_, whole) = jsonl::read_line(&mut input, &mut line, MAX_ROW, u64::MAX).map_err(at)?;
-        let located = |error: Error| error.within(format!("line {number}"));
+        let told = Told::Line(number);
+        let located = |error: Error| error.within(told);
         whole.map_err(located)?;
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
@@ -146,7 +177,7 @@ fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
             let message = "expected a row with names, found something else";
             return Err(located(Error::new(ErrorKind::Invalid, message)));
         };
-        take(row).map_err(located)?;
+        take(told, row)?;
     }
     Ok(())
 }
@@ -160,7 +191,9 @@ fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
         path.to_str().ok_or_else(|| Error::new(ErrorKind::Invalid, "the name is not UTF-8"))?;
     let table = Csv::open([name])?.max_bytes(MAX_ROW);
     let table = table.column(KEY, CsvType::Text).column(FILE_NAME, CsvType::Text).guess_types()?;
+    let mut number = 0;
     let mut take = |packed: Result<Vec<u8>>| {
+        number += 1;
         let Value::Map(mut row) = msgpack::decode(&packed?)? else { return Ok(()) };
         // In front is the number of the row, and a column of that name has another.
         row.remove(0);
@@ -169,7 +202,7 @@ fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
                 *name = KEY.into();
             }
         }
-        take(row)
+        take(Told::Row(number), row)
     };
     (0..table.units()).try_for_each(|unit| table.read(unit, &mut take))
 }
@@ -198,7 +231,7 @@ fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
 }
 
 /// The image that a row tells of.
-fn described(row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
+fn described(told: Told, row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let (column, field) = image_of(&row)?;
     let file = row[column].1.as_str().unwrap_or_default();
@@ -239,7 +272,7 @@ fn described(row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
         }
     }
     let fields = u32::try_from(fields).map_err(|_| invalid("too many columns".to_owned()))?;
-    let row = Row { packed: packed.into(), fields, image: image_at, label: label_at };
+    let row = Row { packed: packed.into(), fields, image: image_at, label: label_at, told };
     let key = key.unwrap_or_else(|| path.clone());
     let path = (path != key).then_some(path);
     Ok(Found { key, path, label, extra: Vec::new(), row: Some(row) })

@@ -124,7 +124,11 @@ impl ImageFolder {
             #[cfg(feature = "zip")]
             Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
         };
-        let mut out = self.content(index).map_err(located)?;
+        let told = |error: Error| match &file.row {
+            Some(row) => row.locate(error),
+            None => error,
+        };
+        let mut out = self.content(index).map_err(|error| located(told(error)))?;
         if let Some(row) = &file.row {
             row.tail(&self.packed_label(file)?, &mut out);
             return Ok(out);

@@ -75,8 +75,8 @@ use crate::{file, rearrange};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
-    /// Folders or files to read, whose names may have braces such as {000..123}, and - for standard
-    /// input; last what to make of them
+    /// Folders or files to read, whose names may have braces such as {000..123}, and - for JSON
+    /// lines from standard input, which is read as nothing else; last what to make of them
     #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
     files: Vec<PathBuf>,
     /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow.
@@ -189,6 +189,14 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let (dataset, sources) = self.names()?;
         self.samples.check()?;
+        if dataset == Path::new("-") {
+            let message = "expected a file to make, found -: nothing is written to a pipe";
+            return Err(Failure::trouble(message)
+                .hint("\"kiste cat --jsonl\" prints the samples of a dataset as JSON lines"));
+        }
+        if self.to.is_none() {
+            To::check_name(dataset)?;
+        }
         let to = self.to();
         match to {
             To::Dataset => file::check_is_data(dataset)?,

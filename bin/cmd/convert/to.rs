@@ -42,22 +42,47 @@ const LABEL: &str = "label";
 impl To {
     /// What a file of this name is, which is a dataset if the name says nothing else.
     pub(super) fn guess(path: &Path) -> To {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("jsonl" | "ndjson") => To::Jsonl,
-            Some("tar") => To::Webdataset,
-            Some("tfrecord" | "tfrecords") => To::Tfrecord,
-            Some("npz") => To::Npz,
-            Some("csv") => To::Csv,
-            Some("parquet") => To::Parquet,
-            Some("arrow" | "feather") => To::Arrow,
+        match &ending(path)[..] {
+            "jsonl" | "ndjson" => To::Jsonl,
+            "tar" => To::Webdataset,
+            "tfrecord" | "tfrecords" => To::Tfrecord,
+            "npz" => To::Npz,
+            "csv" => To::Csv,
+            "parquet" => To::Parquet,
+            "arrow" | "feather" => To::Arrow,
             _ => To::Dataset,
         }
+    }
+
+    /// Fails if the name says something that cannot be made: it was not meant for a dataset.
+    pub(super) fn check_name(path: &Path) -> Outcome<()> {
+        let flaw = match &ending(path)[..] {
+            "7z" | "bz2" | "gz" | "lz4" | "tbz" | "tbz2" | "tgz" | "txz" | "tzst" | "xz"
+            | "zip" | "zst" => "nothing compressed can be made",
+            "json" => "JSON can be made as JSON lines only, which end in .jsonl",
+            "npy" => "a single array cannot be made, but npz can",
+            "tsv" => "TSV cannot be made, but CSV can",
+            "h5" | "hdf5" | "lmdb" | "mat" | "pickle" | "pkl" | "pt" | "safetensors" | "txt"
+            | "xls" | "xlsx" => "the name says something that cannot be made",
+            "mds" => "MDS is a folder, which --to mds makes",
+            _ => return Ok(()),
+        };
+        Err(Failure::trouble(format!("{}: {flaw}", path.display())).hint(
+            "names end in .msgpack (dataset), .jsonl, .tar (webdataset), .tfrecord, .npz, .csv, \
+             .parquet or .arrow; --to images and --to mds make folders, and --to dataset a dataset \
+             of this name",
+        ))
     }
 
     /// Whether it has a place for the names of labels.
     pub(super) fn has_labels(self) -> bool {
         matches!(self, To::Dataset | To::Images | To::Parquet | To::Arrow)
     }
+}
+
+/// What the name ends in, in lower case.
+fn ending(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }
 
 /// Something new in a folder beside its place: it is moved there when it is whole, and removed if
@@ -236,7 +261,7 @@ fn sync_below(dir: &Path) -> Outcome<()> {
 
 /// What the names of shards begin with.
 fn prefix(path: &Path) -> PathBuf {
-    let plain = if path.extension().is_some_and(|e| e == "tar") { path.file_stem() } else { None };
+    let plain = if ending(path) == "tar" { path.file_stem() } else { None };
     PathBuf::from(plain.or(path.file_name()).unwrap_or_default())
 }
 

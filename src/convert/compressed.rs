@@ -73,6 +73,16 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
+/// The first bytes of a file, no more than so many, as its readers here find them: decompressed, if
+/// it is bzip2, gzip or Zstandard.
+pub fn first_bytes(path: impl AsRef<Path>, len: usize) -> Result<Vec<u8>> {
+    let path = path.as_ref();
+    let mut bytes = Vec::new();
+    let read = open(path)?.take(len as u64).read_to_end(&mut bytes);
+    read.map_err(|error| blame(path, error))?;
+    Ok(bytes)
+}
+
 /// The same from a place on, which is the front unless the file is plain.
 #[cfg(feature = "formats")]
 pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>> {

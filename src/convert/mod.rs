@@ -74,6 +74,7 @@ pub use crate::natural::natural_order;
 pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
 pub use chained::Chained;
 pub use cifar::Cifar;
+pub use compressed::first_bytes;
 #[cfg(feature = "formats")]
 pub use csv::{Csv, CsvType, CsvWriter};
 pub use dataset::DatasetSource;

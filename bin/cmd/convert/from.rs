@@ -5,13 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flate2::read::MultiGzDecoder;
 use kiste::array::parse_size;
 #[cfg(feature = "parquet")]
 use kiste::convert::{ArrowIpc, Parquet};
 use kiste::convert::{
     Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
-    Source, TfRecords, WebDataset, expand_braces,
+    Source, TfRecords, WebDataset, expand_braces, first_bytes,
 };
 use kiste::format::tfrecord;
 
@@ -114,6 +113,11 @@ impl Reading {
             None if self.files.has_root() && paths.iter().all(|path| path.is_file()) => From::List,
             None => guess_all(&paths)?,
         };
+        if from != From::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
+            let message = "standard input is read as JSON lines only";
+            let message = format!("-: {message}, but this is to be {}", name(from));
+            return Err(Failure::trouble(message).hint("write it to a file and name that"));
+        }
         self.check(from)?;
         self.images.check()?;
         let mut skipped_files = 0;
@@ -445,16 +449,12 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Failure {
     Failure::trouble(format!("{}: {flaw}", path.display())).hint(hint)
 }
 
-/// The first bytes of a file, decompressed if it is gzip.
+/// The first bytes of a file, decompressed if they are compressed.
 fn head(path: &Path) -> io::Result<Vec<u8>> {
-    let first = |input: &mut dyn Read| {
-        let mut head = Vec::new();
-        input.take(tfrecord::HEADER as u64).read_to_end(&mut head).map(|_| head)
-    };
-    let mut head = first(&mut File::open(path)?)?;
-    if head.starts_with(&[0x1f, 0x8b]) {
-        // What does not decompress is told by its reader.
-        head = first(&mut MultiGzDecoder::new(File::open(path)?)).unwrap_or(head);
+    if let Ok(head) = first_bytes(path, tfrecord::HEADER) {
+        return Ok(head);
     }
-    Ok(head)
+    // What does not decompress is told by its reader.
+    let mut head = Vec::new();
+    File::open(path)?.take(tfrecord::HEADER as u64).read_to_end(&mut head).map(|_| head)
 }

@@ -245,7 +245,9 @@ fn fields_are_chosen_and_renamed() {
     let before = snapshot(dir.path());
     convert(&["--drop", "nn"]).fails(2, "no sample has a field \"nn\"");
     convert(&["--rename", "n=text"]).fails(2, "two fields would be named \"text\"");
-    convert(&["--key-field", "nn"]).fails(2, "there is no field \"nn\" to be the key");
+    let unknown = convert(&["--key-field", "nn"]);
+    let unknown = unknown.fails(2, "there is no field \"nn\" to be the key, only ");
+    assert!(unknown.err.contains("text"), "{unknown:?}");
     convert(&["--drop", "key"]).fails(2, "the key can be neither dropped nor renamed");
     convert(&["--rename", "n"]).exits(2);
     convert(&["--rename", "n=key"]).exits(2);
@@ -271,7 +273,12 @@ fn a_dry_run_says_what_becomes_of_each_field() {
         }
     }
     let refused = ["convert", "words.msgpack", "new.npz", "--dry-run"];
-    run(&dir, refused).fails(2, "field \"raw\": expected a number, array or text");
+    let refused = run(&dir, refused).fails(2, "field \"raw\": expected a number, array or text");
+    let row = "raw\tbytes\t-\tcannot be carried: expected a number, array or text";
+    assert!(refused.out.lines().any(|line| line.starts_with(row)), "{refused:?}");
+    assert!(refused.out.lines().any(|line| line.starts_with("text\tstr\tstr\t")), "{refused:?}");
+    let others = ["convert", "words.msgpack", "new.npz", "--dry-run", "--fields", "text"];
+    assert!(!run(&dir, others).exits(0).out.contains("raw"));
     assert_eq!(snapshot(dir.path()), before);
 }
 
@@ -295,4 +302,42 @@ fn keys_are_made_of_keys_and_fields() {
     key("{nothing}").fails(2, "there is no field \"nothing\" for the key");
     key("{image}").fails(2, "the field \"image\" is no text or integer");
     assert!(key("same").exits(2).err.contains("all keys would be the same"));
+}
+
+#[test]
+fn names_of_what_cannot_be_made_are_refused() {
+    let dir = with_words();
+    let before = snapshot(dir.path());
+    for (name, says) in [
+        ("z.tar.gz", "nothing compressed"),
+        ("z.jsonl.zst", "nothing compressed"),
+        ("z.ZIP", "nothing compressed"),
+        ("z.tsv", "TSV cannot be made"),
+        ("z.npy", "npz can"),
+        ("z.json", "JSON lines only"),
+        ("-", "nothing is written to a pipe"),
+    ] {
+        run(&dir, ["convert", "words.msgpack", name]).fails(2, says);
+    }
+    let piped = run(&dir, ["convert", "-", "o.msgpack", "--from", "csv"]);
+    piped.fails(2, "standard input is read as JSON lines only");
+    assert_eq!(snapshot(dir.path()), before);
+    run(&dir, ["convert", "words.msgpack", "z.zip", "--to", "dataset"]).exits(0);
+    run(&dir, ["verify", "z.zip"]).exits(0);
+}
+
+#[test]
+fn records_that_are_compressed_need_not_be_named() {
+    let dir = scratch();
+    let records = fs::read(data("tfrecord-1.14.6/some.tfrecord")).unwrap();
+    let mut zipped = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    std::io::Write::write_all(&mut zipped, &records).unwrap();
+    fs::write(dir.path().join("x.tfrecord.bz2"), zipped.finish().unwrap()).unwrap();
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let zipped = ruzstd::encoding::compress_to_vec(&records[..], level);
+    fs::write(dir.path().join("x.tfrecord.zst"), zipped).unwrap();
+    let all = samples_of(&dir, &[&data("tfrecord-1.14.6/some.tfrecord")], &[]);
+    for name in ["x.tfrecord.bz2", "x.tfrecord.zst"] {
+        assert_eq!(samples_of(&dir, &[name], &[]), all, "{name}");
+    }
 }

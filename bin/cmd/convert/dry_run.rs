@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use kiste::Value;
 use kiste::convert::Source;
-use kiste::format::msgpack;
+use kiste::format::msgpack::{self, Cursor, sample};
 
+use super::fields::pack;
 use super::from::{From, Reading};
 use super::to::{Export, To};
 use crate::cmd::info::type_of;
@@ -35,14 +36,18 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
     batch.truncate(TRIED);
     let samples = batch.into_iter().collect::<kiste::Result<Vec<_>>>()?;
     let before = fields(&samples)?;
-    let after = match to {
-        To::Dataset => fields(&samples)?,
-        _ => fields(&back_and_forth(to, &samples, source.label_names(), Some(source))?)?,
+    let (after, refused) = match to {
+        To::Dataset => (fields(&samples)?, Vec::new()),
+        _ => trial(to, samples, source)?,
     };
     let mut out = output.stdout();
     writeln!(out, "{}", output.bold("field\ttype\tbecomes\tnote"))?;
     for field in &before {
         let (name, types) = (&field.name, field.types());
+        if let Some(refused) = refused.iter().find(|refused| refused.field == *name) {
+            writeln!(out, "{name}\t{types}\t-\tcannot be carried: {}", refused.reason)?;
+            continue;
+        }
         match after.iter().find(|found| field.is_in(found, to)) {
             None => writeln!(out, "{name}\t{types}\t-\tis lost")?,
             Some(found) => {
@@ -50,7 +55,65 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
             }
         }
     }
-    Ok(Exit::Yes)
+    out.flush()?;
+    match refused.into_iter().next() {
+        Some(refused) => Err(refused.failure),
+        None => Ok(Exit::Yes),
+    }
+}
+
+/// A field that the format has no place for.
+struct Refused {
+    field: String,
+    reason: String,
+    /// What a conversion would stop with.
+    failure: Failure,
+}
+
+/// The fields that come back, and those that had to be left out for that.
+fn trial(
+    to: To,
+    mut samples: Vec<Vec<u8>>,
+    source: &dyn Source,
+) -> Outcome<(Vec<Field>, Vec<Refused>)> {
+    let mut refused: Vec<Refused> = Vec::new();
+    loop {
+        let failure = match back_and_forth(to, &samples, source.label_names(), Some(source)) {
+            Ok(back) => return Ok((fields(&back)?, refused)),
+            Err(failure) => failure,
+        };
+        let Some((field, reason)) = blamed(&failure, &fields(&samples)?) else {
+            // Of the others nothing is known then.
+            return Err(refused.into_iter().next().map_or(failure, |refused| refused.failure));
+        };
+        for sample in &mut samples {
+            *sample = without(sample, &field)?;
+        }
+        refused.push(Refused { field, reason, failure });
+    }
+}
+
+/// The field that a failure names, and what is wrong with it.
+fn blamed(failure: &Failure, fields: &[Field]) -> Option<(String, String)> {
+    let Failure::Told { message, .. } = failure else { return None };
+    fields.iter().filter(|field| field.name != sample::KEY).find_map(|field| {
+        let (_, reason) = message.split_once(&format!("field {:?}: ", field.name))?;
+        Some((field.name.clone(), reason.to_owned()))
+    })
+}
+
+/// A sample without a field.
+fn without(packed: &[u8], left_out: &str) -> kiste::Result<Vec<u8>> {
+    let key = msgpack::check_sample(packed)?;
+    let mut kept = Vec::new();
+    for field in sample::fields(packed)? {
+        let (name, value) = field?;
+        let name = Cursor::new(name).read_str()?;
+        if name != sample::KEY && name != left_out {
+            kept.push((name.to_owned(), value));
+        }
+    }
+    pack(key, &kept)
 }
 
 /// Says what becomes of fields of the first samples that do not come back as they are.

@@ -129,10 +129,31 @@ impl Reshape {
         }
         let key = key.ok_or_else(|| {
             let name = self.options.key_field.as_deref().unwrap_or_default();
-            invalid(format!("there is no field {name:?} to be the key"))
+            let others = names_of(packed).unwrap_or_default();
+            invalid(format!("there is no field {name:?} to be the key{others}"))
         })?;
         pack(&key, &kept)
     }
+}
+
+/// Names of fields that are told.
+const NAMED: usize = 20;
+
+/// Which fields there are beside the key, if there are any.
+fn names_of(packed: &[u8]) -> kiste::Result<String> {
+    let mut names = Vec::new();
+    for field in sample::fields(packed)? {
+        let name = Cursor::new(field?.0).read_str()?;
+        if name != sample::KEY {
+            names.push(name);
+        }
+    }
+    let more = if names.len() > NAMED { " and more" } else { "" };
+    names.truncate(NAMED);
+    Ok(match names.is_empty() {
+        true => ": there is no field but the key".to_owned(),
+        false => format!(", only {}{more}", names.join(", ")),
+    })
 }
 
 /// The name that a field has whose own name is that of the key.
@@ -154,7 +175,7 @@ fn key_of(value: &[u8]) -> kiste::Result<Option<String>> {
 }
 
 /// A sample of a key and packed values.
-fn pack(key: &str, fields: &[(String, &[u8])]) -> kiste::Result<Vec<u8>> {
+pub(super) fn pack(key: &str, fields: &[(String, &[u8])]) -> kiste::Result<Vec<u8>> {
     let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 5).sum();
     let mut out = Vec::with_capacity(size + key.len() + 16);
     msgpack::write_map(fields.len() + 1, &mut out)?;

@@ -46,6 +46,8 @@ fn tables_that_are_refused() {
     for (text, kind, message) in [
         (&b"a,b\n1\n"[..], ErrorKind::Damaged, "2 fields"),
         (b"a,b\n1,\xff\n", ErrorKind::Damaged, "UTF-8"),
+        (b"a,b\n1,2\n3,\"x\n4,5\n", ErrorKind::Damaged, "line 3: expected a quote that closes"),
+        (b"a,\"b\n1,2\n", ErrorKind::Damaged, "line 1: expected a quote that closes"),
         (b"a,a\n1,2\n", ErrorKind::Invalid, "line 2: expected fields of different names"),
         (
             b"n\n1\nx\n",

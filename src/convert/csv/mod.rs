@@ -5,6 +5,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -154,10 +155,26 @@ impl Csv {
         let (mut table, names) = self.table_at(range.file, range.begin, range.plain)?;
         let mut record = ::csv::StringRecord::new();
         let mut number = range.begin.number;
+        // Of what is compressed nobody knows where it ends.
+        let len = match range.plain {
+            true => path.metadata().map_err(|error| Error::io(path, error))?.len(),
+            false => u64::MAX,
+        };
+        let open_ended = |from: u64, to: &::csv::Position| {
+            Ok::<_, Error>(to.byte() == len && self.is_open_ended(path, from, len)?)
+        };
+        if number == 0 && open_ended(0, table.position())? {
+            return Err(never_closed().within("line 1").at(path));
+        }
         while table.position().byte() < range.end {
+            let start = table.position().byte();
             table.get_mut().begin_row();
             match table.read_record(&mut record) {
                 Ok(false) => return Ok(()),
+                Ok(true) if open_ended(start, table.position())? => {
+                    let error = self.located(range.file, &record, never_closed());
+                    with(&names, number, Err(error))?;
+                }
                 Ok(true) => with(&names, number, Ok(&record))?,
                 Err(error) if error.is_io_error() => return Err(blame(path, error)),
                 // The next row begins all the same after the end of this one.
@@ -166,6 +183,17 @@ impl Csv {
             number += 1;
         }
         Ok(())
+    }
+
+    /// Whether a row goes to the end of its file within quotes. Readers of tables take that for the
+    /// end of the field, but then the file was cut short, or a quote is missing far before.
+    fn is_open_ended(&self, path: &Path, start: u64, end: u64) -> Result<bool> {
+        let at = |error| Error::io(path, error);
+        let mut file = File::open(path).map_err(at)?;
+        file.seek(SeekFrom::Start(start)).map_err(at)?;
+        let mut row = Vec::new();
+        file.take(end - start).read_to_end(&mut row).map_err(at)?;
+        Ok(ends_within_quotes(&row, self.delimiter))
     }
 
     /// The first row at this byte of a file or behind it.
@@ -281,6 +309,35 @@ impl Csv {
     }
 }
 
+fn never_closed() -> Error {
+    let message = "expected a quote that closes the field, found the end of the file";
+    Error::new(ErrorKind::Damaged, message)
+}
+
+/// Whether a row ends in a field of which the quote was never closed. Quotes count where a field
+/// begins with one; a double one in it is not its end.
+fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
+    #[derive(PartialEq)]
+    enum At {
+        Begin,
+        Plain,
+        Quoted,
+        /// Behind a quote that is the end of the field, or the first of two.
+        Closed,
+    }
+    let mut at = At::Begin;
+    for &byte in row {
+        at = match (at, byte) {
+            (At::Quoted, b'"') => At::Closed,
+            (At::Quoted, _) | (At::Begin | At::Closed, b'"') => At::Quoted,
+            (_, b'\n' | b'\r') => At::Begin,
+            (_, byte) if byte == delimiter => At::Begin,
+            _ => At::Plain,
+        };
+    }
+    at == At::Quoted
+}
+
 /// What a text that is not empty may be.
 fn type_of(text: &str) -> CsvType {
     if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
@@ -350,6 +407,19 @@ impl Input for Csv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_that_are_never_closed() {
+        for open in ["\"", "1,\"x", "1,\"x\n2,y\n", "\"a\"\"", "\"a\"\"b,", "a,\"\"\"", "\n\"a"] {
+            assert!(ends_within_quotes(open.as_bytes(), b','), "{open:?}");
+        }
+        for closed in
+            ["", "1,x", "\"a\"", "\"a\"\"\"", "5\" disk", "1,\"x\ny\"\n", "\"a\"b\"", "\"\""]
+        {
+            assert!(!ends_within_quotes(closed.as_bytes(), b','), "{closed:?}");
+        }
+        assert!(ends_within_quotes(b"1\t\"x", b'\t') && !ends_within_quotes(b"1\t\"x", b','));
+    }
 
     #[test]
     fn guesses() {

@@ -14,7 +14,7 @@
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
@@ -22,23 +22,28 @@ use super::compressed;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of a range: no more than is read ahead of its turn.
-pub(super) const UNIT: u64 = 4 << 20;
+const UNIT: u64 = 4 << 20;
 
 /// Bytes that a walk reads at once. What is shorter than this is not passed over but read, one after
 /// the other: many small steps would keep the disk from reading ahead.
 pub(super) const STEP: usize = 1 << 16;
 
-/// Files in ranges. Clones share what is known of them.
+/// Files in ranges. They are looked at when the first range is asked for; clones made later share
+/// what is known of them.
 #[derive(Debug, Clone)]
-pub(super) struct Ranges(Arc<Shared>);
+pub(super) struct Ranges {
+    paths: Vec<PathBuf>,
+    /// Bytes of a range.
+    unit: u64,
+    cut: OnceLock<Arc<Cut>>,
+}
 
+/// What is known of the files.
 #[derive(Debug)]
-struct Shared {
+struct Cut {
     files: Vec<File>,
     /// The first range of each file, and last their number.
     starts: Vec<usize>,
-    /// Bytes of a range.
-    unit: u64,
 }
 
 #[derive(Debug)]
@@ -73,48 +78,70 @@ pub(super) struct Range {
     pub(super) begin: Begin,
     /// Where the next range begins; of the last one beyond all bytes.
     pub(super) end: u64,
-    /// Whether its bytes are in the file as they are, so that one may go to them.
-    pub(super) plain: bool,
+    /// Bytes of the file, if they are in it as they are, so that one may go to them.
+    pub(super) size: Option<u64>,
 }
 
 impl Ranges {
-    /// These files in ranges of so many bytes.
-    pub(super) fn new(files: &[PathBuf], unit: u64) -> Ranges {
-        let files: Vec<File> = files.par_iter().map(|path| File::new(path)).collect();
-        let unit = unit.max(1);
-        let mut starts = vec![0usize];
-        for file in &files {
-            let last = starts[starts.len() - 1];
-            starts.push(last.saturating_add(file.ranges(unit)));
-        }
-        Ranges(Arc::new(Shared { files, starts, unit }))
+    /// These files in ranges of [`UNIT`].
+    pub(super) fn new(paths: Vec<PathBuf>) -> Ranges {
+        Ranges { paths, unit: UNIT, cut: OnceLock::new() }
+    }
+
+    /// Makes ranges of so many bytes.
+    pub(super) fn set_unit(&mut self, unit: u64) {
+        self.unit = unit.max(1);
+        self.forget();
+    }
+
+    /// Forgets what walks have found, as another option changes what they find.
+    pub(super) fn forget(&mut self) {
+        self.cut = OnceLock::new();
+    }
+
+    /// The files.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    fn cut(&self) -> &Cut {
+        self.cut.get_or_init(|| {
+            let files: Vec<File> = self.paths.par_iter().map(|path| File::new(path)).collect();
+            let mut starts = vec![0usize];
+            for file in &files {
+                let last = starts[starts.len() - 1];
+                starts.push(last.saturating_add(file.ranges(self.unit)));
+            }
+            Arc::new(Cut { files, starts })
+        })
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.0.starts[self.0.files.len()]
+        let cut = self.cut();
+        cut.starts[cut.files.len()]
     }
 
     /// The file that a range is of, and which of its ranges it is.
     fn find(&self, unit: usize) -> (usize, usize) {
-        let starts = &self.0.starts;
+        let starts = &self.cut().starts;
         // No file has none.
         let file = starts.partition_point(|start| *start <= unit) - 1;
         (file, unit - starts[file])
     }
 
-    /// The number of the file that a range is of.
-    pub(super) fn file(&self, unit: usize) -> usize {
-        self.find(unit).0
+    /// The file that a range is of.
+    pub(super) fn path(&self, unit: usize) -> Option<&Path> {
+        self.paths.get(self.find(unit).0).map(PathBuf::as_path)
     }
 
     /// Bytes of a range, whatever begins in it.
     pub(super) fn bytes(&self, unit: usize) -> Option<u64> {
         let (file, index) = self.find(unit);
-        let file = self.0.files.get(file)?;
-        let start = (index as u64).saturating_mul(self.0.unit);
+        let file = self.cut().files.get(file)?;
+        let start = (index as u64).saturating_mul(self.unit);
         let rest = file.size?.saturating_sub(start);
-        Some(if file.plain { rest.min(self.0.unit) } else { rest })
+        Some(if file.plain { rest.min(self.unit) } else { rest })
     }
 
     /// Where to read a range; `None` if nothing begins in it.
@@ -128,8 +155,8 @@ impl Ranges {
         walk: impl Fn(usize, Begin, u64) -> Result<Option<Begin>>,
     ) -> Result<Option<Range>> {
         let (number, index) = self.find(unit);
-        let Some(file) = self.0.files.get(number) else { return Ok(None) };
-        let size = self.0.unit;
+        let Some(file) = self.cut().files.get(number) else { return Ok(None) };
+        let size = self.unit;
         let begins = |index| file.begin(index, size, &|from, to| walk(number, from, to));
         let Some(begin) = begins(index)? else { return Ok(None) };
         let last = index + 1 == file.ranges(size);
@@ -138,7 +165,7 @@ impl Ranges {
         }
         let end = if last { None } else { begins(index + 1)? };
         let end = end.map_or(u64::MAX, |end| end.position);
-        Ok(Some(Range { file: number, begin, end, plain: file.plain }))
+        Ok(Some(Range { file: number, begin, end, size: file.plain_size() }))
     }
 }
 
@@ -150,8 +177,12 @@ impl File {
         File { size, plain, known: Mutex::new(vec![Some(Begin::FRONT)]) }
     }
 
+    fn plain_size(&self) -> Option<u64> {
+        self.size.filter(|_| self.plain)
+    }
+
     fn ranges(&self, unit: u64) -> usize {
-        let size = self.size.filter(|_| self.plain).unwrap_or(0);
+        let size = self.plain_size().unwrap_or(0);
         usize::try_from(size.div_ceil(unit)).unwrap_or(usize::MAX).max(1)
     }
 
@@ -198,6 +229,12 @@ mod tests {
         Ok(Some(at).filter(|at| (at.number as usize) < lengths.len()))
     }
 
+    fn ranges(paths: &[&PathBuf], unit: u64) -> Ranges {
+        let mut ranges = Ranges::new(paths.iter().copied().cloned().collect());
+        ranges.set_unit(unit);
+        ranges
+    }
+
     #[test]
     fn all_things_are_in_one_range_each() {
         let dir = tempfile::tempdir().unwrap();
@@ -208,7 +245,7 @@ mod tests {
         std::fs::write(&empty, b"").unwrap();
         for broken in [false, true] {
             for unit in 1..=total + 1 {
-                let ranges = Ranges::new(&[empty.clone(), path.clone(), empty.clone()], unit);
+                let ranges = ranges(&[&empty, &path, &empty], unit);
                 assert_eq!(ranges.len() as u64, 2 + total.div_ceil(unit));
                 let mut found = Vec::new();
                 // Backwards, as another machine may begin at the end.
@@ -246,7 +283,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         std::fs::write(&path, b"12").unwrap();
-        let ranges = Ranges::new(&[path], 1);
+        let ranges = ranges(&[&path], 1);
         let failed = ranges.range(1, |_, _, _| Err(Error::new(ErrorKind::Io, "try again")));
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::Io);
         let next = Begin { position: 1, number: 1, line: 1 };

@@ -2,11 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 use super::input::{Emit, Input};
-use super::ranges::{Begin, Ranges, STEP, UNIT, end_of_walk};
+use super::ranges::{Begin, Ranges, STEP, end_of_walk};
 use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use super::{compressed, names};
@@ -43,23 +42,19 @@ const MAX_BYTES: u64 = 1 << 30;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TfRecords {
-    files: Vec<PathBuf>,
     texts: Vec<String>,
     lists: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
-    unit: u64,
-    ranges: OnceLock<Ranges>,
+    ranges: Ranges,
 }
 
 impl TfRecords {
     /// Files in this order, whose names may have [braces](super::expand_braces). All must be
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<TfRecords> {
-        let files = names::files(files)?;
-        let (texts, lists, ranges) = (Vec::new(), Vec::new(), OnceLock::new());
-        let (key, max_bytes, unit) = (None, MAX_BYTES, UNIT);
-        Ok(TfRecords { files, texts, lists, key, max_bytes, unit, ranges })
+        let ranges = Ranges::new(names::files(files)?);
+        Ok(TfRecords { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
     }
 
     /// Features whose byte strings are texts in UTF-8.
@@ -83,19 +78,14 @@ impl TfRecords {
     /// Refuses records with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.forget();
         self
     }
 
     /// Makes units of so many bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.unit = bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.set_unit(bytes);
         self
-    }
-
-    fn ranges(&self) -> &Ranges {
-        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 
     fn pack(&self, stem: &str, number: u64, record: &[u8]) -> Result<Vec<u8>> {
@@ -152,13 +142,14 @@ fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
 
 impl Input for TfRecords {
     fn units(&self) -> usize {
-        self.ranges().len()
+        self.ranges.len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let walk = |file: usize, from, to| walk(&self.files[file], self.max_bytes, from, to);
-        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
-        let path = &self.files[range.file];
+        let walk =
+            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = &self.ranges.paths()[range.file];
         let stem = names::stem(path)?;
         let mut records = Records::open(path, self.max_bytes, range.begin.position)?;
         for number in range.begin.number.. {
@@ -180,11 +171,11 @@ impl Input for TfRecords {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
+        self.ranges.path(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges().bytes(unit)
+        self.ranges.bytes(unit)
     }
 }
 

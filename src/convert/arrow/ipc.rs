@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -18,7 +17,7 @@ use super::rows::Rows;
 use super::{Flaw, guarded};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
-use crate::convert::ranges::{Begin, Ranges, UNIT, end_of_walk};
+use crate::convert::ranges::{Begin, Ranges, end_of_walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 
@@ -46,12 +45,10 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// ```
 #[derive(Debug, Clone)]
 pub struct ArrowIpc {
-    files: Vec<PathBuf>,
     labels: Option<Vec<String>>,
     key: Option<String>,
     max_bytes: u64,
-    unit: u64,
-    ranges: OnceLock<Ranges>,
+    ranges: Ranges,
 }
 
 impl ArrowIpc {
@@ -73,8 +70,7 @@ impl ArrowIpc {
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        let (key, max_bytes, unit, ranges) = (None, MAX_BYTES, UNIT, OnceLock::new());
-        Ok(ArrowIpc { files, labels, key, max_bytes, unit, ranges })
+        Ok(ArrowIpc { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
     }
 
     /// The field that is the key: texts, bytes that are such, or integers.
@@ -86,31 +82,27 @@ impl ArrowIpc {
     /// Refuses batches that have more bytes than this when they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.forget();
         self
     }
 
     /// Makes units of so many bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.unit = bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.set_unit(bytes);
         self
-    }
-
-    fn ranges(&self) -> &Ranges {
-        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 }
 
 impl Input for ArrowIpc {
     fn units(&self) -> usize {
-        self.ranges().len()
+        self.ranges.len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let walk = |file: usize, from, to| walk(&self.files[file], self.max_bytes, from, to);
-        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
-        let path = &self.files[range.file];
+        let walk =
+            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = &self.ranges.paths()[range.file];
         let mut batches = Batches::open(path, self.max_bytes)?;
         batches.go_to(range.begin)?;
         let plan = batches.plan.clone();
@@ -124,11 +116,11 @@ impl Input for ArrowIpc {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
+        self.ranges.path(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges().bytes(unit)
+        self.ranges.bytes(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {

@@ -6,14 +6,13 @@ mod write;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 pub(super) use bounded::Bounded;
 pub use write::CsvWriter;
 
 use super::input::{Emit, Input};
-use super::ranges::{Begin, Range, Ranges, UNIT, end_of_walk};
+use super::ranges::{Begin, Range, Ranges, end_of_walk};
 use super::sample::{Field, Fields, key_from, pack};
 use super::{compressed, names};
 use crate::Value;
@@ -57,29 +56,26 @@ pub enum CsvType {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Csv {
-    files: Vec<PathBuf>,
     delimiter: u8,
     types: BTreeMap<String, CsvType>,
     key: Option<String>,
     max_bytes: u64,
-    unit: u64,
-    ranges: OnceLock<Ranges>,
+    ranges: Ranges,
 }
 
 impl Csv {
     /// Files in this order, whose names may have [braces](super::expand_braces). All must be
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Csv> {
-        let files = names::files(files)?;
-        let (types, ranges) = (BTreeMap::new(), OnceLock::new());
-        let (delimiter, key, max_bytes, unit) = (b',', None, MAX_BYTES, UNIT);
-        Ok(Csv { files, delimiter, types, key, max_bytes, unit, ranges })
+        let ranges = Ranges::new(names::files(files)?);
+        let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
+        Ok(Csv { delimiter, types, key: None, max_bytes, ranges })
     }
 
     /// What is between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
-        self.ranges = OnceLock::new();
+        self.ranges.forget();
         self
     }
 
@@ -87,19 +83,14 @@ impl Csv {
     /// 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.forget();
         self
     }
 
     /// Makes units of so many bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.unit = bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.set_unit(bytes);
         self
-    }
-
-    fn ranges(&self) -> &Ranges {
-        self.ranges.get_or_init(|| Ranges::new(&self.files, self.unit))
     }
 
     /// The column that is the key.
@@ -119,8 +110,8 @@ impl Csv {
     /// numbers that would not be written the same, such as `007`: they are more likely names.
     pub fn guess_types(mut self) -> Result<Csv> {
         let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
-        for file in 0..self.files.len() {
-            let all = Range { file, begin: Begin::FRONT, end: u64::MAX, plain: false };
+        for file in 0..self.ranges.paths().len() {
+            let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
             self.rows(all, |names, _, record| {
                 // What is wrong with a row is said when it is read for good.
                 let Ok(record) = record else { return Ok(()) };
@@ -151,17 +142,14 @@ impl Csv {
         range: Range,
         mut with: impl FnMut(&::csv::StringRecord, u64, Result<&::csv::StringRecord>) -> Result<()>,
     ) -> Result<()> {
-        let path = &self.files[range.file];
-        let (mut table, names) = self.table_at(range.file, range.begin, range.plain)?;
+        let path = &self.ranges.paths()[range.file];
+        let (mut table, names) = self.table_at(range.file, range.begin, range.size.is_some())?;
         let mut record = ::csv::StringRecord::new();
         let mut number = range.begin.number;
         // Of what is compressed nobody knows where it ends.
-        let len = match range.plain {
-            true => path.metadata().map_err(|error| Error::io(path, error))?.len(),
-            false => u64::MAX,
-        };
-        let open_ended = |from: u64, to: &::csv::Position| {
-            Ok::<_, Error>(to.byte() == len && self.is_open_ended(path, from, len)?)
+        let open_ended = |from: u64, to: &::csv::Position| match range.size {
+            Some(end) if to.byte() == end => self.is_open_ended(path, from, end),
+            _ => Ok(false),
         };
         if number == 0 && open_ended(0, table.position())? {
             return Err(never_closed().within("line 1").at(path));
@@ -198,7 +186,7 @@ impl Csv {
 
     /// The first row at this byte of a file or behind it.
     fn walk(&self, file: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
-        let path = &self.files[file];
+        let path = &self.ranges.paths()[file];
         let (mut table, _) = match self.table_at(file, from, true) {
             Ok(table) => table,
             Err(error) => return end_of_walk(error),
@@ -225,7 +213,7 @@ impl Csv {
     /// Where in a file something is wrong with a row, and the row itself.
     fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
         let line = record.position().map_or(0, ::csv::Position::line);
-        let error = error.within(format_args!("line {line}")).at(&self.files[file]);
+        let error = error.within(format_args!("line {line}")).at(&self.ranges.paths()[file]);
         let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
         match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
             Some(row) => error.with_raw(row.trim_ascii_end()),
@@ -257,11 +245,11 @@ impl Csv {
         begin: Begin,
         plain: bool,
     ) -> Result<(::csv::Reader<Bounded>, ::csv::StringRecord)> {
-        let path = &self.files[file];
+        let path = &self.ranges.paths()[file];
         let mut table = self.table(path, plain)?;
         let names = table.headers().map_err(|error| blame(path, error))?.clone();
         if file > 0 {
-            let first = &self.files[0];
+            let first = &self.ranges.paths()[0];
             let mut expected = self.table(first, false)?;
             if *expected.headers().map_err(|error| blame(first, error))? != names {
                 let message = format!("expected the columns of {}, found others", first.display());
@@ -379,14 +367,14 @@ pub(super) fn blame(path: &Path, error: ::csv::Error) -> Error {
 
 impl Input for Csv {
     fn units(&self) -> usize {
-        self.ranges().len()
+        self.ranges.len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk = |file, from, to| self.walk(file, from, to);
-        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let file = range.file;
-        let stem = names::stem(&self.files[file])?;
+        let stem = names::stem(&self.ranges.paths()[file])?;
         self.rows(range, |names, number, record| {
             emit(record.and_then(|record| {
                 let packed = self.pack(stem, names, number, record);
@@ -396,11 +384,11 @@ impl Input for Csv {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(self.ranges().file(unit)).map(PathBuf::as_path)
+        self.ranges.path(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges().bytes(unit)
+        self.ranges.bytes(unit)
     }
 }
 

@@ -133,16 +133,9 @@ impl ImageFolder {
             row.tail(&self.packed_label(file)?, &mut out);
             return Ok(out);
         }
-        match (file.label, &self.labels) {
-            (Some(label), Some(labels)) if self.text_labels => {
-                msgpack::write_text("label", &mut out)?;
-                msgpack::write_text(&labels[label as usize], &mut out)?;
-            }
-            (Some(label), _) => {
-                msgpack::write_text("label", &mut out)?;
-                msgpack::encode(&label.into(), &mut out)?;
-            }
-            (None, _) => {}
+        if file.label.is_some() {
+            msgpack::write_text("label", &mut out)?;
+            self.write_label(file, &mut out)?;
         }
         for (name, value) in self.columns.iter().zip(&file.extra) {
             msgpack::write_text(stored_name(name), &mut out)?;
@@ -203,15 +196,20 @@ impl ImageFolder {
     }
 
     /// The label as it is in samples; nothing if there is none.
-    fn packed_label(&self, file: &ImageFile) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
+    fn write_label(&self, file: &ImageFile, out: &mut Vec<u8>) -> Result<()> {
         match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => {
-                msgpack::write_text(&labels[label as usize], &mut out)?;
+                msgpack::write_text(&labels[label as usize], out)?;
             }
-            (Some(label), _) => msgpack::encode(&label.into(), &mut out)?,
+            (Some(label), _) => msgpack::encode(&label.into(), out)?,
             (None, _) => {}
         }
+        Ok(())
+    }
+
+    fn packed_label(&self, file: &ImageFile) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.write_label(file, &mut out)?;
         Ok(out)
     }
 

@@ -7,15 +7,14 @@
 mod write;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 pub use write::{ShardOptions, WebDatasetWriter};
 
 use super::archive::Archive;
 use super::input::{Emit, Input};
 use super::names;
-use super::ranges::{Begin, Range, Ranges, STEP, UNIT, end_of_walk};
+use super::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
 use super::sample::{Field, pack};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
@@ -59,21 +58,18 @@ const AT_ONCE: usize = 1 << 17;
 /// ```
 #[derive(Debug, Clone)]
 pub struct WebDataset {
-    shards: Vec<PathBuf>,
     decode: bool,
     shard_in_key: bool,
     max_bytes: u64,
-    unit: u64,
-    ranges: OnceLock<Ranges>,
+    ranges: Ranges,
 }
 
 impl WebDataset {
     /// Shards in this order, whose names may have [braces](super::expand_braces). All must be
     /// there; none is read yet.
     pub fn open<S: AsRef<str>>(shards: impl IntoIterator<Item = S>) -> Result<WebDataset> {
-        let shards = names::files(shards)?;
-        let (max_bytes, ranges) = (MAX_BYTES, OnceLock::new());
-        Ok(WebDataset { shards, decode: true, shard_in_key: false, max_bytes, unit: UNIT, ranges })
+        let ranges = Ranges::new(names::files(shards)?);
+        Ok(WebDataset { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
     }
 
     /// Whether fields are decoded by their names. Default: yes; otherwise all are bytes.
@@ -93,24 +89,19 @@ impl WebDataset {
     /// its header. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.forget();
         self
     }
 
     /// Makes units of so many bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.unit = bytes;
-        self.ranges = OnceLock::new();
+        self.ranges.set_unit(bytes);
         self
-    }
-
-    fn ranges(&self) -> &Ranges {
-        self.ranges.get_or_init(|| Ranges::new(&self.shards, self.unit))
     }
 
     /// The first file at this byte of a shard or behind it that begins a sample.
     fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
-        let path = &self.shards[shard];
+        let path = &self.ranges.paths()[shard];
         let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
         let mut last: Option<String> = None;
         let mut refused: Option<(String, u64)> = None;
@@ -246,15 +237,15 @@ impl Refused {
 
 impl Input for WebDataset {
     fn units(&self) -> usize {
-        self.ranges().len()
+        self.ranges.len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk = |shard, from, to| self.walk(shard, from, to);
-        let Some(range) = self.ranges().range(unit, walk)? else { return Ok(()) };
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let Range { begin, end, .. } = range;
-        let shard = &self.shards[range.file];
-        let mut archive = match range.plain {
+        let shard = &self.ranges.paths()[range.file];
+        let mut archive = match range.size.is_some() {
             true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
             false => Archive::open(shard, self.max_bytes)?,
         };
@@ -314,11 +305,11 @@ impl Input for WebDataset {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.shards.get(self.ranges().file(unit)).map(PathBuf::as_path)
+        self.ranges.path(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges().bytes(unit)
+        self.ranges.bytes(unit)
     }
 }
 

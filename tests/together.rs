@@ -108,6 +108,10 @@ impl Storage for Hooked {
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         self.before("lock", path).lock(path)
     }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.inner.lock_file(path)
+    }
 }
 
 fn dataset() -> PathBuf {

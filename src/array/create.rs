@@ -118,7 +118,7 @@ fn refuse_other_things(files: &Files) -> Result<()> {
     let at = |e| Error::io(root, e);
     let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
     let exists = || Error::new(ErrorKind::AlreadyExists, "there is something already").at(root);
-    if !stat.is_dir {
+    if !stat.is_dir() {
         return Err(exists());
     }
     let known = |path: &PathBuf| path.ends_with("data") || path.ends_with("meta");

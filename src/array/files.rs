@@ -116,7 +116,7 @@ impl Files {
         number_of: impl Fn(&str) -> Option<N>,
     ) -> Result<Vec<N>> {
         let stat = self.storage.stat(dir).map_err(|e| Error::io(dir, e))?;
-        if !stat.is_some_and(|stat| stat.is_dir) {
+        if !stat.is_some_and(|stat| stat.is_dir()) {
             return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
         }
         let files = self.storage.list(dir).map_err(|e| Error::io(dir, e))?;

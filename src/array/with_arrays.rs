@@ -70,7 +70,7 @@ impl ArraySource {
         let path = self.dir.join(path);
         let storage = &*self.options.storage;
         let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
-        if stat.is_some_and(|stat| !stat.is_dir) {
+        if stat.is_some_and(|stat| !stat.is_dir()) {
             if version.is_some() {
                 let message = "expected a chunked array, which has versions, found a file";
                 return Err(Error::new(ErrorKind::Invalid, message).at(&path));

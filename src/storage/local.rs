@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{FileId, Lock, Map, ReadAt, Sink, Source, Stat, Storage};
+use super::{FileId, FileKind, Lock, Map, ReadAt, Sink, Source, Stat, Storage, not_regular};
 
 /// The local file system.
 #[derive(Debug, Clone, Copy)]
@@ -28,10 +28,12 @@ impl LocalStorage {
 
 impl Storage for LocalStorage {
     fn open(&self, path: &Path) -> io::Result<Source> {
-        let file = File::open(path)?;
+        // What is not a regular file must not block here, and is refused below.
+        let file = without_waiting(OpenOptions::new().read(true)).open(path)?;
         let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::Error::other("is a directory"));
+        match kind_of(&metadata) {
+            FileKind::File => {}
+            kind => return Err(not_regular(kind)),
         }
         let (len, id) = (metadata.len(), identity(&metadata));
         if !self.map {
@@ -42,23 +44,32 @@ impl Storage for LocalStorage {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        match fs::metadata(path) {
-            Ok(metadata) => {
-                let (len, id, is_dir) = (metadata.len(), identity(&metadata), metadata.is_dir());
-                Ok(Some(Stat { len, id, is_dir }))
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        stat_of(fs::metadata(path))
+    }
+
+    fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        stat_of(fs::symlink_metadata(path))
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        self.create_as(path, None)
+    }
+
+    fn create_as(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn Sink>> {
+        // Never through a link: a new file is one where there was no name at all.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let file = with_mode(&mut options, mode).open(path)?;
+        set_mode(&file, mode)?;
         Ok(Box::new(LocalSink { file }))
     }
 
     fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let mut file = open_ours(OpenOptions::new().write(true), path)?;
         io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         Ok(Box::new(LocalSink { file }))
     }
@@ -100,19 +111,181 @@ impl Storage for LocalStorage {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = open_ours(options.write(true).create(true).truncate(false), path)?;
+        self.hold(file, path)
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+        // There a lock is not advice: it would keep readers from the file.
+        if cfg!(windows) {
+            return Ok(Some(Lock(Box::new(()))));
+        }
+        // Some network file systems lock only what is open for writing.
+        let mut options = OpenOptions::new();
+        let options = without_waiting(options.read(true));
+        let file = match options.clone().write(true).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => options.open(path)?,
+            opened => opened?,
+        };
+        match kind_of(&file.metadata()?) {
+            FileKind::File => self.hold(file, path),
+            kind => Err(not_regular(kind)),
+        }
+    }
+}
+
+impl LocalStorage {
+    /// Locks an open file, which must still be the one that goes by this name afterwards.
+    fn hold(&self, file: File, path: &Path) -> io::Result<Option<Lock>> {
         match fs4::FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(fs4::TryLockError::WouldBlock) => return Ok(None),
             Err(fs4::TryLockError::Error(e)) => return Err(e),
         }
-        // Whoever held the lock may have removed the file before letting go, and another one may
-        // hold a new file of this name by now: what was locked here guards nothing.
+        // The holder before us may have removed or replaced the file before letting go, and
+        // another one may hold a new file of this name by now: what was locked here guards
+        // nothing.
         let id = identity(&file.metadata()?);
         match self.stat(path)? {
             Some(stat) if stat.id == id => Ok(Some(Lock(Box::new(file)))),
             _ => Ok(None),
         }
+    }
+}
+
+fn stat_of(metadata: io::Result<fs::Metadata>) -> io::Result<Option<Stat>> {
+    match metadata {
+        Ok(metadata) => Ok(Some(Stat {
+            len: metadata.len(),
+            id: identity(&metadata),
+            kind: kind_of(&metadata),
+            links: links_of(&metadata),
+            owner: owner_of(&metadata),
+            mode: mode_of(&metadata),
+            modified: modified_of(&metadata),
+        })),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn kind_of(metadata: &fs::Metadata) -> FileKind {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return FileKind::File;
+    }
+    if kind.is_dir() {
+        return FileKind::Dir;
+    }
+    if kind.is_symlink() {
+        return FileKind::Link;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return FileKind::Fifo;
+        }
+        if kind.is_socket() {
+            return FileKind::Socket;
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return FileKind::Device;
+        }
+    }
+    FileKind::Other
+}
+
+/// Nanoseconds since 1970, by the clock of the file system.
+fn modified_of(metadata: &fs::Metadata) -> i128 {
+    let Ok(time) = metadata.modified() else { return 0 };
+    match time.duration_since(std::time::UNIX_EPOCH) {
+        Ok(since) => i128::try_from(since.as_nanos()).unwrap_or(i128::MAX),
+        Err(before) => i128::try_from(before.duration().as_nanos()).map_or(i128::MIN, |n| -n),
+    }
+}
+
+#[cfg(unix)]
+fn links_of(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn links_of(_: &fs::Metadata) -> u64 {
+    1
+}
+
+#[cfg(unix)]
+fn owner_of(metadata: &fs::Metadata) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::uid(metadata))
+}
+
+#[cfg(not(unix))]
+fn owner_of(_: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+#[cfg(unix)]
+fn mode_of(metadata: &fs::Metadata) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::mode(metadata) & 0o7777)
+}
+
+#[cfg(not(unix))]
+fn mode_of(_: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+#[cfg(unix)]
+fn with_mode(options: &mut OpenOptions, mode: Option<u32>) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    match mode {
+        Some(mode) => options.mode(mode),
+        None => options,
+    }
+}
+
+#[cfg(not(unix))]
+fn with_mode(options: &mut OpenOptions, _: Option<u32>) -> &mut OpenOptions {
+    options
+}
+
+/// Gives back the bits that the umask took.
+#[cfg(unix)]
+fn set_mode(file: &File, mode: Option<u32>) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(mode) = mode else { return Ok(()) };
+    let now = file.metadata()?.permissions().mode() & 0o7777;
+    if now == mode { Ok(()) } else { file.set_permissions(fs::Permissions::from_mode(mode)) }
+}
+
+#[cfg(not(unix))]
+fn set_mode(_: &File, _: Option<u32>) -> io::Result<()> {
+    Ok(())
+}
+
+/// Opens at once what would wait for someone at its other end, such as a FIFO.
+fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+    options
+}
+
+/// Opens a file of ours: neither waits nor follows a symbolic link.
+fn open_ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    }
+    let file = options.open(path).map_err(|error| match fs::symlink_metadata(path) {
+        // The system speaks of too many levels of links.
+        Ok(metadata) if metadata.is_symlink() => not_regular(FileKind::Link),
+        _ => error,
+    })?;
+    match kind_of(&file.metadata()?) {
+        FileKind::File => Ok(file),
+        kind => Err(not_regular(kind)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{FileId, Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end};
+use super::{FileId, FileKind, Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end, not_regular};
 
 /// One logged read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct State {
     /// Changes of names since, in order; a power failure leaves any of them.
     pending: Vec<Change>,
     files: BTreeMap<u64, Content>,
-    locked: BTreeSet<PathBuf>,
+    locked: BTreeSet<Held>,
     reads: Vec<Read>,
     operations: u64,
     fail_after: Option<u64>,
@@ -63,6 +63,8 @@ struct State {
 struct Content {
     bytes: Vec<u8>,
     synced: Vec<u8>,
+    /// When they last changed, in operations.
+    modified: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -111,7 +113,7 @@ impl MemoryStorage {
     pub fn put(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
         let mut state = self.state();
         let bytes = bytes.into();
-        let id = state.add_file(Content { synced: bytes.clone(), bytes });
+        let id = state.add_file(Content { synced: bytes.clone(), bytes, modified: 0 });
         let path = path.as_ref();
         let state = &mut *state;
         for names in [&mut state.names, &mut state.durable] {
@@ -205,6 +207,10 @@ impl MemoryStorage {
         state.locked.clear();
     }
 
+    fn guard(&self, held: Held) -> Lock {
+        Lock(Box::new(Guard { storage: self.clone(), held }))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -237,7 +243,7 @@ impl State {
     fn file(&self, path: &Path) -> io::Result<u64> {
         match self.names.get(path) {
             Some(Some(id)) => Ok(*id),
-            Some(None) => Err(io::Error::other("is a directory")),
+            Some(None) => Err(not_regular(FileKind::Dir)),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -272,9 +278,11 @@ impl Storage for MemoryStorage {
         let state = self.state();
         Ok(state.names.get(path).map(|node| match node {
             Some(id) => {
-                Stat { len: state.files[id].bytes.len() as u64, id: (0, *id), is_dir: false }
+                let content = &state.files[id];
+                let stat = Stat::file(content.bytes.len() as u64, (0, *id));
+                Stat { modified: i128::from(content.modified), ..stat }
             }
-            None => Stat { len: 0, id: (1, 0), is_dir: true },
+            None => Stat::dir((1, 0)),
         }))
     }
 
@@ -369,21 +377,32 @@ impl Storage for MemoryStorage {
             let id = state.add_file(Content::default());
             state.add(path, Some(id))?;
         }
-        if !state.locked.insert(path.to_path_buf()) {
-            return Ok(None);
-        }
-        Ok(Some(Lock(Box::new(Held { storage: self.clone(), path: path.to_path_buf() }))))
+        let held = Held::Name(path.to_path_buf());
+        Ok(state.locked.insert(held.clone()).then(|| self.guard(held)))
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+        let mut state = self.state();
+        let held = Held::File(state.file(path)?);
+        Ok(state.locked.insert(held.clone()).then(|| self.guard(held)))
     }
 }
 
-struct Held {
-    storage: MemoryStorage,
-    path: PathBuf,
+/// What a lock is of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Held {
+    Name(PathBuf),
+    File(u64),
 }
 
-impl Drop for Held {
+struct Guard {
+    storage: MemoryStorage,
+    held: Held,
+}
+
+impl Drop for Guard {
     fn drop(&mut self) {
-        self.storage.state().locked.remove(&self.path);
+        self.storage.state().locked.remove(&self.held);
     }
 }
 
@@ -423,7 +442,10 @@ impl MemorySink {
     fn change<T>(&mut self, with: impl FnOnce(&mut Content) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.storage.state();
         state.change()?;
-        with(state.files.entry(self.id).or_default())
+        let now = state.operations;
+        let content = state.files.entry(self.id).or_default();
+        content.modified = now;
+        with(content)
     }
 }
 

@@ -29,11 +29,28 @@ pub(crate) use mmap::{prefer_huge_pages, zeroed};
 pub trait Storage: fmt::Debug + Send + Sync {
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Source>;
-    /// Size and identity of a file or directory, `None` where there is nothing of this name.
+    /// Size and identity of a file or directory, `None` where there is nothing of this name. A
+    /// symbolic link is followed.
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    /// As [`stat`](Self::stat), but of a symbolic link itself. Whoever deletes or overwrites asks
+    /// this way: a link may lead to files that are not ours.
+    fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.stat(path)
+    }
+    /// The one name of an existing file: absolute, and without symbolic links. A storage that has
+    /// no links gives the path back.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
     /// Creates a file that must not exist yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
-    /// Opens an existing file for writing; the position is its end.
+    /// As [`create`](Self::create), with these permission bits where the storage has any: the new
+    /// version of a private file is private from its first byte on.
+    fn create_as(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn Sink>> {
+        let _ = mode;
+        self.create(path)
+    }
+    /// Opens an existing file for writing; the position is its end. A symbolic link is an error.
     fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
     /// Gives a file or a directory another name, replacing in one step the file that had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -53,17 +70,94 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// Takes the exclusive lock that goes by this file (created where missing), `None` while
     /// another holds it. It ends with the value or with the process.
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>>;
+    /// Takes the exclusive lock of a file that exists, by whatever name: two names of one file
+    /// (links, hard links) share it. `None` while another holds it. Readers take no notice.
+    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>>;
 }
 
-/// Size and identity of a file.
+/// What is known of a file without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stat {
     /// Bytes.
     pub len: u64,
     /// Which file it is.
     pub id: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    /// How many names the file has; more than one are hard links.
+    pub links: u64,
+    /// The user who owns it, where there are users.
+    pub owner: Option<u32>,
+    /// Permission bits, where there are any.
+    pub mode: Option<u32>,
+    /// When its content last changed, in nanoseconds; 0 where that is not known. Renaming a file
+    /// does not change it.
+    pub modified: i128,
+}
+
+impl Stat {
+    /// A regular file of this size, with one name.
+    pub fn file(len: u64, id: FileId) -> Stat {
+        let kind = FileKind::File;
+        Stat { len, id, kind, links: 1, owner: None, mode: None, modified: 0 }
+    }
+
+    /// A directory.
+    pub fn dir(id: FileId) -> Stat {
+        Stat { kind: FileKind::Dir, ..Stat::file(0, id) }
+    }
+
     /// Whether it is a directory.
-    pub is_dir: bool,
+    pub fn is_dir(&self) -> bool {
+        self.kind == FileKind::Dir
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.kind == FileKind::File
+    }
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link: only [`Storage::lstat`] sees one.
+    Link,
+    /// A FIFO (named pipe).
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character or block device.
+    Device,
+    /// Something else.
+    Other,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::File => "a regular file",
+            FileKind::Dir => "a directory",
+            FileKind::Link => "a symbolic link",
+            FileKind::Fifo => "a FIFO",
+            FileKind::Socket => "a socket",
+            FileKind::Device => "a device",
+            FileKind::Other => "something else",
+        })
+    }
+}
+
+/// The error where a regular file is needed: anything else may block, has no end, or reads as
+/// empty.
+pub(crate) fn not_regular(found: FileKind) -> io::Error {
+    let message = format!("expected a regular file, found {found}");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// Device and file number: differs between a file and the one that replaced it.

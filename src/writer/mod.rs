@@ -143,7 +143,7 @@ impl WriterOptions {
         let path = path.as_ref();
         check_name(path)?;
         let old = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
-        if old.is_some_and(|old| old.is_dir) {
+        if old.is_some_and(|old| old.is_dir()) {
             let message = "there is a directory of this name";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }

@@ -451,7 +451,7 @@ fn info_reads_well() {
     assert_eq!(lines[2], "chunks    5 of 524,288 bytes, the last of 302,848; elements of 8 bytes");
     assert!(text.contains("; room for 50 chunks more\n") && text.contains("lz4, blocks of "));
     assert!(text.ends_with("verified  good: every chunk decoded\n"), "{text}");
-    run(&dir, ["blpk", "info", "."]).fails(2, "is a directory");
+    run(&dir, ["blpk", "info", "."]).fails(2, "expected a regular file, found a directory");
 }
 
 #[test]

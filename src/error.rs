@@ -38,6 +38,9 @@ pub enum ErrorKind {
     AlreadyExists,
     /// Another writer is at work on this dataset.
     Locked,
+    /// Something is in the way that is not ours: a file or link that no writer made, or a dataset
+    /// that another program has written since. Nothing was touched.
+    Foreign,
     /// More than the format can hold, or more than an untrusted length is believed.
     Limit,
     /// Valid, but nothing that this version can read.
@@ -105,6 +108,12 @@ impl Error {
     /// The same error with this in front of its message.
     pub(crate) fn within(mut self, place: impl fmt::Display) -> Error {
         self.0.message = format!("{place}: {}", self.0.message);
+        self
+    }
+
+    /// The same error with this behind its message.
+    pub(crate) fn note(mut self, note: impl fmt::Display) -> Error {
+        self.0.message = format!("{}; {note}", self.0.message);
         self
     }
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{SideFile, offsets};
 use crate::format::msgpack::{self, Cursor};
-use crate::staging::{self, Base, Unfinished};
+use crate::staging::{self, Journal, Staging, Unfinished};
 use crate::storage::{LocalStorage, Source, Storage};
-use crate::writer::{Stats, Writer, WriterOptions};
+use crate::writer::{Base, Stats, Writer, WriterOptions};
 
 /// What a writer that died left beside a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,12 @@ pub enum Leftover {
         bytes: u64,
         /// Whether there is an earlier dataset, which is what is left after [`undo`].
         earlier: bool,
+    },
+    /// Something of a dataset that another program has written since. [`finish`] refuses, as that
+    /// would mix the two; [`undo`] removes what was left, and the dataset stays as it is now.
+    Foreign {
+        /// By which file this shows.
+        reason: String,
     },
     /// Nothing of worth: side files that were being made again, or less. [`undo`] removes it.
     Nothing,
@@ -120,6 +126,14 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Option<Leftover>> {
 fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover>> {
     let at = |e| Error::io(path, e);
     let Some((staging, state)) = staging::unfinished(storage, path)? else { return Ok(None) };
+    let foreign = match &state {
+        Unfinished::Committed => staging.overtaken()?,
+        Unfinished::Uncommitted(journal) => staging.rewritten(journal)?,
+        Unfinished::Nothing => None,
+    };
+    if let Some(reason) = foreign {
+        return Ok(Some(Leftover::Foreign { reason }));
+    }
     Ok(Some(match state {
         Unfinished::Committed => Leftover::Committed,
         Unfinished::Uncommitted(journal) if !journal.side_files_only => {
@@ -147,23 +161,31 @@ pub fn whole_samples(path: impl AsRef<Path>) -> Result<u64> {
 }
 
 fn whole_samples_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<u64> {
-    let at = |e| Error::io(path, e);
-    let Some((staging, Unfinished::Uncommitted(journal))) = staging::unfinished(storage, path)?
-    else {
-        return Ok(0);
-    };
-    if journal.side_files_only {
-        return Ok(0);
+    match staging::unfinished(storage, path)? {
+        Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
+            count_whole(&**storage, path, &staging, &journal).map_err(|e| e.at(path))
+        }
+        _ => Ok(0),
     }
+}
+
+/// How many samples of an unfinished write or append reached the file whole.
+fn count_whole(
+    storage: &dyn Storage,
+    path: &Path,
+    staging: &Staging,
+    journal: &Journal,
+) -> Result<u64> {
     let (data, start) = match journal.base {
         Some(base) => (path.to_path_buf(), base.bytes),
         None => (staging.path(None), 0),
     };
+    let at = |e| Error::io(&data, e);
     if storage.stat(&data).map_err(at)?.is_none() {
         return Ok(0);
     }
-    let data = storage.open(&data).map_err(at)?;
-    let bytes = data.read(start.min(data.len())..data.len()).map_err(at)?;
+    let source = storage.open(&data).map_err(at)?;
+    let bytes = source.read(start.min(source.len())..source.len()).map_err(at)?;
     let mut cursor = Cursor::new(&bytes);
     let mut samples = 0;
     while !cursor.is_at_end() {
@@ -177,13 +199,14 @@ fn whole_samples_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<u64> {
 }
 
 /// Finishes an unfinished write: completes its publication, or publishes the whole samples that
-/// had reached the file. What the dataset is now; `None` if its publication was completed or there
-/// was nothing to publish.
+/// had reached the file. What the dataset is now; `None` if its publication was completed, or if no
+/// sample had reached the file: then the write is undone.
 ///
 /// # Errors
 ///
 /// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
-/// the writer is alive.
+/// the writer is alive, [`Foreign`](ErrorKind::Foreign) if another program has written the dataset
+/// since, or something lies there that no writer of ours made.
 pub fn finish(path: impl AsRef<Path>) -> Result<Option<Stats>> {
     RepairOptions::default().finish(path)
 }
@@ -200,7 +223,15 @@ fn finish_in(
         Some((staging, Unfinished::Uncommitted(journal))) if journal.side_files_only => {
             staging.abort().map(|()| None)
         }
-        Some((staging, Unfinished::Uncommitted(_))) => {
+        Some((staging, Unfinished::Uncommitted(journal))) => {
+            if let Some(why) = staging.rewritten(&journal)? {
+                let message = staging::overtaken_message(&why);
+                return Err(Error::new(ErrorKind::Foreign, message).at(path));
+            }
+            // An empty dataset is no replacement for one that has samples.
+            if count_whole(&**storage, path, &staging, &journal)? == 0 {
+                return staging.abort().map(|()| None);
+            }
             drop(staging);
             let writer = options.clone().storage(storage.clone()).resume(path)?;
             writer.finish().map(Some)
@@ -208,13 +239,15 @@ fn finish_in(
     }
 }
 
-/// Undoes an unfinished write: what was there before is left, nothing else. A write that was
-/// committed is not undone but completed: the old files may be gone.
+/// Undoes an unfinished write: what was there before is left, nothing else. A publication that was
+/// cut short is taken back, unless readers may have seen the new dataset: then it is completed.
+/// Where another program has written the dataset since, that stays as it is.
 ///
 /// # Errors
 ///
 /// [`NotFound`](ErrorKind::NotFound) if nothing is unfinished, [`Locked`](ErrorKind::Locked) if
-/// the writer is alive.
+/// the writer is alive, [`Foreign`](ErrorKind::Foreign) if something lies there that no writer of
+/// ours made.
 pub fn undo(path: impl AsRef<Path>) -> Result<()> {
     RepairOptions::default().undo(path)
 }
@@ -222,7 +255,7 @@ pub fn undo(path: impl AsRef<Path>) -> Result<()> {
 fn undo_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
     match staging::unfinished(storage, path)? {
         None => Err(nothing_unfinished(path)),
-        Some((staging, Unfinished::Committed)) => staging.finish(),
+        Some((staging, Unfinished::Committed)) => staging.undo(),
         Some((staging, _)) => staging.abort(),
     }
 }
@@ -278,9 +311,9 @@ fn salvage_in(
     output: &Path,
     options: WriterOptions,
 ) -> Result<Salvage> {
-    let partial = staging::dir_of(path).join("data");
-    let half_written = storage.stat(&partial).map_err(|e| Error::io(&partial, e))?.is_some();
-    let source = if half_written { partial } else { path.to_path_buf() };
+    let partial = staging::staged_data(&**storage, path)?;
+    let half_written = partial.is_some();
+    let source = partial.unwrap_or_else(|| path.to_path_buf());
     let at = |e| Error::io(&source, e);
     let data = storage.open(&source).map_err(at)?;
     let bytes = data.read(0..data.len()).map_err(at)?;

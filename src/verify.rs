@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::format::msgpack::{self, numpy};
 use crate::format::{FormatError, hex};
 use crate::index;
 use crate::staging;
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{LocalStorage, Source, Stat, Storage};
 
 /// What to check.
 #[derive(Debug, Clone)]
@@ -49,8 +50,8 @@ impl VerifyOptions {
 
     /// Checks a dataset. See [`verify`].
     pub fn verify(self, path: impl AsRef<Path>) -> Result<Report> {
-        let dataset = Files { storage: self.storage, path: path.as_ref().to_path_buf() };
-        dataset.verify(self.deep)
+        let path = path.as_ref().to_path_buf();
+        Files { storage: self.storage, path, end: u64::MAX }.verify(self.deep)
     }
 }
 
@@ -131,6 +132,9 @@ pub struct Report {
     pub digests: Vec<PathBuf>,
     /// Whether every sample was decoded.
     pub deep: bool,
+    /// Whether a writer was at work on the dataset meanwhile. What was checked is the dataset
+    /// that readers see until it is done.
+    pub being_written: bool,
 }
 
 /// Checks digests, offsets, keys, hashes, filter and accelerator against each other.
@@ -153,6 +157,8 @@ pub struct Report {
 /// # Errors
 ///
 /// Only if the data file is not there or a file cannot be read: what is damaged is a [`Problem`].
+/// [`Replaced`](ErrorKind::Replaced) if the dataset changed meanwhile, as its files were then not
+/// of one dataset.
 pub fn verify(path: impl AsRef<Path>) -> Result<Report> {
     VerifyOptions::default().verify(path)
 }
@@ -161,14 +167,66 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Report> {
 struct Files {
     storage: Arc<dyn Storage>,
     path: PathBuf,
+    /// Where the data of the dataset end: an append writes behind it.
+    end: u64,
+}
+
+/// What tells whether the files are still those that they were.
+#[derive(PartialEq)]
+struct State {
+    base: Option<staging::Base>,
+    half_published: bool,
+    files: Vec<Option<Stat>>,
+}
+
+impl State {
+    fn of(files: &Files) -> Result<State> {
+        let sides = SideFile::ALL.iter().map(|side| side.path(&files.path));
+        let paths: Vec<PathBuf> = std::iter::once(files.path.clone()).chain(sides).collect();
+        let stat = |path: &PathBuf| files.storage.stat(path).map_err(|e| Error::io(path, e));
+        let half_published = staging::is_half_published(&*files.storage, &files.path)?;
+        // What is published already is no longer an append.
+        let base = match half_published {
+            true => None,
+            // One that cannot be read is told of as an unfinished write.
+            false => {
+                let journal = staging::journal_of(&*files.storage, &files.path);
+                journal.unwrap_or(None).and_then(|journal| journal.base)
+            }
+        };
+        Ok(State { base, half_published, files: paths.iter().map(stat).collect::<Result<_>>()? })
+    }
+
+    /// Whether the dataset, which ends at this byte, stayed the same until this later state.
+    fn is_same(&self, later: &State, end: u64) -> bool {
+        let is_append = |state: &State| state.base.is_some_and(|base| base.bytes == end);
+        let data = |state: &State| state.files.first().copied().flatten().map(|stat| stat.id);
+        let sides_are_same = self.files[1..] == later.files[1..];
+        match is_append(self) || is_append(later) {
+            // The data file grows.
+            true => data(self) == data(later) && sides_are_same,
+            false => self == later,
+        }
+    }
 }
 
 impl Files {
-    fn verify(&self, deep: bool) -> Result<Report> {
+    fn verify(mut self, deep: bool) -> Result<Report> {
+        let before = State::of(&self)?;
         let data = match self.storage.open(&self.path) {
             Ok(data) => data,
             Err(e) => return Err(Error::io(&self.path, e)),
         };
+        self.end = before.base.map_or(u64::MAX, |base| base.bytes).min(data.len());
+        let report = self.report(&data, deep);
+        if !before.is_same(&State::of(&self)?, self.end) {
+            let message = "the dataset changed while it was verified: verify it again";
+            return Err(Error::new(ErrorKind::Replaced, message).at(&self.path));
+        }
+        report
+    }
+
+    fn report(&self, data: &Source, deep: bool) -> Result<Report> {
         let missing: Vec<PathBuf> = SideFile::WRITTEN
             .iter()
             .map(|file| file.path(&self.path))
@@ -182,14 +240,16 @@ impl Files {
         let bare = [SideFile::Offsets, SideFile::Keys, SideFile::Index].map(|file| self.open(file));
         let bare = bare.into_iter().all(|file| matches!(file, Ok(None)));
         let deep = deep || bare;
-        let (digests, checks) = rayon::join(|| self.check_digests(), || self.check(&data, deep));
+        let (digests, checks) = rayon::join(|| self.check_digests(data), || self.check(data, deep));
         let (mut problems, digests) = digests?;
         let (samples, found) = checks?;
         problems.extend(found);
-        if let Some(problem) = self.check_unfinished()? {
+        let being_written = staging::is_being_written(&*self.storage, &self.path)?;
+        if let (false, Some(problem)) = (being_written, self.check_unfinished()?) {
             problems.insert(0, problem);
         }
-        Ok(Report { samples, bytes: data.len(), problems, missing, digests, deep })
+        let bytes = self.end;
+        Ok(Report { samples, bytes, problems, missing, digests, deep, being_written })
     }
 
     fn open(&self, file: SideFile) -> Result<Option<(PathBuf, Source)>> {
@@ -203,13 +263,14 @@ impl Files {
 
     fn check_unfinished(&self) -> Result<Option<Problem>> {
         let dir = staging::dir_of(&self.path);
-        let there = self.storage.stat(&dir).map_err(|e| Error::io(&dir, e))?.is_some();
-        let message = "an unfinished write: another program is writing, or died (\"kiste repair\")";
+        let there = self.storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_some();
+        let message =
+            "an unfinished write, whose writer died: \"kiste repair\" finishes or undoes it";
         Ok(there.then(|| Problem::new(&dir, message)))
     }
 
     /// Compares every file that has a digest with it.
-    fn check_digests(&self) -> Result<(Vec<Problem>, Vec<PathBuf>)> {
+    fn check_digests(&self, data: &Source) -> Result<(Vec<Problem>, Vec<PathBuf>)> {
         let Some((path, source)) = self.open(SideFile::Md5)? else { return Ok(Default::default()) };
         let text = source.read(0..source.len()).map_err(|e| Error::io(&path, e))?;
         let digests = match Digests::parse(&text) {
@@ -244,7 +305,11 @@ impl Files {
                     let message = format!("expected names of this dataset, found {name:?}");
                     return Ok((path.clone(), Some(Problem::new(&path, message))));
                 };
-                let problem = match index::digest(&self.storage, &file) {
+                let digest = match file == self.path {
+                    true => self.digest_data(data),
+                    false => index::digest(&self.storage, &file),
+                };
+                let problem = match digest {
                     Ok(found) if found == expected => None,
                     Ok(found) => {
                         let message =
@@ -270,11 +335,17 @@ impl Files {
         Ok((problems, files))
     }
 
+    fn digest_data(&self, data: &Source) -> Result<[u8; 16]> {
+        let mut md5 = Md5::new();
+        index::digest_into(&mut md5, &self.path, data, 0..self.end)?;
+        Ok(md5.finalize().into())
+    }
+
     /// Everything but the digests; and the number of samples.
     fn check(&self, data: &Source, deep: bool) -> Result<(u64, Vec<Problem>)> {
         let mut problems = Vec::new();
-        let ends = self.check_offsets(data.len(), &mut problems)?;
-        let legacy = self.check_legacy(data.len(), ends.as_deref(), &mut problems)?;
+        let ends = self.check_offsets(self.end, &mut problems)?;
+        let legacy = self.check_legacy(self.end, ends.as_deref(), &mut problems)?;
         let ends = ends.or(legacy);
         let samples = ends.as_ref().map(|ends| ends.len().saturating_sub(1));
         let keys_file = self.open(SideFile::Keys)?;
@@ -469,7 +540,7 @@ impl Files {
         };
         let check = |(index, pair): (usize, &[u64])| -> Result<Vec<Problem>> {
             let range = pair[0]..pair[1];
-            if range.start > range.end || range.end > data.len() {
+            if range.start > range.end || range.end > self.end {
                 return Ok(Vec::new()); // told already
             }
             let raw = data.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
@@ -512,14 +583,14 @@ impl Files {
 
     /// Where the samples are, without offsets: one after another until something is wrong.
     fn walk(&self, data: &Source, problems: &mut Vec<Problem>) -> Result<Vec<u64>> {
-        let bytes = data.read(0..data.len()).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = data.read(0..self.end).map_err(|e| Error::io(&self.path, e))?;
         let mut ends = vec![0];
         let mut cursor = msgpack::Cursor::new(&bytes);
         while !cursor.is_at_end() {
             let start = cursor.position() as u64;
             if let Err(e) = cursor.skip() {
                 let problem = Problem::at_format(&self.path, e).index(ends.len() - 1);
-                problems.push(problem.bytes(start..data.len()));
+                problems.push(problem.bytes(start..self.end));
                 break;
             }
             ends.push(cursor.position() as u64);

@@ -17,6 +17,7 @@ mod mat;
 mod model;
 mod packed;
 mod readers;
+mod recovery;
 mod together;
 mod writing;
 #[cfg(feature = "datasets")]

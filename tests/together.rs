@@ -78,6 +78,7 @@ impl Storage for Hooked {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.before("rename away", from);
         self.before("rename", to).rename(from, to)
     }
 
@@ -277,7 +278,10 @@ fn a_reader_that_opens_while_a_dataset_is_published() {
     let commit = dataset().with_extension("msgpack.partial").join("commit");
     let steps: Vec<(&str, PathBuf)> = vec![
         ("rename", commit.clone()),
-        ("remove", side(SideFile::Offsets)),
+        ("rename away", side(SideFile::Offsets)),
+        ("rename away", dataset()),
+        ("rename away", side(SideFile::Keys)),
+        ("rename away", side(SideFile::Md5)),
         ("rename", dataset()),
         ("rename", side(SideFile::Keys)),
         ("rename", side(SideFile::KeyHashes)),
@@ -329,7 +333,7 @@ fn a_whole_publication_within_the_opening_of_a_reader() {
         ("open", SideFile::KeyHashes.path(&dataset())),
         ("open", SideFile::Filter.path(&dataset())),
         ("open", SideFile::Keys.path(&dataset())),
-        ("stat", dataset().with_extension("msgpack.partial").join("journal")),
+        ("open", dataset().with_extension("msgpack.partial").join("journal")),
     ];
     for appending in [false, true] {
         for (call, path) in &calls {
@@ -363,7 +367,7 @@ fn an_append_that_starts_or_ends_within_the_opening_of_a_reader() {
     for (call, path) in [
         ("open", SideFile::Offsets.path(&dataset())),
         ("open", dataset()),
-        ("stat", dataset().with_extension("msgpack.partial").join("journal")),
+        ("open", dataset().with_extension("msgpack.partial").join("journal")),
     ] {
         let storage = MemoryStorage::new();
         write(&storage, 0..3, 0);

@@ -190,6 +190,9 @@ fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
         }
         Ok(Some(_)) => Ok(Some("something left by a writer that died: see \"kiste repair\"")),
         Err(e) if e.kind() == ErrorKind::Locked => Ok(Some("another program is writing to it")),
+        Err(e) if e.kind() == ErrorKind::Foreign => {
+            Ok(Some("its .partial is not of a writer of kiste: see \"kiste repair\""))
+        }
         Err(e) => Err(e.into()),
     }
 }

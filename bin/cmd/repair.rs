@@ -120,10 +120,29 @@ impl Args {
         let path = self.file.display();
         let (bytes, earlier, what) = match leftover {
             None => return Ok(Plan::Nothing),
+            Some(Leftover::Committed) if self.undo => return Ok(Plan::Undo { drops: 0 }),
             Some(Leftover::Committed) => {
                 output
                     .note(format_args!("{path}: all was written, only the last step was missing"));
                 return Ok(Plan::Finish);
+            }
+            Some(Leftover::Foreign { reason }) if self.undo => {
+                output.note(format_args!(
+                    "{path}: another program has written it since: only what the unfinished write \
+                     had left is removed ({reason})"
+                ));
+                return Ok(Plan::Undo { drops: 0 });
+            }
+            Some(Leftover::Foreign { reason }) => {
+                let message = format!(
+                    "{path}: another program has written this dataset since a write was cut short, \
+                     so nothing was touched: {reason}"
+                );
+                let path = quoted(&self.file);
+                return Err(Failure::no(message).hint(format!(
+                    "\"kiste repair {path} --undo\" removes what that write had left, and the \
+                     dataset stays as it is now"
+                )));
             }
             Some(Leftover::Samples { base, bytes, earlier }) => {
                 (*bytes, *earlier, if base.is_some() { "append" } else { "write" })
@@ -133,11 +152,11 @@ impl Args {
         let whole = repair::whole_samples(&self.file)?;
         let samples = units::counted(whole, "whole sample");
         let found = format!("an unfinished {what} of {samples} ({})", units::bytes(bytes));
-        if self.finish {
+        if self.finish && whole > 0 {
             output.note(format_args!("{path}: {found}"));
             return Ok(Plan::Finish);
         }
-        if self.undo || earlier || bytes == 0 {
+        if self.undo || earlier || whole == 0 {
             output.note(format_args!("{path}: {found} will be dropped"));
             return Ok(Plan::Undo { drops: bytes });
         }

@@ -117,6 +117,11 @@ fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Out
 /// What could not be checked, and what to do about problems.
 fn warn(path: &Path, report: &Report, output: &Output) {
     let (name, shell_path) = (path.display(), quoted(path));
+    if report.being_written {
+        output.note(format_args!(
+            "{name}: another program is writing to it: this is about the dataset as it was before"
+        ));
+    }
     let md5 = SideFile::Md5.path(path);
     if report.missing.contains(&md5) {
         output.warn(format_args!(

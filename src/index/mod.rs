@@ -104,12 +104,12 @@ impl IndexOptions {
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         // What there is counts from here on: another writer may have finished before this.
         let staged = Rebuild::plan(&self, path).and_then(|rebuild| {
-            staging.journal(&Journal::side_files())?;
+            let journal = staging.journal(Journal::side_files())?;
             rebuild.stage(&staging)?;
-            Ok(rebuild)
+            Ok((rebuild, journal))
         });
         match staged {
-            Ok(rebuild) => rebuild.publish(staging),
+            Ok((rebuild, journal)) => rebuild.publish(staging, &journal),
             Err(error) => {
                 // The first error is the one to tell.
                 let _ = staging.abort();
@@ -172,13 +172,13 @@ impl<'a> Rebuild<'a> {
         self.make.contains(&file)
     }
 
-    fn publish(self, staging: Staging) -> Result<Indexed> {
+    fn publish(self, staging: Staging, journal: &Journal) -> Result<Indexed> {
         let publish: Vec<_> = self.make.iter().copied().map(Some).collect();
         // What is made anew invalidates a digest that is not.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
         let remove =
             if sides && !self.makes(SideFile::Md5) { vec![SideFile::Md5] } else { Vec::new() };
-        staging.commit(&publish, &remove)?;
+        staging.commit(journal, &publish, &remove)?;
         let samples = samples(&*self.options.storage, self.path)?;
         let made = self.make.iter().map(|file| file.path(self.path)).collect();
         Ok(Indexed { samples, made })

@@ -540,8 +540,12 @@ impl Inner {
 
 fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {
     let unfinished = error.kind() == std::io::ErrorKind::NotFound
-        && matches!(storage.stat(&staging::dir_of(path)), Ok(Some(_)));
+        && matches!(storage.lstat(&staging::dir_of(path)), Ok(Some(stat)) if stat.is_dir());
     if unfinished {
+        // Between the old data file and the new one there is none for a moment.
+        if let Err(error) = refuse_half_published(storage, path) {
+            return error;
+        }
         let message = "this dataset was never finished: \"kiste repair\" says what can be done";
         return Error::new(ErrorKind::Interrupted, message).at(path);
     }

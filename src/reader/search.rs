@@ -40,6 +40,8 @@ pub(super) struct Search {
     hashes: OnceLock<Hashes>,
     filter: OnceLock<Option<Filter>>,
     lookup: OnceLock<Option<Lookup>>,
+    /// Whether the accelerator was found to be wrong, so that this does without.
+    lookup_is_wrong: AtomicBool,
     table: OnceLock<(lookup::Shape, Vec<u32>)>,
     /// Entries passed by searches so far.
     work: AtomicU64,
@@ -52,10 +54,7 @@ impl Search {
     pub(super) fn find(&self, inner: &Inner, key: &str) -> Result<Option<usize>> {
         match self.find_hash(inner, key)? {
             Some(index) => Ok(Some(index)),
-            None => {
-                self.check_absent(inner, key)?;
-                Ok(None)
-            }
+            None => self.check_absent(inner, key),
         }
     }
 
@@ -94,7 +93,13 @@ impl Search {
         }
         if let Some(lookup) = self.lookup(inner)? {
             let found = probe(inner, hashes, lookup.shape, |slot| lookup.slot(slot), wanted, key);
-            return found.map_err(|e| e.at(SideFile::Lookup.path(&inner.path)));
+            match found {
+                // A slot that makes no sense: the file holds nothing that cannot be had without.
+                Err(e) if e.kind() == ErrorKind::Damaged && e.path().is_none() => {
+                    self.lookup_is_wrong.store(true, Relaxed);
+                }
+                found => return found.map_err(|e| e.at(SideFile::Lookup.path(&inner.path))),
+            }
         }
         self.build_when_due(hashes)?;
         let mut from = 0;
@@ -141,31 +146,39 @@ impl Search {
         Ok(false)
     }
 
-    /// The hashes say that a key is absent, but they or the accelerator may be damaged.
-    fn check_absent(&self, inner: &Inner, key: &str) -> Result<()> {
+    /// The hashes say that a key is absent, but they may be damaged; or the accelerator says so,
+    /// which may be that of another dataset: then the index is found here.
+    fn check_absent(&self, inner: &Inner, key: &str) -> Result<Option<usize>> {
         let hashes = self.hashes(inner)?;
         if let Some(filter) = self.filter(inner)? {
             if !filter.contains(key).map_err(|e| e.at(SideFile::Filter.path(&inner.path)))? {
-                return Ok(());
+                return Ok(None);
             }
         }
         // The filter is wrong about one absent key in as many as there are samples, so what follows
         // is rare; without a filter it is not, and the digest has to say that the hashes are right.
         if self.table.get().is_none() && self.lookup(inner)?.is_some() {
-            self.check_lookup(inner, hashes, key)?;
+            if let Some(index) = search_all(inner, hashes, key)? {
+                self.lookup_is_wrong.store(true, Relaxed);
+                return Ok(Some(index));
+            }
         }
         if hashes.trusted.load(Relaxed) {
-            return Ok(());
+            return Ok(None);
         }
         let Some(bytes) = inner.key_list()? else {
             self.trust_hashes(inner, hashes)?;
             return match hashes.trusted.load(Relaxed) {
-                true => Ok(()),
+                true => Ok(None),
                 // No other file can tell, so the samples have to.
-                false => (0..inner.len).try_for_each(|index| match inner.has_key(index, key)? {
-                    true => Err(self.lacks(inner, hashes, index, key)),
-                    false => Ok(()),
-                }),
+                false => {
+                    for index in 0..inner.len {
+                        if inner.has_key(index, key)? {
+                            return Err(self.lacks(inner, hashes, index, key));
+                        }
+                    }
+                    Ok(None)
+                }
             };
         };
         for (index, listed) in inner.listed_keys(&bytes)?.enumerate() {
@@ -178,26 +191,7 @@ impl Search {
             self.doubt.store(0, Relaxed);
             self.trust_hashes(inner, hashes)?;
         }
-        Ok(())
-    }
-
-    /// The accelerator did not lead to this key: neither must the hashes.
-    fn check_lookup(&self, inner: &Inner, hashes: &Hashes, key: &str) -> Result<()> {
-        let wanted = key_hashes::hash(&hashes.salt, key.as_bytes());
-        let mut from = 0;
-        let search = |from| hashes.search(from, wanted).map_err(|e| at_hashes(inner, e));
-        while let Some(at) = search(from)? {
-            if inner.has_key(at, key)? {
-                let message =
-                    "the accelerator lacks this key: \"kiste index --lookup\" makes it anew";
-                return Err(Error::new(ErrorKind::Damaged, message)
-                    .at(SideFile::Lookup.path(&inner.path))
-                    .with_index(at as u64)
-                    .with_key(key));
-            }
-            from = at + 1;
-        }
-        Ok(())
+        Ok(None)
     }
 
     /// A key that is there by the list, or by the samples, but was not found by its hash.
@@ -283,6 +277,9 @@ impl Search {
     }
 
     fn lookup(&self, inner: &Inner) -> Result<Option<&Lookup>> {
+        if self.lookup_is_wrong.load(Relaxed) {
+            return Ok(None);
+        }
         match self.lookup.get() {
             Some(lookup) => Ok(lookup.as_ref()),
             None => {
@@ -291,6 +288,20 @@ impl Search {
             }
         }
     }
+}
+
+/// The sample with this key, by a search through all hashes.
+#[cold]
+fn search_all(inner: &Inner, hashes: &Hashes, key: &str) -> Result<Option<usize>> {
+    let wanted = key_hashes::hash(&hashes.salt, key.as_bytes());
+    let mut from = 0;
+    while let Some(at) = hashes.search(from, wanted).map_err(|e| at_hashes(inner, e))? {
+        if inner.has_key(at, key)? {
+            return Ok(Some(at));
+        }
+        from = at + 1;
+    }
+    Ok(None)
 }
 
 /// Goes through the samples whose hash is the wanted one, until one has the key.
@@ -471,10 +482,11 @@ impl Lookup {
     fn open(inner: &Inner, hashes: &Hashes) -> Result<Option<Lookup>> {
         let path = SideFile::Lookup.path(&inner.path);
         let Some(source) = inner.side_file(SideFile::Lookup)? else { return Ok(None) };
-        let damaged = |e: FormatError| Error::from(e).at(&path);
         let header = source.read(0..source.len().min(lookup::HEADER as u64));
         let header = header.map_err(|e| Error::io(&path, e))?;
-        let header = lookup::Header::parse(&header, source.len()).map_err(damaged)?;
+        // Damaged, or of another dataset, as after Python rewrote this one: all that is in it can
+        // be had without it, and verifying tells.
+        let Ok(header) = lookup::Header::parse(&header, source.len()) else { return Ok(None) };
         let last = hashes.len().saturating_sub(1);
         let now = lookup::Source {
             count: hashes.len() as u64,
@@ -482,7 +494,9 @@ impl Lookup {
             first: if hashes.len() > 0 { hashes.get(0)? } else { 0 },
             last: if hashes.len() > 0 { hashes.get(last)? } else { 0 },
         };
-        header.check_source(&now).map_err(damaged)?;
+        if header.check_source(&now).is_err() {
+            return Ok(None);
+        }
         Ok(Some(Lookup { shape: header.shape(), source }))
     }
 

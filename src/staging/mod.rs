@@ -1,29 +1,46 @@
 //! From "being written" to "published" without a moment in which a crash could leave a mixture.
 //!
-//! All of a dataset's new files gather in the directory `NAME.partial` beside the dataset `NAME`:
+//! All of a dataset's new files gather in the directory `NAME.partial` next to the dataset `NAME`:
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `lock` | held by the living writer, so a leftover is told from work in progress |
-//! | `journal` | JSON: what is being written; for an append, where the old dataset ends |
+//! | `journal` | JSON: what is being written, and which files made the dataset when that began |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
-//! | `labels` | the names of the numeric labels, if these are to change with the dataset |
-//! | `scratch-0` `scratch-1` … | what is needed only meanwhile, of a shuffle for example ([`Scratch`]) |
-//! | `commit` | JSON: everything above is complete and synced; what to publish and what to remove |
+//! | `labels` | the names of the numeric labels, if these change with the dataset |
+//! | `scratch-0` `scratch-1` … | needed only while writing, by a shuffle for example ([`Scratch`]) |
+//! | `units`, `quarantine` | the log and the bad input of a conversion, which resumes by them |
+//! | `commit` | JSON: everything above is complete and synced; what to publish, and in place of what |
+//! | `old-offsets` `old-data` … | the old files, until readers can see the new ones |
 //!
 //! [`Staging::commit`] then does, in this order:
 //!
-//! 1. sync every staged file and the directory, write `commit` beside, sync, rename, sync. **From
-//!    here on the new dataset wins**; before, the old one does.
-//! 2. remove the old `.offsets` and `.index`, sync. Without them Python datadings refuses to open,
-//!    and our reader looks for `commit`: nobody sees the mixture that now begins.
-//! 3. remove side files that the new dataset does not have, rename the others over the old ones,
-//!    sync; rename the offsets, sync. From here on everybody sees the new dataset.
-//! 4. remove `journal`, sync, then `commit`, then the rest.
+//! 1. check that every name can be replaced, sync the directory, write `commit` as a new file,
+//!    sync, rename, sync. **From here on a recovery goes forward.**
+//! 2. move the old `.offsets` and `.index` to `old-…`, sync. Without them Python datadings refuses
+//!    to open, and our reader looks for `commit`: nothing sees the mixture that now begins.
+//! 3. move the other old files that are replaced or removed, sync; move the new ones to their
+//!    names, sync; move the new `.offsets`, sync. From here on every reader sees the new dataset.
+//! 4. remove `journal`, sync, then `commit`, then the rest, the old files among it.
+//!
+//! If a step before the end of 3 fails (a file that cannot be replaced: immutable, or mounted on
+//! its own), the steps are taken back in reverse order, and the old dataset is what it was.
 //!
 //! A crash before 1 is undone by removing `NAME.partial` (and cutting the data file to its old
 //! length, for an append); a crash after 1 is finished by doing 2 to 4 again: each step looks at
 //! what is still there. [`unfinished`] tells which.
+//!
+//! # What a recovery touches
+//!
+//! Only what it can prove to be its own. The directory must be one, not a link to one, and belong
+//! to the user at work or to the owner of the dataset; the files in it must be regular files of
+//! the names above. `journal` and `commit` record size, digest, number and time of the dataset's
+//! files ([`identity`]): where these are neither the recorded old ones nor the new ones, another
+//! program has written the dataset since, and nothing of it is changed. An append is cut only if
+//! what lies in front of the cut is what the append began with.
+//!
+//! The data file itself is locked too, so that two names of it (links, hard links) do not make two
+//! writers.
 //!
 //! What this cannot promise: file systems that lose synced data or reorder a rename before the
 //! sync it follows (disks that lie about flushing, some network file systems), and locks between
@@ -37,20 +54,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{Lock, Sink, Storage};
+use crate::storage::{FileKind, Lock, Sink, Storage};
 
+mod identity;
+mod journal;
+mod publish;
 mod scratch;
 mod spool;
 
+use identity::{Identity, same_content};
+pub(crate) use journal::{Journal, Labels};
+use publish::Publication;
 pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 
 /// What is appended to the name of a dataset for the file of the names of its labels. It is no side
 /// file, as Python datadings knows nothing of it, but is published with them.
 pub(crate) const LABELS: &str = ".labels";
-
-/// The version of `journal` and `commit`.
-const VERSION: u32 = 1;
 
 /// Where a dataset ended before an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,67 +81,6 @@ pub struct Base {
     pub bytes: u64,
 }
 
-/// What is being written.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Journal {
-    version: u32,
-    /// Present for an append.
-    pub(crate) base: Option<Base>,
-    /// Whether this only replaces side files: the data file is not touched.
-    #[serde(default)]
-    pub(crate) side_files_only: bool,
-    /// Whether the dataset is to have digests, for whoever finishes it.
-    #[serde(default = "yes")]
-    pub(crate) digests: bool,
-    /// Whether it is to have the accelerator.
-    #[serde(default)]
-    pub(crate) lookup: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl Journal {
-    /// Samples are written, or appended.
-    pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
-        Journal { version: VERSION, base, side_files_only: false, digests, lookup }
-    }
-
-    /// Only side files are made.
-    pub(crate) fn side_files() -> Journal {
-        Journal {
-            version: VERSION,
-            base: None,
-            side_files_only: true,
-            digests: true,
-            lookup: false,
-        }
-    }
-}
-
-/// What becomes of the names of labels when a dataset is published.
-#[derive(Debug, Clone, Default)]
-pub(crate) enum LabelNames {
-    /// Those that are there are right.
-    #[default]
-    Stay,
-    /// This text takes their place.
-    Become(String),
-    /// There are none for this dataset.
-    Go,
-}
-
-/// What [`Staging::commit`] was about to do.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Commit {
-    version: u32,
-    /// Suffixes of the files to publish, in order; the data file is "".
-    publish: Vec<String>,
-    /// Suffixes of the files that the new dataset does not have.
-    remove: Vec<String>,
-}
-
 /// A `NAME.partial` directory of which this process holds the lock.
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -129,6 +88,10 @@ pub(crate) struct Staging {
     target: PathBuf,
     dir: PathBuf,
     durable: bool,
+    /// Permission bits of the dataset that is there, for all files that are made.
+    mode: Option<u32>,
+    /// Of the data file, where there is one; goes before the other.
+    data_lock: Option<Lock>,
     _lock: Lock,
 }
 
@@ -147,11 +110,31 @@ pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<
 
 /// What is being written to this dataset, or was when the writer died.
 pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<Journal>> {
-    let path = dir_of(target).join("journal");
-    match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
-        Some(_) => Ok(Some(read_json(storage, &path)?)),
-        None => Ok(None),
+    journal::read_journal(storage, &dir_of(target))
+}
+
+/// Whether a writer is alive that has this dataset locked.
+pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<bool> {
+    let path = dir_of(target).join("lock");
+    match storage.lstat(&path).map_err(|e| Error::io(&path, e))? {
+        Some(stat) if stat.is_file() => {
+            Ok(storage.lock_file(&path).map_err(|e| Error::io(&path, e))?.is_none())
+        }
+        _ => Ok(false),
     }
+}
+
+/// The data file of a write that was never finished, if there is one.
+pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option<PathBuf>> {
+    let dir = dir_of(target);
+    let path = staged_path(&dir, "");
+    for (path, kind) in [(&dir, FileKind::Dir), (&path, FileKind::File)] {
+        let stat = storage.lstat(path).map_err(|e| Error::io(path, e))?;
+        if stat.is_none_or(|stat| stat.kind != kind) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(path))
 }
 
 /// The file of a dataset that goes by this suffix; the data file is "".
@@ -165,6 +148,41 @@ fn parent_of(target: &Path) -> PathBuf {
     target.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
+/// The suffixes of all files that a dataset may have; the data file is "".
+fn suffixes() -> impl Iterator<Item = &'static str> {
+    ["", LABELS].into_iter().chain(SideFile::ALL.iter().map(|file| file.suffix()))
+}
+
+/// Whether a file of this name in a staging directory is one of ours.
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 9] = [
+        "lock",
+        "journal",
+        "journal.new",
+        "commit",
+        "commit.new",
+        "labels.new",
+        "units",
+        "units.new",
+        "quarantine",
+    ];
+    let is_numbered = |name: &str| {
+        name.strip_prefix(scratch::PREFIX)
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let staged = name.strip_prefix(OLD).unwrap_or(name);
+    OURS.contains(&name)
+        || is_numbered(name)
+        || suffixes().any(|suffix| staged_name(suffix) == staged)
+}
+
+/// What the names of the old files begin with while they wait in the staging directory.
+const OLD: &str = "old-";
+
+fn foreign(path: &Path, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Foreign, message).at(path)
+}
+
 impl Staging {
     /// Keeps other writers away: fails if there is one, or something left by one that died.
     ///
@@ -176,36 +194,108 @@ impl Staging {
         durable: bool,
     ) -> Result<Staging> {
         let dir = dir_of(target);
-        let exists = storage.stat(&dir).map_err(|e| Error::io(&dir, e))?.is_some();
-        if exists {
-            let staging = Staging::take_over(storage, target)?;
-            return Err(staging.leftover());
+        let at = |e| Error::io(&dir, e);
+        if storage.lstat(&dir).map_err(at)?.is_some() {
+            return Err(Staging::take_over(storage, target)?.leftover());
         }
+        check_names(&*storage, target)?;
         create_parents(&*storage, target, durable).map_err(|e| Error::io(target, e))?;
-        storage.create_dir(&dir).map_err(|e| Error::io(&dir, e))?;
-        let mut staging = Staging::take_over(storage, target)?;
+        match storage.create_dir(&dir) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Staging::take_over(storage, target)?.leftover());
+            }
+            created => created.map_err(at)?,
+        }
+        let mut staging = Staging::hold(storage, target)?;
         staging.durable = durable;
+        match staging.hold_data() {
+            Ok(()) => Ok(staging),
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = staging.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// Says what is being written: before anything is. Gives it back with the files that make the
+    /// dataset now.
+    pub(crate) fn journal(&self, mut journal: Journal) -> Result<Journal> {
+        if !journal.side_files_only {
+            let whole = journal.base.map_or(u64::MAX, |base| base.bytes);
+            for suffix in DEFINING {
+                let len = if suffix.is_empty() { whole } else { u64::MAX };
+                let path = file_of(&self.target, suffix);
+                if let Some(found) = Identity::of_prefix(&*self.storage, &path, len)? {
+                    journal.old.insert(suffix.to_owned(), found);
+                }
+            }
+        }
+        self.write_json("journal", &journal)?;
+        self.sync_dir(&parent_of(&self.target))?;
+        Ok(journal)
+    }
+
+    /// Takes the locks of a directory that exists, and checks that all in it is ours.
+    fn take_over(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
+        let mut staging = Staging::hold(storage, target)?;
+        staging.check_entries()?;
+        staging.hold_data()?;
         Ok(staging)
     }
 
-    /// Says what is being written: before anything is.
-    pub(crate) fn journal(&self, journal: &Journal) -> Result<()> {
-        self.write_json("journal", journal)?;
-        self.sync_dir(&parent_of(&self.target))
-    }
-
     /// Takes the lock of a directory that exists.
-    fn take_over(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
+    fn hold(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
         let dir = dir_of(target);
+        check_dir(&*storage, target, &dir)?;
         let path = dir.join("lock");
+        let stat = storage.stat(target).map_err(|e| Error::io(target, e))?;
+        let mode = stat.filter(|stat| stat.is_file()).and_then(|stat| stat.mode);
         match storage.lock(&path).map_err(|e| Error::io(&path, e))? {
             Some(lock) => {
-                let target = target.to_path_buf();
-                Ok(Staging { storage, target, dir, durable: true, _lock: lock })
+                let (target, mode) = (target.to_path_buf(), mode.map(|mode| mode & 0o777));
+                let (durable, data_lock, _lock) = (true, None, lock);
+                Ok(Staging { storage, target, dir, durable, mode, data_lock, _lock })
             }
             None => Err(Error::new(ErrorKind::Locked, "another writer is at work on this dataset")
                 .at(target)),
         }
+    }
+
+    /// Takes the lock of the data file, where there is one: another name of it may have a staging
+    /// directory of its own.
+    fn hold_data(&mut self) -> Result<()> {
+        let (storage, target) = (&self.storage, &self.target);
+        let at = |e| Error::io(target, e);
+        if !storage.stat(target).map_err(at)?.is_some_and(|stat| stat.is_file()) {
+            return Ok(());
+        }
+        match storage.lock_file(target).map_err(at)? {
+            Some(lock) => self.data_lock = Some(lock),
+            None => {
+                let message = "another writer is at work on this data file, by another name of it";
+                return Err(Error::new(ErrorKind::Locked, message).at(target));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails at anything in the directory that no writer of ours put there.
+    fn check_entries(&self) -> Result<()> {
+        for path in self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))? {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if !is_ours(name) {
+                let message = "is not a file of an unfinished write, so nothing was touched: move \
+                               it away";
+                return Err(foreign(&path, message));
+            }
+            let stat = self.storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+            if let Some(kind) = stat.map(|stat| stat.kind).filter(|kind| *kind != FileKind::File) {
+                let message = format!("expected a regular file, found {kind}: nothing was touched");
+                return Err(foreign(&path, message));
+            }
+        }
+        Ok(())
     }
 
     fn leftover(&self) -> Error {
@@ -216,6 +306,34 @@ impl Staging {
         Error::new(ErrorKind::Interrupted, message).at(&self.target)
     }
 
+    /// Why the dataset is not the one that this journal is about; `None` if it is.
+    ///
+    /// That is known before anything is cut or replaced: the program that wrote the dataset since
+    /// need not know of staging directories.
+    pub(crate) fn rewritten(&self, journal: &Journal) -> Result<Option<String>> {
+        if journal.side_files_only {
+            return Ok(None);
+        }
+        for suffix in DEFINING {
+            let path = file_of(&self.target, suffix);
+            let old = journal.old.get(suffix);
+            let len = match (suffix, journal.base) {
+                ("", Some(base)) => base.bytes,
+                _ => u64::MAX,
+            };
+            let now = Identity::of_prefix(&*self.storage, &path, len)?;
+            if !same_content(old, now.as_ref()) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Ok(Some(match (old, now) {
+                    (Some(_), None) => format!("{name} is gone"),
+                    (None, _) => format!("{name} was not there when the write began"),
+                    _ => format!("{name} was another file when the write began"),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
     /// The path of a staged file.
     pub(crate) fn path(&self, file: Option<SideFile>) -> PathBuf {
         staged_path(&self.dir, file.map_or("", SideFile::suffix))
@@ -224,102 +342,101 @@ impl Staging {
     /// Creates a staged file: a side file, or with `None` the data file.
     pub(crate) fn create(&self, file: Option<SideFile>) -> Result<Box<dyn Sink>> {
         let path = self.path(file);
-        self.storage.create(&path).map_err(|e| Error::io(path, e))
+        self.create_at(&path)
     }
 
-    /// Removes a staged file, to write it anew.
+    fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        self.storage.create_as(path, self.mode).map_err(|e| Error::io(path, e))
+    }
+
+    /// Removes a staged file, to write it again.
     pub(crate) fn discard(&self, file: Option<SideFile>) -> Result<()> {
         let path = self.path(file);
         self.storage.remove(&path).map_err(|e| Error::io(path, e))
     }
 
-    /// Removes all staged side files, to make them anew.
+    /// Removes all staged side files, to make them again.
     pub(crate) fn discard_side_files(&self) -> Result<()> {
         SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(Some(*file))))
     }
 
     /// Room for files that are needed only meanwhile.
     pub(crate) fn scratch(&self) -> Scratch {
-        Scratch::new(self.storage.clone(), self.dir.clone())
+        Scratch::new(self.storage.clone(), self.dir.clone(), self.mode)
+    }
+
+    /// Stages the names of the labels: a text takes the place of those that are there, `None`
+    /// removes them. The journal knows, so that another process that finishes this does so too.
+    pub(crate) fn set_labels(&self, journal: &mut Journal, text: Option<&str>) -> Result<()> {
+        match text {
+            None => journal.labels = Labels::Go,
+            Some(text) => {
+                self.replace(staged_name(LABELS), text.as_bytes())?;
+                journal.labels = Labels::Staged;
+            }
+        }
+        self.write_json("journal", journal)
     }
 
     /// Publishes the staged files, which the caller has synced, and removes `remove` from the
     /// dataset.
-    pub(crate) fn commit(self, publish: &[Option<SideFile>], remove: &[SideFile]) -> Result<()> {
-        self.commit_with(publish, remove, &LabelNames::Stay)
-    }
-
-    /// The same, and what becomes of the names of labels.
-    pub(crate) fn commit_with(
+    ///
+    /// # Errors
+    ///
+    /// The old dataset is there as before, and the staged files stay for a recovery; unless taking
+    /// back what was done failed as well, which the message then says.
+    pub(crate) fn commit(
         self,
+        journal: &Journal,
         publish: &[Option<SideFile>],
         remove: &[SideFile],
-        labels: &LabelNames,
     ) -> Result<()> {
-        let suffix = |file: &Option<SideFile>| file.map_or("", SideFile::suffix).to_string();
-        let mut commit = Commit {
-            version: VERSION,
-            publish: publish.iter().map(suffix).collect(),
-            remove: remove.iter().map(|f| f.suffix().to_string()).collect(),
+        if let (false, Some(why)) = (journal.replace, self.rewritten(journal)?) {
+            let message = format!(
+                "another program has written this dataset meanwhile, so nothing was published: {why}"
+            );
+            return Err(foreign(&self.target, message));
+        }
+        let mut suffixes: Vec<(&str, bool)> =
+            publish.iter().map(|file| (file.map_or("", SideFile::suffix), true)).collect();
+        suffixes.extend(remove.iter().map(|file| (file.suffix(), false)));
+        match journal.labels {
+            Labels::Stay => {}
+            Labels::Staged => suffixes.push((LABELS, true)),
+            Labels::Go => suffixes.push((LABELS, false)),
+        }
+        let prepared = || {
+            check_names(&*self.storage, &self.target)?;
+            self.sync_dir(&self.dir)?;
+            Publication::new(&self, &suffixes)
         };
-        match labels {
-            LabelNames::Stay => {}
-            LabelNames::Become(text) => {
-                self.stage_labels(text)?;
-                commit.publish.push(LABELS.to_owned());
-            }
-            LabelNames::Go => commit.remove.push(LABELS.to_owned()),
-        }
-        self.sync_dir(&self.dir)?;
-        self.write_json("commit", &commit)?;
-        self.roll_forward(&commit)
-    }
-
-    fn stage_labels(&self, text: &str) -> Result<()> {
-        let path = staged_path(&self.dir, LABELS);
-        // A writer that died before its commit has left one.
-        self.remove_if_there(&path)?;
-        let at = |e| Error::io(&path, e);
-        let mut file = self.storage.create(&path).map_err(at)?;
-        file.append(text.as_bytes()).map_err(at)?;
-        if self.durable { file.sync().map_err(at) } else { Ok(()) }
-    }
-
-    /// Steps 2 to 4 of the publication; each looks at what is still to do.
-    fn roll_forward(&self, commit: &Commit) -> Result<()> {
-        let parent = parent_of(&self.target);
-        let gates = [SideFile::Offsets, SideFile::Index].map(SideFile::suffix);
-        for gate in gates {
-            let staged = self.exists(&staged_path(&self.dir, gate))?;
-            let removed = commit.remove.iter().any(|suffix| suffix == gate);
-            if staged || removed {
-                self.remove_if_there(&file_of(&self.target, gate))?;
+        let committed = prepared().and_then(|publication| {
+            publication.record()?;
+            publication.forward().map_err(|error| self.take_back(&publication, error))
+        });
+        match committed {
+            Ok(()) => self.clear().map_err(|error| {
+                error.note("the dataset is published, but not all that was staged is removed")
+            }),
+            Err(error) => {
+                // Side files can be made again; the first error is the one to tell.
+                if journal.side_files_only && !is_half_published(&*self.storage, &self.target)? {
+                    let _ = self.clear();
+                }
+                Err(error)
             }
         }
-        // A power failure may otherwise keep a later change of a name and lose an earlier one.
-        self.sync_dir(&parent)?;
-        let (last, first): (Vec<&String>, Vec<&String>) =
-            commit.publish.iter().partition(|suffix| *suffix == SideFile::Offsets.suffix());
-        first.into_iter().try_for_each(|suffix| self.publish(suffix))?;
-        for suffix in &commit.remove {
-            self.remove_if_there(&file_of(&self.target, suffix))?;
-        }
-        self.sync_dir(&parent)?;
-        if !last.is_empty() {
-            last.into_iter().try_for_each(|suffix| self.publish(suffix))?;
-            self.sync_dir(&parent)?;
-        }
-        self.clear()
     }
 
-    /// Renames a staged file over the old one, if that was not done already.
-    fn publish(&self, suffix: &str) -> Result<()> {
-        let from = staged_path(&self.dir, suffix);
-        if self.exists(&from)? {
-            let to = file_of(&self.target, suffix);
-            self.storage.rename(&from, &to).map_err(|e| Error::io(to, e))?;
+    /// After a step of the publication failed.
+    fn take_back(&self, publication: &Publication<'_>, error: Error) -> Error {
+        match publication.back() {
+            Ok(()) => error.note(format_args!(
+                "nothing was published, and what was written stays in {}",
+                self.dir.display()
+            )),
+            Err(_) => error.note("the publication is not complete: \"kiste repair\" completes it"),
         }
-        Ok(())
     }
 
     /// Removes the directory. The journal goes first, while `commit` still says that all is
@@ -339,10 +456,13 @@ impl Staging {
         self.sync_dir(&parent_of(&self.target))
     }
 
-    /// Gives up: nothing is published, all that was staged is removed.
+    /// Gives up: nothing is published, all that was staged is removed. The dataset is touched only
+    /// to cut what an append wrote behind its end, and only if it is still that dataset.
     pub(crate) fn abort(self) -> Result<()> {
-        if let Some(Journal { base: Some(base), .. }) = journal_of(&*self.storage, &self.target)? {
-            self.cut_data(base)?;
+        if let Some(journal) = journal_of(&*self.storage, &self.target)? {
+            if let (Some(base), None) = (journal.base, self.rewritten(&journal)?) {
+                self.cut_data(base)?;
+            }
         }
         self.clear()
     }
@@ -350,8 +470,8 @@ impl Staging {
     /// Cuts what an append wrote behind the old end.
     fn cut_data(&self, base: Base) -> Result<()> {
         let at = |e| Error::io(&self.target, e);
-        let Some(stat) = self.storage.stat(&self.target).map_err(at)? else { return Ok(()) };
-        if stat.len > base.bytes {
+        let Some(stat) = self.storage.lstat(&self.target).map_err(at)? else { return Ok(()) };
+        if stat.is_file() && stat.len > base.bytes {
             let mut data = self.storage.reopen(&self.target).map_err(at)?;
             data.set_len(base.bytes).map_err(at)?;
             data.sync().map_err(at)?;
@@ -361,30 +481,38 @@ impl Staging {
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let path = self.dir.join(name);
-        let beside = self.dir.join(format!("{name}.new"));
         let mut text = serde_json::to_vec(value).map_err(|e| Error::io(&path, e.into()))?;
         text.push(b'\n');
+        self.replace(name, &text)
+    }
+
+    /// Writes a file of the directory as a whole, in place of one that may be there.
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.dir.join(name);
+        let new = self.dir.join(format!("{name}.new"));
         let at = |e| Error::io(&path, e);
-        // A writer that died at this very place, before someone resumed its work, left one.
-        self.remove_if_there(&beside)?;
-        let mut sink = self.storage.create(&beside).map_err(at)?;
-        sink.append(&text).map_err(at)?;
+        // A writer that died at this very place, before another resumed its work, left one.
+        self.remove_if_there(&new)?;
+        let mut sink = self.create_at(&new)?;
+        sink.append(bytes).map_err(at)?;
         if self.durable {
             sink.sync().map_err(at)?;
         }
-        self.storage.rename(&beside, &path).map_err(at)?;
+        self.storage.rename(&new, &path).map_err(at)?;
         self.sync_dir(&self.dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         if self.durable {
-            self.storage.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
+            // A bare file name is in the current directory.
+            let shown = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            self.storage.sync_dir(dir).map_err(|e| Error::io(shown, e))?;
         }
         Ok(())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        Ok(self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some())
+        Ok(self.storage.lstat(path).map_err(|e| Error::io(path, e))?.is_some())
     }
 
     fn remove_if_there(&self, path: &Path) -> Result<()> {
@@ -412,20 +540,64 @@ fn create_parents(storage: &dyn Storage, target: &Path, durable: bool) -> io::Re
     Ok(())
 }
 
+/// The name of a file while it is staged.
+fn staged_name(suffix: &str) -> &str {
+    suffix.strip_prefix('.').unwrap_or("data")
+}
+
 fn staged_path(dir: &Path, suffix: &str) -> PathBuf {
-    dir.join(suffix.strip_prefix('.').unwrap_or("data"))
+    dir.join(staged_name(suffix))
 }
 
-fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> Result<T> {
-    let source = storage.open(path).map_err(|e| Error::io(path, e))?;
-    // Written by us in a few hundred bytes; anything longer is not ours.
-    let bytes = source.read(0..source.len().min(1 << 16)).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&bytes).map_err(|e| {
-        Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {e}")).at(path)
-    })
+/// The files whose content says which dataset it is.
+const DEFINING: [&str; 3] = ["", SideFile::Offsets.suffix(), SideFile::Index.suffix()];
+
+/// Fails if what goes by the name of the directory is none, or not ours to touch.
+fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
+    let stat_of = |path: &Path| storage.lstat(path).map_err(|e| Error::io(path, e));
+    let Some(stat) = stat_of(dir)? else {
+        return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
+    };
+    if !stat.is_dir() {
+        let message = format!("expected the directory of an unfinished write, found {}", stat.kind);
+        return Err(foreign(dir, message));
+    }
+    let (Some(owner), Some(user)) = (stat.owner, storage.user()) else { return Ok(()) };
+    if owner == user {
+        return Ok(());
+    }
+    // In a directory that many may write to, anyone can put something next to a dataset.
+    let parent = parent_of(target);
+    let parent = if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent };
+    let of = match stat_of(target)? {
+        Some(data) => Some(data),
+        None => stat_of(&parent)?,
+    };
+    if of.and_then(|stat| stat.owner) == Some(owner) {
+        return Ok(());
+    }
+    let message = format!(
+        "belongs to user {owner}, who is neither you nor the owner of the dataset: nothing was \
+         touched"
+    );
+    Err(foreign(dir, message))
 }
 
-/// An unfinished write, as found beside a dataset.
+/// Fails if a file of this dataset could not be given its name, before any work is done: the name
+/// is too long for the file system, or something else has it.
+fn check_names(storage: &dyn Storage, target: &Path) -> Result<()> {
+    for path in suffixes().map(|suffix| file_of(target, suffix)) {
+        let stat = storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+        let kind = stat.map(|stat| stat.kind);
+        if let Some(kind) = kind.filter(|kind| !matches!(kind, FileKind::File | FileKind::Link)) {
+            let message = format!("expected a file of the dataset or nothing, found {kind}");
+            return Err(foreign(&path, message));
+        }
+    }
+    Ok(())
+}
+
+/// An unfinished write, as found next to a dataset.
 #[derive(Debug)]
 pub(crate) enum Unfinished {
     /// Everything was written; publishing it was cut short.
@@ -442,7 +614,7 @@ pub(crate) fn unfinished(
     target: &Path,
 ) -> Result<Option<(Staging, Unfinished)>> {
     let dir = dir_of(target);
-    if storage.stat(&dir).map_err(|e| Error::io(&dir, e))?.is_none() {
+    if storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_none() {
         return Ok(None);
     }
     let staging = Staging::take_over(storage.clone(), target)?;
@@ -458,19 +630,49 @@ pub(crate) fn unfinished(
 }
 
 impl Staging {
-    /// Finishes a publication that was cut short.
+    /// Why a publication that was cut short can be neither finished nor taken back: another program
+    /// has written the dataset since. `None` if it can.
+    pub(crate) fn overtaken(&self) -> Result<Option<String>> {
+        Publication::read(self)?.overtaken()
+    }
+
+    /// Finishes a publication that was cut short; where a step fails, takes it back.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`](ErrorKind::Foreign) if another program has written the dataset since.
     pub(crate) fn finish(self) -> Result<()> {
-        let path = self.dir.join("commit");
-        let commit: Commit = read_json(&*self.storage, &path)?;
-        // A suffix becomes part of a path: only ours will do.
-        let is_side = |s: &String| SideFile::ALL.iter().any(|f| f.suffix() == s);
-        let known = |s: &String| s.is_empty() || s == LABELS || is_side(s);
-        match commit.publish.iter().chain(&commit.remove).find(|s| !known(s)) {
-            None => self.roll_forward(&commit),
-            Some(suffix) => {
-                let message = format!("expected suffixes of side files, found {suffix:?}");
-                Err(Error::new(ErrorKind::Damaged, message).at(path))
-            }
+        let publication = Publication::read(&self)?;
+        if let Some(why) = publication.overtaken()? {
+            return Err(foreign(&self.target, overtaken_message(&why)));
+        }
+        publication.check_staged()?;
+        match publication.forward() {
+            Ok(()) => self.clear(),
+            Err(error) => Err(self.take_back(&publication, error)),
         }
     }
+
+    /// Takes back a publication that was cut short, and removes what was staged. Where readers may
+    /// have seen the new dataset it is finished instead; where another program has written the
+    /// dataset since, that stays as it is.
+    pub(crate) fn undo(self) -> Result<()> {
+        let publication = Publication::read(&self)?;
+        if publication.overtaken()?.is_some() {
+            return self.clear();
+        }
+        if publication.is_visible()? {
+            return self.finish();
+        }
+        publication.back()?;
+        self.abort()
+    }
+}
+
+/// What to say where another program has written the dataset since.
+pub(crate) fn overtaken_message(why: &str) -> String {
+    format!(
+        "another program has written this dataset since that write was cut short, so nothing was \
+         touched: {why}"
+    )
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::storage::{Sink, Source, Storage};
 
 /// What their names begin with.
-const PREFIX: &str = "scratch-";
+pub(super) const PREFIX: &str = "scratch-";
 
 /// Room for numbered files in the directory `NAME.partial`. They are never synced, and nobody
 /// reads those of a writer that died.
@@ -18,11 +18,12 @@ const PREFIX: &str = "scratch-";
 pub(crate) struct Scratch {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
+    mode: Option<u32>,
 }
 
 impl Scratch {
-    pub(super) fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Scratch {
-        Scratch { storage, dir }
+    pub(super) fn new(storage: Arc<dyn Storage>, dir: PathBuf, mode: Option<u32>) -> Scratch {
+        Scratch { storage, dir, mode }
     }
 
     pub(crate) fn path(&self, number: usize) -> PathBuf {
@@ -31,7 +32,7 @@ impl Scratch {
 
     pub(crate) fn create(&self, number: usize) -> Result<Box<dyn Sink>> {
         let path = self.path(number);
-        self.storage.create(&path).map_err(|e| Error::io(path, e))
+        self.storage.create_as(&path, self.mode).map_err(|e| Error::io(path, e))
     }
 
     pub(crate) fn open(&self, number: usize) -> Result<Source> {

@@ -51,6 +51,13 @@ impl Storage for LocalStorage {
         stat_of(fs::symlink_metadata(path))
     }
 
+    fn user(&self) -> Option<u32> {
+        #[cfg(unix)]
+        return Some(rustix::process::geteuid().as_raw());
+        #[cfg(not(unix))]
+        None
+    }
+
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
     }

@@ -53,10 +53,11 @@ struct State {
     /// Changes of names since, in order; a power failure leaves any of them.
     pending: Vec<Change>,
     files: BTreeMap<u64, Content>,
-    locked: BTreeSet<Held>,
+    locked: BTreeSet<u64>,
     reads: Vec<Read>,
     operations: u64,
     fail_after: Option<u64>,
+    fail_once: Option<u64>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -157,10 +158,17 @@ impl MemoryStorage {
         state.fail_after = Some(state.operations + operations);
     }
 
+    /// Lets this many more changing operations succeed; the one after them fails, as on a full disk
+    /// or at a file that cannot be changed, and all later ones succeed again.
+    pub fn fail_once_after(&self, operations: u64) {
+        let mut state = self.state();
+        state.fail_once = Some(state.operations + operations);
+    }
+
     /// A new process: nothing fails any more and no lock is held. What was written stays.
     pub fn restart(&self) {
         let mut state = self.state();
-        state.fail_after = None;
+        (state.fail_after, state.fail_once) = (None, None);
         state.locked.clear();
     }
 
@@ -203,12 +211,12 @@ impl MemoryStorage {
                 content.synced = content.bytes.clone();
             }
         }
-        state.fail_after = None;
+        (state.fail_after, state.fail_once) = (None, None);
         state.locked.clear();
     }
 
-    fn guard(&self, held: Held) -> Lock {
-        Lock(Box::new(Guard { storage: self.clone(), held }))
+    fn guard(&self, file: u64) -> Lock {
+        Lock(Box::new(Guard { storage: self.clone(), file }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -228,6 +236,10 @@ fn is_reachable(names: &Names, path: &Path) -> bool {
 impl State {
     fn change(&mut self) -> io::Result<()> {
         if self.fail_after.is_some_and(|limit| self.operations >= limit) {
+            return Err(io::Error::other("injected fault"));
+        }
+        if self.fail_once == Some(self.operations) {
+            self.fail_once = None;
             return Err(io::Error::other("injected fault"));
         }
         self.operations += 1;
@@ -377,32 +389,25 @@ impl Storage for MemoryStorage {
             let id = state.add_file(Content::default());
             state.add(path, Some(id))?;
         }
-        let held = Held::Name(path.to_path_buf());
-        Ok(state.locked.insert(held.clone()).then(|| self.guard(held)))
+        let id = state.file(path)?;
+        Ok(state.locked.insert(id).then(|| self.guard(id)))
     }
 
     fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
         let mut state = self.state();
-        let held = Held::File(state.file(path)?);
-        Ok(state.locked.insert(held.clone()).then(|| self.guard(held)))
+        let id = state.file(path)?;
+        Ok(state.locked.insert(id).then(|| self.guard(id)))
     }
-}
-
-/// What a lock is of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Held {
-    Name(PathBuf),
-    File(u64),
 }
 
 struct Guard {
     storage: MemoryStorage,
-    held: Held,
+    file: u64,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.storage.state().locked.remove(&self.held);
+        self.storage.state().locked.remove(&self.file);
     }
 }
 

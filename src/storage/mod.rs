@@ -37,6 +37,11 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
         self.stat(path)
     }
+    /// The user on whose behalf files are changed, by the number of [`Stat::owner`]; `None` where
+    /// there are no users.
+    fn user(&self) -> Option<u32> {
+        None
+    }
     /// The one name of an existing file: absolute, and without symbolic links. A storage that has
     /// no links gives the path back.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {

@@ -28,9 +28,9 @@ use crate::format::msgpack::{self, Value};
 use crate::index::{self, HashMany};
 use crate::reader::DatasetReader;
 use crate::staging::{
-    self, Journal, KeySpool, LabelNames, OffsetSpool, Scratch, Spool, Staging, Unfinished,
+    self, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging, Unfinished,
 };
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{FileKind, LocalStorage, Storage};
 
 mod key_set;
 mod pipeline;
@@ -158,9 +158,15 @@ impl WriterOptions {
             staging.abort()?;
             return Err(error);
         }
-        staging.journal(&Journal::samples(None, self.digests, self.lookup))?;
+        let mut journal =
+            Journal::samples(None, self.digests, self.lookup).replacing(self.overwrite);
+        // The names of the labels belong to the dataset that is replaced.
+        if old.is_some() {
+            journal.labels = Labels::Go;
+        }
+        let journal = staging.journal(journal)?;
         let data = staging.create(None)?;
-        Writer::start(self, path, staging, data, None, false)
+        Writer::start(self, path, staging, journal, data, false)
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
@@ -195,15 +201,21 @@ impl WriterOptions {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 (staging, journal)
             }
+            // Its writer died before it had written anything: nothing is lost by tidying up.
+            Some((staging, Unfinished::Nothing)) => {
+                staging.abort()?;
+                return Err(nothing_unfinished(path));
+            }
             Some(_) => {
                 let message = "there are no samples to continue with: \"kiste repair\" tidies up";
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
             }
-            None => {
-                let message = "there is no unfinished write";
-                return Err(Error::new(ErrorKind::NotFound, message).at(path));
-            }
+            None => return Err(nothing_unfinished(path)),
         };
+        if let Some(why) = staging.rewritten(&journal)? {
+            let message = staging::overtaken_message(&why);
+            return Err(Error::new(ErrorKind::Foreign, message).at(path));
+        }
         self.digests &= journal.digests;
         self.lookup |= journal.lookup;
         staging.discard_side_files()?;
@@ -214,7 +226,7 @@ impl WriterOptions {
         };
         // The writer may have died before it created the file.
         if self.storage.stat(&data_path).map_err(at)?.is_none() {
-            self.storage.create(&data_path).map_err(at)?;
+            staging.create(None)?;
         }
         let storage = self.storage.clone();
         let old = match journal.base {
@@ -232,7 +244,7 @@ impl WriterOptions {
         // Cut first: what is appended goes to where the file ended when it was opened.
         let mut sink = storage.reopen(&data_path).map_err(at)?;
         sink.set_len(end).map_err(at)?;
-        let mut writer = Writer::start(self, path, staging, sink, journal.base, true)?;
+        let mut writer = Writer::start(self, path, staging, journal, sink, true)?;
         writer.keep = true;
         if let Some(old) = &old {
             writer.note_all(old)?;
@@ -245,15 +257,22 @@ impl WriterOptions {
 
     /// Continues a finished dataset: the result is the same as if it had been written in one go.
     ///
-    /// An accelerator `.lookup` that is there is made anew. New samples go behind the data that is there, so nothing large is copied; but the digest
-    /// of the data needs all of it to be read again when [`digests`](Self::digests) is on. That
-    /// pass also compares the old data with its digest, and refuses to bless damage.
+    /// An accelerator `.lookup` that is there is made again. New samples go behind the data that is
+    /// there, so nothing large is copied; but the digest of the data needs all of it to be read
+    /// again when [`digests`](Self::digests) is on. That pass also compares the old data with its
+    /// digest, and refuses to bless damage.
+    ///
+    /// A symbolic link is followed: the dataset that it leads to is appended to, under its own
+    /// name.
     ///
     /// # Errors
     ///
-    /// Those of [`DatasetReader::open`] and [`create`](Self::create).
+    /// Those of [`DatasetReader::open`] and [`create`](Self::create);
+    /// [`Invalid`](ErrorKind::Invalid) if the data file has more than one name (hard links), as a
+    /// copy made by `cp -l` has: what is appended to one is appended to all, whose side files know
+    /// nothing of it.
     pub fn append(mut self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = path.as_ref();
+        let path = &*self.follow(path.as_ref())?;
         check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
         self.lookup |= self.storage.stat(&lookup).map_err(|e| Error::io(&lookup, e))?.is_some();
@@ -265,9 +284,14 @@ impl WriterOptions {
             staging.abort()?;
             return Err(error);
         }
-        staging.journal(&Journal::samples(Some(base), self.digests, self.lookup))?;
+        if let Err(error) = self.refuse_hard_links(path) {
+            staging.abort()?;
+            return Err(error);
+        }
+        let journal = Journal::samples(Some(base), self.digests, self.lookup);
+        let journal = staging.journal(journal)?;
         let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
-        let mut writer = Writer::start(self, path, staging, data, Some(base), true)?;
+        let mut writer = Writer::start(self, path, staging, journal, data, true)?;
         match writer.note_all(&old) {
             Ok(()) => Ok(writer),
             Err(error) => {
@@ -276,6 +300,49 @@ impl WriterOptions {
             }
         }
     }
+}
+
+impl WriterOptions {
+    /// The dataset that a symbolic link leads to; any other path stays as it is.
+    fn follow(&self, path: &Path) -> Result<PathBuf> {
+        let at = |e| Error::io(path, e);
+        if !self.storage.lstat(path).map_err(at)?.is_some_and(|stat| stat.kind == FileKind::Link) {
+            return Ok(path.to_path_buf());
+        }
+        let real = self.storage.resolve(path).map_err(at)?;
+        for file in SideFile::ALL {
+            let (link, of_real) = (file.path(path), file.path(&real));
+            let stat = |path: &Path| self.storage.stat(path).map_err(|e| Error::io(path, e));
+            let Some(found) = stat(&link)? else { continue };
+            if stat(&of_real)?.map(|stat| stat.id) != Some(found.id) {
+                let message = format!(
+                    "is next to a link to {}, whose own side files are next to it: append to that \
+                     file",
+                    real.display()
+                );
+                return Err(Error::new(ErrorKind::Invalid, message).at(link));
+            }
+        }
+        Ok(real)
+    }
+
+    fn refuse_hard_links(&self, path: &Path) -> Result<()> {
+        let stat = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
+        match stat.map_or(1, |stat| stat.links) {
+            0 | 1 => Ok(()),
+            links => {
+                let message = format!(
+                    "the data file has {links} names (hard links), and what is appended to one is \
+                     appended to all: copy it, and append to the copy"
+                );
+                Err(Error::new(ErrorKind::Invalid, message).at(path))
+            }
+        }
+    }
+}
+
+fn nothing_unfinished(path: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "there is no unfinished write").at(path)
 }
 
 /// The samples that follow each other from the start of these bytes on, and where each ends. The
@@ -301,8 +368,12 @@ fn check_name(path: &Path) -> Result<()> {
 fn discard_unfinished(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
     match staging::unfinished(storage, path)? {
         None => Ok(()),
-        // It may hold the only whole dataset by now: complete it, then replace it.
-        Some((staging, Unfinished::Committed)) => staging.finish(),
+        // It may hold the only whole dataset by now: complete it, then replace it. One that
+        // another program has overtaken is about nothing that is still there.
+        Some((staging, Unfinished::Committed)) => match staging.overtaken()? {
+            None => staging.finish(),
+            Some(_) => staging.undo(),
+        },
         Some((staging, _)) => staging.abort(),
     }
 }
@@ -352,7 +423,8 @@ pub struct Stats {
 pub struct Writer {
     options: WriterOptions,
     path: PathBuf,
-    base: Option<Base>,
+    /// Samples of the dataset that is appended to.
+    samples_before: u64,
     samples: u64,
     bytes: u64,
     packed: Vec<u8>,
@@ -361,8 +433,6 @@ pub struct Writer {
     broken: bool,
     /// Whether there are samples from before that stay whatever becomes of this writer.
     keep: bool,
-    /// What becomes of the names of labels at the end.
-    labels: LabelNames,
     /// Taken by whatever ends the writing.
     open: Option<Open>,
 }
@@ -370,6 +440,7 @@ pub struct Writer {
 /// The files of a writer that is not finished.
 struct Open {
     staging: Staging,
+    journal: Journal,
     data: Pipeline,
     offsets: OffsetSpool,
     keys: KeySpool,
@@ -396,8 +467,8 @@ impl Writer {
         options: WriterOptions,
         path: &Path,
         staging: Staging,
+        journal: Journal,
         data: Box<dyn crate::storage::Sink>,
-        base: Option<Base>,
         continues: bool,
     ) -> Result<Writer> {
         let spool = |file| -> Result<Spool> {
@@ -411,7 +482,7 @@ impl Writer {
         Ok(Writer {
             options,
             path: path.to_path_buf(),
-            base,
+            samples_before: journal.base.map_or(0, |base| base.samples),
             samples: 0,
             bytes: 0,
             packed: Vec::new(),
@@ -419,8 +490,7 @@ impl Writer {
             key_set: KeySet::new(),
             broken: false,
             keep: false,
-            labels: LabelNames::Stay,
-            open: Some(Open { staging, data, offsets, keys }),
+            open: Some(Open { staging, journal, data, offsets, keys }),
         })
     }
 
@@ -589,30 +659,32 @@ impl Writer {
     }
 
     /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the
-    /// dataset, in one step, with one name a line. None means that there is to be no such file.
-    /// Without a call of this one that is there stays as it is.
+    /// dataset, in one step, with one name a line. `None` means that there is to be no such file.
+    /// Without a call, an append keeps the file, and a dataset that replaces another has none.
     ///
-    /// What `kiste repair` makes of a write that was never finished has no names.
+    /// A write that was cut short has these names when `kiste repair` finishes it.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a name with a line end.
     pub fn set_labels<S: AsRef<str>>(&mut self, names: Option<&[S]>) -> Result<()> {
-        let Some(names) = names else {
-            self.labels = LabelNames::Go;
-            return Ok(());
-        };
-        let mut text = String::new();
-        for name in names.iter().map(AsRef::as_ref) {
-            if name.contains(['\n', '\r']) {
-                let message = format!("expected labels of one line each, found {name:?}");
-                return Err(Error::new(ErrorKind::Invalid, message));
+        let text = match names {
+            None => None,
+            Some(names) => {
+                let mut text = String::new();
+                for name in names.iter().map(AsRef::as_ref) {
+                    if name.contains(['\n', '\r']) {
+                        let message = format!("expected labels of one line each, found {name:?}");
+                        return Err(Error::new(ErrorKind::Invalid, message));
+                    }
+                    text.push_str(name);
+                    text.push('\n');
+                }
+                Some(text)
             }
-            text.push_str(name);
-            text.push('\n');
-        }
-        self.labels = LabelNames::Become(text);
-        Ok(())
+        };
+        let files = open(&mut self.open, self.broken, &self.path)?;
+        files.staging.set_labels(&mut files.journal, text.as_deref())
     }
 
     /// Waits until all samples so far are in the file: if the process dies, `kiste repair` finds
@@ -639,15 +711,15 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Nothing was published if this fails before the very last step; if it fails in that,
-    /// `kiste repair` completes it.
+    /// Nothing was published if this fails, and the samples stay for `kiste repair`; unless the
+    /// message says that the dataset is published and only tidying up failed, or that taking the
+    /// publication back failed as well: both are for `kiste repair` to complete.
     pub fn finish(mut self) -> Result<Stats> {
         open(&mut self.open, self.broken, &self.path)?;
         // No longer needed, and the next step wants the memory.
         self.key_set = KeySet::new();
         let Some(files) = self.open.take() else { return Err(over(&self.path)) };
-        let (path, options, labels) = (&self.path, &self.options, &self.labels);
-        let publication = Publication { path, options, base: self.base, labels };
+        let publication = Publication { path: &self.path, options: &self.options };
         let md5 = publication.run(files, self.bytes).map_err(|e| e.at(&self.path))?;
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
@@ -672,7 +744,7 @@ impl Open {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let nothing_new = self.samples == self.base.map_or(0, |base| base.samples);
+        let nothing_new = self.samples == self.samples_before;
         if let Some(files) = self.open.take() {
             let staging = files.stop();
             if nothing_new && !self.keep {

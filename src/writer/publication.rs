@@ -8,20 +8,18 @@ use super::{Open, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::index::{self, Wanted};
-use crate::staging::{Base, LabelNames};
+use crate::staging::Base;
 
 /// What [`Writer::finish`](super::Writer::finish) does.
 pub(super) struct Publication<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a WriterOptions,
-    pub(super) base: Option<Base>,
-    pub(super) labels: &'a LabelNames,
 }
 
 impl Publication<'_> {
     /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, data, offsets, keys } = files;
+        let Open { staging, journal, data, offsets, keys } = files;
         let (options, sync) = (self.options, self.options.durable);
         let at = |e| Error::io(self.path, e);
         let storage = &options.storage;
@@ -48,7 +46,7 @@ impl Publication<'_> {
                 rayon::join(
                     || if sync { data.sync().map_err(at) } else { Ok(()) },
                     || {
-                        let data_md5 = match (options.digests, streamed, self.base) {
+                        let data_md5 = match (options.digests, streamed, journal.base) {
                             (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
                             (true, None, None) => {
                                 index::digest(storage, &staging.path(None)).map(Some)
@@ -73,7 +71,7 @@ impl Publication<'_> {
             Some(SideFile::Filter),
         ];
         let mut remove = vec![SideFile::Index];
-        if self.base.is_none() {
+        if journal.base.is_none() {
             publish.push(None);
         }
         if let Some(md5) = data_md5 {
@@ -97,7 +95,7 @@ impl Publication<'_> {
             true => publish.push(Some(SideFile::Lookup)),
             false => remove.push(SideFile::Lookup),
         }
-        staging.commit_with(&publish, &remove, self.labels)?;
+        staging.commit(&journal, &publish, &remove)?;
         Ok(data_md5)
     }
 

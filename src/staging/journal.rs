@@ -1,0 +1,128 @@
+//! What `journal` and `commit` say, and how they are read: only in the version that this code
+//! writes, as another version may mean other things by the same words.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Base;
+use super::identity::Identity;
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+
+/// The version of `journal` and `commit`. Version 1 did not say which files it was about.
+pub(super) const VERSION: u32 = 2;
+
+/// Larger than any that was ever written.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What is being written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    version: u32,
+    /// The process that began it, for people who read this file.
+    process: u32,
+    /// Present for an append.
+    pub(crate) base: Option<Base>,
+    /// Whether this only replaces side files: the data file is not touched.
+    pub(crate) side_files_only: bool,
+    /// Whether a dataset that appears or changes meanwhile is replaced as well.
+    pub(super) replace: bool,
+    /// Whether the dataset is to have digests, if another process finishes it.
+    pub(crate) digests: bool,
+    /// Whether it is to have the accelerator.
+    pub(crate) lookup: bool,
+    /// What happens to the names of the labels.
+    pub(crate) labels: Labels,
+    /// The files that made the dataset when this began, by their suffixes; the data file is "".
+    /// Of an append, the data file up to its base.
+    pub(super) old: BTreeMap<String, Identity>,
+}
+
+/// What happens to the names of labels when a dataset is published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Labels {
+    /// Those that are there are right.
+    #[default]
+    Stay,
+    /// The staged ones take their place.
+    Staged,
+    /// There are none for this dataset.
+    Go,
+}
+
+impl Journal {
+    /// Samples are written, or appended.
+    pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
+        let (version, process) = (VERSION, std::process::id());
+        let (labels, old) = (Labels::Stay, BTreeMap::new());
+        let (side_files_only, replace) = (false, false);
+        Journal { version, process, base, side_files_only, replace, digests, lookup, labels, old }
+    }
+
+    /// A dataset that appears or changes meanwhile is replaced as well.
+    pub(crate) fn replacing(self, yes: bool) -> Journal {
+        Journal { replace: yes, ..self }
+    }
+
+    /// Only side files are made.
+    pub(crate) fn side_files() -> Journal {
+        Journal { side_files_only: true, ..Journal::samples(None, true, false) }
+    }
+}
+
+/// What is about to be published.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Commit {
+    pub(super) version: u32,
+    /// What happens to each file, by its suffix; the data file is "".
+    pub(super) steps: BTreeMap<String, Step>,
+    /// The data file, where it stays: after an append, or when only side files are made.
+    pub(super) in_place: Option<Identity>,
+}
+
+/// What happens to one file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Step {
+    /// The staged file that takes the place; without one the old file goes.
+    pub(super) new: Option<Identity>,
+    /// The file that has the place now.
+    pub(super) old: Option<Identity>,
+}
+
+/// The journal of this directory, if there is one.
+pub(super) fn read_journal(storage: &dyn Storage, dir: &Path) -> Result<Option<Journal>> {
+    read_json(storage, &dir.join("journal"))
+}
+
+/// The commit of this directory, if there is one.
+pub(super) fn read_commit(storage: &dyn Storage, dir: &Path) -> Result<Option<Commit>> {
+    read_json(storage, &dir.join("commit"))
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> Result<Option<T>> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let source = match storage.open(path) {
+        Ok(source) => source,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path, e)),
+    };
+    let bytes = source.read(0..source.len().min(MAX_BYTES)).map_err(|e| Error::io(path, e))?;
+    let damaged = |e: serde_json::Error| {
+        Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {e}")).at(path)
+    };
+    let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if version != VERSION {
+        let message = format!(
+            "expected version {VERSION}, found {version}: the version of kiste that wrote it can \
+             finish or undo it"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message).at(path));
+    }
+    serde_json::from_slice(&bytes).map_err(damaged).map(Some)
+}

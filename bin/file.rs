@@ -3,7 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
+
+use kiste::storage::{LocalStorage, Storage};
 
 use crate::exit::{Failure, Outcome, quoted};
 
@@ -182,8 +186,24 @@ pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// Set once, before any command runs.
+static BY_CALLS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether datasets are read by calls, and not through memory maps.
+pub(crate) fn read_by_calls(yes: bool) {
+    BY_CALLS.store(yes, Relaxed);
+}
+
+/// How datasets are read.
+pub(crate) fn storage() -> Arc<dyn Storage> {
+    Arc::new(match BY_CALLS.load(Relaxed) {
+        true => LocalStorage::positioned(),
+        false => LocalStorage::mapped(),
+    })
+}
+
 /// Opens a dataset.
 pub(crate) fn open(path: &Path) -> Outcome<kiste::DatasetReader> {
     check_is_finished(path)?;
-    Ok(kiste::DatasetReader::open(path)?)
+    Ok(kiste::DatasetReader::options().storage(storage()).open(path)?)
 }

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             return if told.use_stderr() { Exit::Trouble } else { Exit::Yes }.into();
         }
     };
+    file::read_by_calls(args.untrusted);
     let output = Output::new(args.quiet, args.color);
     let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
     exit.into()

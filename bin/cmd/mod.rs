@@ -61,6 +61,10 @@ pub(crate) struct Args {
         display_order = 101
     )]
     pub(crate) color: Colour,
+    /// Read datasets by calls, not through a memory map: slower, but a file that another program
+    /// cuts meanwhile is an error and does not kill kiste
+    #[arg(long, global = true, display_order = 102)]
+    pub(crate) untrusted: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -88,7 +88,7 @@ impl Args {
     fn verify(&self, path: &Path, output: &Output) -> Outcome<Report> {
         file::check_is_finished(path)?;
         let _progress = output.progress(format!("verifying {}", path.display()), None);
-        Ok(VerifyOptions::default().deep(self.deep).verify(path)?)
+        Ok(VerifyOptions::default().storage(file::storage()).deep(self.deep).verify(path)?)
     }
 }
 

@@ -29,6 +29,8 @@ mod parting;
 mod choosing;
 mod comparing;
 mod checking;
+#[cfg(unix)]
+mod recovering;
 mod array;
 mod pipes;
 mod blpk;

@@ -173,3 +173,37 @@ fn help_into_a_closed_pipe_does_not_panic() {
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
 }
+
+/// A memory map of such a file would kill the process.
+#[test]
+fn a_file_that_is_cut_while_it_is_read_is_an_error_where_it_is_not_trusted() {
+    let dir = scratch();
+    let path = dir.path().join("large.msgpack");
+    let mut writer = Writer::create(&path).unwrap();
+    for i in 0..1000 {
+        let filler = kiste::Value::Binary(vec![7; 10_000]);
+        let key = format!("{i}");
+        let sample = vec![("key".into(), key.as_str().into()), ("filler".into(), filler)];
+        writer.write_value(&kiste::Value::Map(sample)).unwrap();
+    }
+    writer.finish().unwrap();
+    // The pipe is full long before the end, so that the rest is read after the cut.
+    let mut command = kiste();
+    command.args(["--untrusted", "cat", "large.msgpack"]).current_dir(dir.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 100]).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() < 9_000_000);
+    let end: Run = child.wait_with_output().unwrap().into();
+    end.fails(2, "large.msgpack: ");
+    // Everything else is the same.
+    let dir = with_words();
+    for args in [&["cat", "words.msgpack"][..], &["verify", "--deep", "words.msgpack"]] {
+        let trusted = run(&dir, args).exits(0);
+        let by_calls = run(&dir, [args, &["--untrusted"]].concat()).exits(0);
+        assert!(trusted.out == by_calls.out);
+    }
+}

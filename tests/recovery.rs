@@ -220,6 +220,30 @@ fn an_operation_that_fails_leaves_the_old_dataset_readable() {
 }
 
 #[test]
+fn a_write_that_cannot_begin_leaves_nothing_behind() {
+    let storage = MemoryStorage::new();
+    old(&storage);
+    let before = snapshot(&storage);
+    let begin: [fn(&MemoryStorage) -> Result<Writer>; 2] = [
+        |storage| options(storage).overwrite(true).create(dataset()),
+        |storage| options(storage).append(dataset()),
+    ];
+    for begin in begin {
+        let start = storage.operations();
+        let writer = begin(&storage).unwrap();
+        let operations = storage.operations() - start;
+        drop(writer);
+        assert!(operations > 5);
+        for k in 0..operations {
+            let storage = restore(&before);
+            storage.fail_once_after(k);
+            assert!(begin(&storage).is_err(), "{k}");
+            assert_eq!(snapshot(&storage), before, "{k} of {operations}");
+        }
+    }
+}
+
+#[test]
 fn finishing_takes_no_labels_of_another_dataset() {
     let labels = kiste::convert::labels_path(&dataset());
     let first = |storage: &MemoryStorage| {

@@ -206,7 +206,14 @@ impl Staging {
             }
             created => created.map_err(at)?,
         }
-        let mut staging = Staging::hold(storage, target)?;
+        let mut staging = match Staging::hold(storage.clone(), target) {
+            Ok(staging) => staging,
+            Err(error) => {
+                // Goes only if nothing is in it.
+                let _ = storage.remove_dir(&dir);
+                return Err(error);
+            }
+        };
         staging.durable = durable;
         match staging.hold_data() {
             Ok(()) => Ok(staging),
@@ -448,6 +455,8 @@ impl Staging {
             self.sync_dir(&self.dir)?;
         }
         let mut files = self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        // What others put there meanwhile stays, and the directory with it.
+        files.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours));
         files.sort_by_key(|path| path.file_name().is_some_and(|name| name == "lock"));
         for file in files {
             self.remove_if_there(&file)?;

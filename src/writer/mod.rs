@@ -164,9 +164,10 @@ impl WriterOptions {
         if old.is_some() {
             journal.labels = Labels::Go;
         }
-        let journal = staging.journal(journal)?;
-        let data = staging.create(None)?;
-        Writer::start(self, path, staging, journal, data, false)
+        match staging.journal(journal).and_then(|journal| Ok((journal, staging.create(None)?))) {
+            Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
+            Err(error) => Err(gave_up(staging, error)),
+        }
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
@@ -244,8 +245,7 @@ impl WriterOptions {
         // Cut first: what is appended goes to where the file ended when it was opened.
         let mut sink = storage.reopen(&data_path).map_err(at)?;
         sink.set_len(end).map_err(at)?;
-        let mut writer = Writer::start(self, path, staging, journal, sink, true)?;
-        writer.keep = true;
+        let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed)?;
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
@@ -289,13 +289,19 @@ impl WriterOptions {
             return Err(error);
         }
         let journal = Journal::samples(Some(base), self.digests, self.lookup);
-        let journal = staging.journal(journal)?;
-        let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
-        let mut writer = Writer::start(self, path, staging, journal, data, true)?;
+        let reopen = || self.storage.reopen(path).map_err(|e| Error::io(path, e));
+        let mut writer = match staging.journal(journal).and_then(|journal| Ok((journal, reopen()?)))
+        {
+            Ok((journal, data)) => {
+                Writer::start(self, path, staging, journal, data, Start::Appended)?
+            }
+            Err(error) => return Err(gave_up(staging, error)),
+        };
         match writer.note_all(&old) {
             Ok(()) => Ok(writer),
             Err(error) => {
-                writer.abort()?;
+                // The first error is the one to tell.
+                let _ = writer.abort();
                 Err(error)
             }
         }
@@ -339,6 +345,12 @@ impl WriterOptions {
             }
         }
     }
+}
+
+/// Tidies up after an error before any sample was written; the first error is the one to tell.
+fn gave_up(staging: Staging, error: Error) -> Error {
+    let _ = staging.abort();
+    error
 }
 
 fn nothing_unfinished(path: &Path) -> Error {
@@ -437,6 +449,15 @@ pub struct Writer {
     open: Option<Open>,
 }
 
+/// How a writer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    New,
+    Appended,
+    /// With samples that stay even if this one fails.
+    Resumed,
+}
+
 /// The files of a writer that is not finished.
 struct Open {
     staging: Staging,
@@ -469,16 +490,24 @@ impl Writer {
         staging: Staging,
         journal: Journal,
         data: Box<dyn crate::storage::Sink>,
-        continues: bool,
+        start: Start,
     ) -> Result<Writer> {
         let spool = |file| -> Result<Spool> {
             Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
         };
-        let offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
-        let keys = KeySpool::new(options.storage.clone(), spool(SideFile::Keys)?)?;
-        // Where there is data already, all of it is hashed in one go at the end.
-        let digest = options.digests && !continues;
-        let data = Pipeline::start(data, digest).map_err(|e| Error::io(path, e))?;
+        let spools = || {
+            let offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
+            let keys = KeySpool::new(options.storage.clone(), spool(SideFile::Keys)?)?;
+            // Where there is data already, all of it is hashed in one go at the end.
+            let digest = options.digests && start == Start::New;
+            let data = Pipeline::start(data, digest).map_err(|e| Error::io(path, e))?;
+            Ok((offsets, keys, data))
+        };
+        let (offsets, keys, data) = match spools() {
+            Ok(files) => files,
+            Err(error) if start == Start::Resumed => return Err(error),
+            Err(error) => return Err(gave_up(staging, error)),
+        };
         Ok(Writer {
             options,
             path: path.to_path_buf(),
@@ -489,7 +518,7 @@ impl Writer {
             tally: ArrayTally::default(),
             key_set: KeySet::new(),
             broken: false,
-            keep: false,
+            keep: start == Start::Resumed,
             open: Some(Open { staging, journal, data, offsets, keys }),
         })
     }

@@ -8,17 +8,20 @@
 //! | --- | --- |
 //! | 1. cut what is behind the last chunk, write there what is longer than it, and the record; sync | the old container is there, with bytes of no account behind it |
 //! | 2. overwrite the last chunk (and the metadata of an array), write offsets into free places; sync | all but the last chunk can be read by everybody; [`recover`], or the next append, puts it back |
-//! | 3. write the header, 32 bytes within one sector; sync | the old or the new container, as before or after |
+//! | 3. write the header, 32 bytes; sync | the old or the new container, as before or after; of a header of which only a part was written, the rest is in the record, and it is as after step 2 |
 //! | 4. cut the record off; sync | the new container is there |
 //!
 //! If the last chunk is full and the container holds no array, nothing is overwritten but the header,
 //! and step 2 costs nothing either.
-//! So with our reader no byte is ever lost; with others, between a crash in step 2 and the recovery,
-//! the last chunk and nothing else is. What this relies on: a disk that writes 32 bytes at position 0
-//! as one, and that has written what was synced.
+//! So with our reader no byte is ever lost: [`PackedArray`](super::PackedArray) shows what was there
+//! before, also without recovery. With others, between a crash in step 2 or 3 and the recovery, the
+//! last chunk and the header are. What this relies on: a disk that has written what was synced, and
+//! that leaves of each byte that it was to write the old or the new one.
 //!
-//! **Nobody else may have the file open**: readers that have mapped it would see it change. Two
-//! appends exclude each other by a file `NAME.lock`.
+//! **No other program may have the file open**: readers that have mapped it would see it change. Two
+//! appends exclude each other by a lock on the file itself, so that all of its names share it. A
+//! symbolic link is followed first. A file with several names (hard links) is refused: all of them
+//! would change.
 //!
 //! An append never changes codec, shuffle or element size unless told to; chunks of one container may
 //! differ in them. A container with a single chunk gets the chunk size of a new one, as bloscpack cuts
@@ -35,7 +38,7 @@ use crate::format::bloscpack::{
     ArrayMetadata, Chunk, Container, Header, Metadata, MetadataCodec, MetadataOptions, Room, Undo,
     UndoState, metadata, offsets,
 };
-use crate::storage::{LocalStorage, Lock, Storage};
+use crate::storage::{FileId, LocalStorage, Lock, Storage};
 use crate::value::{NdArray, Order};
 
 use super::pack::{PackOptions, compress, invalid, on_threads};
@@ -127,18 +130,21 @@ impl AppendOptions {
         rows: Option<&NdArray<'_>>,
     ) -> Result<()> {
         let locked = Locked::new(storage, path)?;
-        recover_locked(storage, path)?;
+        locked.refuse_hard_links(path)?;
+        locked.recover(storage)?;
+        let path = &*locked.path;
         let io = |error| Error::io(path, error);
         // The map is gone before the file is written.
         let plan = {
             let source = storage.open(path).map_err(io)?;
+            locked.expect(source.id())?;
             let file = source.read(0..source.len()).map_err(io)?;
             self.plan(&file, bytes, rows).map_err(|error| error.at(path))?
         };
         if let Some(plan) = plan {
+            locked.expect(storage.stat(path).map_err(io)?.map_or((0, 0), |stat| stat.id))?;
             plan.execute(storage, path)?;
         }
-        drop(locked);
         Ok(())
     }
 
@@ -419,8 +425,8 @@ impl Plan {
     }
 }
 
-/// Refuses a file in which an append was cut short, as [`PackedArray`](super::PackedArray) does: for
-/// those who read it as a stream.
+/// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
+/// see its end before all else. [`PackedArray`](super::PackedArray) shows what was there before.
 pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
     let io = |error| Error::io(path, error);
     let source = storage.open(path).map_err(io)?;
@@ -428,42 +434,14 @@ pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
     check_finished(&file).map_err(|error| error.at(path))
 }
 
-/// Finishes or undoes an append that was cut short: true if there was one. Until then the last chunk
-/// may be unreadable. Every append does this first.
+/// Finishes or undoes an append that was cut short: true if there was one. Until then other programs
+/// may not be able to read the last chunk. Every append does this first.
 pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let _locked = Locked::new(storage, path)?;
-    recover_locked(storage, path)
-}
-
-fn recover_locked(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let io = |error| Error::io(path, error);
-    let found = {
-        let source = storage.open(path).map_err(io)?;
-        let file = source.read(0..source.len()).map_err(io)?;
-        Undo::find(&file).map(|undo| (undo.state(&file), undo))
-    };
-    let Some((state, undo)) = found else { return Ok(false) };
-    let mend = || {
-        let mut sink = storage.reopen(path)?;
-        match state {
-            UndoState::Foreign => return Ok(false),
-            UndoState::Done => sink.set_len(undo.new_end)?,
-            UndoState::NotBegun | UndoState::Begun => {
-                // The header is the old one already, and is not touched.
-                for (at, bytes) in undo.patches.iter().skip(1) {
-                    sink.write_at(bytes, *at)?;
-                }
-                sink.sync()?;
-                sink.set_len(undo.old_end)?;
-            }
-        }
-        sink.sync().map(|()| true)
-    };
-    mend().map_err(io)
+    Locked::new(storage, path)?.recover(storage)
 }
 
 /// Refuses a file in which an append has begun and not ended.
-pub(super) fn check_finished(file: &[u8]) -> Result<()> {
+fn check_finished(file: &[u8]) -> Result<()> {
     if Undo::find(file).map(|undo| undo.state(file)) == Some(UndoState::Begun) {
         let message = "an append was cut short: `array::append::recover` puts the end back";
         return Err(Error::new(ErrorKind::Interrupted, message));
@@ -471,32 +449,102 @@ pub(super) fn check_finished(file: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The lock of those who append, and its file, which goes with it.
-struct Locked<'a> {
-    storage: &'a dyn Storage,
+/// The container as it was before an append that was cut short, if one was.
+pub(super) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
+    let Some(undo) = Undo::find(file).filter(|undo| undo.state(file) == UndoState::Begun) else {
+        return Ok(None);
+    };
+    // `find` has seen that the old container ends within the file.
+    let old = &file[..undo.old_end as usize];
+    let mut restored = Vec::new();
+    restored.try_reserve_exact(old.len()).map_err(|_| {
+        let message = "an append was cut short, and memory does not hold the container without it: \
+                       `array::append::recover` puts the end back in the file";
+        Error::new(ErrorKind::Interrupted, message)
+    })?;
+    restored.extend_from_slice(old);
+    undo.restore(&mut restored);
+    Ok(Some(restored))
+}
+
+/// A container of which this process holds the lock: that of the file itself, so that all of its names
+/// share it.
+struct Locked {
+    /// The one name of the file that is no link.
     path: PathBuf,
+    id: FileId,
+    links: u64,
     _lock: Lock,
 }
 
-impl Locked<'_> {
-    fn new<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Locked<'a>> {
-        let mut name = target.as_os_str().to_os_string();
-        name.push(".lock");
-        let path = PathBuf::from(name);
-        match storage.lock(&path).map_err(|error| Error::io(&path, error))? {
-            Some(lock) => Ok(Locked { storage, path, _lock: lock }),
-            None => {
-                let message = "another append to this container is at work";
-                Err(Error::new(ErrorKind::Locked, message).at(target))
+impl Locked {
+    fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
+        let at = |error| Error::io(target, error);
+        let path = storage.resolve(target).map_err(at)?;
+        let locked =
+            || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
+        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
+        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
+        // Errors call the file what the caller calls it, where that is the same name.
+        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
+        let path = if is_link { path } else { target.to_path_buf() };
+        Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
+    }
+
+    /// An append would change the file under its other names too.
+    fn refuse_hard_links(&self, target: &Path) -> Result<()> {
+        if self.links <= 1 {
+            return Ok(());
+        }
+        let message = format!(
+            "the file has {} names (hard links): appending would change the others too; copy it \
+             first",
+            self.links
+        );
+        Err(Error::new(ErrorKind::Invalid, message).at(target))
+    }
+
+    /// Fails if this is not the file that is locked.
+    fn expect(&self, id: FileId) -> Result<()> {
+        match self.id == id {
+            true => Ok(()),
+            false => {
+                let message = "another file took its place meanwhile";
+                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
             }
         }
     }
-}
 
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // While it is held: whoever waits for this file looks whether it is still the one. That it
-        // stays is no harm.
-        let _ = self.storage.remove(&self.path);
+    fn recover(&self, storage: &dyn Storage) -> Result<bool> {
+        let io = |error| Error::io(&self.path, error);
+        let found = {
+            let source = storage.open(&self.path).map_err(io)?;
+            self.expect(source.id())?;
+            let file = source.read(0..source.len()).map_err(io)?;
+            Undo::find(&file).map(|undo| (undo.state(&file), undo))
+        };
+        let Some((state, undo)) = found else { return Ok(false) };
+        let mend = || {
+            if state == UndoState::Foreign {
+                return Ok(false);
+            }
+            let mut sink = storage.reopen(&self.path)?;
+            let end = match state {
+                UndoState::Done => undo.new_end,
+                UndoState::NotBegun => undo.old_end,
+                // The first is the header, of which a part may be the new one. The record stays
+                // until all of them last.
+                _ => {
+                    for (at, bytes) in &undo.patches {
+                        sink.write_at(bytes, *at)?;
+                    }
+                    sink.sync()?;
+                    undo.old_end
+                }
+            };
+            sink.set_len(end)?;
+            sink.sync().map(|()| true)
+        };
+        mend().map_err(io)
     }
 }

@@ -17,7 +17,7 @@ use crate::format::bloscpack::{ArrayMetadata, Chunk, Container};
 use crate::storage::{LocalStorage, Source, Storage, zeroed};
 use crate::value::{DType, Element, NdArray, Order};
 
-use super::append::check_finished;
+use super::append::before_append;
 use super::pack::{PackOptions, invalid};
 
 /// From this many bytes on several threads are worth waking; it takes one about 100 µs.
@@ -73,7 +73,8 @@ impl PackedArray<'static> {
         PackedArray::open_in(&LocalStorage::mapped(), path.as_ref())
     }
 
-    /// Opens a file of this storage. A file that is not mapped is read as a whole.
+    /// Opens a file of this storage. A file that is not mapped is read as a whole, and so is one in
+    /// which an append was cut short: it shows what was there before.
     pub fn open_in(storage: &dyn Storage, path: &Path) -> Result<PackedArray<'static>> {
         let io = |error| Error::io(path, error);
         let source = storage.open(path).map_err(io)?;
@@ -81,9 +82,11 @@ impl PackedArray<'static> {
             Some(_) => Backing::Mapped(source),
             None => Backing::Memory(source.read(0..source.len()).map_err(io)?.into_owned().into()),
         };
-        check_finished(backing.as_ref())
-            .and_then(|()| PackedArray::new(backing))
-            .map_err(|error| error.at(path))
+        let open = || match before_append(backing.as_ref())? {
+            Some(old) => PackedArray::new(Backing::Memory(old.into())),
+            None => PackedArray::new(backing),
+        };
+        open().map_err(|error| error.at(path))
     }
 
     /// Packs an array of `ndarray` as [`PackOptions`] does by default.

@@ -1,5 +1,7 @@
 //! `kiste blpk` as a user of bloscpack would call it.
 
+use kiste::storage::{LocalStorage, Storage};
+
 use super::*;
 use crate::packed::{golden, sha256};
 
@@ -317,6 +319,67 @@ fn appended_is_what_is_appended() {
         .fails(2, "both the container and the file");
     run(&dir, ["blpk", "a", "nope.blp", "new"]).fails(2, "nope.blp: no such file");
     assert!(!names(dir.path()).iter().any(|name| name.ends_with(".lock")));
+}
+
+/// All names of a container share one lock, and a symbolic link is followed.
+#[test]
+#[cfg(unix)]
+fn two_appends_exclude_each_other_under_whatever_names() {
+    let (dir, data) = with_data();
+    run(&dir, ["blpk", "c", "-z", "300K", "data.dat"]).quietly();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    std::os::unix::fs::symlink("../data.dat.blp", dir.path().join("sub/link.blp")).unwrap();
+    fs::write(dir.path().join("one"), "1").unwrap();
+    let storage = LocalStorage::positioned();
+    let lock = storage.lock_file(&dir.path().join("data.dat.blp")).unwrap().unwrap();
+    for name in ["data.dat.blp", "sub/link.blp"] {
+        run(&dir, ["blpk", "a", name, "one"]).fails(2, "another process is writing this file");
+    }
+    drop(lock);
+    run(&dir, ["blpk", "a", "sub/link.blp", "one"]).quietly();
+    assert_eq!(names(&dir.path().join("sub")), ["link.blp"]);
+
+    // Many at once: what is appended is there, and what is not was refused.
+    let mut appended = 0;
+    for _ in 0..5 {
+        let spawn = |name: &&str| {
+            let mut command = kiste();
+            command.args(["blpk", "a", name, "one"]).current_dir(dir.path());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let children: Vec<_> =
+            ["data.dat.blp", "sub/link.blp", "./data.dat.blp"].iter().map(spawn).collect();
+        for child in children {
+            let done: Run = child.wait_with_output().unwrap().into();
+            match done.code {
+                Some(0) => appended += 1,
+                _ => drop(done.fails(2, "another process is writing this file")),
+            }
+        }
+    }
+    assert!(appended >= 5, "{appended}");
+    let expected = [data, vec![b'1'; 1 + appended]].concat();
+    assert!(piped(&dir, &["d", "data.dat.blp", "-"], b"") == expected);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_container_with_other_names_is_not_appended_to() {
+    let (dir, _) = with_data();
+    run(&dir, ["blpk", "c", "data.dat"]).quietly();
+    let path = dir.path().join("data.dat.blp");
+    fs::hard_link(&path, dir.path().join("snapshot.blp")).unwrap();
+    fs::write(dir.path().join("one"), "1").unwrap();
+    let before = read(&dir, "data.dat.blp");
+    run(&dir, ["blpk", "a", "data.dat.blp", "one"]).fails(
+        2,
+        "the file has 2 names (hard links): appending would change the others too; copy it",
+    );
+    assert!(read(&dir, "snapshot.blp") == before);
+    // What is replaced gets a file of its own.
+    run(&dir, ["blpk", "c", "-f", "one", "data.dat.blp"]).quietly();
+    assert!(read(&dir, "snapshot.blp") == before);
+    run(&dir, ["blpk", "a", "data.dat.blp", "one"]).quietly();
 }
 
 #[test]

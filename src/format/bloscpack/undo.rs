@@ -78,11 +78,18 @@ impl Undo {
     }
 
     /// What has become of the append, in a file that begins with these bytes.
+    ///
+    /// A power failure may leave a header of which some bytes are the old ones and some the new: the
+    /// append has [begun](UndoState::Begun) then.
     pub fn state(&self, file: &[u8]) -> UndoState {
         if file.starts_with(&self.new_header) {
             return UndoState::Done;
         }
-        if !self.patches.first().is_some_and(|(_, header)| file.starts_with(header)) {
+        let (Some(found), Some((_, old))) = (file.get(..HEADER), self.patches.first()) else {
+            return UndoState::Foreign;
+        };
+        let mut bytes = found.iter().zip(old).zip(&self.new_header);
+        if !bytes.all(|((found, old), new)| found == old || found == new) {
             return UndoState::Foreign;
         }
         let in_place = |(at, old): &(u64, Vec<u8>)| {
@@ -94,6 +101,17 @@ impl Undo {
             false => UndoState::Begun,
         }
     }
+
+    /// Makes the old container of the bytes of the file, of which this many are needed: up to
+    /// [`old_end`](Undo::old_end).
+    pub fn restore(&self, file: &mut [u8]) {
+        for (at, old) in &self.patches {
+            let there = usize::try_from(*at).ok().and_then(|at| file.get_mut(at..));
+            if let Some(there) = there.and_then(|there| there.get_mut(..old.len())) {
+                there.copy_from_slice(old);
+            }
+        }
+    }
 }
 
 /// How far an append came.
@@ -101,12 +119,13 @@ impl Undo {
 pub enum UndoState {
     /// Nothing of the old container has been replaced.
     NotBegun,
-    /// Some has: the end of the old container must be put back before it can be read.
+    /// Some has, perhaps a part of the header: the old bytes must be put back before the container
+    /// can be read.
     Begun,
     /// All is in place; only the record has to go.
     Done,
-    /// The header is neither the old nor the new one. Somebody else has written since, and the
-    /// record says nothing about this file.
+    /// The header has bytes that are in neither the old nor the new one. Another program has written
+    /// since, and the record says nothing about this file.
     Foreign,
 }
 
@@ -123,6 +142,33 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever part of a header was written when the power failed.
+    #[test]
+    fn a_torn_header_is_told_from_a_foreign_one() {
+        let (old, new) = ([1; HEADER], [3; HEADER]);
+        let patches = vec![(0, old.to_vec()), (100, vec![2; 50])];
+        let undo = Undo { old_end: 150, new_end: 160, new_header: new, patches };
+        let mut file = vec![9; 160];
+        for end in 0..=HEADER {
+            for start in 0..=end {
+                file[..HEADER].copy_from_slice(&old);
+                file[start..end].copy_from_slice(&new[start..end]);
+                let state = if end - start == HEADER { UndoState::Done } else { UndoState::Begun };
+                assert_eq!(undo.state(&file), state, "{start}..{end}");
+                let mut restored = file.clone();
+                undo.restore(&mut restored);
+                assert_eq!((&restored[..HEADER], &restored[100..150]), (&old[..], &[2; 50][..]));
+                assert_eq!(undo.state(&restored), UndoState::NotBegun);
+            }
+        }
+        for at in 0..HEADER {
+            file[..HEADER].copy_from_slice(&old);
+            file[at] = 2;
+            assert_eq!(undo.state(&file), UndoState::Foreign, "{at}");
+        }
+        assert_eq!(undo.state(&old[..HEADER - 1]), UndoState::Foreign);
+    }
 
     #[test]
     fn a_damaged_record_is_none() {

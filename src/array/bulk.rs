@@ -18,6 +18,9 @@ use super::pack::{
 };
 use super::stream::read_up_to;
 
+/// The permissions of a file that only its owner may read.
+const PRIVATE: u32 = 0o600;
+
 impl PackOptions {
     /// Writes the container of bytes that are read from anywhere: `len` of them, or all up to the end
     /// if that is not known. `metadata` is JSON text, and is written as it is. Gives the number of
@@ -43,7 +46,7 @@ impl PackOptions {
         let params = options.job_of_text(size, metadata)?.params;
         let mut total = 0;
         self.publish(storage, path, |sink| {
-            let spool = Spool::new(storage, path);
+            let mut spool = Spool::create(storage, path)?;
             total = spool.fill(self.threads, &mut Chunks::new(from, size, None), &params)?;
             let job = options.job_of_text(to_usize(total)?, metadata)?;
             spool.move_to(sink, &job)
@@ -150,17 +153,22 @@ impl<'a> Chunks<'a> {
 struct Spool<'a> {
     storage: &'a dyn Storage,
     path: PathBuf,
+    sink: Box<dyn Sink>,
 }
 
 impl Spool<'_> {
-    fn new<'a>(storage: &'a dyn Storage, target: &Path) -> Spool<'a> {
-        Spool { storage, path: beside(target) }
+    fn create<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Spool<'a>> {
+        let path = beside(target);
+        // The container may be private, and this goes anyway.
+        let sink = storage.create_as(&path, Some(PRIVATE));
+        let sink = sink.map_err(|error| Error::io(&path, error))?;
+        Ok(Spool { storage, path, sink })
     }
 
     /// Compresses everything into the file. Gives the number of bytes before that.
-    fn fill(&self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
-        let io = |error| Error::io(&self.path, error);
-        let mut sink = self.storage.create(&self.path).map_err(io)?;
+    fn fill(&mut self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
+        let (path, sink) = (&self.path, &mut self.sink);
+        let io = |error| Error::io(path, error);
         on_threads(threads, || {
             pipeline(
                 || chunks.next_window(),
@@ -194,7 +202,7 @@ impl Spool<'_> {
 
 impl Drop for Spool<'_> {
     fn drop(&mut self) {
-        // Nobody needs it, and there is nobody to tell.
+        // This process made it. If it cannot be removed, it is only in the way.
         let _ = self.storage.remove(&self.path);
     }
 }

@@ -1,7 +1,8 @@
 //! Packing: bytes and arrays into containers.
 
+use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
 use crate::format::bloscpack::{
     ArrayMetadata, Checksum, Encoder, Ending, Header, MetadataOptions, metadata,
 };
-use crate::storage::{LocalStorage, Sink, Storage};
+use crate::storage::{FileKind, LocalStorage, Lock, Sink, Storage};
 use crate::value::{NdArray, Order};
 
 use super::packed::{PARALLEL, with_scratch};
@@ -160,7 +161,9 @@ impl PackOptions {
         self
     }
 
-    /// Whether a file may be replaced by [`write`](PackOptions::write). No, if not said.
+    /// Whether a file may be replaced by [`write`](PackOptions::write). No, if not said. The new one has
+    /// the permissions of the old one; where the name is a symbolic link, the file that it leads to is
+    /// replaced. The error is [`ErrorKind::Locked`] while something is [appended](super::append) to it.
     pub fn overwrite(mut self, overwrite: bool) -> PackOptions {
         self.overwrite = overwrite;
         self
@@ -379,7 +382,7 @@ impl PackOptions {
         })
     }
 
-    /// Writes a file beside, by `work`, and gives it its name: ending, sync, rename. After an error
+    /// Writes a file next to it, by `work`, and gives it its name: ending, sync, rename. After an error
     /// nothing is there that was not.
     pub(super) fn publish(
         &self,
@@ -388,11 +391,10 @@ impl PackOptions {
         work: impl FnOnce(&mut dyn Sink) -> Result<Ending>,
     ) -> Result<()> {
         let at = |error| Error::io(path, error);
-        if !self.overwrite && storage.stat(path).map_err(at)?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the file exists").at(path));
-        }
-        let beside = beside(path);
-        let mut sink = storage.create(&beside).map_err(|error| Error::io(&beside, error))?;
+        let target = self.target(storage, path)?;
+        let beside = beside(&target.path);
+        let sink = storage.create_as(&beside, target.mode);
+        let mut sink = sink.map_err(|error| Error::io(&beside, error))?;
         let done = work(&mut *sink).and_then(|ending| {
             let mut end = || {
                 sink.write_at(&ending.offsets, ending.offsets_at)?;
@@ -400,19 +402,64 @@ impl PackOptions {
                 if self.durable {
                     sink.sync()?;
                 }
-                storage.rename(&beside, path)?;
+                storage.rename(&beside, &target.path)?;
                 match self.durable {
-                    true => storage.sync_dir(path.parent().unwrap_or(Path::new(""))),
+                    true => storage.sync_dir(target.path.parent().unwrap_or(Path::new(""))),
                     false => Ok(()),
                 }
             };
+            // It may have been made while the chunks were.
+            if !self.overwrite && storage.lstat(path).map_err(at)?.is_some() {
+                return Err(exists(path));
+            }
             end().map_err(at)
         });
         if done.is_err() {
-            // Nobody needs it; the first error is the one to tell.
+            // It is of no use; the first error is the one to report.
             let _ = storage.remove(&beside);
         }
         done
+    }
+
+    /// What a container of this name takes the place of. Of a symbolic link it is the file that the
+    /// link leads to; the link stays.
+    fn target(&self, storage: &dyn Storage, path: &Path) -> Result<Target> {
+        let at = |error| Error::io(path, error);
+        let Some(found) = storage.lstat(path).map_err(at)? else {
+            return Ok(Target { path: path.to_path_buf(), mode: None, _lock: None });
+        };
+        if !self.overwrite {
+            return Err(exists(path));
+        }
+        let refused = |found: &dyn std::fmt::Display| {
+            invalid(format!("expected a regular file to replace, found {found}")).at(path)
+        };
+        let (real, stat) = match found.kind {
+            FileKind::Link => {
+                let real = storage.resolve(path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => refused(&"a symbolic link that leads nowhere"),
+                    _ => at(error),
+                })?;
+                let stat = storage.stat(&real).map_err(at)?.unwrap_or(found);
+                (real, stat)
+            }
+            _ => (path.to_path_buf(), found),
+        };
+        if !stat.is_file() {
+            return Err(refused(&stat.kind));
+        }
+        // Those who append to it hold its lock: what they append would be lost.
+        let lock = match storage.lock_file(&real) {
+            Ok(None) => {
+                let message = "another process is writing this file";
+                return Err(Error::new(ErrorKind::Locked, message).at(path));
+            }
+            // Without permission to open it no process of this user appends to it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            lock => lock.map_err(at)?,
+        };
+        let mode = stat.mode.map(|mode| mode & 0o777);
+        Ok(Target { path: real, mode, _lock: lock })
     }
 
     /// Gives all bytes of the container, one piece after the other.
@@ -496,6 +543,17 @@ pub(super) fn pipeline<I: Send>(
     Ok(())
 }
 
+/// Where a container goes, and the permissions of the file that it replaces, whose lock is held.
+struct Target {
+    path: PathBuf,
+    mode: Option<u32>,
+    _lock: Option<Lock>,
+}
+
+fn exists(path: &Path) -> Error {
+    Error::new(ErrorKind::AlreadyExists, "the file exists").at(path)
+}
+
 /// All that is known of a container before its chunks are compressed.
 pub(super) struct Job {
     pub(super) params: Params,
@@ -555,13 +613,17 @@ pub(super) fn on_threads<T: Send>(
     pool.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?.install(work)
 }
 
-/// A name beside this one that no other writer has.
+/// A name next to this one that no other writer takes. The number of a process would not do: in
+/// containers and on shared disks two have the same.
 pub(super) fn beside(path: &Path) -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_os_string();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    name.push(format!(".{}-{count}.partial", std::process::id()));
+    name.push(format!(".{:016x}.partial", random()));
     PathBuf::from(name)
+}
+
+/// A number that no other process finds.
+pub(super) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn describe(array: &NdArray<'_>) -> ArrayMetadata {

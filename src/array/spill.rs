@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
+use crate::array::pack::random;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, MAX_CHUNK, MAX_TYPESIZE, Params, Scratch, Shuffle};
@@ -22,8 +22,8 @@ pub trait SlabStore: fmt::Debug + Send + Sync {
 
 /// Keeps chunks in temporary files of one directory, compressed by LZ4.
 ///
-/// A file is removed with the last array that has chunks in it. What a program leaves there that is
-/// killed can be removed by anyone; the names begin with `spilled-`.
+/// Only their owner may read the files. A file is removed with the last array that has chunks in it.
+/// What a program that was killed leaves there can be removed; the names begin with `spilled-`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,11 +54,9 @@ impl SpillDir {
         SpillDir { storage, dir: dir.as_ref().to_path_buf() }
     }
 
-    /// A name that nobody has.
+    /// A name that no other process takes.
     fn path(&self) -> PathBuf {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        self.dir.join(format!("spilled-{}-{number}", std::process::id()))
+        self.dir.join(format!("spilled-{:016x}", random()))
     }
 }
 
@@ -69,7 +67,8 @@ const TOGETHER: usize = 32;
 impl SlabStore for SpillDir {
     fn store(&self, chunks: &[(usize, &[u8])], item: usize) -> Result<Arc<dyn BaseSlab>> {
         let path = self.path();
-        let mut sink = self.storage.create(&path).map_err(|e| Error::io(&path, e))?;
+        let sink = self.storage.create_as(&path, Some(0o600));
+        let mut sink = sink.map_err(|e| Error::io(&path, e))?;
         // From here on the file is removed, whatever happens.
         let mut spilled = Spilled {
             storage: self.storage.clone(),

@@ -335,6 +335,8 @@ fn two_appends_exclude_each_other_under_whatever_names() {
     for name in ["data.dat.blp", "sub/link.blp"] {
         run(&dir, ["blpk", "a", name, "one"]).fails(2, "another process is writing this file");
     }
+    run(&dir, ["blpk", "c", "-f", "one", "sub/link.blp"])
+        .fails(2, "another process is writing this file");
     drop(lock);
     run(&dir, ["blpk", "a", "sub/link.blp", "one"]).quietly();
     assert_eq!(names(&dir.path().join("sub")), ["link.blp"]);
@@ -380,6 +382,37 @@ fn a_container_with_other_names_is_not_appended_to() {
     run(&dir, ["blpk", "c", "-f", "one", "data.dat.blp"]).quietly();
     assert!(read(&dir, "snapshot.blp") == before);
     run(&dir, ["blpk", "a", "data.dat.blp", "one"]).quietly();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_container_that_is_replaced_keeps_its_permissions_and_its_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (dir, _) = with_data();
+    let mode =
+        |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+    run(&dir, ["blpk", "c", "data.dat", "real.blp"]).quietly();
+    fs::set_permissions(dir.path().join("real.blp"), fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("real.blp", dir.path().join("link.blp")).unwrap();
+    fs::write(dir.path().join("one"), "1").unwrap();
+    for (name, input) in [("real.blp", "one"), ("link.blp", "data.dat"), ("link.blp", "-")] {
+        run_with(&dir, ["blpk", "c", "-f", input, name], b"2").exits(0);
+        assert_eq!(mode("real.blp"), 0o600);
+        assert!(dir.path().join("link.blp").is_symlink());
+    }
+    assert!(piped(&dir, &["d", "real.blp", "-"], b"") == b"2");
+    run(&dir, ["blpk", "a", "link.blp", "one"]).quietly();
+    assert_eq!(mode("real.blp"), 0o600);
+    assert!(piped(&dir, &["d", "real.blp", "-"], b"") == b"21");
+    // A link that leads nowhere is no place for a container.
+    symlink("nowhere", dir.path().join("lost.blp")).unwrap();
+    for options in [&["blpk", "c"][..], &["blpk", "c", "-f"]] {
+        let done = run(&dir, [options, &["one", "lost.blp"]].concat());
+        assert!(done.code == Some(2) && done.err.contains("lost.blp: "), "{done:?}");
+        assert!(dir.path().join("lost.blp").is_symlink());
+    }
+    let left = ["data.dat", "link.blp", "lost.blp", "one", "real.blp"];
+    assert_eq!(names(dir.path()), left);
 }
 
 #[test]

@@ -144,6 +144,8 @@ fn what_cannot_be_appended_changes_nothing() {
     let locked = packed(&thousand(), b"");
     let _lock = locked.lock_file(Path::new(FILE)).unwrap();
     assert_eq!(refused(&locked, &[1]), ErrorKind::Locked);
+    let replaced = thousand().overwrite(true).write_bytes(&locked, Path::new(FILE), b"2", None);
+    assert_eq!(replaced.unwrap_err().kind(), ErrorKind::Locked);
 }
 
 #[test]

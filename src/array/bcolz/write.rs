@@ -116,7 +116,7 @@ impl BcolzOptions {
     pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
         // Without a slash at the end, behind which there would be no name.
         let path: PathBuf = path.components().collect();
-        if storage.stat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
+        if storage.lstat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
         }
         let plan = Plan::of(self, rows)?;
@@ -126,7 +126,7 @@ impl BcolzOptions {
             tree.sync()?;
             storage.rename(&beside, &path).map_err(|error| Error::io(&path, error))?;
             let parent = path.parent().unwrap_or(Path::new(""));
-            storage.sync_dir(parent).map_err(|error| Error::io(parent, error))
+            storage.sync_dir(parent).map_err(|error| Error::io(&path, error))
         });
         if done.is_err() {
             tree.remove();

@@ -139,7 +139,10 @@ impl ChunkedArray {
 fn region(a: &ChunkedArray, b: &ChunkedArray, coordinates: &[u64]) -> Vec<Range<u64>> {
     let shape = a.shape().iter().zip(b.shape()).map(|(a, b)| *a.max(b) as u64);
     let chunk = a.core.grid.chunk_shape().iter().map(|n| *n as u64);
-    let axis = |((i, size), chunk): ((&u64, u64), u64)| i * chunk..size.min((i + 1) * chunk);
+    let axis = |((i, size), chunk): ((&u64, u64), u64)| {
+        // Entries of a damaged table may be anywhere.
+        i.saturating_mul(chunk)..size.min(i.saturating_add(1).saturating_mul(chunk))
+    };
     coordinates.iter().zip(shape).zip(chunk).map(axis).collect()
 }
 

@@ -85,7 +85,7 @@ struct Writing<'a> {
     new: HashMap<Digest, (Place, u64), RandomState>,
     /// Chunks of the superchunk that is not full yet: each with what follows it in the file.
     pending: Vec<(u64, Vec<u8>)>,
-    next: u32,
+    next: u64,
     /// Slots to be written over: the very last thing before the version.
     overwrites: Vec<(Place, Vec<u8>)>,
     chunks: i64,
@@ -155,6 +155,11 @@ impl ArrayStore {
         let base = proposal.base;
         let old = &base.core.version;
         let newest = &self.newest.core.version;
+        if newest.version >= names::MAX_NUMBER {
+            let message = "more versions than there are numbers";
+            let dir = self.files.path(names::VERSIONS);
+            return Err(Error::new(ErrorKind::Limit, message).at(dir));
+        }
         let shape: Vec<u64> = proposal.shape.iter().map(|n| *n as u64).collect();
         let grid = grid_of(&shape, &old.storage.chunkshape);
         let numbering = Numbering::of_grid(&grid, Some(&base.core.numbering));
@@ -179,7 +184,7 @@ impl ArrayStore {
             noted.segments = segments;
             noted.chunks = noted.chunks.saturating_add_signed(writing.chunks);
             noted.cbytes = noted.cbytes.saturating_add_signed(writing.cbytes);
-            noted.next = u64::from(self.next_superchunk[column]);
+            noted.next = self.next_superchunk[column];
         }
         version.next_segment = self.next_segment;
         self.sync_dir(&self.files.path(names::MANIFEST))?;
@@ -289,9 +294,10 @@ impl ArrayStore {
         content: &Content,
         chunks: Vec<(u64, Vec<u8>)>,
     ) -> Result<(u32, NewFile)> {
-        let number = self.next_superchunk[column];
         let dir = self.files.column_dir(&content.column);
-        self.next_superchunk[column] = number.checked_add(1).ok_or_else(|| too_many_files(&dir))?;
+        let number = u32::try_from(self.next_superchunk[column]);
+        let number = number.map_err(|_| too_many_files(&dir))?;
+        self.next_superchunk[column] += 1;
         let numbers: Vec<u64> = chunks.iter().map(|(number, _)| *number).collect();
         let tail = content.slot_len(0) as usize;
         let lens: Vec<usize> = chunks.iter().map(|(_, chunk)| chunk.len() - tail).collect();
@@ -335,8 +341,7 @@ impl ArrayStore {
         if entries.is_empty() {
             return Ok(segments);
         }
-        let number = self.next_segment;
-        self.next_segment += 1;
+        let number = self.take_segment_number()?;
         made.push(self.files.segment_path(number));
         let dir = self.files.path(names::MANIFEST);
         self.write_file(&dir, &names::numbered(number), &[&segment::encode(&entries)])?;
@@ -407,7 +412,7 @@ fn renumber(stored: Vec<Entry>, old: &Numbering, grid: &[u64], new: &Numbering) 
 }
 
 impl<'a> Writing<'a> {
-    fn new(base: &'a ChunkedArray, column: usize, next: u32) -> Result<Writing<'a>> {
+    fn new(base: &'a ChunkedArray, column: usize, next: u64) -> Result<Writing<'a>> {
         let core = &base.core;
         let storage = &core.version.storage;
         let content = content_of(base, column)?;
@@ -586,11 +591,9 @@ impl<'a> Writing<'a> {
             }
         }
         let slot = self.pending.len() % self.superchunk;
-        let ahead = u32::try_from(self.pending.len() / self.superchunk).ok();
-        let superchunk = ahead.and_then(|ahead| self.next.checked_add(ahead));
-        let superchunk = superchunk.ok_or_else(|| {
-            Error::new(ErrorKind::Limit, "more superchunks than there are numbers")
-        })?;
+        let ahead = (self.pending.len() / self.superchunk) as u64;
+        let superchunk = u32::try_from(self.next.saturating_add(ahead))
+            .map_err(|_| too_many_files(&self.base.core.files.column_dir(&self.content.column)))?;
         self.pending.push((number, chunk));
         Ok((Place { superchunk, slot: slot as u32, hash }, len))
     }

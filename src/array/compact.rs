@@ -226,8 +226,8 @@ impl ArrayStore {
                     };
                     let mut now = None;
                     if !entries.is_empty() {
-                        let (number, bytes) = (self.next_segment, segment::encode(&entries));
-                        self.next_segment += 1;
+                        let number = self.take_segment_number()?;
+                        let bytes = segment::encode(&entries);
                         self.write_file(&dir, &names::numbered(number), &[&bytes])?;
                         removed.written += bytes.len() as u64;
                         now = Some((number, entries.len() as u64));
@@ -261,7 +261,7 @@ impl ArrayStore {
             if version.version == newest {
                 version.next_segment = self.next_segment;
                 for (column, next) in version.columns.iter_mut().zip(&self.next_superchunk) {
-                    column.next = u64::from(*next);
+                    column.next = *next;
                 }
             }
             if *version != old {

@@ -14,7 +14,7 @@ use crate::value::{DType, Kind, NdArray};
 pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
     let item = dtype.item_size() as u64;
     let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
-    let cbytes: u64 = version.columns.iter().map(|column| column.cbytes).sum();
+    let cbytes = version.columns.iter().fold(0_u64, |sum, c| sum.saturating_add(c.cbytes));
     let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes });
     let mut storage = serde_json::to_value(&version.storage).unwrap_or_default();
     if let (Some(storage), Some(fill)) = (storage.as_object_mut(), number(version, dtype)) {

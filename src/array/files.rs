@@ -98,7 +98,8 @@ impl Files {
     /// The numbers of the versions that exist, ascending.
     pub(crate) fn version_numbers(&self) -> Result<Vec<u64>> {
         let dir = self.path(names::VERSIONS);
-        let mut numbers = self.numbers_in(&dir, names::number_of).map_err(|e| match e.kind() {
+        let numbers = self.numbers_in(&dir, names::number_of, names::is_beyond);
+        let mut numbers = numbers.map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 let message = "expected a chunked array, found no directory meta/versions";
                 Error::new(ErrorKind::NotFound, message).at(&self.root)
@@ -109,19 +110,29 @@ impl Files {
         Ok(numbers)
     }
 
-    /// The numbers in the names of a directory's files.
+    /// The numbers in the names of a directory's files. One that is too high is an error: what it is of
+    /// must not be passed over.
     pub(crate) fn numbers_in<N>(
         &self,
         dir: &Path,
         number_of: impl Fn(&str) -> Option<N>,
+        is_beyond: impl Fn(&str) -> bool,
     ) -> Result<Vec<N>> {
         let stat = self.storage.stat(dir).map_err(|e| Error::io(dir, e))?;
         if !stat.is_some_and(|stat| stat.is_dir()) {
             return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
         }
         let files = self.storage.list(dir).map_err(|e| Error::io(dir, e))?;
-        let name = |path: &PathBuf| number_of(path.file_name()?.to_str()?);
-        Ok(files.iter().filter_map(name).collect())
+        let named = files.iter().filter_map(|path| Some((path, path.file_name()?.to_str()?)));
+        let mut numbers = Vec::new();
+        for (path, name) in named {
+            if is_beyond(name) {
+                let message = "the number in the name is higher than any that a file may have";
+                return Err(Error::new(ErrorKind::Limit, message).at(path));
+            }
+            numbers.extend(number_of(name));
+        }
+        Ok(numbers)
     }
 
     /// Reads a version, all of it checked.

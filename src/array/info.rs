@@ -36,10 +36,15 @@ impl VersionInfo {
             time: version.time.clone(),
             message: version.message.clone(),
             shape: version.shape.clone(),
-            chunks: version.columns.iter().map(|c| c.chunks).sum(),
-            cbytes: version.columns.iter().map(|c| c.cbytes).sum(),
+            chunks: sum(version.columns.iter().map(|c| c.chunks)),
+            cbytes: sum(version.columns.iter().map(|c| c.cbytes)),
         }
     }
+}
+
+/// Numbers that a version records for people may be any.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// What an array is and how it is stored.
@@ -100,7 +105,7 @@ impl ArrayInfo {
             grid: core.grid.counts().to_vec(),
             fill: array.fill_bytes(),
             nbytes: array.shape().iter().fold(item, |n, len| n.saturating_mul(*len as u64)),
-            cbytes: columns.iter().map(|(.., cbytes)| cbytes).sum(),
+            cbytes: sum(columns.iter().map(|(.., cbytes)| *cbytes)),
             compression: (
                 storage.cparams.cname.clone(),
                 storage.cparams.clevel,
@@ -121,7 +126,7 @@ impl fmt::Display for ArrayInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let VersionInfo { number, parent, time, message, .. } = &self.version;
         let chunks: usize = self.grid.iter().product();
-        let stored: u64 = self.columns.iter().map(|(_, stored, _)| stored).sum();
+        let stored = sum(self.columns.iter().map(|(_, stored, _)| *stored));
         let (codec, level, shuffle) = &self.compression;
         let shuffle = ["none", "bytes", "bits"].get(usize::from(*shuffle)).unwrap_or(&"?");
         writeln!(f, "array      {}", self.path.display())?;

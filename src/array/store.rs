@@ -55,9 +55,10 @@ pub struct ArrayStore {
     pub(crate) options: ArrayOptions,
     pub(crate) files: Arc<Files>,
     pub(crate) newest: ChunkedArray,
-    /// The next numbers that no file has: of segments, and of each column's superchunks.
+    /// The next numbers that no file has: of segments, and of each column's superchunks. They may be
+    /// one more than a file may have.
     pub(crate) next_segment: u64,
-    pub(crate) next_superchunk: Vec<u32>,
+    pub(crate) next_superchunk: Vec<u64>,
     _lock: Lock,
 }
 
@@ -95,18 +96,31 @@ impl ArrayStore {
         version: Version,
         lock: Lock,
     ) -> Result<ArrayStore> {
-        let segments = files.numbers_in(&files.path(names::MANIFEST), names::number_of)?;
+        let dir = files.path(names::MANIFEST);
+        let segments = files.numbers_in(&dir, names::number_of, names::is_beyond)?;
         let next_segment = version.next_segment.max(segments.into_iter().max().unwrap_or(0) + 1);
-        let next = |column: &Column| -> Result<u32> {
+        let next = |column: &Column| -> Result<u64> {
             let dir = files.column_dir(&column.path);
-            let numbers = files.numbers_in(&dir, names::superchunk_number_of)?;
-            let above = u64::from(numbers.into_iter().max().unwrap_or(0)) + 1;
-            u32::try_from(column.next.max(above)).map_err(|_| too_many_files(&dir))
+            let (number_of, is_beyond) = (names::superchunk_number_of, names::is_superchunk_beyond);
+            let numbers = files.numbers_in(&dir, number_of, is_beyond)?;
+            Ok(column.next.max(u64::from(numbers.into_iter().max().unwrap_or(0)) + 1))
         };
         let next_superchunk = version.columns.iter().map(next).collect::<Result<_>>()?;
         let newest = ChunkedArray::of(files.clone(), version, options.pool()?)?;
         let options = options.clone();
         Ok(ArrayStore { options, files, newest, next_segment, next_superchunk, _lock: lock })
+    }
+
+    /// The number of a new segment.
+    pub(crate) fn take_segment_number(&mut self) -> Result<u64> {
+        let number = self.next_segment;
+        if number > names::MAX_NUMBER {
+            let message = "more segments than there are numbers";
+            let dir = self.files.path(names::MANIFEST);
+            return Err(Error::new(ErrorKind::Limit, message).at(dir));
+        }
+        self.next_segment = number + 1;
+        Ok(number)
     }
 
     /// The newest version, for reading.

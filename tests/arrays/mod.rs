@@ -10,6 +10,7 @@ mod history;
 mod kill;
 mod layout;
 mod model;
+mod numbers;
 mod parts;
 
 use std::path::Path;

@@ -9,6 +9,8 @@ pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// Chunks: superchunks, or one directory a field.
 pub const DATA: &str = "data";
+/// All that is not chunks.
+pub const META: &str = "meta";
 /// The chunk tables, in segments.
 pub const MANIFEST: &str = "meta/manifest";
 /// The versions.
@@ -39,10 +41,28 @@ pub fn numbered(number: u64) -> String {
 
 /// The number in the name of a version or a segment; `None` for any other name.
 pub fn number_of(name: &str) -> Option<u64> {
+    digits_of(name)?.parse().ok().filter(|number| *number <= MAX_NUMBER)
+}
+
+/// Whether this is the name of a version or a segment but for its number, which is higher than any
+/// that a file may have. To pass it over would be to take an older version for the newest.
+///
+/// ```
+/// use kiste::format::chunked::names::{is_beyond, number_of};
+///
+/// assert!(is_beyond("__9223372036854775808__"));
+/// assert_eq!(number_of("__9223372036854775808__"), None);
+/// assert!(!is_beyond("__9223372036854775807__"));
+/// ```
+pub fn is_beyond(name: &str) -> bool {
+    digits_of(name).is_some() && number_of(name).is_none()
+}
+
+/// Digits without leading zeros between underscores.
+fn digits_of(name: &str) -> Option<&str> {
     let digits = name.strip_prefix("__")?.strip_suffix("__")?;
-    let plain = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
-    let number = digits.parse().ok().filter(|_| plain)?;
-    (1..=MAX_NUMBER).contains(&number).then_some(number)
+    let plain = !digits.is_empty() && !digits.starts_with('0');
+    (plain && digits.bytes().all(|b| b.is_ascii_digit())).then_some(digits)
 }
 
 /// The name of a superchunk.
@@ -53,6 +73,31 @@ pub fn superchunk(number: u32) -> String {
 /// The number in the name of a superchunk; `None` for any other name.
 pub fn superchunk_number_of(name: &str) -> Option<u32> {
     u32::try_from(number_of(name.strip_suffix(".bin")?)?).ok()
+}
+
+/// As [`is_beyond`], for a superchunk.
+pub fn is_superchunk_beyond(name: &str) -> bool {
+    let is_numbered = name.strip_suffix(".bin").and_then(digits_of).is_some();
+    is_numbered && superchunk_number_of(name).is_none()
+}
+
+/// Whether a file of this name, in this directory, is one that a writer had not finished when it
+/// died. No other may be removed as such.
+///
+/// ```
+/// use kiste::format::chunked::names::{self, is_leftover};
+///
+/// assert!(is_leftover(names::VERSIONS, "__3__.tmp") && is_leftover("meta", "sizes.tmp"));
+/// assert!(is_leftover("data/x", "__1__.bin.tmp"));
+/// assert!(!is_leftover("data/x", "notes.tmp") && !is_leftover("data/x", "__1__.tmp"));
+/// ```
+pub fn is_leftover(dir: &str, name: &str) -> bool {
+    let Some(name) = name.strip_suffix(UNFINISHED) else { return false };
+    match dir {
+        META => [SIZES, STORAGE, ATTRIBUTES].contains(&&*format!("{META}/{name}")),
+        MANIFEST | VERSIONS => number_of(name).is_some(),
+        _ => superchunk_number_of(name).is_some(),
+    }
 }
 
 /// The directory of a field below that of its structure.
@@ -148,6 +193,56 @@ mod tests {
         }
         for name in ["__1__", "__0__.bin", "__4294967296__.bin", "__1__.bin.tmp", ".bin"] {
             assert_eq!(superchunk_number_of(name), None, "{name}");
+        }
+    }
+
+    /// Every name with a number is that of a file, or says that the number is too high.
+    #[test]
+    fn no_number_is_passed_over() {
+        for number in
+            [1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, (1 << 63) - 1, 1 << 63, u64::MAX]
+        {
+            let name = numbered(number);
+            assert_eq!(is_beyond(&name), number > MAX_NUMBER, "{name}");
+            assert_eq!(number_of(&name), Some(number).filter(|_| !is_beyond(&name)), "{name}");
+            let name = format!("{name}.bin");
+            let found = superchunk_number_of(&name).map(u64::from);
+            assert_eq!(is_superchunk_beyond(&name), number > u64::from(u32::MAX), "{name}");
+            assert_eq!(found, Some(number).filter(|_| !is_superchunk_beyond(&name)), "{name}");
+        }
+        assert!(is_beyond("__18446744073709551616__") && is_beyond("__99999999999999999999999__"));
+        for name in ["__0__", "__01__", "____", "__1__.bin", "__18446744073709551616__.tmp", "x"] {
+            assert!(!is_beyond(name), "{name}");
+        }
+        for name in ["__0__.bin", "__1__.bin", "__18446744073709551616__", ".bin"] {
+            assert!(!is_superchunk_beyond(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_the_format_are_leftovers() {
+        for (dir, name) in [
+            (META, "attributes.tmp"),
+            (META, "storage.tmp"),
+            (MANIFEST, "__1__.tmp"),
+            (DATA, "__7__.bin.tmp"),
+        ] {
+            assert!(is_leftover(dir, name), "{dir}/{name}");
+        }
+        for (dir, name) in [
+            (META, "lock.tmp"),
+            (META, "__1__.tmp"),
+            (META, "notes.tmp"),
+            (META, "versions/__1__.tmp"),
+            (VERSIONS, "__1__"),
+            (VERSIONS, "__0__.tmp"),
+            (VERSIONS, "__1__.bin.tmp"),
+            (MANIFEST, "x__1__.tmp"),
+            (DATA, ".tmp"),
+            (DATA, "__1__.bin"),
+            (DATA, "__1__.bin.tmp.tmp"),
+        ] {
+            assert!(!is_leftover(dir, name), "{dir}/{name}");
         }
     }
 

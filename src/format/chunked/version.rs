@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::names::MAX_NUMBER;
 use super::numbering::{MAX_DIMENSIONS, Numbering, grid_of};
 use super::time::parse_time;
 use crate::format::FormatError;
@@ -191,7 +192,26 @@ impl Version {
         demand(storage.superchunk > 0, "chunks in a superchunk", "none".to_string())?;
         demand(parse_time(&self.time).is_some(), "a moment", format!("{:?}", self.time))?;
         demand(self.parent < self.version, "an older parent", self.parent.to_string())?;
+        self.check_numbers()?;
         self.numbering().map(drop)
+    }
+
+    /// Numbers that files may have, and the next ones, which may be one more.
+    fn check_numbers(&self) -> Result<(), FormatError> {
+        let expect = |number: u64, most: u64, what: &str| match (1..=most).contains(&number) {
+            true => Ok(()),
+            false => {
+                let expected = format!("the number of a {what}, 1 to {most}");
+                Err(FormatError::new(0, expected, number.to_string()))
+            }
+        };
+        expect(self.version, MAX_NUMBER, "version")?;
+        expect(self.next_segment, MAX_NUMBER + 1, "segment")?;
+        self.columns.iter().try_for_each(|column| {
+            expect(column.next, u64::from(u32::MAX) + 1, "superchunk")?;
+            let mut segments = column.segments.iter();
+            segments.try_for_each(|(number, _)| expect(*number, MAX_NUMBER, "segment"))
+        })
     }
 }
 
@@ -337,6 +357,15 @@ mod tests {
             (r#""parent":0"#, r#""parent":1"#),
             (r#""time":"2026-11-21T17:00:00.000000Z""#, r#""time":"now""#),
             (r#""kiste_array":1"#, r#""kiste_array":1,"kiste_array":1"#),
+            (r#""version":1"#, r#""version":9223372036854775808"#),
+            (r#""version":1"#, r#""version":18446744073709551616"#),
+            (r#""next_segment":1"#, r#""next_segment":0"#),
+            (r#""next_segment":1"#, r#""next_segment":9223372036854775809"#),
+            (r#""next_segment":1"#, r#""next_segment":18446744073709551615"#),
+            (r#""next":1"#, r#""next":0"#),
+            (r#""next":1"#, r#""next":4294967297"#),
+            (r#""segments":[[1,9]"#, r#""segments":[[0,9]"#),
+            (r#""segments":[[1,9]"#, r#""segments":[[9223372036854775808,9]"#),
         ] {
             assert!(json.contains(old), "{old}");
             assert!(Version::parse(&with_hash(&json.replace(old, new))).is_err(), "{new}");

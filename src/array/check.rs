@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use crate::array::chunked::ChunkedArray;
 use crate::array::commit::content_of;
 use crate::array::copies::{copies, read_small};
-use crate::array::files::Check;
+use crate::array::files::{Check, Files};
 use crate::array::opened::Core;
-use crate::array::store::is_unfinished;
+use crate::array::store::{dirs_of, is_leftover};
 use crate::array::superchunk::SuperchunkFile;
 use crate::error::{Error, Result};
 use crate::format::FormatError;
@@ -56,6 +56,9 @@ pub struct Report {
     /// Files that no version needs: leftovers of a crash, which [`gc`](crate::array::ArrayStore::gc)
     /// removes.
     pub unused: Vec<PathBuf>,
+    /// Copies in `meta/` that are missing, or say what an older version says: a writer died before it
+    /// renewed them. The next one does, and nothing depends on them.
+    pub stale: Vec<PathBuf>,
 }
 
 /// A chunk in which two versions differ.
@@ -84,7 +87,7 @@ impl ChunkedArray {
         for column in 0..self.core.columns.len() {
             verify.column(column, &mut needed)?;
         }
-        verify.copies(&mut needed, numbers.last().copied());
+        verify.copies(&mut needed, &numbers);
         verify.unused(&needed)?;
         verify.report.problems.sort_by(|a, b| (&a.file, &a.message).cmp(&(&b.file, &b.message)));
         Ok(verify.report)
@@ -95,7 +98,7 @@ impl ChunkedArray {
     /// among them if they were written.
     pub fn diff(&self, other: &ChunkedArray) -> Result<Vec<ChunkDiff>> {
         let (a, b) = (&self.core, &other.core);
-        let same = a.files.root == b.files.root && a.dtype == b.dtype;
+        let same = is_same(&a.files, &b.files) && a.dtype == b.dtype;
         if !same {
             let message = "expected two versions of one array";
             return Err(Error::new(crate::error::ErrorKind::Invalid, message));
@@ -134,6 +137,12 @@ impl ChunkedArray {
         }
         Ok(diffs)
     }
+}
+
+/// Whether these are the files of one array, under whatever name.
+fn is_same(a: &Files, b: &Files) -> bool {
+    let real = |files: &Files| files.storage.resolve(&files.root).ok();
+    a.root == b.root || real(a).is_some_and(|root| Some(root) == real(b))
 }
 
 fn region(a: &ChunkedArray, b: &ChunkedArray, coordinates: &[u64]) -> Vec<Range<u64>> {
@@ -194,12 +203,7 @@ impl Verify<'_> {
         for (column, noted) in core.version.columns.iter().enumerate() {
             needed.extend(noted.segments.iter().map(|(n, _)| files.segment_path(*n)));
             // Not from what is kept open: the file may have changed since.
-            let fresh = crate::array::files::Files::new(
-                files.storage.clone(),
-                &files.root,
-                Check::Hashes,
-                0,
-            );
+            let fresh = Files::new(files.storage.clone(), &files.root, Check::Hashes, 0);
             let table = match fresh.table(number, &noted.segments) {
                 Ok(table) => table,
                 Err(e) => {
@@ -252,16 +256,31 @@ impl Verify<'_> {
     }
 
     /// Whether the copies say what the newest version says.
-    fn copies(&mut self, needed: &mut BTreeSet<PathBuf>, newest: Option<u64>) {
+    fn copies(&mut self, needed: &mut BTreeSet<PathBuf>, numbers: &[u64]) {
         let files = &self.array.core.files;
         needed.insert(files.path(names::LOCK));
-        let version = newest.and_then(|number| files.version(number).ok());
+        let (files, dtype) = (files.clone(), &self.array.core.dtype);
+        let version = |number: &u64| files.version(*number).ok();
+        let Some((newest, older)) = numbers.split_last() else { return };
         let names = [names::SIZES, names::STORAGE, names::ATTRIBUTES];
         needed.extend(names.map(|name| files.path(name)));
-        let Some(version) = version else { return };
-        for (name, text) in copies(&version, &self.array.core.dtype) {
+        let Some(version) = version(newest) else { return };
+        for (at, (name, text)) in copies(&version, dtype).into_iter().enumerate() {
             let path = files.path(name);
-            if read_small(&*files.storage, &path).as_deref() != Some(text.as_bytes()) {
+            let found = read_small(&*files.storage, &path);
+            let says = |text: &str| found.as_deref() == Some(text.as_bytes());
+            let is_missing = || matches!(files.storage.lstat(&path), Ok(None));
+            // The last ones are the likeliest.
+            let is_older = || {
+                let mut older = older.iter().rev().filter_map(|n| files.version(*n).ok());
+                older.any(|version| says(&copies(&version, dtype)[at].1))
+            };
+            if says(&text) {
+                continue;
+            }
+            if is_missing() || is_older() {
+                self.report.stale.push(path);
+            } else {
                 let message = "not what the newest version says; the next writer renews it";
                 self.report.problems.push(Problem {
                     file: path,
@@ -275,17 +294,16 @@ impl Verify<'_> {
 
     fn unused(&mut self, needed: &BTreeSet<PathBuf>) -> Result<()> {
         let core = &self.array.core;
-        let mut dirs: Vec<PathBuf> =
-            core.columns.iter().map(|c| core.files.column_dir(&c.leaf.path)).collect();
-        dirs.extend(["meta", names::MANIFEST, names::VERSIONS].map(|dir| core.files.path(dir)));
-        for dir in dirs {
+        for name in dirs_of(self.array) {
+            let dir = core.files.path(&name);
             let files = core.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
             let numbered = |path: &PathBuf| {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
                 names::number_of(name).is_some() || names::superchunk_number_of(name).is_some()
             };
-            let unused =
-                |path: &PathBuf| !needed.contains(path) && (numbered(path) || is_unfinished(path));
+            let unused = |path: &PathBuf| {
+                !needed.contains(path) && (numbered(path) || is_leftover(&name, path))
+            };
             self.report.unused.extend(files.into_iter().filter(unused));
         }
         Ok(())

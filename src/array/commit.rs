@@ -79,6 +79,8 @@ struct Writing<'a> {
     reuse: bool,
     /// For each slot of the base how many chunks are there; only if slots are written over.
     shared: Option<HashMap<(u32, u32), u32>>,
+    /// Whether a superchunk may be written over: a file of ours that has no other name.
+    own: HashMap<u32, bool>,
     /// The changes to the table, by chunk number.
     entries: BTreeMap<u64, Entry>,
     /// What was added, by hash, and how many bytes it takes.
@@ -131,9 +133,9 @@ impl ArrayStore {
         let mut made = Vec::new();
         let result = self.write_and_publish(&mut proposal, &mut made);
         if result.is_err() {
-            // What no version names is in nobody's way; but it takes room.
+            // What no version names does no harm; but it takes room.
             for path in made {
-                let _ = self.files.storage.remove(&path);
+                let _ = self.files.remove_own(&[path], |_| ());
             }
             self.take_what_is_there();
         }
@@ -152,6 +154,7 @@ impl ArrayStore {
         proposal: &mut Proposal<'_>,
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
+        self.expect_own_dirs()?;
         let base = proposal.base;
         let old = &base.core.version;
         let newest = &self.newest.core.version;
@@ -447,6 +450,7 @@ impl<'a> Writing<'a> {
             superchunk: storage.superchunk as usize,
             reuse: !roomy,
             shared,
+            own: HashMap::new(),
             entries: BTreeMap::new(),
             new: HashMap::default(),
             pending: Vec::new(),
@@ -584,7 +588,7 @@ impl<'a> Writing<'a> {
         if let (Some(before), Some(shared)) = (before, &self.shared) {
             let alone = shared.get(&(before.superchunk, before.slot)) == Some(&1);
             let (slot_len, needed) = (self.len_of(&before), len - u64::from(self.content.room));
-            if alone && needed <= slot_len {
+            if alone && needed <= slot_len && self.is_own(before.superchunk) {
                 let place = Place { hash, ..before };
                 self.overwrites.push((place, chunk));
                 return Ok((place, slot_len));
@@ -596,6 +600,17 @@ impl<'a> Writing<'a> {
             .map_err(|_| too_many_files(&self.base.core.files.column_dir(&self.content.column)))?;
         self.pending.push((number, chunk));
         Ok((Place { superchunk, slot: slot as u32, hash }, len))
+    }
+
+    /// Whether a superchunk of the base is a file that may be written over: it is no link, and has no
+    /// other name, as a copy of the array by hard links would give it.
+    fn is_own(&mut self, number: u32) -> bool {
+        let files = &self.base.core.files;
+        let path = files.superchunk_path(&self.content.column, number);
+        *self.own.entry(number).or_insert_with(|| {
+            let found = files.storage.lstat(&path).ok().flatten();
+            found.is_some_and(|stat| stat.is_file() && stat.links <= 1)
+        })
     }
 
     /// Notes where a chunk is now.

@@ -11,6 +11,7 @@ use serde_json::Map;
 use crate::array::columns;
 use crate::array::files::Files;
 use crate::array::options::ArrayOptions;
+use crate::array::own::real_root;
 use crate::array::store::{ArrayStore, now_after, take_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Params, Shuffle};
@@ -51,9 +52,10 @@ impl ArrayStore {
         let numbering = Numbering::of_grid(&first.grid(), None);
         let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
         first.extents = numbering.extents().to_vec();
-        let files = Arc::new(options.files(root));
+        let files = options.files(root);
         refuse_other_things(&files)?;
         make_dirs(&files, &paths, options.durable)?;
+        let files = Arc::new(options.files(&real_root(&*options.storage, root)?));
         let lock = take_lock(&files)?;
         if !files.version_numbers()?.is_empty() {
             return Err(Error::new(ErrorKind::AlreadyExists, "there is an array already").at(root));
@@ -129,16 +131,19 @@ fn refuse_other_things(files: &Files) -> Result<()> {
 
 /// Makes the directories of an array, so that they last.
 fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
-    let mut dirs = vec![files.path(names::MANIFEST), files.path(names::VERSIONS)];
-    dirs.extend(columns.iter().map(|column| files.column_dir(column)));
+    let mut dirs = vec![names::MANIFEST.to_owned(), names::VERSIONS.to_owned()];
+    dirs.extend(columns.iter().map(|column| format!("{}/{column}", names::DATA)));
+    // Some may be there, of a creation that was cut short: nothing is made behind links.
+    files.expect_own_dirs(dirs.iter().map(|dir| dir.trim_end_matches('/')))?;
     let storage = &*files.storage;
-    for dir in dirs {
+    for dir in dirs.iter().map(|dir| files.path(dir)) {
         let missing = missing_dirs(storage, &dir).map_err(|e| Error::io(&dir, e))?;
         storage.create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
         if durable {
             for made in missing {
                 let parent = made.parent().map(Path::to_path_buf).unwrap_or_default();
-                storage.sync_dir(&parent).map_err(|e| Error::io(&parent, e))?;
+                // Above a plain name is a directory without one.
+                storage.sync_dir(&parent).map_err(|e| Error::io(made, e))?;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::array::chunked::micros_of;
-use crate::array::store::{ArrayStore, is_unfinished};
+use crate::array::store::{ArrayStore, is_leftover};
 use crate::error::{Error, Result};
 use crate::format::chunked::{Version, names, parse_time};
 
@@ -46,7 +46,9 @@ impl ArrayStore {
     /// that stay open goes on reading it.
     ///
     /// A crash in between leaves files too many, never too few; the next call removes them. If one
-    /// of the versions that stay is damaged, nothing is removed: it is not known what it needs.
+    /// of the versions that stay is damaged, nothing is removed: it is not known what it needs. Only
+    /// files of the names that the format has are removed, and nothing if one of them is a symbolic
+    /// link, or the directory that it is in.
     ///
     /// [`compact`]: crate::array::ArrayOptions::compact
     pub fn gc(&mut self, keep: &Keep) -> Result<Removed> {
@@ -56,6 +58,7 @@ impl ArrayStore {
     }
 
     pub(crate) fn collect(&mut self, keep: &Keep, compact: bool) -> Result<Removed> {
+        self.expect_own_dirs()?;
         let numbers = self.files.version_numbers()?;
         let (mut stay, mut go) = (Vec::new(), Vec::new());
         for (i, number) in numbers.iter().enumerate() {
@@ -74,31 +77,39 @@ impl ArrayStore {
         }
         let mut needed = Needed::by(self, &stay)?;
         let mut removed = Removed::default();
-        let versions = go.iter().map(|number| self.files.version_path(*number)).collect();
-        self.remove(versions, &mut removed)?;
+        let versions: Vec<PathBuf> =
+            go.iter().map(|number| self.files.version_path(*number)).collect();
+        // All that is to go is looked at before anything goes.
+        for path in self.useless(&needed)? {
+            self.files.expect_own(&path)?;
+        }
+        self.remove(&versions, &mut removed)?;
         self.sync_dir(&self.files.path(names::VERSIONS))?;
         removed.versions = go;
         if compact {
             self.compact(&mut stay, &mut removed)?;
             needed = Needed::by(self, &stay)?;
         }
-        for dir in self.dirs() {
-            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
-            let useless = files.into_iter().filter(|path| needed.is_useless(self, path)).collect();
-            self.remove(useless, &mut removed)?;
-        }
+        self.remove(&self.useless(&needed)?, &mut removed)?;
         Ok(removed)
     }
 
-    fn remove(&self, paths: Vec<PathBuf>, removed: &mut Removed) -> Result<()> {
-        for path in paths {
-            let at = |e| Error::io(&path, e);
-            let len = self.files.storage.stat(&path).map_err(at)?.map_or(0, |stat| stat.len);
-            self.files.storage.remove(&path).map_err(at)?;
-            removed.files += 1;
-            removed.bytes += len;
+    /// The files that no version needs, directory by directory.
+    fn useless(&self, needed: &Needed) -> Result<Vec<PathBuf>> {
+        let mut useless = Vec::new();
+        for name in self.dirs() {
+            let dir = self.files.path(&name);
+            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            useless.extend(files.into_iter().filter(|path| needed.is_useless(self, &name, path)));
         }
-        Ok(())
+        Ok(useless)
+    }
+
+    fn remove(&self, paths: &[PathBuf], removed: &mut Removed) -> Result<()> {
+        self.files.remove_own(paths, |len| {
+            removed.files += 1;
+            removed.bytes = removed.bytes.saturating_add(len);
+        })
     }
 }
 
@@ -127,21 +138,20 @@ impl Needed {
         Ok(needed)
     }
 
-    fn is_useless(&self, store: &ArrayStore, path: &Path) -> bool {
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
-        else {
-            return false;
-        };
-        if is_unfinished(path) {
+    /// Whether a file in the directory of this name is one.
+    fn is_useless(&self, store: &ArrayStore, dir: &str, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+        if is_leftover(dir, path) {
             return true;
         }
-        if dir == store.files.path(names::MANIFEST) {
+        if dir == names::MANIFEST {
             return names::number_of(name).is_some_and(|n| !self.segments.contains(&n));
         }
-        let columns = store.newest.core.columns.iter().zip(&self.superchunks);
-        let mut of_column =
-            columns.filter(|(column, _)| dir == store.files.column_dir(&column.leaf.path));
+        // The columns are the first directories, in their order.
+        let dirs = store.dirs();
+        let mut columns = dirs.iter().zip(&self.superchunks);
+        let needed = columns.find(|(column, _)| *column == dir).map(|(_, needed)| needed);
         let number = names::superchunk_number_of(name);
-        of_column.any(|(_, needed)| number.is_some_and(|n| !needed.contains(&n)))
+        needed.zip(number).is_some_and(|(needed, number)| !needed.contains(&number))
     }
 }

@@ -50,6 +50,7 @@ mod staged;
 mod columns;
 mod recent;
 mod files;
+mod own;
 mod superchunk;
 mod options;
 mod info;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -18,6 +18,7 @@ use crate::array::files::Files;
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::info::VersionInfo;
 use crate::array::options::ArrayOptions;
+use crate::array::own::real_root;
 use crate::array::plan::{Place, SlabKind};
 use crate::array::staged::{ChunkState, StagedArray};
 use crate::array::staged_version::StagedVersion;
@@ -59,12 +60,18 @@ pub struct ArrayStore {
     /// one more than a file may have.
     pub(crate) next_segment: u64,
     pub(crate) next_superchunk: Vec<u64>,
+    /// Who may read the array: new files are as private as the newest version's.
+    mode: Option<u32>,
     _lock: Lock,
 }
 
 impl ArrayStore {
-    /// Opens an array for writing. For a second writer the error is [`ErrorKind::Locked`]; the lock
-    /// ends with the store, or with its process.
+    /// Opens an array for writing. For a second writer the error is [`ErrorKind::Locked`], also under
+    /// another name of the array; the lock ends with the store, or with its process.
+    ///
+    /// What a writer that died had not finished is removed. The name may be a symbolic link; but where
+    /// a directory or file in the array is one, which only reading follows, the error is
+    /// [`ErrorKind::Unsupported`] and nothing is changed.
     pub fn open(path: impl AsRef<Path>) -> Result<ArrayStore> {
         ArrayOptions::default().open_store(path)
     }
@@ -80,7 +87,7 @@ impl ArrayStore {
     }
 
     pub(crate) fn open_with(options: &ArrayOptions, root: &Path) -> Result<ArrayStore> {
-        let files = Arc::new(options.files(root));
+        let files = Arc::new(options.files(&real_root(&*options.storage, root)?));
         files.version_numbers()?;
         let lock = take_lock(&files)?;
         let version = resolve(&files, At::Newest)?;
@@ -105,10 +112,22 @@ impl ArrayStore {
             let numbers = files.numbers_in(&dir, number_of, is_beyond)?;
             Ok(column.next.max(u64::from(numbers.into_iter().max().unwrap_or(0)) + 1))
         };
+        // Of a link the permissions say nothing.
+        let path = files.version_path(version.version);
+        let stat = files.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
         let next_superchunk = version.columns.iter().map(next).collect::<Result<_>>()?;
         let newest = ChunkedArray::of(files.clone(), version, options.pool()?)?;
         let options = options.clone();
-        Ok(ArrayStore { options, files, newest, next_segment, next_superchunk, _lock: lock })
+        let store =
+            ArrayStore { options, files, newest, next_segment, next_superchunk, mode, _lock: lock };
+        store.expect_own_dirs()?;
+        Ok(store)
+    }
+
+    /// Fails if files of the array would be written, or removed, behind a link.
+    pub(crate) fn expect_own_dirs(&self) -> Result<()> {
+        self.files.expect_own_dirs(self.dirs().iter().map(|dir| &**dir))
     }
 
     /// The number of a new segment.
@@ -346,22 +365,28 @@ impl ArrayStore {
         Ok(())
     }
 
-    /// Writes a file beside its name, and gives it that when it is complete.
+    /// Writes a file next to its name, and gives it that when it is complete. It has the permissions of
+    /// the one that it replaces, or those that the array has.
     pub(crate) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
         let path = dir.join(name);
         let beside = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
         let at = |e| Error::io(&beside, e);
-        if storage.stat(&beside).map_err(at)?.is_some() {
-            storage.remove(&beside).map_err(at)?;
-        }
-        let mut sink = storage.create(&beside).map_err(at)?;
-        append_parts(&mut *sink, parts).map_err(at)?;
-        if self.options.durable {
-            sink.sync().map_err(at)?;
-        }
+        let replaced = self.files.expect_own(&path)?;
+        self.files.remove_own(std::slice::from_ref(&beside), |_| ())?;
+        let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
+        let mut sink = storage.create_as(&beside, mode).map_err(at)?;
+        let written = append_parts(&mut *sink, parts);
+        let synced = written.and_then(|()| if self.options.durable { sink.sync() } else { Ok(()) });
         drop(sink);
-        storage.rename(&beside, &path).map_err(|e| Error::io(&path, e))
+        let done = synced
+            .map_err(at)
+            .and_then(|()| storage.rename(&beside, &path).map_err(|e| Error::io(&path, e)));
+        if done.is_err() {
+            // The disk may be full, and this is of no use; the error to report is the first.
+            let _ = storage.remove(&beside);
+        }
+        done
     }
 
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -391,22 +416,18 @@ impl ArrayStore {
 
     /// Removes what a writer that died had not finished.
     pub(crate) fn remove_unfinished(&self) -> Result<()> {
-        for dir in self.dirs() {
+        let mut unfinished = Vec::new();
+        for name in self.dirs() {
+            let dir = self.files.path(&name);
             let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
-            for file in files.iter().filter(|file| is_unfinished(file)) {
-                self.files.storage.remove(file).map_err(|e| Error::io(file, e))?;
-            }
+            unfinished.extend(files.into_iter().filter(|file| is_leftover(&name, file)));
         }
-        Ok(())
+        self.files.remove_own(&unfinished, |_| ())
     }
 
-    /// All directories that have files of ours.
-    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        let columns = self.newest.core.columns.iter();
-        let mut dirs: Vec<PathBuf> =
-            columns.map(|column| self.files.column_dir(&column.leaf.path)).collect();
-        dirs.extend(["meta", names::MANIFEST, names::VERSIONS].map(|dir| self.files.path(dir)));
-        dirs
+    /// All directories that have files of ours, by their names in the format.
+    pub(crate) fn dirs(&self) -> Vec<String> {
+        dirs_of(&self.newest)
     }
 }
 
@@ -477,9 +498,19 @@ pub(crate) fn too_many_files(dir: &Path) -> Error {
     Error::new(ErrorKind::Limit, "more superchunks than there are numbers").at(dir)
 }
 
-pub(crate) fn is_unfinished(path: &Path) -> bool {
+/// Whether this file, in a directory of this name, is what a writer that died had not finished.
+pub(crate) fn is_leftover(dir: &str, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.ends_with(names::UNFINISHED))
+    name.is_some_and(|name| names::is_leftover(dir, name))
+}
+
+/// The directories of an array, by their names in the format.
+pub(crate) fn dirs_of(array: &ChunkedArray) -> Vec<String> {
+    let columns = array.core.columns.iter().map(|column| match &*column.leaf.path {
+        "" => names::DATA.to_owned(),
+        path => format!("{}/{path}", names::DATA),
+    });
+    columns.chain([names::META, names::MANIFEST, names::VERSIONS].map(str::to_owned)).collect()
 }
 
 fn coordinates(at: Vec<usize>) -> Vec<u64> {
@@ -487,6 +518,7 @@ fn coordinates(at: Vec<usize>) -> Vec<u64> {
 }
 
 pub(crate) fn take_lock(files: &Files) -> Result<Lock> {
+    files.expect_own_dirs([names::META])?;
     let path = files.path(names::LOCK);
     let lock = files.storage.lock(&path).map_err(|e| Error::io(&path, e))?;
     lock.ok_or_else(|| {

@@ -93,7 +93,7 @@ fn check(files: &Snapshot, file: &Path, bytes: Option<Vec<u8>>, right: &[ArrayD<
         Ok(array) => {
             let report = array.verify().unwrap();
             let found = report.problems.iter().any(|p| p.file == file)
-                || report.unused.iter().any(|path| path == file);
+                || report.unused.iter().chain(&report.stale).any(|path| path == file);
             let removed = storage.stat(file).unwrap().is_none() && is_version(file);
             assert!(found || removed || is_lock(file), "{what}: verify found {report:?}");
             return;

@@ -9,6 +9,8 @@ mod damage;
 mod history;
 mod kill;
 mod layout;
+#[cfg(unix)]
+mod links;
 mod model;
 mod numbers;
 mod parts;

@@ -71,6 +71,13 @@ impl Args {
             let chunks = units::counted(report.chunks, "chunk");
             writeln!(out, "{}: {verdict}: {versions}, {chunks} compared", name.display())?;
             out.flush()?;
+            if !report.stale.is_empty() {
+                let files = units::counted(report.stale.len() as u64, "file");
+                output.hint(format_args!(
+                    "{files} in meta/, for people and tools, not of the newest version: the next \
+                     write renews what is there"
+                ));
+            }
             if !report.unused.is_empty() {
                 let files = units::counted(report.unused.len() as u64, "file");
                 let shell = quoted(name);
@@ -93,6 +100,7 @@ impl Args {
             "versions": report.versions,
             "chunks": report.chunks,
             "unused": report.unused,
+            "stale": report.stale,
             "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
         });
         Ok((exit, report))

@@ -419,3 +419,145 @@ fn mistakes_are_answered_and_pipes_may_close() {
     let run = Run::from(child.wait_with_output().unwrap());
     assert_eq!((run.code, &*run.err), (Some(0), ""));
 }
+
+/// In a directory that is not there yet all of them are, or none.
+#[test]
+fn archives_of_several_arrays_are_imported_as_a_whole() {
+    let dir = scratch();
+    for (file, damaged) in [("all.npz", false), ("cut.npz", true)] {
+        let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join(file)).unwrap());
+        for (name, rows) in [("a.npy", 2), ("b.npy", 1000)] {
+            zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+            let numbers = ndarray::Array1::from_iter(0..rows);
+            let bytes = npy::encode(&NdArray::from_ndarray(&numbers)).unwrap();
+            let cut = bytes.len() - usize::from(damaged && name == "b.npy");
+            zip.write_all(&bytes[..cut]).unwrap();
+        }
+        zip.finish().unwrap();
+    }
+    let cut = run(&dir, ["array", "import", "cut.npz", "sub/t"]).fails(1, "b.npy");
+    assert!(!cut.err.contains("version 1"), "{cut:?}");
+    assert_eq!(names(&dir.path().join("sub")), [] as [&str; 0]);
+    let made = run(&dir, ["array", "import", "all.npz", "sub/t"]).exits(0).err;
+    assert_eq!(made, "sub/t/a: version 1, shape (2,)\nsub/t/b: version 1, shape (1000,)\n");
+    assert_eq!(names(&dir.path().join("sub")), ["t"]);
+    assert_eq!(get(&dir, &["sub/t/b[-2:]"]), "[998 999]\n");
+}
+
+/// What has the name that an import takes meanwhile is not that import's to remove.
+#[test]
+#[cfg(unix)]
+fn an_import_removes_nothing_that_it_did_not_make() {
+    let dir = scratch();
+    save(&dir, "x.npy", &arr1(&[1_i32, 2]));
+    // The shell becomes the command, and so has its number.
+    let script = r#"mkdir "y.$$.new" && echo mine > "y.$$.new/precious" && exec "$@""#;
+    for file in ["x.npy", "nope.npy"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_kiste"), "array", "import", file]);
+        let _: Run = command.arg("y").current_dir(dir.path()).output().unwrap().into();
+    }
+    let kept = names(dir.path()).into_iter().filter(|name| name.ends_with(".new"));
+    let kept: Vec<String> = kept.collect();
+    assert_eq!(kept.len(), 2);
+    for name in kept {
+        assert_eq!(fs::read(dir.path().join(name).join("precious")).unwrap(), b"mine\n");
+    }
+}
+
+#[test]
+fn a_container_that_is_exported_is_replaced_if_told_to() {
+    let dir = with_array();
+    run(&dir, ["array", "export", "x", "x.blp"]).quietly();
+    run(&dir, ["array", "export", "x", "x.blp"]).fails(2, "the file exists already");
+    run(&dir, ["array", "export", "x[:1]", "x.blp", "--force"]).quietly();
+    run(&dir, ["array", "import", "x.blp", "y"]).exits(0);
+    assert_eq!(get(&dir, &["y"]), "[[0. 1. 2.]]\n");
+}
+
+#[test]
+#[cfg(unix)]
+fn nothing_is_removed_behind_a_link() {
+    let dir = with_array();
+    let other = dir.path().join("other");
+    run(&dir, ["array", "import", "rows.npy", "other"]).exits(0);
+    let before = snapshot(&other.join("data"));
+    fs::rename(dir.path().join("x/data"), dir.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink("../other/data", dir.path().join("x/data")).unwrap();
+    let says = "x/data: expected a directory, found a symbolic link";
+    for args in [
+        &["array", "gc", "x", "--keep", "1"][..],
+        &["array", "put", "x", "--value", "1"],
+        &["array", "attrs", "x", "unit=1"],
+        &["array", "resize", "x", "1,3"],
+        &["array", "checkout", "x", "1"],
+        &["array", "append", "x", "--npy", "rows.npy"],
+    ] {
+        run(&dir, args).fails(2, says);
+    }
+    assert_eq!(snapshot(&other.join("data")), before);
+}
+
+#[test]
+fn an_array_that_was_never_finished_says_what_to_do() {
+    let dir = with_array();
+    for version in names(&dir.path().join("x/meta/versions")) {
+        fs::remove_file(dir.path().join("x/meta/versions").join(version)).unwrap();
+    }
+    let failed = run(&dir, ["array", "verify", "x"]).fails(2, "it was never finished");
+    assert!(failed.err.contains("rm -r x"), "{failed:?}");
+    // An empty directory becomes an array as well.
+    fs::create_dir(dir.path().join("y")).unwrap();
+    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).exits(0);
+    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).fails(2, "y: there is");
+    run(&dir, ["array", "create", "d/e/z", "--dtype", "<i4", "--shape", "2"]).exits(0);
+    assert_eq!(names(&dir.path().join("d/e")), ["z"]);
+}
+
+/// As a writer leaves them that dies after its version: the array is good.
+#[test]
+fn copies_of_an_older_version_are_no_damage() {
+    let dir = with_array();
+    let sizes = dir.path().join("x/meta/sizes");
+    let newest = fs::read(&sizes).unwrap();
+    fs::write(&sizes, "{}").unwrap();
+    run(&dir, ["array", "verify", "x"]).exits(1);
+    fs::remove_file(&sizes).unwrap();
+    let verified = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(verified.err.contains("1 file in meta/"), "{verified:?}");
+    run(&dir, ["array", "attrs", "x", "unit=1"]).exits(0);
+    assert_eq!(fs::read(&sizes).unwrap(), newest);
+    let (attributes, older) = (dir.path().join("x/meta/attributes"), b"{}\n");
+    fs::write(attributes, older).unwrap();
+    let verified = run(&dir, ["array", "verify", "x", "--json"]).exits(0).json();
+    assert_eq!(
+        (&verified[0]["good"], &verified[0]["stale"]),
+        (&true.into(), &serde_json::json!(["x/meta/attributes"]))
+    );
+}
+
+/// An archive ends with what is behind all else: that it cannot be written must not end in a panic.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error_wherever_it_is_full() {
+    let dir = with_array();
+    for blocks in 0..3 {
+        // In blocks of 512 bytes; what is beyond is an error, where the signal is ignored.
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        for file in ["x.npz", "x.npy", "x.blp"] {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_kiste"), "array", "export"]);
+            let done: Run =
+                command.args(["x", file]).current_dir(dir.path()).output().unwrap().into();
+            if done.code == Some(0) {
+                fs::remove_file(dir.path().join(file)).unwrap();
+                continue;
+            }
+            assert_eq!(done.code, Some(2), "{blocks}, {file}: {done:?}");
+            assert_eq!(done.err.lines().count(), 1, "{blocks}, {file}: {done:?}");
+            assert!(done.err.starts_with(&format!("kiste: {file}: ")), "{done:?}");
+            assert!(!dir.path().join(file).exists());
+        }
+    }
+    assert_eq!(names(dir.path()), ["rows.npy", "x"]);
+}

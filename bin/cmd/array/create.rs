@@ -1,10 +1,11 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use kiste::array::ArrayOptions;
+use kiste::array::{ArrayOptions, VersionInfo};
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
 use kiste::value::DType;
 
+use super::beside::Beside;
 use super::element;
 use super::target::{Explained, committed, parse_shape};
 use crate::exit::{Exit, Failure, Outcome};
@@ -125,8 +126,20 @@ impl Args {
             options = options.expected_len(len);
         }
         let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
-        let store = options.create(&self.name, self.dtype, &self.shape).explained(&self.name)?;
-        committed(output, &self.name, &store.array().version_info());
+        let create = |at: &Path| -> kiste::Result<VersionInfo> {
+            let store = options.create(at, self.dtype.clone(), &self.shape)?;
+            Ok(store.array().version_info())
+        };
+        let version = if self.name.symlink_metadata().is_ok() {
+            // An empty directory, or one in which a creation was cut short.
+            create(&self.name).explained(&self.name)?
+        } else {
+            let beside = Beside::create(&self.name)?;
+            let version = create(beside.path()).map_err(|error| beside.explain(error))?;
+            beside.publish()?;
+            version
+        };
+        committed(output, &self.name, &version);
         Ok(Exit::Yes)
     }
 }

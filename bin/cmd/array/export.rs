@@ -1,4 +1,4 @@
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -114,14 +114,15 @@ impl Args {
         let zip_error = |e: zip::result::ZipError| {
             Failure::trouble(format_args!("{}: {e}", self.dst.display()))
         };
-        let mut zip = ZipWriter::new(out);
+        let mut out = Deaf { out, error: None, at: 0, end: 0 };
+        let mut zip = ZipWriter::new(&mut out);
         let stored = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
             .large_file(true);
         zip.start_file(format!("{}.npy", self.member), stored).map_err(zip_error)?;
         write_npy(chosen, &self.target.path, &mut zip)?;
         zip.finish().map_err(zip_error)?;
-        Ok(())
+        out.error.map_or(Ok(()), |error| Err(Failure::io(&self.dst, error)))
     }
 
     fn write_blp(&self, chosen: &Chosen) -> Outcome<()> {
@@ -130,7 +131,7 @@ impl Args {
         let array = ArrayMetadata { dtype, shape, order: Order::C };
         let mut elements = Elements::of(chosen).explained(&self.target.path)?;
         let storage = LocalStorage::positioned();
-        let options = PackOptions::default();
+        let options = PackOptions::default().overwrite(self.force);
         let done = options.write_array_from(&storage, &self.dst, &mut elements, &array);
         done.explained(&self.dst)?;
         Ok(())
@@ -149,6 +150,56 @@ impl Args {
             // It may be what no element is.
             Err(_) => Ok(options),
         }
+    }
+}
+
+/// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
+/// panics, or prints what nobody asked for, where the end of an archive cannot be written.
+struct Deaf<'a, W> {
+    out: &'a mut W,
+    error: Option<io::Error>,
+    at: u64,
+    end: u64,
+}
+
+impl<W: Write> Write for Deaf<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &self.error {
+            Some(_) => bytes.len(),
+            None => match self.out.write(bytes) {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+                Err(error) => {
+                    self.error = Some(error);
+                    bytes.len()
+                }
+            },
+        };
+        self.at += written as u64;
+        self.end = self.end.max(self.at);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.error = self.out.flush().err();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Seek> Seek for Deaf<'_, W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if self.error.is_none() {
+            self.error = self.out.seek(to).err();
+        }
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }
 

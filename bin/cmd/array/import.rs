@@ -1,14 +1,13 @@
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufReader;
 use std::path::{Component, Path, PathBuf};
 
-use kiste::ErrorKind;
 use kiste::array::bcolz::Bcolz;
-use kiste::array::{PackedArray, Rows};
-use kiste::storage::{LocalStorage, Storage};
+use kiste::array::{PackedArray, Rows, VersionInfo};
 use serde_json::{Map, Value};
 use zip::ZipArchive;
 
+use super::beside::Beside;
 use super::create::Layout;
 use super::export::Format;
 use super::npy::{stream, with_npy};
@@ -20,7 +19,8 @@ use crate::output::Output;
 ///
 /// Elements are read and written piece by piece, so there may be more than memory holds; only members
 /// of .npz files in Fortran order are taken in one. NAME is there when all of it is, with one version.
-/// Of several arrays in an .npz file each becomes NAME/MEMBER. Attributes of bcolz come along.
+/// Of several arrays in an .npz file each becomes NAME/MEMBER; a directory NAME that exists gets them
+/// one by one. Attributes of bcolz come along.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -79,36 +79,25 @@ impl Args {
         Format::of(&self.src).or(bcolz.then_some(Format::Bcolz))
     }
 
-    /// Makes an array of these rows, beside its name until all of it is there.
+    /// Makes an array of these rows, next to its name until all of it is there.
     fn rows(&self, to: &Path, rows: &dyn Rows, with: Given, output: &Output) -> Outcome<()> {
-        if to.symlink_metadata().is_ok() {
-            let message = format!("{}: there is something of this name already", to.display());
-            return Err(Failure::trouble(message));
-        }
+        let beside = Beside::create(to)?;
+        let made = self.make(beside.path(), rows, with);
+        let version = made.map_err(|error| beside.explain(error))?;
+        beside.publish()?;
+        committed(output, to, &version);
+        Ok(())
+    }
+
+    /// Makes an array in this directory.
+    fn make(&self, at: &Path, rows: &dyn Rows, with: Given) -> kiste::Result<VersionInfo> {
         let message = format!("import of {}", self.src.display());
-        let mut name = to.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.new", std::process::id()));
-        let beside = Beside(to.with_file_name(name));
         let mut options = self.layout.options();
         if let Some(fill) = with.fill {
             options = options.fill_bytes(fill);
         }
-        let store = options.create_from(&beside.0, rows, with.attributes, &message);
-        let store = store.map_err(|error| match error.path() {
-            // The name that it has meanwhile is nobody's.
-            Some(path) if !path.starts_with(&beside.0) => Failure::from(error),
-            _ if error.kind() == ErrorKind::Io => Failure::from(error),
-            _ => Failure::trouble(format_args!("{}: {}", to.display(), error.message())),
-        })?;
-        let version = store.array().version_info();
-        drop(store);
-        fs::rename(&beside.0, to).map_err(|error| Failure::io(to, error))?;
-        let parent = to.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        let synced = LocalStorage::mapped().sync_dir(parent);
-        synced.map_err(|error| Failure::io(parent, error))?;
-        committed(output, to, &version);
-        Ok(())
+        let store = options.create_from(at, rows, with.attributes, &message)?;
+        Ok(store.array().version_info())
     }
 
     fn npz(&self, output: &Output) -> Outcome<()> {
@@ -130,15 +119,28 @@ impl Args {
             return Err(failure.hint(format!("its arrays: {}", names.join(", "))));
         }
         let several = self.member.is_none() && chosen.len() > 1;
+        let is_new = self.name.symlink_metadata().is_err();
+        let together = (several && is_new).then(|| Beside::create(&self.name)).transpose()?;
+        let mut made = Vec::new();
         for name in chosen {
+            let member = short(name);
             let to = match several {
-                true => self.name.join(member_path(&self.src, &short(name))?),
+                true => self.name.join(member_path(&self.src, &member)?),
                 false => self.name.clone(),
             };
-            let member = archive.by_name(name).map_err(wrong)?;
-            let rows = stream(&self.src.join(name), member)?;
-            self.rows(&to, &*rows, Given::default(), output)?;
+            let file = archive.by_name(name).map_err(wrong)?;
+            let rows = stream(&self.src.join(name), file)?;
+            match &together {
+                None => self.rows(&to, &*rows, Given::default(), output)?,
+                Some(beside) => {
+                    let at = beside.path().join(member);
+                    let version = self.make(&at, &*rows, Given::default());
+                    made.push((to, version.map_err(|error| beside.explain(error))?));
+                }
+            }
         }
+        together.map_or(Ok(()), Beside::publish)?;
+        made.iter().for_each(|(to, version)| committed(output, to, version));
         Ok(())
     }
 }
@@ -161,16 +163,6 @@ impl Given {
         };
         let fill = fill.filter(|fill| fill.len() == bcolz.dtype().item_size());
         Given { attributes, fill }
-    }
-}
-
-/// A directory that is gone if it does not get its name.
-struct Beside(PathBuf);
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // Gone already if all went well; else the error that is told is another one.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::output::Output;
 
 mod element;
 mod target;
+mod beside;
 mod text;
 mod window;
 mod npy;

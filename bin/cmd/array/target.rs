@@ -110,11 +110,16 @@ fn explain(path: &Path, error: Error) -> Failure {
         return Failure::trouble(message).hint(hint);
     }
     let error = error.at(path);
-    let versions = path.join("meta/versions").is_dir();
+    let dir = path.join("meta/versions");
+    let versions = dir.is_dir();
+    let is_empty = || dir.read_dir().is_ok_and(|mut files| files.next().is_none());
     let hint = match error.kind() {
         // It may be what is read into the array.
-        ErrorKind::Damaged if error.path().is_some_and(|at| !at.starts_with(path)) => None,
+        ErrorKind::Damaged if error.path().is_some_and(|at| !is_within(at, path)) => None,
         ErrorKind::Damaged => Some(format!("try: kiste array verify {name}")),
+        ErrorKind::NotFound if versions && is_empty() => {
+            Some(format!("nothing was committed to it; to create it again: rm -r {name}"))
+        }
         ErrorKind::NotFound if versions => Some(format!("try: kiste array log {name}")),
         ErrorKind::NotFound if path.is_dir() => {
             Some(format!("if it is of bcolz: kiste array import {name} NAME --from bcolz"))
@@ -127,6 +132,11 @@ fn explain(path: &Path, error: Error) -> Failure {
         (Failure::Told { exit, message, .. }, hint) => Failure::Told { exit, message, hint },
         (other, _) => other,
     }
+}
+
+/// Whether a file is in this directory, which may be a link.
+fn is_within(file: &Path, dir: &Path) -> bool {
+    file.starts_with(dir) || dir.canonicalize().is_ok_and(|dir| file.starts_with(dir))
 }
 
 /// The same for errors while an array is read or written.

@@ -1,0 +1,89 @@
+//! Arrays that get their name when all of them is there.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kiste::ErrorKind;
+use kiste::storage::{LocalStorage, Storage};
+
+use crate::exit::{Failure, Outcome};
+
+/// A directory next to the one that is to be, which is removed if it does not get that name.
+pub(super) struct Beside {
+    path: PathBuf,
+    to: PathBuf,
+    published: bool,
+}
+
+impl Beside {
+    /// A directory that no other process has, whatever its number is.
+    pub(super) fn create(to: &Path) -> Outcome<Beside> {
+        refuse_existing(to)?;
+        let parent = parent_of(to);
+        create_parents(parent).map_err(|error| Failure::io(parent, error))?;
+        let random = RandomState::new().hash_one(std::process::id());
+        let mut name = to.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{random:016x}.new"));
+        let path = to.with_file_name(name);
+        // One that exists is an error, and is not removed.
+        fs::create_dir(&path).map_err(|error| Failure::io(&path, error))?;
+        Ok(Beside { path, to: to.to_path_buf(), published: false })
+    }
+
+    /// Where it is meanwhile.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What an error in it means to the user, who knows nothing of the name that it has meanwhile.
+    pub(super) fn explain(&self, error: kiste::Error) -> Failure {
+        let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let is_inside = |path: &Path| path.starts_with(&self.path) || path.starts_with(&real);
+        match error.path() {
+            Some(path) if !is_inside(path) => Failure::from(error),
+            _ if error.kind() == ErrorKind::Io => Failure::from(error),
+            _ => Failure::trouble(format_args!("{}: {}", self.to.display(), error.message())),
+        }
+    }
+
+    /// Gives it its name, so that this lasts. What is in it has been synced.
+    pub(super) fn publish(mut self) -> Outcome<()> {
+        refuse_existing(&self.to)?;
+        fs::rename(&self.path, &self.to).map_err(|error| Failure::io(&self.to, error))?;
+        self.published = true;
+        let parent = parent_of(&self.to);
+        LocalStorage::mapped().sync_dir(parent).map_err(|error| Failure::io(parent, error))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if !self.published {
+            // This process made it. Links in it are removed, and not followed; the error to report is
+            // another one.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn refuse_existing(to: &Path) -> Outcome<()> {
+    if to.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let message = format!("{}: there is something of this name already", to.display());
+    Err(Failure::trouble(message))
+}
+
+fn parent_of(to: &Path) -> &Path {
+    to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a directory and those above it where they are missing, so that they last.
+fn create_parents(dir: &Path) -> io::Result<()> {
+    let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(missing).collect();
+    fs::create_dir_all(dir)?;
+    missing.iter().try_for_each(|dir| LocalStorage::mapped().sync_dir(parent_of(dir)))
+}

@@ -158,6 +158,36 @@ fn rows_of_another_array() {
 }
 
 #[test]
+fn attributes() {
+    check(three_versions, |storage| {
+        let mut store = options(storage).open_store(root())?;
+        let attributes = json!({"unit": "km", "scale": [1, 2]}).as_object().unwrap().clone();
+        store.set_attributes(attributes, "attributes").map(drop)
+    });
+}
+
+#[test]
+fn a_checkout() {
+    check(three_versions, |storage| {
+        let mut store = options(storage).open_store(root())?;
+        let mut staged = store.stage_at(At::Version(2))?;
+        store.commit(&mut staged, "back").map(drop)
+    });
+}
+
+#[test]
+fn a_resize() {
+    for shape in [[12, 9], [8, 6], [5, 20]] {
+        static SHAPE: std::sync::Mutex<[usize; 2]> = std::sync::Mutex::new([0; 2]);
+        *SHAPE.lock().unwrap() = shape;
+        check(three_versions, |storage| {
+            let shape = *SHAPE.lock().unwrap();
+            options(storage).open_store(root())?.resize(&shape, "resize").map(drop)
+        });
+    }
+}
+
+#[test]
 fn a_garbage_collection() {
     check(three_versions, |storage| {
         let mut store = options(storage).open_store(root())?;

@@ -139,7 +139,7 @@ impl ChunkedArray {
     }
 }
 
-/// Whether these are the files of one array, under whatever name.
+/// Whether these are the files of one array, perhaps under two names.
 fn is_same(a: &Files, b: &Files) -> bool {
     let real = |files: &Files| files.storage.resolve(&files.root).ok();
     a.root == b.root || real(a).is_some_and(|root| Some(root) == real(b))

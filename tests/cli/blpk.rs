@@ -324,7 +324,7 @@ fn appended_is_what_is_appended() {
 /// All names of a container share one lock, and a symbolic link is followed.
 #[test]
 #[cfg(unix)]
-fn two_appends_exclude_each_other_under_whatever_names() {
+fn two_appends_exclude_each_other_under_all_names() {
     let (dir, data) = with_data();
     run(&dir, ["blpk", "c", "-z", "300K", "data.dat"]).quietly();
     fs::create_dir(dir.path().join("sub")).unwrap();

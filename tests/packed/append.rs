@@ -260,7 +260,7 @@ fn a_crash_loses_nothing() {
 }
 
 /// A power failure while the 32 bytes of the header are written may leave any mixture of the old and
-/// the new ones: whatever it is, the container opens as it was before, and the next append goes on.
+/// the new ones: the container opens as it was before all the same, and the next append works.
 #[test]
 fn a_header_of_which_a_part_was_written_loses_nothing() {
     let table = Array2::from_shape_fn((500, 3), |(i, j)| (i * 3 + j) as i32);

@@ -18,7 +18,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// A directory that no other process has, whatever its number is.
+    /// A directory that no other process has. Its name is random: numbers of processes are not unique
+    /// across containers and machines.
     pub(super) fn create(to: &Path) -> Outcome<Beside> {
         refuse_existing(to)?;
         let parent = parent_of(to);

@@ -154,7 +154,7 @@ impl Args {
 }
 
 /// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
-/// panics, or prints what nobody asked for, where the end of an archive cannot be written.
+/// panics, or prints to standard error, where the end of an archive cannot be written.
 struct Deaf<'a, W> {
     out: &'a mut W,
     error: Option<io::Error>,

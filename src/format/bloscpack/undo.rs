@@ -143,7 +143,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Whatever part of a header was written when the power failed.
+    /// Any part of a header may have been written when the power failed.
     #[test]
     fn a_torn_header_is_told_from_a_foreign_one() {
         let (old, new) = ([1; HEADER], [3; HEADER]);

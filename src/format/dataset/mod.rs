@@ -15,6 +15,7 @@ pub mod filter;
 pub mod digests;
 pub mod legacy_index;
 pub mod lookup;
+pub mod crc;
 
 pub use digests::Digests;
 pub use side_file::SideFile;
@@ -31,7 +32,7 @@ mod tests {
     fn frozen() {
         assert_eq!(
             SideFile::ALL.map(SideFile::suffix),
-            [".offsets", ".keys", ".key_hashes", ".filter", ".md5", ".index", ".lookup"]
+            [".offsets", ".keys", ".key_hashes", ".filter", ".md5", ".index", ".lookup", ".crc"]
         );
         assert_eq!(
             SideFile::WRITTEN.map(SideFile::suffix),
@@ -44,6 +45,8 @@ mod tests {
         assert_eq!((filter::MAGIC, filter::HEADER), (*b"SIMPBLOO", 32));
         assert_eq!((lookup::MAGIC, lookup::VERSION), (*b"KISTELUP", 1));
         assert_eq!((lookup::HEADER, lookup::SLOT), (128, 4));
+        assert_eq!((crc::MAGIC, crc::VERSION), (*b"KISTECRC", 1));
+        assert_eq!((crc::HEADER, crc::ENTRY, crc::MAX_COUNT), (64, 4, 0xffff_ffff));
         assert_eq!((lookup::EMPTY, lookup::MAX_COUNT), (0xffff_ffff, 0xffff_ffff));
     }
 }

@@ -33,11 +33,13 @@ pub enum SideFile {
     Index,
     /// A hash table over the key hashes: [`lookup`](super::lookup). Ours alone, and optional.
     Lookup,
+    /// A checksum of each sample: [`crc`](super::crc). Ours alone, and optional.
+    Crc,
 }
 
 impl SideFile {
     /// All side files, in the order in which they are declared.
-    pub const ALL: [SideFile; 7] = [
+    pub const ALL: [SideFile; 8] = [
         SideFile::Offsets,
         SideFile::Keys,
         SideFile::KeyHashes,
@@ -45,6 +47,7 @@ impl SideFile {
         SideFile::Md5,
         SideFile::Index,
         SideFile::Lookup,
+        SideFile::Crc,
     ];
 
     /// The side files that every complete dataset has, in the order in which they are written.
@@ -62,6 +65,7 @@ impl SideFile {
             SideFile::Md5 => ".md5",
             SideFile::Index => ".index",
             SideFile::Lookup => ".lookup",
+            SideFile::Crc => ".crc",
         }
     }
 

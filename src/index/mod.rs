@@ -9,15 +9,21 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digests, SideFile, keys, legacy_index, offsets};
+use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Cursor};
-use crate::staging::{Journal, KeySpool, OffsetSpool, Spool, Staging};
+use crate::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use crate::storage::{LocalStorage, Sink, Source, Storage};
 
 mod build;
+mod checksums;
 
 pub(crate) use build::{
     HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
+};
+use checksums::Samples;
+pub(crate) use checksums::{
+    Checksums, Found, Mismatch, checksum_of, checksum_of_offsets, damaged, open_checksums,
+    recorded_md5, stale,
 };
 
 /// Which side files to make.
@@ -25,6 +31,7 @@ pub(crate) use build::{
 pub struct IndexOptions {
     force: bool,
     lookup: bool,
+    checksums: bool,
     digests: bool,
     durable: bool,
     storage: Arc<dyn Storage>,
@@ -33,7 +40,14 @@ pub struct IndexOptions {
 impl Default for IndexOptions {
     fn default() -> Self {
         let storage = Arc::new(LocalStorage::mapped());
-        IndexOptions { force: false, lookup: false, digests: true, durable: true, storage }
+        IndexOptions {
+            force: false,
+            lookup: false,
+            checksums: false,
+            digests: true,
+            durable: true,
+            storage,
+        }
     }
 }
 
@@ -57,6 +71,16 @@ impl IndexOptions {
     /// Also makes the accelerator `.lookup`. Default: only if it is there and must be made anew.
     pub fn lookup(mut self, yes: bool) -> Self {
         self.lookup = yes;
+        self
+    }
+
+    /// Also makes `.crc`, a checksum of each sample, unless there is one that is whole and of this
+    /// data. With [`force`](Self::force) it is made anew where it is, asked for or not. Default: no.
+    ///
+    /// Checksums say that the data is good, so it must be: it is compared with `.md5`, where that
+    /// has a line for it, or else with the checksums that there are.
+    pub fn checksums(mut self, yes: bool) -> Self {
+        self.checksums = yes;
         self
     }
 
@@ -92,8 +116,9 @@ impl IndexOptions {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) if the data is not samples from end to end, or the legacy
-    /// index does not fit it; [`DuplicateKey`](ErrorKind::DuplicateKey);
+    /// [`Damaged`](ErrorKind::Damaged) if the data is not samples from end to end, the legacy
+    /// index does not fit it, or there are to be checksums of data that does not match its MD5;
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey);
     /// [`Interrupted`](ErrorKind::Interrupted) and [`Locked`](ErrorKind::Locked) as for a writer.
     pub fn build(self, path: impl AsRef<Path>) -> Result<Indexed> {
         let path = path.as_ref();
@@ -126,6 +151,26 @@ fn samples(storage: &dyn Storage, path: &Path) -> Result<u64> {
     Ok(stat.map_or(0, |stat| (stat.len / 8).saturating_sub(1)))
 }
 
+/// Whether there is a `.crc` that is whole, of this data, and knows its MD5 if that is known.
+fn has_checksums(storage: &Arc<dyn Storage>, path: &Path, data_len: u64) -> Result<bool> {
+    let md5 = recorded_md5(storage, path)?;
+    let found = open_checksums(&**storage, path, || {
+        let offsets_path = SideFile::Offsets.path(path);
+        let at = |e| Error::io(&offsets_path, e);
+        let file = storage.open(&offsets_path).map_err(at)?;
+        let sum = checksum_of(&file, 0).map_err(at)?;
+        Ok(of_data(&file, data_len, md5, sum))
+    })?;
+    Ok(found.current().is_some_and(|found| md5.is_none() || found.of().md5.is_some()))
+}
+
+/// What checksums have to be of.
+fn of_data(offsets: &Source, data_len: u64, md5: Option<[u8; 16]>, sum: u32) -> crc::Source {
+    // A size that makes no sense fits no checksums.
+    let count = offsets::count(offsets.len()).unwrap_or(u64::MAX);
+    crc::Source { count, data_len, md5, offsets: sum }
+}
+
 /// What there is, and what follows for what is to be made.
 struct Rebuild<'a> {
     options: &'a IndexOptions,
@@ -137,7 +182,7 @@ struct Rebuild<'a> {
 
 impl<'a> Rebuild<'a> {
     fn plan(options: &'a IndexOptions, path: &'a Path) -> Result<Rebuild<'a>> {
-        let storage = &*options.storage;
+        let storage = &options.storage;
         let exists = |file: SideFile| -> Result<bool> {
             let path = file.path(path);
             Ok(storage.stat(&path).map_err(|e| Error::io(path, e))?.is_some())
@@ -159,6 +204,14 @@ impl<'a> Rebuild<'a> {
         let anew = make.contains(&SideFile::KeyHashes);
         if options.lookup || (anew && exists(SideFile::Lookup)?) {
             make.push(SideFile::Lookup);
+        }
+        let anew = match (options.force, options.checksums) {
+            (true, asked) => asked || exists(SideFile::Crc)?,
+            (false, true) => positions || !has_checksums(storage, path, data.len())?,
+            (false, false) => false,
+        };
+        if anew {
+            make.push(SideFile::Crc);
         }
         let sides = make.iter().any(|file| SideFile::WRITTEN.contains(file));
         if options.digests && (sides || !exists(SideFile::Md5)?) {
@@ -202,10 +255,51 @@ impl<'a> Rebuild<'a> {
             }
             build(staging, &keys_path, &keys, wanted, self.options.durable, hash_keys)?;
         }
+        let md5 = match self.makes(SideFile::Crc) {
+            true => self.stage_checksums(staging)?,
+            false => None,
+        };
         if self.makes(SideFile::Md5) {
-            self.stage_digests(staging)?;
+            self.stage_digests(staging, md5)?;
         }
         Ok(())
+    }
+
+    /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.
+    fn stage_checksums(&self, staging: &Staging) -> Result<Option<[u8; 16]>> {
+        let storage = &self.options.storage;
+        let path = self.current(staging, SideFile::Offsets);
+        let file = storage.open(&path).map_err(|e| Error::io(&path, e))?;
+        let offsets = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let recorded = recorded_md5(storage, self.path)?;
+        let old = open_checksums(&**storage, self.path, || {
+            let sum = checksum_of(&file, 0).map_err(|e| Error::io(&path, e))?;
+            Ok(of_data(&file, self.data.len(), recorded, sum))
+        })?;
+        // The MD5 knows better where there is one, and what is there is not to count.
+        let old = old.current().filter(|_| recorded.is_none() || !self.options.force);
+        let spool =
+            Spool::new(staging.path(Some(SideFile::Crc)), staging.create(Some(SideFile::Crc))?);
+        let mut spool = ChecksumSpool::new(spool)?;
+        let samples = Samples { path: self.path, data: &self.data, offsets: &offsets };
+        let wanted = recorded.is_some() || self.makes(SideFile::Md5);
+        let md5 = samples.checksums(wanted, |index, sum| {
+            if let Some(old) = &old {
+                if old.get(index)? != sum {
+                    let message = "the sample does not match its checksum, so none was made anew: \
+                                   remove .crc to make them of the data as it is";
+                    return Err(Error::new(ErrorKind::Damaged, message).with_index(index as u64));
+                }
+            }
+            spool.push(sum, offsets::entry(&offsets, index + 1).unwrap_or_default())
+        })?;
+        if recorded.is_some() && md5 != recorded {
+            let message = "the data does not match its MD5, so no checksums were made of it: remove \
+                           .md5 to make them of the data as it is";
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        spool.finish(md5, self.options.durable)?;
+        Ok(md5)
     }
 
     /// Keys that were there before are believed only if there are as many as offsets.
@@ -313,7 +407,9 @@ impl<'a> Rebuild<'a> {
     ///
     /// A converted legacy dataset gets its new lines in the order in which Python's converter
     /// appends them.
-    fn stage_digests(&self, staging: &Staging) -> Result<()> {
+    ///
+    /// `md5`: that of the data, if it was computed already.
+    fn stage_digests(&self, staging: &Staging, md5: Option<[u8; 16]>) -> Result<()> {
         let storage = &self.options.storage;
         let path = SideFile::Md5.path(self.path);
         let old = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
@@ -325,7 +421,8 @@ impl<'a> Rebuild<'a> {
         };
         let mut new = old.clone();
         if old.get(&name(self.path)).is_none() {
-            new.set(&name(self.path), digest(storage, self.path)?)?;
+            let md5 = md5.map_or_else(|| digest(storage, self.path), Ok)?;
+            new.set(&name(self.path), md5)?;
         }
         let order = match self.legacy && !self.options.force {
             true => [SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Offsets],

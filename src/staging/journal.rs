@@ -33,6 +33,8 @@ pub(crate) struct Journal {
     pub(crate) digests: bool,
     /// Whether it is to have the accelerator.
     pub(crate) lookup: bool,
+    /// Whether it is to have a checksum of each sample.
+    pub(crate) checksums: bool,
     /// What happens to the names of the labels.
     pub(crate) labels: Labels,
     /// The files that made the dataset when this began, by their suffixes; the data file is "".
@@ -58,8 +60,24 @@ impl Journal {
     pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
         let (version, process) = (VERSION, std::process::id());
         let (labels, old) = (Labels::Stay, BTreeMap::new());
-        let (side_files_only, replace) = (false, false);
-        Journal { version, process, base, side_files_only, replace, digests, lookup, labels, old }
+        let (side_files_only, replace, checksums) = (false, false, false);
+        Journal {
+            version,
+            process,
+            base,
+            side_files_only,
+            replace,
+            digests,
+            lookup,
+            checksums,
+            labels,
+            old,
+        }
+    }
+
+    /// There is to be a checksum of each sample.
+    pub(crate) fn checksums(self, yes: bool) -> Journal {
+        Journal { checksums: yes, ..self }
     }
 
     /// A dataset that appears or changes meanwhile is replaced as well.

@@ -56,12 +56,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{FileKind, Lock, Sink, Storage};
 
+mod checksums;
 mod identity;
 mod journal;
 mod publish;
 mod scratch;
 mod spool;
 
+pub(crate) use checksums::ChecksumSpool;
 use identity::{Identity, same_content};
 pub(crate) use journal::{Journal, Labels};
 use publish::Publication;

@@ -13,8 +13,9 @@ use super::search::Search;
 use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::dataset::{SideFile, keys, legacy_index, offsets};
+use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Cursor, Value};
+use crate::index::{self, Checksums, Found};
 use crate::staging;
 use crate::storage::{FileId, LocalStorage, Source, Storage};
 
@@ -25,11 +26,12 @@ const NEIGHBOUR: u64 = 4096;
 #[derive(Debug, Clone)]
 pub struct ReaderOptions {
     storage: Arc<dyn Storage>,
+    checksums: bool,
 }
 
 impl Default for ReaderOptions {
     fn default() -> Self {
-        ReaderOptions { storage: Arc::new(LocalStorage::mapped()) }
+        ReaderOptions { storage: Arc::new(LocalStorage::mapped()), checksums: false }
     }
 }
 
@@ -41,9 +43,46 @@ impl ReaderOptions {
         self
     }
 
+    /// Compares each sample with its checksum in `.crc` before it is handed out, decoded or looked
+    /// at for its key: a damaged one is an error that names it, and never a wrong answer. Default:
+    /// no.
+    ///
+    /// Readers that are made of this one, and loaders, check by it too. It reads all bytes of each
+    /// sample that is touched, and all of `.crc` and `.offsets` when it opens: twelve bytes a
+    /// sample.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("one.msgpack");
+    /// let mut writer = kiste::Writer::options().checksums(true).create(&path)?;
+    /// writer.write_raw("a", b"\x82\xa3key\xa1a\xa1v\x07")?;
+    /// writer.finish()?;
+    ///
+    /// std::fs::write(&path, b"\x82\xa3key\xa1a\xa1v\x05")?; // a bit falls over
+    /// assert!(kiste::DatasetReader::open(&path)?.get(0).is_ok());
+    /// let careful = kiste::DatasetReader::options().checksums(true).open(&path)?;
+    /// let error = careful.get(0).unwrap_err();
+    /// assert_eq!((error.kind(), error.key()), (kiste::ErrorKind::Damaged, Some("a")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checksums(mut self, yes: bool) -> Self {
+        self.checksums = yes;
+        self
+    }
+
     /// Opens a dataset. See [`DatasetReader::open`].
+    ///
+    /// # Errors
+    ///
+    /// With [`checksums`](Self::checksums) also [`NotFound`](ErrorKind::NotFound) if there is no
+    /// `.crc`, and [`Damaged`](ErrorKind::Damaged) if it is damaged or of another version of the
+    /// dataset: `kiste index --crc` makes it.
     pub fn open(self, path: impl AsRef<Path>) -> Result<DatasetReader> {
-        let inner = Inner::open(self.storage, path.as_ref())?;
+        let mut inner = Inner::open(self.storage, path.as_ref())?;
+        if self.checksums {
+            inner.checksums()?;
+            inner.check = true;
+        }
         Ok(DatasetReader { inner: Arc::new(inner) })
     }
 }
@@ -91,6 +130,9 @@ pub(super) struct Inner {
     pub(super) offsets: Offsets,
     search: Search,
     keys: OnceLock<Option<Source>>,
+    checksums: OnceLock<Checksums>,
+    /// Whether samples are compared with them whenever they are read.
+    pub(super) check: bool,
     witness: Witness,
 }
 
@@ -175,8 +217,9 @@ impl DatasetReader {
 
     /// The packed bytes of a sample, borrowed from the map where there is one.
     ///
-    /// They are what the offsets say and are not looked at: decoding checks them, and
-    /// [`verify`](crate::verify::verify) checks all.
+    /// They are what the offsets say and are not looked at, unless with
+    /// [`ReaderOptions::checksums`]: decoding checks them, and [`verify`](crate::verify::verify)
+    /// checks all.
     #[inline]
     pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         self.inner.raw(index)
@@ -217,6 +260,20 @@ impl DatasetReader {
                 Ok(field.map(|field| Cow::Owned(field.to_vec())))
             }
         }
+    }
+
+    /// Compares a sample with its checksum in `.crc`, without decoding it. The first call reads all
+    /// of `.crc` and `.offsets`.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged), naming the sample, its key and its bytes, if it differs;
+    /// those of [`ReaderOptions::open`] if there is nothing to compare with.
+    pub fn check(&self, index: usize) -> Result<()> {
+        self.inner.checksums()?;
+        let range = self.inner.byte_range(index)?;
+        let raw = self.inner.data.read(range).map_err(|e| Error::io(&self.inner.path, e))?;
+        self.inner.compare(index, &raw)
     }
 
     /// The key of a sample.
@@ -287,6 +344,17 @@ impl DatasetReader {
     /// The data file.
     pub(crate) fn data(&self) -> &Source {
         &self.inner.data
+    }
+
+    /// Compares a sample that was read by way of [`data`](Self::data) with its checksum, if this
+    /// reader does so.
+    pub(crate) fn check_read(&self, index: usize, raw: &[u8]) -> Result<()> {
+        if self.inner.check { self.inner.compare(index, raw) } else { Ok(()) }
+    }
+
+    /// What there is of a `.crc`.
+    pub(crate) fn find_checksums(&self) -> Result<Found> {
+        self.inner.find_checksums()
     }
 
     /// An error if the dataset was replaced since it was opened.
@@ -384,6 +452,8 @@ impl Inner {
             offsets,
             search: Search::default(),
             keys: OnceLock::new(),
+            checksums: OnceLock::new(),
+            check: false,
             witness,
         })
     }
@@ -432,12 +502,69 @@ impl Inner {
     #[inline]
     pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let range = self.byte_range(index)?;
-        self.data.read(range).map_err(|e| Error::io(&self.path, e))
+        let raw = self.data.read(range).map_err(|e| Error::io(&self.path, e))?;
+        if self.check {
+            self.compare(index, &raw)?;
+        }
+        Ok(raw)
+    }
+
+    /// Compares a sample with its checksum.
+    #[inline(never)]
+    fn compare(&self, index: usize, raw: &[u8]) -> Result<()> {
+        let Some(mismatch) = self.checksums()?.compare(index, raw)? else { return Ok(()) };
+        let error = Error::new(ErrorKind::Damaged, mismatch.to_string());
+        let error =
+            error.at(&self.path).with_index(index as u64).with_range(self.byte_range(index)?);
+        // Its own key may be what is damaged.
+        match self.listed_key(index) {
+            Ok(Some(key)) => Err(error.with_key(key)),
+            _ => Err(error),
+        }
+    }
+
+    fn checksums(&self) -> Result<&Checksums> {
+        match self.checksums.get() {
+            Some(checksums) => Ok(checksums),
+            None => {
+                let checksums = self.open_checksums()?;
+                Ok(self.checksums.get_or_init(|| checksums))
+            }
+        }
+    }
+
+    fn open_checksums(&self) -> Result<Checksums> {
+        let found = self.find_checksums();
+        self.check_current()?;
+        found?.demand(&self.path)
+    }
+
+    /// What there is of a `.crc`.
+    fn find_checksums(&self) -> Result<Found> {
+        index::open_checksums(&*self.storage, &self.path, || {
+            let offsets = match &self.offsets {
+                Offsets::File(file) => index::checksum_of(file, 0)
+                    .map_err(|e| Error::io(SideFile::Offsets.path(&self.path), e))?,
+                Offsets::Derived(ends) => index::checksum_of_offsets(ends),
+            };
+            let md5 = index::recorded_md5(&self.storage, &self.path)?;
+            Ok(crc::Source { count: self.len as u64, data_len: self.data_len, md5, offsets })
+        })
     }
 
     pub(super) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
         let damaged = |e| self.damaged_sample(index, e);
-        let own = match self.raw(index)? {
+        let raw = match self.raw(index) {
+            // A sample that does not match its checksum: as for one that cannot be decoded, below.
+            Err(error) if self.check => {
+                return match self.listed_key(index) {
+                    Ok(Some(key)) => Ok(key),
+                    _ => Err(error),
+                };
+            }
+            raw => raw?,
+        };
+        let own = match raw {
             Cow::Borrowed(raw) => msgpack::key(raw).map(|key| key.map(Cow::Borrowed)),
             Cow::Owned(raw) => {
                 msgpack::key(&raw).map(|key| key.map(|key| Cow::Owned(key.to_string())))
@@ -500,11 +627,15 @@ impl Inner {
     /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
     #[inline]
     pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
-        let raw = self.raw(index)?;
-        match msgpack::key(&raw) {
-            Ok(Some(own)) => Ok(own == key),
-            _ => Ok(self.key(index)? == key),
+        match self.raw(index) {
+            Err(_) if self.check => return Ok(self.key(index)? == key),
+            raw => {
+                if let Ok(Some(own)) = msgpack::key(&raw?) {
+                    return Ok(own == key);
+                }
+            }
         }
+        Ok(self.key(index)? == key)
     }
 
     #[cold]

@@ -200,8 +200,11 @@ impl Window<'_> {
         if range.end > self.range.end {
             self.move_to(range.clone())?;
         }
-        slice(&self.bytes, range.start.wrapping_sub(self.range.start), range.end - range.start)
-            .ok_or_else(|| changed(self.reader.path()))
+        let start = range.start.wrapping_sub(self.range.start);
+        let sample = slice(&self.bytes, start, range.end - range.start)
+            .ok_or_else(|| changed(self.reader.path()))?;
+        self.reader.check_read(index, sample)?;
+        Ok(sample)
     }
 
     /// Lets go of these bytes, and of those before them: a page that is touched at the start of a

@@ -19,7 +19,7 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, offsets, keys } = files;
+        let Open { staging, journal, data, offsets, keys, checksums } = files;
         let (options, sync) = (self.options, self.options.durable);
         let at = |e| Error::io(self.path, e);
         let storage = &options.storage;
@@ -90,6 +90,13 @@ impl Publication<'_> {
             publish.push(Some(SideFile::Md5));
         } else {
             remove.push(SideFile::Md5);
+        }
+        match checksums {
+            Some(checksums) => {
+                checksums.finish(data_md5, sync)?;
+                publish.push(Some(SideFile::Crc));
+            }
+            None => remove.push(SideFile::Crc),
         }
         match options.lookup {
             true => publish.push(Some(SideFile::Lookup)),

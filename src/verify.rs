@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digests, SideFile, filter, keys, legacy_index, offsets};
+use crate::format::dataset::{Digests, SideFile, crc, filter, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, numpy};
 use crate::format::{FormatError, hex};
-use crate::index;
+use crate::index::{self, Found};
 use crate::staging;
 use crate::storage::{LocalStorage, Source, Stat, Storage};
 
@@ -130,6 +130,9 @@ pub struct Report {
     pub missing: Vec<PathBuf>,
     /// Files whose MD5 was compared.
     pub digests: Vec<PathBuf>,
+    /// Samples that were compared with their checksum in `.crc`. Zero where there is no such file,
+    /// or one that is not to be believed, which is a problem.
+    pub checksums: u64,
     /// Whether every sample was decoded.
     pub deep: bool,
     /// Whether a writer was at work on the dataset meanwhile. What was checked is the dataset
@@ -137,7 +140,10 @@ pub struct Report {
     pub being_written: bool,
 }
 
-/// Checks digests, offsets, keys, hashes, filter and accelerator against each other.
+/// Checks digests, checksums, offsets, keys, hashes, filter and accelerator against each other.
+///
+/// Where there is a `.crc` of this dataset, each sample that does not match its checksum is a
+/// problem of its own.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -161,6 +167,17 @@ pub struct Report {
 /// of one dataset.
 pub fn verify(path: impl AsRef<Path>) -> Result<Report> {
     VerifyOptions::default().verify(path)
+}
+
+/// What came of comparing samples with their checksums.
+struct Compared {
+    /// The `.crc`.
+    path: PathBuf,
+    samples: u64,
+    /// The MD5 that the data had when the checksums were made, if it was known.
+    md5: Option<[u8; 16]>,
+    /// A problem for each sample that differs.
+    wrong: Vec<Problem>,
 }
 
 /// The files of a dataset, each on its own.
@@ -242,14 +259,25 @@ impl Files {
         let deep = deep || bare;
         let (digests, checks) = rayon::join(|| self.check_digests(data), || self.check(data, deep));
         let (mut problems, digests) = digests?;
-        let (samples, found) = checks?;
+        let (samples, compared, found) = checks?;
+        let mut checksums = 0;
+        if let Some(compared) = compared {
+            let samples = compared.samples;
+            let intact = digests.contains(&self.path).then(|| {
+                // Of all that was found so far, only a digest is about the data.
+                !problems.iter().any(|problem| problem.file == self.path)
+            });
+            if self.judge(data, compared, intact, &mut problems)? {
+                checksums = samples;
+            }
+        }
         problems.extend(found);
         let being_written = staging::is_being_written(&*self.storage, &self.path)?;
         if let (false, Some(problem)) = (being_written, self.check_unfinished()?) {
             problems.insert(0, problem);
         }
         let bytes = self.end;
-        Ok(Report { samples, bytes, problems, missing, digests, deep, being_written })
+        Ok(Report { samples, bytes, problems, missing, digests, checksums, deep, being_written })
     }
 
     fn open(&self, file: SideFile) -> Result<Option<(PathBuf, Source)>> {
@@ -341,8 +369,8 @@ impl Files {
         Ok(md5.finalize().into())
     }
 
-    /// Everything but the digests; and the number of samples.
-    fn check(&self, data: &Source, deep: bool) -> Result<(u64, Vec<Problem>)> {
+    /// Everything but the digests: the number of samples, and what came of their checksums.
+    fn check(&self, data: &Source, deep: bool) -> Result<(u64, Option<Compared>, Vec<Problem>)> {
         let mut problems = Vec::new();
         let ends = self.check_offsets(self.end, &mut problems)?;
         let legacy = self.check_legacy(self.end, ends.as_deref(), &mut problems)?;
@@ -362,6 +390,10 @@ impl Files {
             self.check_hashes(listed, &mut problems)?;
             self.check_filter(listed, &mut problems)?;
         }
+        let compared = match &ends {
+            Some(ends) => self.compare(data, ends, listed.as_deref(), &mut problems)?,
+            None => None,
+        };
         let decoded = match deep {
             true => {
                 Some(self.check_samples(data, ends.as_deref(), listed.as_deref(), &mut problems)?)
@@ -369,7 +401,110 @@ impl Files {
             false => None,
         };
         let listed_len = listed.as_ref().map(Vec::len);
-        Ok((samples.or(listed_len).or(decoded).unwrap_or(0) as u64, problems))
+        let samples = samples.or(listed_len).or(decoded).unwrap_or(0) as u64;
+        Ok((samples, compared, problems))
+    }
+
+    /// Compares every sample with its checksum, if there is a `.crc` of these offsets.
+    fn compare(
+        &self,
+        data: &Source,
+        ends: &[u64],
+        listed: Option<&[&[u8]]>,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<Compared>> {
+        let path = SideFile::Crc.path(&self.path);
+        let found = index::open_checksums(&*self.storage, &self.path, || {
+            Ok(crc::Source {
+                count: ends.len().saturating_sub(1) as u64,
+                data_len: self.end,
+                // Which MD5 the data has is not known yet.
+                md5: None,
+                offsets: index::checksum_of_offsets(ends),
+            })
+        })?;
+        let checksums = match found {
+            Found::Current(checksums) => checksums,
+            Found::Missing => return Ok(None),
+            Found::Stale(e) => {
+                problems.push(Problem::new(&path, index::stale(&e)));
+                return Ok(None);
+            }
+            Found::Damaged(e) => {
+                problems.push(Problem::new(&path, index::damaged(&e)));
+                return Ok(None);
+            }
+        };
+        let check = |(index, pair): (usize, &[u64])| -> Result<Option<Problem>> {
+            let range = pair[0]..pair[1];
+            if range.start > range.end || range.end > self.end {
+                return Ok(None); // told already
+            }
+            let raw = data.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
+            let Some(mismatch) = checksums.compare(index, &raw)? else { return Ok(None) };
+            let problem = Problem::new(&self.path, mismatch.to_string()).index(index).bytes(range);
+            let key = listed.and_then(|listed| listed.get(index));
+            Ok(Some(key.map_or(problem.clone(), |key| problem.key(key))))
+        };
+        let pairs = ends.par_windows(2).with_min_len(16).enumerate();
+        let wrong = pairs.filter_map(|pair| check(pair).transpose()).collect::<Result<_>>()?;
+        let samples = ends.len().saturating_sub(1) as u64;
+        Ok(Some(Compared { path, samples, md5: checksums.of().md5, wrong }))
+    }
+
+    /// What to conclude from checksums and digests: which of them is wrong, or the data. Whether the
+    /// checksums can be believed.
+    ///
+    /// `intact`: whether the data has the MD5 that `.md5` says, if it says any.
+    fn judge(
+        &self,
+        data: &Source,
+        compared: Compared,
+        intact: Option<bool>,
+        problems: &mut Vec<Problem>,
+    ) -> Result<bool> {
+        let Compared { path, samples, md5: then, wrong } = compared;
+        let recorded = index::recorded_md5(&self.storage, &self.path)?;
+        if let (Some(then), Some(recorded)) = (then, recorded) {
+            if then != recorded {
+                let (expected, found) = (hex(&recorded), hex(&then));
+                if intact == Some(false) && self.digest_data(data)? == then {
+                    let md5 = SideFile::Md5.path(&self.path);
+                    let message = format!(
+                        "the line of the data is wrong, not the data: .crc is of data with the \
+                         MD5 {found}, and so is this"
+                    );
+                    problems.push(Problem::new(&md5, message));
+                    return Ok(true);
+                }
+                let message = format!(
+                    "of data with another MD5, expected {expected}, found {found}: \
+                     \"kiste index --crc\" makes it anew"
+                );
+                problems.push(Problem::new(&path, message));
+                return Ok(false);
+            }
+        }
+        let count = wrong.len() as u64;
+        if count == 0 {
+            return Ok(true);
+        }
+        let mut believed = false;
+        if intact == Some(true) {
+            let message = format!(
+                "{count} of {samples} checksums are wrong, as the data has its MD5: \
+                 \"kiste index --force\" makes them anew"
+            );
+            problems.push(Problem::new(&path, message));
+        } else if count == samples && samples > 1 && then.is_none() {
+            let message = "no sample has the checksum it is to have: these are of another version \
+                           of the dataset, which is for you to remove, or all of the data is wrong";
+            problems.push(Problem::new(&path, message));
+        } else {
+            problems.extend(wrong);
+            believed = true;
+        }
+        Ok(believed)
     }
 
     /// The offsets, as far as they can be used: `None` where there are none or their size is wrong.

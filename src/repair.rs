@@ -1,14 +1,18 @@
 //! After a crash: finishing or undoing an unfinished write, and saving what is whole.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{SideFile, offsets};
+use crate::format::dataset::{SideFile, crc, keys, offsets};
+use crate::format::hex;
 use crate::format::msgpack::{self, Cursor};
+use crate::index::{self, Checksums};
 use crate::staging::{self, Journal, Staging, Unfinished};
 use crate::storage::{LocalStorage, Source, Storage};
 use crate::writer::{Base, Stats, Writer, WriterOptions};
@@ -276,15 +280,61 @@ pub struct Salvage {
     pub bytes: u64,
     /// What could not be saved.
     pub lost: Vec<Loss>,
+    /// What says that the samples saved are those that were written.
+    pub proof: Proof,
+    /// Whether the data matches the MD5 that was recorded of it; `None` if none was.
+    pub matches_md5: Option<bool>,
+    /// The digests that were recorded of the dataset that was read, by the names of its files.
+    pub old_digests: BTreeMap<String, String>,
+    /// The MD5 of the new data file, if it was computed.
+    pub md5: Option<String>,
+    /// The file with all of this, if anything was lost or the data does not match its MD5: the new
+    /// dataset, whose digests are right, has other samples than the old digests are of.
+    pub report: Option<PathBuf>,
 }
 
-/// A part of a data file that holds no whole sample.
+/// What says that samples are those that were written. What an append had added that was cut short
+/// has no digest and no checksums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Proof {
+    /// Nothing: there is neither a digest nor a checksum. Each of them is well-formed, no more.
+    #[default]
+    None,
+    /// Each matches its checksum in `.crc`.
+    Checksums,
+    /// The data matches its MD5.
+    Digest,
+    /// Nothing, and some byte is wrong: the data does not match its MD5, and there are no checksums
+    /// to say where. It may be in what was lost, or in a sample that was saved.
+    Doubtful,
+}
+
+/// A part of a data file that was not saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Loss {
+    /// The sample, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u64>,
+    /// Its key, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Where.
     pub bytes: Range<u64>,
     /// Why.
     pub reason: String,
+}
+
+/// What is appended to the name of a dataset for the report on how it was saved.
+const REPORT: &str = ".repair.json";
+
+/// Where [`salvage`] leaves its report, if there is anything to tell.
+pub fn report_path(output: impl AsRef<Path>) -> PathBuf {
+    let mut name = output.as_ref().as_os_str().to_os_string();
+    name.push(REPORT);
+    PathBuf::from(name)
 }
 
 /// Copies every whole sample of a damaged or half-written dataset to a new one.
@@ -292,6 +342,12 @@ pub struct Loss {
 /// Where the offsets can be believed they say where each sample begins; where not, the data is
 /// walked from sample to sample, and after damage searched for the next map with a `key`. Side
 /// files are made anew. If the dataset was never finished, what had been written is taken.
+///
+/// Where there is a `.crc` of this dataset, samples that do not match their checksums are left out
+/// and the others are proven whole; the output has a `.crc` too. Where there is a digest it is
+/// compared, and [`Salvage::proof`] says what is known of the samples. If anything was lost or the
+/// data does not match its MD5, a report is written beside the output ([`report_path`]): it keeps
+/// the old digests, as the output gets new ones.
 ///
 /// # Errors
 ///
@@ -318,27 +374,190 @@ fn salvage_in(
     let data = storage.open(&source).map_err(at)?;
     let bytes = data.read(0..data.len()).map_err(at)?;
     let hints = if half_written { Vec::new() } else { believable_offsets(&**storage, path, &data) };
-    let mut writer = options.create(output)?;
-    let mut report = Salvage { source: source.clone(), ..Salvage::default() };
-    // Where one hinted sample is not whole, either its bytes or an offset is wrong: such a stretch
-    // is walked.
-    let mut walked_to = 0;
-    for pair in hints.windows(2) {
-        let range = pair[0] as usize..pair[1] as usize;
-        if msgpack::check_sample(&bytes[range.clone()]).is_ok() {
-            report.walk(&mut writer, &bytes, walked_to..range.start)?;
-            walked_to = range.end;
-            report.save(&mut writer, &bytes, range)?;
-        }
+    let known = match half_written {
+        true => None,
+        false => Known::open(storage, path)?,
+    };
+    let (recorded, old_digests) = match half_written {
+        true => Default::default(),
+        false => (index::recorded_md5(storage, path)?, old_digests(storage, path)?),
+    };
+    // An append that was cut short has written behind what the digest is of.
+    let journal = staging::journal_of(&**storage, path).unwrap_or(None);
+    let base = journal.and_then(|journal| journal.base);
+    let signed = base.map_or(data.len(), |base| base.bytes.min(data.len()));
+    let options = if known.is_some() { options.checksums(true) } else { options };
+    let report_path = report_path(output);
+    let is_there = |path: &Path| storage.stat(path).map_err(|e| Error::io(path, e));
+    if !options.overwrites() && is_there(&report_path)?.is_some() {
+        let message = "the file exists already and overwriting it was not asked for";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).at(report_path));
     }
-    report.walk(&mut writer, &bytes, walked_to..bytes.len())?;
+    let writer = options.create(output)?;
+    let mut report = Salvage { source: source.clone(), old_digests, ..Salvage::default() };
+    let (md5, saved) = rayon::join(
+        || match recorded {
+            Some(_) => md5_of(&source, &data, signed).map(Some),
+            None => Ok(None),
+        },
+        || report.save_all(writer, &bytes, &hints, known.as_ref()),
+    );
+    let writer = saved?;
+    let md5 = md5?;
+    report.matches_md5 = recorded.map(|recorded| md5 == Some(recorded));
+    report.proof = match (report.matches_md5, known) {
+        (Some(true), _) => Proof::Digest,
+        (_, Some(_)) => Proof::Checksums,
+        (Some(false), None) => Proof::Doubtful,
+        (None, None) => Proof::None,
+    };
+    // Before the output can be seen: its digests do not tell.
+    if is_there(&report_path)?.is_some() {
+        storage.remove(&report_path).map_err(|e| Error::io(&report_path, e))?;
+    }
+    (report.samples, report.bytes) = (writer.len(), writer.bytes());
+    if !report.lost.is_empty() || report.matches_md5 == Some(false) {
+        report.report = Some(report_path.clone());
+        report.write(&**storage, &report_path)?;
+    }
     let stats = writer.finish()?;
-    report.samples = stats.samples;
-    report.bytes = stats.bytes;
+    report.md5 = stats.md5.map(|md5| hex(&md5));
+    if report.report.is_some() && report.md5.is_some() {
+        report.write(&**storage, &report_path)?;
+    }
     Ok(report)
 }
 
+fn md5_of(path: &Path, data: &Source, len: u64) -> Result<[u8; 16]> {
+    let mut md5 = Md5::new();
+    index::digest_into(&mut md5, path, data, 0..len)?;
+    Ok(md5.finalize().into())
+}
+
+/// The lines of the `.md5` of a dataset, if it has one that can be read.
+fn old_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<BTreeMap<String, String>> {
+    let path = SideFile::Md5.path(path);
+    match index::read_digests(storage, &path) {
+        Ok(lines) => Ok(lines.iter().map(|(name, md5)| (name.to_owned(), hex(md5))).collect()),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+            Ok(BTreeMap::new())
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// What `.crc` says of the samples of a dataset, and the offsets that it is of.
+struct Known {
+    checksums: Checksums,
+    ends: Vec<u64>,
+    keys: Vec<String>,
+}
+
+impl Known {
+    /// `None` unless there are checksums that can be believed.
+    ///
+    /// The data may be shorter or longer than the offsets say, as that is what damage may be: then
+    /// the checksums of the samples that are there still hold.
+    fn open(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Known>> {
+        let Ok(file) = storage.open(&SideFile::Offsets.path(path)) else { return Ok(None) };
+        let Ok(bytes) = file.read(0..file.len()) else { return Ok(None) };
+        let Ok(count) = offsets::count(file.len()) else { return Ok(None) };
+        let ends: Vec<u64> =
+            (0..=count as usize).filter_map(|i| offsets::entry(&bytes, i)).collect();
+        if ends[0] != 0 || !ends.is_sorted() {
+            return Ok(None);
+        }
+        let found = index::open_checksums(&**storage, path, || {
+            Ok(crc::Source {
+                count,
+                data_len: ends[count as usize],
+                md5: index::recorded_md5(storage, path)?,
+                offsets: crc::checksum(&bytes),
+            })
+        })?;
+        let Some(checksums) = found.current() else { return Ok(None) };
+        // Only for messages.
+        let keys = storage.open(&SideFile::Keys.path(path)).ok().and_then(|file| {
+            let bytes = file.read(0..file.len()).ok()?;
+            let keys: Result<Vec<_>, _> =
+                keys::Keys::parse(&bytes).ok()?.map(|key| key.map(str::to_owned)).collect();
+            keys.ok().filter(|keys| keys.len() as u64 == count)
+        });
+        Ok(Some(Known { checksums, ends, keys: keys.unwrap_or_default() }))
+    }
+}
+
 impl Salvage {
+    /// Whether every sample was saved and is known, as far as there is anything to know it by, to
+    /// be as it was written.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty() && self.matches_md5 != Some(false)
+    }
+
+    fn save_all(
+        &mut self,
+        mut writer: Writer,
+        bytes: &[u8],
+        hints: &[u64],
+        known: Option<&Known>,
+    ) -> Result<Writer> {
+        let walked_to = match known {
+            Some(known) => self.save_known(&mut writer, bytes, known)?,
+            None => self.save_hinted(&mut writer, bytes, hints)?,
+        };
+        self.walk(&mut writer, bytes, walked_to..bytes.len())?;
+        Ok(writer)
+    }
+
+    /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset is
+    /// wrong: such a stretch is walked. From where on that is still to be done.
+    fn save_hinted(&mut self, writer: &mut Writer, bytes: &[u8], hints: &[u64]) -> Result<usize> {
+        let mut walked_to = 0;
+        for pair in hints.windows(2) {
+            let range = pair[0] as usize..pair[1] as usize;
+            if msgpack::check_sample(&bytes[range.clone()]).is_ok() {
+                self.walk(writer, bytes, walked_to..range.start)?;
+                walked_to = range.end;
+                self.save(writer, bytes, range)?;
+            }
+        }
+        Ok(walked_to)
+    }
+
+    /// Saves what matches its checksum: the offsets are right, so nothing else is a sample. Where
+    /// that ends: behind it is what an append had written that was cut short.
+    fn save_known(&mut self, writer: &mut Writer, bytes: &[u8], known: &Known) -> Result<usize> {
+        for (index, pair) in known.ends.windows(2).enumerate() {
+            let sample = |start, end| {
+                let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+                Some((bytes.get(range.clone())?, range))
+            };
+            let Some((sample, range)) = sample(pair[0], pair[1]) else {
+                let (len, last) = (bytes.len(), known.ends.len() - 2);
+                let end = known.ends.last().copied().unwrap_or_default();
+                let reason =
+                    format!("the data ends at byte {len}: samples {index} to {last} are not there");
+                self.lost.push(Loss { index: None, key: None, bytes: pair[0]..end, reason });
+                return Ok(len);
+            };
+            let wrong = match known.checksums.compare(index, sample)? {
+                Some(mismatch) => Some(mismatch.to_string()),
+                None => msgpack::check_sample(sample).err().map(|e| e.to_string()),
+            };
+            match wrong {
+                None => self.save(writer, bytes, range)?,
+                Some(reason) => {
+                    self.lose(range, reason);
+                    if let Some(loss) = self.lost.last_mut() {
+                        loss.index = Some(index as u64);
+                        loss.key = known.keys.get(index).cloned();
+                    }
+                }
+            }
+        }
+        Ok(known.ends.last().map_or(0, |end| *end as usize))
+    }
+
     /// Saves what can be found in these bytes.
     fn walk(&mut self, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<()> {
         let bytes = &bytes[..range.end];
@@ -371,7 +590,26 @@ impl Salvage {
     }
 
     fn lose(&mut self, range: Range<usize>, reason: String) {
-        self.lost.push(Loss { bytes: range.start as u64..range.end as u64, reason });
+        let bytes = range.start as u64..range.end as u64;
+        self.lost.push(Loss { index: None, key: None, bytes, reason });
+    }
+
+    /// Leaves the report beside the output, in the place of an older one.
+    fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
+        let at = |e| Error::io(path, e);
+        let mut text = serde_json::to_vec_pretty(self).map_err(|e| at(e.into()))?;
+        text.push(b'\n');
+        let mut beside = path.as_os_str().to_os_string();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        if storage.stat(&beside).map_err(at)?.is_some() {
+            storage.remove(&beside).map_err(at)?;
+        }
+        let mut file = storage.create(&beside).map_err(at)?;
+        file.append(&text).and_then(|()| file.sync()).map_err(at)?;
+        storage.rename(&beside, path).map_err(at)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        storage.sync_dir(parent).map_err(at)
     }
 }
 

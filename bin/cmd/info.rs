@@ -50,6 +50,7 @@ struct Info {
     files: Vec<File>,
     digests: bool,
     lookup: bool,
+    checksums: bool,
     unfinished: Option<&'static str>,
 }
 
@@ -93,6 +94,7 @@ impl Args {
             files: files(&self.file)?,
             digests: SideFile::Md5.path(&self.file).exists(),
             lookup: SideFile::Lookup.path(&self.file).exists(),
+            checksums: SideFile::Crc.path(&self.file).exists(),
             unfinished: unfinished(&self.file)?,
             file: self.file,
         };
@@ -137,14 +139,11 @@ impl Info {
             let name = file.file.display().to_string();
             writeln!(out, "{label}{name:<width$}  {size:>8}")?;
         }
-        let (digests, lookup) = match (self.digests, self.lookup) {
-            (true, true) => ("yes", "yes"),
-            (true, false) => ("yes", "no"),
-            (false, true) => ("no: \"kiste index\" adds them", "yes"),
-            (false, false) => ("no: \"kiste index\" adds them", "no"),
-        };
+        let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };
+        let digests = yes_or(self.digests, "no: \"kiste index\" adds them");
         writeln!(out, "{}{digests}", label("digests"))?;
-        writeln!(out, "{}{lookup}", label("lookup"))?;
+        writeln!(out, "{}{}", label("lookup"), yes_or(self.lookup, "no"))?;
+        writeln!(out, "{}{}", label("crc"), yes_or(self.checksums, "no"))?;
         if let Some(unfinished) = self.unfinished {
             writeln!(out, "{}{}", label("beware"), output.red(unfinished))?;
         }
@@ -168,8 +167,10 @@ fn files(data: &Path) -> Outcome<Vec<File>> {
     let side =
         SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
     let labels = (kiste::convert::labels_path(data), false);
+    let report = (kiste::repair::report_path(data), false);
     let mut files = Vec::new();
-    for (file, expected) in [(data.to_path_buf(), true)].into_iter().chain(side).chain([labels]) {
+    let all = [(data.to_path_buf(), true)].into_iter().chain(side).chain([labels, report]);
+    for (file, expected) in all {
         let bytes = match file.metadata() {
             Ok(metadata) => Some(metadata.len()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,

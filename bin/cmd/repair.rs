@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use kiste::repair::{self, Leftover};
+use kiste::repair::{self, Leftover, Proof, Salvage};
 use kiste::{DatasetReader, Writer};
 use serde::Serialize;
 
@@ -15,7 +15,9 @@ use crate::{file, units};
 /// the samples that were written.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
-/// copied to a new one, and what could not be saved is listed.
+/// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
+/// samples are whole; where there is none and the MD5 differs, nothing does. Either way
+/// OUT.repair.json keeps what was lost and the old digests, as OUT gets new ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +46,8 @@ Examples:
   kiste repair train.msgpack --finish
   kiste repair damaged.msgpack -o saved.msgpack
 
-Exit code 1 if it is for you to choose, or if -o could not save everything.";
+Exit code 1 if it is for you to choose, if -o could not save everything, or if it saved data that does
+not match its MD5.";
 
 #[derive(Serialize)]
 struct Done {
@@ -177,15 +180,39 @@ impl Args {
         for loss in &saved.lost {
             let (source, range) = (saved.source.display(), &loss.bytes);
             let (start, end) = (range.start, range.end);
-            output.note(format_args!("{source}: bytes {start}..{end}: lost: {}", loss.reason));
+            let index = loss.index.map_or(String::new(), |index| format!("sample {index}: "));
+            let key = loss.key.as_ref().map_or(String::new(), |key| format!("key {key:?}: "));
+            output.note(format_args!(
+                "{source}: {index}{key}bytes {start}..{end}: lost: {}",
+                loss.reason
+            ));
         }
         let lost: u64 = saved.lost.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum();
         let samples = units::counted(saved.samples, "sample");
         let (out, bytes, lost) = (out.display(), units::bytes(saved.bytes), units::bytes(lost));
         output.note(format_args!("{out}: saved {samples}, {bytes}; lost {lost}"));
+        tell_proof(&saved, output);
         if self.json {
             output.json(&saved)?;
         }
-        Ok(if saved.lost.is_empty() { Exit::Yes } else { Exit::No })
+        Ok(if saved.is_complete() { Exit::Yes } else { Exit::No })
+    }
+}
+
+/// What is known of the samples that were saved, and where that is kept.
+fn tell_proof(saved: &Salvage, output: &Output) {
+    let source = saved.source.display();
+    match saved.proof {
+        Proof::Doubtful => output.warn(format_args!(
+            "{source}: does not match its MD5, and there are no checksums (.crc) to say where: a \
+             byte of what was saved may be wrong"
+        )),
+        Proof::Checksums if saved.matches_md5 == Some(false) => output.note(format_args!(
+            "{source}: does not match its MD5; every sample that was saved matches its checksum"
+        )),
+        _ => {}
+    }
+    if let Some(report) = &saved.report {
+        output.note(format_args!("{}: what was lost, and the old digests", report.display()));
     }
 }

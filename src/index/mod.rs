@@ -22,8 +22,8 @@ pub(crate) use build::{
 };
 use checksums::Samples;
 pub(crate) use checksums::{
-    Checksums, Found, Mismatch, checksum_of, checksum_of_offsets, damaged, open_checksums,
-    recorded_md5, stale,
+    Checksums, Found, checksum_of, checksum_of_offsets, damaged, open_checksums, recorded_md5,
+    stale,
 };
 
 /// Which side files to make.

@@ -135,6 +135,11 @@ impl WriterOptions {
         self
     }
 
+    /// Whether it may replace what is there.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
     /// Where it is written.
     pub(crate) fn shared_storage(&self) -> Arc<dyn Storage> {
         self.storage.clone()

@@ -22,6 +22,9 @@ pub(crate) struct Writing {
     /// Also make .lookup, with which finding the first keys among millions takes no time
     #[arg(long)]
     lookup: bool,
+    /// Also make .crc, with which verify names the samples that are damaged
+    #[arg(long)]
+    crc: bool,
     /// Do not wait for the disk: faster, but a power failure may lose what was written
     #[arg(long)]
     no_sync: bool,
@@ -29,13 +32,18 @@ pub(crate) struct Writing {
 
 impl Writing {
     pub(crate) fn options(&self) -> WriterOptions {
-        Writer::options().digests(!self.no_md5).lookup(self.lookup).durable(!self.no_sync)
+        let options = Writer::options().digests(!self.no_md5).lookup(self.lookup);
+        options.checksums(self.crc).durable(!self.no_sync)
     }
 
     /// The first of these options that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
-        let options =
-            [(self.no_md5, "--no-md5"), (self.lookup, "--lookup"), (self.no_sync, "--no-sync")];
+        let options = [
+            (self.no_md5, "--no-md5"),
+            (self.lookup, "--lookup"),
+            (self.crc, "--crc"),
+            (self.no_sync, "--no-sync"),
+        ];
         options.into_iter().find_map(|(given, name)| given.then_some(name))
     }
 }

@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Also make .lookup, with which finding the first keys among millions takes no time
     #[arg(long)]
     lookup: bool,
+    /// Also make .crc, a checksum of each sample, with which verify names those that are damaged
+    #[arg(long)]
+    crc: bool,
     /// Do not make .md5, which takes a pass over the data
     #[arg(long)]
     no_md5: bool,
@@ -35,6 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste index train.msgpack
   kiste index --lookup huge.msgpack
+  kiste index --crc train.msgpack
   kiste cat --raw a.msgpack b.msgpack > both.msgpack && kiste index both.msgpack";
 
 #[derive(Serialize)]
@@ -68,7 +72,7 @@ impl Args {
         file::check_is_finished(path)?;
         let _progress = output.progress(format!("indexing {}", path.display()), None);
         let options = IndexOptions::default().force(self.force).lookup(self.lookup);
-        Ok(options.digests(!self.no_md5).build(path)?)
+        Ok(options.checksums(self.crc).digests(!self.no_md5).build(path)?)
     }
 }
 

@@ -11,8 +11,9 @@ use crate::{file, units};
 
 /// Find everything that is wrong with a dataset
 ///
-/// Digests, offsets, keys, hashes and filter are compared with the data and with each other. All
-/// problems are listed, not only the first: one a line, or one JSON object a line.
+/// Digests, offsets, keys, hashes and filter are compared with the data and with each other, and
+/// each sample with its checksum where there is a .crc. All problems are listed, not only the first:
+/// one a line, or one JSON object a line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -99,6 +100,11 @@ fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Out
     let samples = units::counted(report.samples, "sample");
     let bytes = units::bytes(report.bytes);
     let digests = units::counted(report.digests.len() as u64, "digest");
+    let checksums = match report.checksums {
+        0 => String::new(),
+        checksums => format!(" and {}", units::counted(checksums, "checksum")),
+    };
+    let digests = format!("{digests}{checksums}");
     let depth = if report.deep { ", every sample decoded" } else { "" };
     let path = path.display();
     match report.problems.len() as u64 {

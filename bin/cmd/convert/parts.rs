@@ -155,7 +155,8 @@ impl Args {
 
     /// Goes on with the part where it was cut short, or begins it.
     fn begin_part(&self, parts: &Parts, part: Part) -> Outcome<Beginning> {
-        let options = self.writing.options().digests(false).lookup(false).overwrite(true);
+        let options =
+            self.writing.options().digests(false).lookup(false).checksums(false).overwrite(true);
         let (path, plan) = (parts.path(part), parts.digest());
         match Begun::again(options.clone(), &path, plan) {
             Ok(begun) => Ok(begun),
@@ -313,7 +314,8 @@ impl<'a> Joining<'a> {
                 .collect(),
         };
         let options = args.writing.options().overwrite(args.force || shuffled);
-        let meanwhile = options.clone().digests(false).lookup(false).durable(false);
+        let meanwhile =
+            options.clone().digests(false).lookup(false).checksums(false).durable(false);
         let one_part = shuffled && self.all.len() == 1 && !args.splitting.is_split();
         let mut skipped = 0;
         let mut stats = Vec::new();

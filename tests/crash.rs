@@ -77,15 +77,19 @@ fn nothing(_: &MemoryStorage) -> Result<()> {
 }
 
 fn write_old(storage: &MemoryStorage) -> Result<()> {
-    fill(options(storage).lookup(true).create(dataset())?, 0, 5, 100)
+    fill(options(storage).lookup(true).checksums(true).create(dataset())?, 0, 5, 100)
 }
 
 fn write_new(storage: &MemoryStorage) -> Result<()> {
-    fill(options(storage).create(dataset())?, 0, 7, 0)
+    fill(options(storage).checksums(true).create(dataset())?, 0, 7, 0)
 }
 
 fn overwrite(storage: &MemoryStorage) -> Result<()> {
     fill(options(storage).overwrite(true).create(dataset())?, 0, 7, 0)
+}
+
+fn overwrite_checked(storage: &MemoryStorage) -> Result<()> {
+    fill(options(storage).overwrite(true).checksums(true).create(dataset())?, 0, 7, 0)
 }
 
 fn overwrite_without_digests(storage: &MemoryStorage) -> Result<()> {
@@ -163,6 +167,25 @@ fn write_partly_indexed(storage: &MemoryStorage) -> Result<()> {
     Ok(())
 }
 
+fn write_without_checksums(storage: &MemoryStorage) -> Result<()> {
+    write_old(storage)?;
+    let mut files = snapshot(storage);
+    files.remove(&SideFile::Crc.path(&dataset()));
+    replace(storage, &files);
+    Ok(())
+}
+
+/// The checksums are of data that is no longer there.
+fn write_stale_checksums(storage: &MemoryStorage) -> Result<()> {
+    write_new(storage)?;
+    let crc = SideFile::Crc.path(&dataset());
+    let stale = storage.get(&crc);
+    overwrite(storage)?;
+    fill(options(storage).overwrite(true).create(dataset())?, 0, 5, 100)?;
+    storage.put(crc, stale.unwrap());
+    Ok(())
+}
+
 fn write_data_alone(storage: &MemoryStorage) -> Result<()> {
     write_old(storage)?;
     let files = snapshot(storage).into_iter().filter(|(name, _)| *name == dataset()).collect();
@@ -187,6 +210,11 @@ fn index(storage: &MemoryStorage) -> Result<()> {
 
 fn index_force(storage: &MemoryStorage) -> Result<()> {
     let options = IndexOptions::default().force(true).lookup(true);
+    options.storage(Arc::new(storage.clone())).build(dataset()).map(drop)
+}
+
+fn index_checksums(storage: &MemoryStorage) -> Result<()> {
+    let options = IndexOptions::default().checksums(true);
     options.storage(Arc::new(storage.clone())).build(dataset()).map(drop)
 }
 
@@ -370,16 +398,21 @@ fn assert_whole(now: &Snapshot, old: &Snapshot, new: &Snapshot, what: &str) {
 
 const CREATE: Scenario = Scenario { before: nothing, act: write_new };
 const OVERWRITE: Scenario = Scenario { before: write_old, act: overwrite };
+const OVERWRITE_CHECKED: Scenario = Scenario { before: write_old, act: overwrite_checked };
 const OVERWRITE_WITHOUT_DIGESTS: Scenario =
     Scenario { before: write_old, act: overwrite_without_digests };
 const OVERWRITE_LEGACY: Scenario = Scenario { before: write_legacy, act: overwrite };
 const APPEND: Scenario = Scenario { before: write_old, act: append };
+const APPEND_TO_STALE: Scenario = Scenario { before: write_stale_checksums, act: append };
 const APPEND_TO_LEGACY: Scenario = Scenario { before: write_legacy, act: append };
 const APPEND_TO_DATA_ALONE: Scenario = Scenario { before: write_data_alone, act: append };
 const SHUFFLE: Scenario = Scenario { before: write_source, act: shuffle };
 const SHUFFLE_OVER: Scenario = Scenario { before: write_source_and_old, act: shuffle };
 const INDEX: Scenario = Scenario { before: write_partly_indexed, act: index };
 const INDEX_FORCE: Scenario = Scenario { before: write_old, act: index_force };
+const INDEX_CHECKSUMS: Scenario =
+    Scenario { before: write_without_checksums, act: index_checksums };
+const INDEX_STALE: Scenario = Scenario { before: write_stale_checksums, act: index_checksums };
 const INDEX_DATA_ALONE: Scenario = Scenario { before: write_data_alone, act: index };
 const INDEX_LEGACY: Scenario = Scenario { before: write_legacy, act: index };
 
@@ -391,6 +424,7 @@ fn a_first_write() {
 #[test]
 fn an_overwrite() {
     OVERWRITE.check();
+    OVERWRITE_CHECKED.check();
     OVERWRITE_WITHOUT_DIGESTS.check();
     OVERWRITE_LEGACY.check();
 }
@@ -436,6 +470,36 @@ fn a_write_with_labels_goes_on_wherever_it_was_cut_short() {
 #[test]
 fn an_append() {
     APPEND.check();
+    APPEND_TO_STALE.check();
+}
+
+#[test]
+fn checksums_come_and_go_with_their_dataset() {
+    let crc = SideFile::Crc.path(&dataset());
+    let has = |files: &Snapshot| files.contains_key(&crc);
+    for (scenario, before, after) in [
+        (&CREATE, false, true),
+        (&OVERWRITE, true, false),
+        (&OVERWRITE_CHECKED, true, true),
+        (&APPEND, true, true),
+        (&APPEND_TO_STALE, true, true),
+        (&INDEX, true, true),
+        (&INDEX_FORCE, true, true),
+        (&INDEX_CHECKSUMS, false, true),
+        (&INDEX_STALE, true, true),
+        (&INDEX_DATA_ALONE, false, false),
+    ] {
+        let (old, new, _) = scenario.run();
+        assert_eq!((has(&old), has(&new)), (before, after));
+        if after {
+            let storage = Arc::new(restore(&new));
+            kiste::DatasetReader::options()
+                .storage(storage)
+                .checksums(true)
+                .open(dataset())
+                .unwrap();
+        }
+    }
 }
 
 #[test]
@@ -461,14 +525,17 @@ fn an_external_shuffle() {
 
 #[test]
 fn making_side_files() {
-    for scenario in [INDEX, INDEX_FORCE, INDEX_DATA_ALONE, INDEX_LEGACY] {
+    let checksums = [INDEX_CHECKSUMS, INDEX_STALE];
+    for scenario in
+        [INDEX, INDEX_FORCE, INDEX_DATA_ALONE, INDEX_LEGACY].into_iter().chain(checksums)
+    {
         scenario.check();
     }
 }
 
 #[test]
 fn whole_samples_of_a_write_that_died_are_kept_on_demand() {
-    for scenario in [CREATE, OVERWRITE, APPEND] {
+    for scenario in [CREATE, OVERWRITE, OVERWRITE_CHECKED, APPEND, APPEND_TO_STALE] {
         scenario.check_finish();
     }
 }

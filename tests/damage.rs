@@ -233,7 +233,7 @@ fn where_python_is_wrong_or_fails_we_are_right_or_say_which_file_it_is() {
 fn small() -> (Snapshot, PathBuf) {
     let (storage, data) = golden_in_memory("ten");
     let shared = Arc::new(storage.clone());
-    IndexOptions::default().storage(shared).lookup(true).build(&data).unwrap();
+    IndexOptions::default().storage(shared).lookup(true).checksums(true).build(&data).unwrap();
     (snapshot(&storage), data)
 }
 
@@ -540,7 +540,8 @@ fn a_message_that_claims_more_than_there_is() {
 fn side_files_of_another_dataset() {
     // As many keys of the same length, so that every size fits.
     let other = MemoryStorage::new();
-    let options = Writer::options().storage(Arc::new(other.clone())).lookup(true);
+    let options = Writer::options().storage(Arc::new(other.clone()));
+    let options = options.lookup(true).checksums(true);
     let mut writer = options.create("ten.msgpack").unwrap();
     for i in 0..10 {
         writer.write_raw(&format!("x{i}"), &packed(&format!("x{i}"), i)).unwrap();
@@ -558,7 +559,7 @@ fn side_files_of_another_dataset() {
                 storage.put(file.path(&data), other.get(file.path(&data)).unwrap());
             }
         }
-        let what = format!("{mixed:06b} of {sides:?}");
+        let what = format!("{mixed:07b} of {sides:?}");
         ask_all(Arc::new(storage.clone()), &data, "several", &what);
         let options = VerifyOptions::default().storage(Arc::new(storage.clone()));
         assert!(!options.verify(&data).unwrap().problems.is_empty(), "{what}");
@@ -572,7 +573,7 @@ fn damage_while_side_files_are_missing() {
     let (files, data) = small();
     let sides = [SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Md5];
     let mut all = sides.to_vec();
-    all.push(SideFile::Lookup);
+    all.extend([SideFile::Lookup, SideFile::Crc]);
     for damaged in all {
         let content = files[&damaged.path(&data)].clone().unwrap();
         for missing in 1..1 << sides.len() {

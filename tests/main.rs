@@ -4,6 +4,7 @@ mod support;
 
 mod arrays;
 mod bcolz;
+mod checksums;
 mod compat;
 mod crash;
 mod damage;

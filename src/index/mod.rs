@@ -274,32 +274,59 @@ impl<'a> Rebuild<'a> {
         let recorded = recorded_md5(storage, self.path)?;
         let old = open_checksums(&**storage, self.path, || {
             let sum = checksum_of(&file, 0).map_err(|e| Error::io(&path, e))?;
-            Ok(of_data(&file, self.data.len(), recorded, sum))
+            Ok(of_data(&file, self.data.len(), None, sum))
         })?;
-        // The MD5 knows better where there is one, and what is there is not to count.
-        let old = old.current().filter(|_| recorded.is_none() || !self.options.force);
-        let spool =
-            Spool::new(staging.path(Some(SideFile::Crc)), staging.create(Some(SideFile::Crc))?);
+        let old = old.current();
+        let spool = staging.create(Some(SideFile::Crc))?;
+        let spool = Spool::new(staging.path(Some(SideFile::Crc)), spool);
         let mut spool = ChecksumSpool::new(spool)?;
         let samples = Samples { path: self.path, data: &self.data, offsets: &offsets };
         let wanted = recorded.is_some() || self.makes(SideFile::Md5);
+        let mut differs = None;
         let md5 = samples.checksums(wanted, |index, sum| {
-            if let Some(old) = &old {
-                if old.get(index)? != sum {
-                    let message = "the sample does not match its checksum, so none was made anew: \
-                                   remove .crc to make them of the data as it is";
-                    return Err(Error::new(ErrorKind::Damaged, message).with_index(index as u64));
-                }
+            if let (Some(old), None) = (&old, differs) {
+                differs = (old.get(index)? != sum).then_some(index as u64);
             }
             spool.push(sum, offsets::entry(&offsets, index + 1).unwrap_or_default())
         })?;
-        if recorded.is_some() && md5 != recorded {
-            let message = "the data does not match its MD5, so no checksums were made of it: remove \
-                           .md5 to make them of the data as it is";
-            return Err(Error::new(ErrorKind::Damaged, message));
-        }
+        self.refuse_damage(recorded, md5, old.map(|old| old.of().md5), differs)?;
         spool.finish(md5, self.options.durable)?;
         Ok(md5)
+    }
+
+    /// Checksums say of data that it is good, so what there is to compare it with must agree:
+    /// `recorded`, the line of `.md5`, and the checksums so far, which are of data with the MD5
+    /// `old`, if that was known, and differ first at the sample `differs`.
+    fn refuse_damage(
+        &self,
+        recorded: Option<[u8; 16]>,
+        md5: Option<[u8; 16]>,
+        old: Option<Option<[u8; 16]>>,
+        differs: Option<u64>,
+    ) -> Result<()> {
+        let old_md5 = old.flatten();
+        let message = if recorded.is_some() && md5 != recorded {
+            // The line may be what is wrong: with `force` it is made anew.
+            if self.options.force && md5 == old_md5 {
+                return Ok(());
+            }
+            "the data does not match its MD5, so no checksums were made of it: remove .md5 to make \
+             them of the data as it is"
+        } else {
+            // A match with the line proves the data, unless the line may be younger than damage.
+            let proven = recorded.is_some() && (self.options.force || old_md5.is_some());
+            if proven || differs.is_none() {
+                return Ok(());
+            }
+            "the sample does not match its checksum, so none were made anew: remove .crc to make \
+             them of the data as it is"
+        };
+        let error = Error::new(ErrorKind::Damaged, message);
+        // Those of other data tell nothing.
+        match differs.filter(|_| recorded.is_none() || old_md5.is_none() || old_md5 == recorded) {
+            Some(index) => Err(error.with_index(index)),
+            None => Err(error),
+        }
     }
 
     /// Keys that were there before are believed only if there are as many as offsets.

@@ -1,9 +1,9 @@
-//! Offsets, keys, key hashes, filter, digests and the legacy index.
+//! Offsets, keys, key hashes, filter, digests, checksums and the legacy index.
 #![no_main]
 
 use kiste::format::dataset::keys::Keys;
 use kiste::format::dataset::legacy_index::Entries;
-use kiste::format::dataset::{Digests, filter, key_hashes, offsets};
+use kiste::format::dataset::{Digests, crc, filter, key_hashes, offsets};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -38,6 +38,16 @@ fuzz_target!(|bytes: &[u8]| {
         params.contains(body, pair);
         params.insert(&mut bits, pair);
         assert!(params.contains(&bits, pair));
+    }
+    let header = &bytes[..bytes.len().min(crc::HEADER)];
+    if let Ok(header) = crc::Header::parse(header, len) {
+        assert_eq!(header.encode(), bytes[..crc::HEADER]);
+        header.check_source(header.source()).unwrap();
+        let entries = &bytes[crc::HEADER..];
+        let _ = header.check_table(crc::checksum(entries));
+        for i in 0..header.source().count {
+            crc::entry(entries, i as usize).unwrap();
+        }
     }
     if let Ok(digests) = Digests::parse(bytes) {
         let again = Digests::parse(digests.render().as_bytes()).unwrap();

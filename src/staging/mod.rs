@@ -503,7 +503,11 @@ impl Staging {
         let new = self.dir.join(format!("{name}.new"));
         let at = |e| Error::io(&path, e);
         // A writer that died at this very place, before another resumed its work, left one.
-        self.remove_if_there(&new)?;
+        if self.exists(&new)? {
+            self.storage.remove(&new).map_err(at)?;
+            // Otherwise a power failure may keep the rename below, but of that old file.
+            self.sync_dir(&self.dir)?;
+        }
         let mut sink = self.create_at(&new)?;
         sink.append(bytes).map_err(at)?;
         if self.durable {

@@ -69,11 +69,18 @@ fn measure(samples: usize, bytes: usize) -> Result<(), Box<dyn std::error::Error
     println!("  limits: MD5 on one core {md5:.3} s, writing the bytes {file:.3} s");
 
     let keys: Vec<String> = (0..samples).map(|i| format!("n{:08}_{i}", i * 7919 % 1000)).collect();
-    for (name, digests, limit) in [("with .md5", true, md5), ("without .md5", false, file)] {
+    let kinds = [
+        ("with .md5", true, false, md5),
+        ("with .md5 and .crc", true, true, md5),
+        ("without .md5", false, false, file),
+        ("with .crc alone", false, true, file),
+    ];
+    for (name, digests, checksums, limit) in kinds {
         let path = dir.path().join("data.msgpack");
         let memory = Memory::watch("RssAnon:");
         let time = seconds(|| {
-            let mut writer = Writer::options().durable(false).digests(digests).create(&path)?;
+            let options = Writer::options().durable(false).digests(digests);
+            let mut writer = options.checksums(checksums).create(&path)?;
             for (i, key) in keys.iter().enumerate() {
                 writer.write(&Sample { key, label: i as u64, payload: &noise[i..i + bytes] })?;
             }

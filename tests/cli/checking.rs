@@ -188,3 +188,104 @@ fn data_alone_are_looked_at() {
     let bad = run(&dir, ["verify", "words.msgpack"]).exits(1);
     assert!(bad.out.contains("sample 4: bytes 4..5: "), "{bad:?}");
 }
+
+/// Three samples with checksums.
+fn with_checksums() -> TempDir {
+    let dir = scratch();
+    run_with(&dir, ["convert", "--crc", "-", "words.msgpack"], WORDS.as_bytes()).exits(0);
+    assert!(names(dir.path()).contains(&"words.msgpack.crc".to_owned()));
+    dir
+}
+
+/// Where a byte of the content of the second sample is, which can be any other.
+fn of_the_second(dir: &TempDir) -> usize {
+    let bytes = fs::read(dir.path().join("words.msgpack")).unwrap();
+    bytes.windows(4).position(|w| w == b"zwei").unwrap()
+}
+
+#[test]
+fn a_damaged_sample_has_a_name() {
+    let dir = with_checksums();
+    let good = run(&dir, ["verify", "words.msgpack"]).quietly();
+    let expected = "words.msgpack: good: 3 samples, 83 B, 5 digests and 3 checksums compared\n";
+    assert_eq!(good.out, expected);
+    let info = run(&dir, ["info", "--json", "words.msgpack"]).quietly().json();
+    assert_eq!(info["checksums"], true);
+
+    flip(&dir.path().join("words.msgpack"), of_the_second(&dir));
+    // Nothing else could tell.
+    run(&dir, ["cat", "--jsonl", "words.msgpack"]).quietly();
+    let run_ = run(&dir, ["verify", "words.msgpack"]).exits(1);
+    let place = "words.msgpack: sample 1: key \"b\": bytes 28..55: expected the checksum ";
+    assert!(run_.out.contains(place), "{run_:?}");
+    assert!(run_.err.contains("kiste repair words.msgpack -o OUT"), "{run_:?}");
+    let problems = run(&dir, ["verify", "--jsonl", "words.msgpack"]).exits(1).jsonl();
+    assert!(problems.iter().any(|problem| problem["index"] == 1 && problem["key"] == "b"));
+
+    // It is left out, and the others are known to be whole.
+    let args = ["repair", "words.msgpack", "-o", "saved.msgpack", "--json"];
+    let run_ = run(&dir, args).exits(1);
+    assert!(run_.err.contains("sample 1: key \"b\": bytes 28..55: lost: "), "{run_:?}");
+    assert!(run_.err.contains("every sample that was saved matches its checksum"), "{run_:?}");
+    let saved = run_.json();
+    assert_eq!((&saved["samples"], &saved["proof"]), (&2.into(), &"checksums".into()));
+    assert_eq!(run(&dir, ["ls", "saved.msgpack"]).quietly().out, "a\nc\n");
+    let good = run(&dir, ["verify", "saved.msgpack"]).quietly();
+    assert!(good.out.contains("5 digests and 2 checksums compared"), "{good:?}");
+    let info = run(&dir, ["info", "saved.msgpack"]).quietly();
+    assert!(info.out.contains("saved.msgpack.repair.json"), "{info:?}");
+
+    // Nothing makes checksums of it.
+    let refused = run(&dir, ["index", "--force", "words.msgpack"]);
+    assert!(refused.fails(1, "does not match its MD5").err.contains("sample 1"));
+}
+
+#[test]
+fn checksums_are_made_and_kept() {
+    let dir = with_words();
+    let made = run(&dir, ["index", "--crc", "words.msgpack"]).exits(0);
+    assert!(made.err.contains("3 samples, made .crc\n"), "{made:?}");
+    let again = run(&dir, ["index", "--crc", "words.msgpack"]).exits(0);
+    assert!(again.err.contains("nothing was missing"), "{again:?}");
+    let line = b"{\"key\":\"d\",\"n\":4}\n";
+    run_with(&dir, ["convert", "--append", "-", "words.msgpack"], line).exits(0);
+    let good = run(&dir, ["verify", "words.msgpack"]).quietly();
+    assert!(good.out.contains("5 digests and 4 checksums compared"), "{good:?}");
+
+    // Every command that writes a dataset makes them, if asked.
+    run(&dir, ["shuffle", "--crc", "words.msgpack", "shuffled.msgpack"]).exits(0);
+    run(&dir, ["sort", "words.msgpack", "sorted.msgpack"]).exits(0);
+    let args = ["merge", "--crc", "--skip-duplicates", "words.msgpack", "shuffled.msgpack"];
+    run(&dir, args.into_iter().chain(["merged.msgpack"])).exits(0);
+    run(&dir, ["verify", "merged.msgpack"]).quietly();
+    assert!(dir.path().join("merged.msgpack.crc").exists());
+    assert!(dir.path().join("shuffled.msgpack.crc").exists());
+    assert!(!dir.path().join("sorted.msgpack.crc").exists());
+    run(&dir, ["verify", "shuffled.msgpack"]).quietly();
+
+    // What Python leaves behind when it writes the dataset anew.
+    fs::copy(dir.path().join("shuffled.msgpack.crc"), dir.path().join("words.msgpack.crc"))
+        .unwrap();
+    let stale = run(&dir, ["verify", "words.msgpack"]).exits(1);
+    assert!(stale.out.contains("words.msgpack.crc: "), "{stale:?}");
+    assert!(stale.out.contains("\"kiste index --crc\" makes it anew"), "{stale:?}");
+    run(&dir, ["index", "--crc", "words.msgpack"]).exits(0);
+    run(&dir, ["verify", "words.msgpack"]).quietly();
+}
+
+#[test]
+fn what_was_saved_of_unknown_damage_says_so() {
+    let dir = with_words();
+    flip(&dir.path().join("words.msgpack"), of_the_second(&dir));
+    let args = ["repair", "words.msgpack", "-o", "saved.msgpack", "--json"];
+    let run_ = run(&dir, args).exits(1);
+    assert!(run_.err.contains("saved 3 samples, 83 B; lost 0 B"), "{run_:?}");
+    assert!(run_.err.contains("does not match its MD5, and there are no checksums"), "{run_:?}");
+    assert!(run_.err.contains("saved.msgpack.repair.json: "), "{run_:?}");
+    let kept = fs::read(dir.path().join("saved.msgpack.repair.json")).unwrap();
+    let kept: Json = serde_json::from_slice(&kept).unwrap();
+    let old = fs::read_to_string(dir.path().join("words.msgpack.md5")).unwrap();
+    assert_eq!(kept["old_digests"]["words.msgpack"].as_str(), old.get(..32));
+    assert_eq!(kept["proof"], "doubtful");
+    run(&dir, ["verify", "saved.msgpack"]).quietly();
+}

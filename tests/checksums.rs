@@ -186,26 +186,8 @@ fn without_digests_the_md5_is_not_known() {
 }
 
 #[test]
-fn an_append_does_not_read_the_old_samples() {
-    let storage = checked(2000);
-    let old = storage.get(dataset()).unwrap().len() as u64;
-    storage.clear_reads();
-    let mut writer = options(&storage).digests(false).append(dataset()).unwrap();
-    write(&mut writer, 2000, 2010);
-    writer.finish().unwrap();
-    let reads: u64 = storage
-        .reads()
-        .iter()
-        .filter(|read| read.path == dataset() && read.range.start < old)
-        .map(|read| read.range.end - read.range.start)
-        .sum();
-    // But for their keys, which without a map come from the samples.
-    let keys = 2000 * 20;
-    assert!(reads <= keys, "{reads}");
-    assert_eq!(verified(&storage).problems, []);
-    assert_eq!(verified(&storage).checksums, 2010);
-
-    // So damage of an old sample keeps its name, whatever is appended.
+fn an_append_keeps_the_checksums_of_old_samples() {
+    // Whatever they are now: damage of an old sample keeps its name.
     let storage = checked(20);
     flip(&storage, &dataset(), 5 * sample(5).len());
     let mut writer = options(&storage).digests(false).append(dataset()).unwrap();

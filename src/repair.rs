@@ -388,7 +388,7 @@ fn salvage_in(
     let signed = base.map_or(data.len(), |base| base.bytes.min(data.len()));
     let options = if known.is_some() { options.checksums(true) } else { options };
     let report_path = report_path(output);
-    let is_there = |path: &Path| storage.stat(path).map_err(|e| Error::io(path, e));
+    let is_there = |path: &Path| storage.lstat(path).map_err(|e| Error::io(path, e));
     if !options.overwrites() && is_there(&report_path)?.is_some() {
         let message = "the file exists already and overwriting it was not asked for";
         return Err(Error::new(ErrorKind::AlreadyExists, message).at(report_path));
@@ -602,7 +602,7 @@ impl Salvage {
         let mut beside = path.as_os_str().to_os_string();
         beside.push(".new");
         let beside = PathBuf::from(beside);
-        if storage.stat(&beside).map_err(at)?.is_some() {
+        if storage.lstat(&beside).map_err(at)?.is_some() {
             storage.remove(&beside).map_err(at)?;
         }
         let mut file = storage.create(&beside).map_err(at)?;

@@ -42,6 +42,9 @@
 //! place, and either way a [`Batch`] lists it once in an epoch, with file, index, key and byte
 //! range; one that comes again to fill up the last step is not listed again. The positions of all
 //! other samples are what they would have been.
+//!
+//! A sample of which a bit has changed can usually be read. A loader notices that if its reader
+//! does: [`ReaderOptions::checksums`](crate::reader::ReaderOptions::checksums).
 
 mod batch;
 mod columns;

@@ -216,7 +216,7 @@ fn a_damaged_sample_has_a_name() {
     // Nothing else could tell.
     run(&dir, ["cat", "--jsonl", "words.msgpack"]).quietly();
     let run_ = run(&dir, ["verify", "words.msgpack"]).exits(1);
-    let place = "words.msgpack: sample 1: key \"b\": bytes 28..55: expected the checksum ";
+    let place = "words.msgpack: sample 1: key \"b\": bytes 28..54: expected the checksum ";
     assert!(run_.out.contains(place), "{run_:?}");
     assert!(run_.err.contains("kiste repair words.msgpack -o OUT"), "{run_:?}");
     let problems = run(&dir, ["verify", "--jsonl", "words.msgpack"]).exits(1).jsonl();
@@ -225,7 +225,7 @@ fn a_damaged_sample_has_a_name() {
     // It is left out, and the others are known to be whole.
     let args = ["repair", "words.msgpack", "-o", "saved.msgpack", "--json"];
     let run_ = run(&dir, args).exits(1);
-    assert!(run_.err.contains("sample 1: key \"b\": bytes 28..55: lost: "), "{run_:?}");
+    assert!(run_.err.contains("sample 1: key \"b\": bytes 28..54: lost: "), "{run_:?}");
     assert!(run_.err.contains("every sample that was saved matches its checksum"), "{run_:?}");
     let saved = run_.json();
     assert_eq!((&saved["samples"], &saved["proof"]), (&2.into(), &"checksums".into()));

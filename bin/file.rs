@@ -1,7 +1,8 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -88,7 +89,9 @@ pub(crate) struct NewFile {
 impl NewFile {
     pub(crate) fn create(path: &Path) -> Outcome<NewFile> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.new", std::process::id()));
+        // A name that no other process takes, in another container or on another machine either.
+        let random = RandomState::new().hash_one(std::process::id());
+        name.push(format!(".{random:016x}.new"));
         let (path, beside) = (path.to_path_buf(), path.with_file_name(name));
         match File::create_new(&beside) {
             Ok(file) => Ok(NewFile { path, beside, file }),
@@ -99,6 +102,8 @@ impl NewFile {
     /// Syncs it and gives it its name, whatever had it before.
     pub(crate) fn publish(self) -> Outcome<()> {
         let synced = self.file.sync_all().and_then(|()| fs::rename(&self.beside, &self.path));
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        let synced = synced.and_then(|()| LocalStorage::positioned().sync_dir(parent));
         synced.map_err(|error| Failure::io(&self.path, error))
     }
 }
@@ -153,6 +158,38 @@ impl Drop for ScratchDir {
     }
 }
 
+/// Opens a file for reading that is a regular one.
+pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
+    kiste::convert::open_regular(path).map_err(|error| Failure::io(path, error))
+}
+
+/// What is in a regular file.
+pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open_regular(path)?.read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io(path, error))?;
+    Ok(bytes)
+}
+
+/// The text in a regular file.
+pub(crate) fn read_to_string(path: &Path) -> Outcome<String> {
+    io::read_to_string(open_regular(path)?).map_err(|error| Failure::io(path, error))
+}
+
+/// Fails if one of these is neither a file nor a folder. What is read by its name may be read more
+/// than once, and in parts, which a pipe can only once and from its start; and who opens one waits
+/// for its other end.
+pub(crate) fn check_sources(paths: &[PathBuf]) -> Outcome<()> {
+    let special =
+        |path: &&PathBuf| path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    match paths.iter().find(special) {
+        Some(path) => open_regular(path)
+            .map(drop)
+            .map_err(|failure| failure.hint("- reads JSON lines from standard input")),
+        None => Ok(()),
+    }
+}
+
 /// Whether two names are those of one file.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
@@ -165,6 +202,9 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
             "{}: expected a data file, found a directory",
             path.display()
         )));
+    }
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        open_regular(path)?;
     }
     let data = path.with_extension("");
     if kiste::format::dataset::SideFile::of(path).is_some() && data.is_file() {

@@ -1,7 +1,6 @@
 //! Coutrot 1: where people looked in videos with different sounds.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, ArrayView3, Axis};
@@ -15,6 +14,7 @@ use super::{Dataset, File, Opening, Pass, Split};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mat::{Array, MatFile};
+use crate::regular;
 
 /// Coutrot 1.
 pub static COUTROT1: Dataset = Dataset {
@@ -138,7 +138,7 @@ impl Videos {
 type Gaze = ndarray::Array3<f32>;
 
 fn gaze_by_clip(path: &Path) -> Result<HashMap<String, Gaze>> {
-    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let bytes = regular::read(path).map_err(|error| Error::io(path, error))?;
     let all = || -> Result<_> {
         let database = MatFile::parse(&bytes)?.get("Coutrot_Database1")?;
         let mut gaze = HashMap::new();

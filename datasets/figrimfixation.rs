@@ -1,7 +1,6 @@
 //! FIGRIM Fixation: where people looked who were to remember scenes.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use super::parts::{Made, Sample, Samples, gaze};
@@ -9,6 +8,7 @@ use super::{Dataset, File, Opening, Pass, Split, Take};
 use crate::Value;
 use crate::error::{Error, Result};
 use crate::format::mat::Array;
+use crate::regular;
 
 /// FIGRIM Fixation.
 pub static FIGRIM_FIXATION: Dataset = Dataset {
@@ -75,7 +75,7 @@ fn pass(opening: &Opening<'_>, split: &Split) -> Result<Pass> {
 
 /// The experiments of each image by its name in the archive.
 fn experiments(path: &Path) -> Result<HashMap<String, Vec<Value>>> {
-    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let bytes = regular::read(path).map_err(|error| Error::io(path, error))?;
     let all = || -> Result<_> {
         let variable = gaze::only_variable(&bytes)?;
         let mut images = HashMap::new();

@@ -9,6 +9,7 @@ use md5::{Digest, Md5};
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
+use crate::regular::open_regular;
 
 /// What is hashed at a time.
 const CHUNK: usize = 1 << 20;
@@ -118,7 +119,7 @@ impl File {
             return Ok(false);
         }
         let at = |error| Error::io(path, error);
-        let mut file = fs::File::open(path).map_err(at)?;
+        let mut file = open_regular(path).map_err(at)?;
         let found = file.metadata().map_err(at)?.len();
         if let Some(size) = self.size.filter(|&size| size != found) {
             let message = format!("expected {size} bytes, found {found}");

@@ -9,6 +9,7 @@ use super::{Dataset, Opening, Pass, Split, Take};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
+use crate::regular;
 
 /// YFCC100m.
 pub static YFCC100M: Dataset = Dataset {
@@ -92,7 +93,7 @@ fn archives(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Reads a list of images that are left out: text, or a map of lists in msgpack.
 fn rejected(path: &Path) -> Result<Rejected> {
-    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let bytes = regular::read(path).map_err(|error| Error::io(path, error))?;
     let damaged = |message: String| Error::new(ErrorKind::Damaged, message).at(path);
     if let Ok(text) = std::str::from_utf8(&bytes) {
         return lines(text).map_err(damaged);

@@ -66,6 +66,7 @@
 pub mod error;
 pub mod value;
 mod natural;
+mod regular;
 pub mod storage;
 pub mod format;
 mod staging;

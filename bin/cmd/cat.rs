@@ -81,7 +81,7 @@ pub(super) fn absent(path: &Path, key: &str) -> Failure {
 pub(super) fn read_lines(path: &Path) -> Outcome<Vec<String>> {
     let lines: std::io::Result<Vec<String>> = match path == Path::new("-") {
         true => std::io::stdin().lock().lines().collect(),
-        false => std::fs::File::open(path)
+        false => kiste::convert::open_regular(path)
             .and_then(|file| std::io::BufReader::new(file).lines().collect()),
     };
     lines.map_err(|error| Failure::io(path, error))

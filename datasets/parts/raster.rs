@@ -1,7 +1,6 @@
 //! [`Raster`]: TIFF files with any number of bands, as programs for maps write them; and the tiles
 //! that large pictures are cut into.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::ops::Range;
 use std::path::Path;
@@ -11,6 +10,7 @@ use tiff::{ColorType, TiffError};
 
 use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular::open_regular;
 
 /// A picture of so many numbers a pixel.
 pub(crate) struct Raster<T> {
@@ -101,7 +101,7 @@ fn open(path: &Path, limits: Limits) -> Result<([usize; 3], DecodingResult)> {
         };
         Error::new(kind, format!("not a TIFF file that can be read: {error}")).at(path)
     };
-    let file = File::open(path).map_err(|error| Error::io(path, error))?;
+    let file = open_regular(path).map_err(|error| Error::io(path, error))?;
     let len = file.metadata().map_err(|error| Error::io(path, error))?.len();
     let mut decoder = Decoder::new(BufReader::new(file)).map_err(damaged)?;
     let (width, height) = decoder.dimensions().map_err(damaged)?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Limits;
 use crate::convert::archive::{Archive, Bytes, Entry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular::open_regular;
 use crate::storage::{LocalStorage, Source, Storage};
 
 /// A tar archive that is read from front to back. It may be compressed by gzip or Zstandard.
@@ -123,7 +124,7 @@ impl TarIndex {
     pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<TarIndex> {
         let path = path.as_ref();
         let source = LocalStorage::mapped().open(path).map_err(|error| Error::io(path, error))?;
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let file = open_regular(path).map_err(|error| Error::io(path, error))?;
         let mut archive = Archive::over(path, Box::new(Plain(file)), limits.bytes);
         let (mut names, mut files) = (Vec::new(), HashMap::new());
         while let Some(entry) = archive.next()? {

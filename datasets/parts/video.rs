@@ -13,6 +13,7 @@ use std::thread;
 use super::{Image, Limits, decode_rgb};
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular;
 
 /// What is kept of the complaints of a decoder.
 const MAX_COMPLAINTS: u64 = 1 << 16;
@@ -36,7 +37,7 @@ pub(crate) fn frames_in(folder: &Path, limits: Limits, each: &mut EachFrame<'_>)
         let io = |error| Error::io(&path, error);
         let found = path.metadata().map_err(io)?.len();
         limits.check_bytes(found).map_err(|error| error.at(&path))?;
-        let bytes = fs::read(&path).map_err(io)?;
+        let bytes = regular::read(&path).map_err(io)?;
         each(decode_rgb(&bytes, limits).map_err(|error| error.at(&path))?)?;
     }
     Ok(())

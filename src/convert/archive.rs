@@ -8,6 +8,7 @@ use super::compressed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records};
+use crate::regular::open_regular;
 
 /// How long the names and records are believed to be that come before an entry.
 const MAX_EXTRA: u64 = 1 << 20;
@@ -99,7 +100,7 @@ impl<'a> Archive<'a> {
         max_bytes: u64,
     ) -> Result<Archive<'static>> {
         let at = |error| Error::io(path, error);
-        let mut file = File::open(path).map_err(at)?;
+        let mut file = open_regular(path).map_err(at)?;
         let len = file.metadata().map_err(at)?.len();
         file.seek(SeekFrom::Start(position)).map_err(at)?;
         let file = BufReader::with_capacity(at_once, file);

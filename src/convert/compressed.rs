@@ -1,6 +1,5 @@
 //! Files that may be compressed, by what is in them and not by their names.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular::open_regular;
 
 /// What is read from the disk at once.
 const BUFFER: usize = 1 << 17;
@@ -55,7 +55,7 @@ const HEAD: u64 = 10;
 /// Opens a file: what comes out is decompressed, if it is bzip2, gzip or Zstandard.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
-    let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(at)?);
+    let mut file = BufReader::with_capacity(BUFFER, open_regular(path).map_err(at)?);
     let unread = |name: &str| {
         let message = format!("expected {READ}, found {name}");
         Err(Error::new(ErrorKind::Unsupported, message).at(path))
@@ -92,7 +92,7 @@ pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>
         return open(path);
     }
     let at = |error| Error::io(path, error);
-    let mut file = File::open(path).map_err(at)?;
+    let mut file = open_regular(path).map_err(at)?;
     file.seek(SeekFrom::Start(position)).map_err(at)?;
     Ok(Box::new(BufReader::with_capacity(BUFFER, file)))
 }
@@ -104,7 +104,7 @@ pub(super) fn is_plain(path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let mut head = Vec::new();
-    File::open(path).map_err(at)?.take(HEAD).read_to_end(&mut head).map_err(at)?;
+    open_regular(path).map_err(at)?.take(HEAD).read_to_end(&mut head).map_err(at)?;
     Ok(Compression::of(&head).is_none())
 }
 

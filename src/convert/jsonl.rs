@@ -1,7 +1,6 @@
 //! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +11,7 @@ use super::input::{Emit, Input};
 use super::{Source, compressed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
+use crate::regular::open_regular;
 
 /// Bytes of lines that are parsed at a time, at most.
 const BATCH: usize = 4 << 20;
@@ -162,7 +162,7 @@ impl JsonLinesFile {
         let mut input: Box<dyn BufRead> = match self.len {
             None => Box::new(BufReader::new(compressed::open(&self.path)?)),
             Some(_) => {
-                let mut file = File::open(&self.path).map_err(|e| Error::io(&self.path, e))?;
+                let mut file = open_regular(&self.path).map_err(|e| Error::io(&self.path, e))?;
                 // One byte earlier, to see whether a line begins just here.
                 let from = start.saturating_sub(1);
                 file.seek(SeekFrom::Start(from)).map_err(at)?;

@@ -17,6 +17,7 @@ use crate::format::mds::{
     Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo, encode_sample, encode_shard,
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+use crate::regular::open_regular;
 use crate::storage::{LocalStorage, Source, Storage};
 
 /// The offsets of a shard reach no further.
@@ -190,7 +191,7 @@ impl Mds {
 fn read_index(path: &Path) -> Result<Vec<u8>> {
     let at = |error| Error::io(path, error);
     let mut json = Vec::new();
-    let file = fs::File::open(path).map_err(at)?;
+    let file = open_regular(path).map_err(at)?;
     file.take(MAX_INDEX + 1).read_to_end(&mut json).map_err(at)?;
     if json.len() as u64 > MAX_INDEX {
         let message = format!("expected an index of at most {MAX_INDEX} bytes, found more");

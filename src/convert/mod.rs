@@ -27,11 +27,11 @@
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io;
 
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
-use crate::staging;
+use crate::{regular, staging};
 
 pub(crate) mod sample;
 mod names;
@@ -70,6 +70,7 @@ mod unit_log;
 mod parts;
 
 pub use crate::natural::natural_order;
+pub use crate::regular::open_regular;
 #[cfg(feature = "parquet")]
 pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
 pub use chained::Chained;
@@ -171,7 +172,7 @@ pub fn labels_path(dataset: &Path) -> PathBuf {
 /// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
 pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
     let path = labels_path(dataset);
-    match fs::read(&path) {
+    match regular::read(&path) {
         Ok(text) => match String::from_utf8(text) {
             Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
             Err(_) => {

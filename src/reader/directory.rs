@@ -1,7 +1,6 @@
 //! [`DirectoryReader`]: files of a directory tree, or of a list.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use super::pattern::PathPattern;
 use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
+use crate::regular::{self, open_regular};
 
 /// Files of a directory tree, or of a list, as samples: see [`FileOptions`] for what is in them.
 ///
@@ -119,7 +119,7 @@ impl FileOptions {
     }
 
     fn read_list(&self, list: &str, entries: &mut Vec<FileEntry>) -> Result<()> {
-        let text = fs::read_to_string(list).map_err(|e| Error::io(list, e))?;
+        let text = regular::read_to_string(list).map_err(|e| Error::io(list, e))?;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let mut columns = line.split(self.separator);
             let path = columns.next().unwrap_or_default();
@@ -205,7 +205,7 @@ impl Reader for DirectoryReader {
 /// A whole file, if it has no more bytes than this now and when it is read.
 fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let at = |e| Error::io(path, e);
-    let file = File::open(path).map_err(at)?;
+    let file = open_regular(path).map_err(at)?;
     let len = file.metadata().map_err(at)?.len();
     if len > max_bytes {
         return Err(too_large(len, max_bytes).at(path));

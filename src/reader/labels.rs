@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::natural::{digits, natural_order, split};
+use crate::regular;
 
 /// Which labels there are, and so which number each one has.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -91,7 +91,7 @@ impl LabelMap {
         let labels = match asked {
             Labels::Given(labels) if !labels.is_empty() => labels.clone(),
             Labels::File(path) => {
-                let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+                let text = regular::read_to_string(path).map_err(|e| Error::io(path, e))?;
                 text.lines().map(|line| line.trim().into()).collect()
             }
             _ => sorted(occurring, numeric)?,

@@ -33,6 +33,8 @@ mod checking;
 mod recovering;
 mod array;
 mod pipes;
+#[cfg(unix)]
+mod special;
 mod blpk;
 #[cfg(feature = "datasets")]
 mod saliency;

@@ -1,6 +1,6 @@
 //! What is read: the formats of `--from`, and which of them something surely is.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use kiste::array::parse_size;
 use kiste::convert::{ArrowIpc, Parquet};
 use kiste::convert::{
     Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
-    Source, TfRecords, WebDataset, expand_braces, first_bytes,
+    Source, TfRecords, WebDataset, expand_braces, first_bytes, open_regular,
 };
 use kiste::format::tfrecord;
 
@@ -272,15 +272,10 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Outcome<Samples>) -> Outcome<
     Ok(units(Chained::new(all.into_iter().filter_map(input).collect())?))
 }
 
-/// What is no regular file, such as a pipe, is read as it comes.
 fn lines(path: &Path, max_bytes: Option<u64>) -> Outcome<Samples> {
     let name = path.display().to_string();
     if name == "-" {
         return Ok(stream(JsonLines::new(io::stdin(), name), max_bytes));
-    }
-    let file = File::open(path).map_err(|error| Failure::io(path, error))?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(stream(JsonLines::new(file, name), max_bytes));
     }
     let file = JsonLinesFile::open(path)?;
     Ok(units(match max_bytes {
@@ -456,5 +451,5 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     }
     // What does not decompress is told by its reader.
     let mut head = Vec::new();
-    File::open(path)?.take(tfrecord::HEADER as u64).read_to_end(&mut head).map(|_| head)
+    open_regular(path)?.take(tfrecord::HEADER as u64).read_to_end(&mut head).map(|_| head)
 }

@@ -1,11 +1,10 @@
 //! `DST.labels`: the names of numeric labels, one a line.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use kiste::Writer;
-use kiste::convert::labels_path;
+use kiste::convert::{labels_path, open_regular};
 
 use super::Args;
 use crate::exit::{Failure, Outcome};
@@ -23,7 +22,7 @@ impl Args {
             let message = "a label with a line end in its name cannot be listed one a line";
             return Err(Failure::trouble(format!("{}: {message}", name.escape_debug())));
         }
-        let known = match fs::read_to_string(&path) {
+        let known = match open_regular(&path).and_then(io::read_to_string) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::io(&path, error)),

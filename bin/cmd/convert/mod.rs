@@ -205,6 +205,7 @@ impl Args {
         if self.append && self.splitting.is_wanted() {
             return Err(Failure::trouble("--append cannot be had with --split or --shuffle"));
         }
+        file::check_sources(sources)?;
         let opened = self.reading.open(sources, self.samples.own_key())?;
         if opened.datasets {
             check_is_other(sources, dataset)?;

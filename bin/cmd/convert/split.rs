@@ -1,7 +1,6 @@
 //! `--split` and `--shuffle`: samples dealt out to several datasets, and in which order.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiste::rearrange::ByKey;
@@ -11,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::plan;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::units;
+use crate::{file, units};
 
 /// The samples that are in no list, where nothing else is said.
 const REST: &str = "rest";
@@ -78,7 +77,7 @@ impl Splitting {
     pub(super) fn digests(&self) -> Outcome<Json> {
         let mut digests = Map::new();
         for (name, path) in &self.split_list {
-            let bytes = fs::read(path).map_err(|error| Failure::io(path, error))?;
+            let bytes = file::read(path)?;
             let digest = plan::hex(&Sha256::digest(bytes));
             digests.insert(format!("{name}={}", path.display()), digest.into());
         }
@@ -91,7 +90,7 @@ impl Splitting {
             Deal { names: Vec::new(), listed: HashMap::new(), others: Vec::new(), by_key: None };
         for (name, path) in &self.split_list {
             let target = deal.target(name);
-            let text = fs::read_to_string(path).map_err(|error| Failure::io(path, error))?;
+            let text = file::read_to_string(path)?;
             for key in text.lines().filter(|key| !key.is_empty()) {
                 let known = deal.listed.insert(key.to_owned(), (target, false));
                 if known.is_some_and(|(other, _)| other != target) {
@@ -195,7 +194,7 @@ mod tests {
     fn lists_come_before_ratios() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keys.txt");
-        fs::write(&path, "a\nb\n").unwrap();
+        std::fs::write(&path, "a\nb\n").unwrap();
         let mut splitting =
             Splitting { split_list: vec![("val".into(), path)], ..Splitting::default() };
         let mut deal = splitting.deal().unwrap();

@@ -20,6 +20,7 @@ use crate::convert::names;
 use crate::convert::ranges::{Begin, Ranges, end_of_walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::regular::open_regular;
 
 /// What files begin with, and streams do not.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
@@ -171,7 +172,7 @@ struct Batches<'a> {
 
 impl Batches<'_> {
     fn open(path: &Path, max_bytes: u64) -> Result<Batches<'_>> {
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let file = open_regular(path).map_err(|error| Error::io(path, error))?;
         let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
         let plan = Plan { columns: Vec::new(), key: None, labels: None };
         let decoder = StreamDecoder::new();

@@ -19,6 +19,7 @@ use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::natural::natural_order;
+use crate::regular::open_regular;
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
@@ -168,7 +169,7 @@ pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<Pa
 }
 
 fn open_file(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| Error::io(path, error))
+    open_regular(path).map_err(|error| Error::io(path, error))
 }
 
 fn open_table(path: PathBuf) -> Result<Table> {

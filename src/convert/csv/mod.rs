@@ -4,7 +4,6 @@ mod bounded;
 mod write;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -17,6 +16,7 @@ use super::sample::{Field, Fields, key_from, pack};
 use super::{compressed, names};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular::open_regular;
 
 /// Of a single row no more bytes are read.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
@@ -177,7 +177,7 @@ impl Csv {
     /// end of the field, but then the file was cut short, or a quote is missing far before.
     fn is_open_ended(&self, path: &Path, start: u64, end: u64) -> Result<bool> {
         let at = |error| Error::io(path, error);
-        let mut file = File::open(path).map_err(at)?;
+        let mut file = open_regular(path).map_err(at)?;
         file.seek(SeekFrom::Start(start)).map_err(at)?;
         let mut row = Vec::new();
         file.take(end - start).read_to_end(&mut row).map_err(at)?;
@@ -268,7 +268,7 @@ impl Csv {
     fn table(&self, path: &Path, plain: bool) -> Result<::csv::Reader<Bounded>> {
         let input = match plain {
             true => {
-                let file = File::open(path).map_err(|error| Error::io(path, error))?;
+                let file = open_regular(path).map_err(|error| Error::io(path, error))?;
                 Bounded::file(file, self.max_bytes)
             }
             false => Bounded::new(compressed::open(path)?, self.max_bytes),

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use crate::convert::{jsonl, names, natural_order, sample::stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};
+use crate::regular::open_regular;
 
 /// What the column with the path of the image is called; `x_file_name` is that of an image `x`.
 pub(super) const FILE_NAME: &str = "file_name";
@@ -159,7 +159,7 @@ type TakeRow<'a> = dyn FnMut(Told, Vec<(Value, Value)>) -> Result<()> + 'a;
 
 fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
     let at = |error| Error::io(path, error);
-    let mut input = BufReader::with_capacity(1 << 17, File::open(path).map_err(at)?);
+    let mut input = BufReader::with_capacity(1 << 17, open_regular(path).map_err(at)?);
     let (mut line, mut number) = (Vec::new(), 0u64);
     while !input.fill_buf().map_err(at)?.is_empty() {
         line.clear();

@@ -10,7 +10,6 @@ mod metadata;
 mod options;
 mod write;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -27,6 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
 #[cfg(feature = "zip")]
 use crate::reader::ZipReader;
+use crate::regular::open_regular;
 
 /// Files of a unit: so few that photographs of them are not more than what
 /// [`InOrder`](super::InOrder) holds of a unit before its turn. A thread that has to wait with half
@@ -163,7 +163,7 @@ impl ImageFolder {
     /// cost as much again.
     fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
         let at = |error| Error::io(path, error);
-        let mut input = File::open(path).map_err(at)?;
+        let mut input = open_regular(path).map_err(at)?;
         let len = input.metadata().map_err(at)?.len();
         let max = self.max_bytes;
         if len > max {

@@ -1,0 +1,98 @@
+//! Regular files, and nothing else that has a name.
+//!
+//! Opening a FIFO waits for a program at its other end, perhaps for ever, and what is read of it is
+//! gone: its size is 0, and it cannot be read twice. Devices and sockets are no better. So whatever
+//! reads files by their names opens them here.
+
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Opens a file for reading, if it is a regular one or a link to one.
+///
+/// # Errors
+///
+/// That of the operating system, or `expected a regular file, found a FIFO`.
+pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
+    // Before it is opened, as that may already wait.
+    check(fs::metadata(path)?.file_type())?;
+    let file = File::open(path)?;
+    // And again, as the name may have become that of something else.
+    check(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// What is in a regular file.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text in a regular file.
+pub(crate) fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    io::read_to_string(open_regular(path)?)
+}
+
+fn check(found: FileType) -> io::Result<()> {
+    match found.is_file() {
+        true => Ok(()),
+        false => {
+            let found = name_of(found);
+            Err(io::Error::other(format!("expected a regular file, found {found}")))
+        }
+    }
+}
+
+/// What something is that is no regular file.
+pub(crate) fn name_of(found: FileType) -> &'static str {
+    if found.is_symlink() {
+        return "a symbolic link";
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+
+        match () {
+            () if found.is_fifo() => return "a FIFO",
+            () if found.is_socket() => return "a socket",
+            () if found.is_char_device() => return "a character device",
+            () if found.is_block_device() => return "a block device",
+            () => {}
+        }
+    }
+    if found.is_dir() { "a directory" } else { "something else" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "text").unwrap();
+        assert_eq!(read(&file).unwrap(), b"text");
+        assert_eq!(read_to_string(&file).unwrap(), "text");
+        let says = |path: &Path| open_regular(path).unwrap_err().to_string();
+        assert_eq!(says(dir.path()), "expected a regular file, found a directory");
+        #[cfg(unix)]
+        {
+            let found = "expected a regular file, found";
+            assert_eq!(says(Path::new("/dev/null")), format!("{found} a character device"));
+            let socket = dir.path().join("socket");
+            let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+            assert_eq!(says(&socket), format!("{found} a socket"));
+            let link = dir.path().join("link");
+            std::os::unix::fs::symlink(&file, &link).unwrap();
+            assert_eq!(read(&link).unwrap(), b"text");
+        }
+        assert_eq!(
+            open_regular(dir.path().join("no")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+}

@@ -1,11 +1,14 @@
 //! How a command ends: exit codes, and errors with a hint of what to do.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kiste::ErrorKind;
+
+use crate::output::escaped;
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,10 +164,25 @@ fn is_dataset(data: &Path) -> bool {
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if let Cow::Owned(_) = escaped(&text) {
+        return escape_quoted(path);
+    }
     match !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
         true => text,
         false => format!("'{}'", text.replace('\'', r"'\''")),
     }
+}
+
+/// With bytes spelled as shells read them where text cannot be shown: `$'a\033'`.
+fn escape_quoted(path: &Path) -> String {
+    let spelled = |byte: &u8| match byte {
+        b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        // Three digits end the number for all that read octal ones.
+        byte => format!("\\{byte:03o}"),
+    };
+    let bytes = path.as_os_str().as_encoded_bytes();
+    format!("$'{}'", bytes.iter().map(spelled).collect::<String>())
 }
 
 #[cfg(test)]
@@ -182,6 +200,7 @@ mod tests {
         assert_eq!(quoted(Path::new("a/b-1.msgpack")), "a/b-1.msgpack");
         assert_eq!(quoted(Path::new("my data")), "'my data'");
         assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+        assert_eq!(quoted(Path::new("it's\u{1b} 1\n")), r"$'it\'s\033 1\012'");
     }
 
     #[test]

@@ -31,9 +31,7 @@ fn main() -> ExitCode {
     let args = match cmd::parse() {
         Ok(args) => args,
         Err(told) => {
-            // Help and version come this way too, and go to standard output. Whether anybody
-            // reads them is not for us to say.
-            let _ = told.print();
+            output::tell_usage(&told);
             return if told.use_stderr() { Exit::Trouble } else { Exit::Yes }.into();
         }
     };

@@ -2,11 +2,17 @@
 //!
 //! Nothing else in the command prints. Standard output is buffered and its errors are returned,
 //! so that a closed pipe ends a command quietly and a full disk does not pass unnoticed; what
-//! cannot be written to standard error is nobody's loss.
+//! cannot be written to standard error is ignored.
+//!
+//! **Text and data.** What `write!` and `writeln!` format is text for a person: control characters
+//! in it are escaped, so that no key, field name or file name can move the cursor, change the title
+//! of a terminal or pass for another line. The only newline that is one is the last character of
+//! the call, and colours come from [`Output::bold`] and its like alone. What `write_all` writes is
+//! data, and stays as it is.
 
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt::Display;
-use std::fs::File;
+use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -14,12 +20,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use clap::builder::styling::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::units;
+use crate::{file, units};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,7 +44,13 @@ pub(crate) struct Output {
 }
 
 /// Standard output behind a large buffer. Errors surface at the latest in [`Write::flush`].
-pub(crate) type Stdout = BufWriter<io::Stdout>;
+///
+/// What is formatted is a line of text, in which control characters are escaped; bytes are data.
+pub(crate) struct Stdout {
+    out: BufWriter<io::Stdout>,
+    colour: bool,
+    terminal: bool,
+}
 
 /// Long enough that most commands are done before anything flickers.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -58,7 +69,11 @@ impl Output {
 
     /// Standard output, for data.
     pub(crate) fn stdout(&self) -> Stdout {
-        BufWriter::with_capacity(256 << 10, io::stdout())
+        Stdout {
+            out: BufWriter::with_capacity(256 << 10, io::stdout()),
+            colour: self.colour_out,
+            terminal: self.is_terminal(),
+        }
     }
 
     /// Whether somebody would see binary data as garbage.
@@ -68,7 +83,7 @@ impl Output {
 
     /// A file, to standard output.
     pub(crate) fn copy(&self, path: &Path) -> Result<(), Failure> {
-        let mut file = File::open(path).map_err(|error| Failure::io(path, error))?;
+        let mut file = file::open_regular(path)?;
         let mut out = self.stdout();
         io::copy(&mut file, &mut out)?;
         Ok(out.flush()?)
@@ -78,10 +93,9 @@ impl Output {
     pub(crate) fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
         let mut out = self.stdout();
         match self.is_terminal() {
-            true => serde_json::to_writer_pretty(&mut out, document)?,
-            false => serde_json::to_writer(&mut out, document)?,
+            true => out.json_line(&serde_json::to_vec_pretty(document)?)?,
+            false => out.json_line(&serde_json::to_vec(document)?)?,
         }
-        writeln!(out)?;
         Ok(out.flush()?)
     }
 
@@ -95,52 +109,52 @@ impl Output {
     /// A remark to standard error, unless it is to be quiet.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
-            say(text);
+            self.say(text);
         }
     }
 
     /// Something to beware of.
     pub(crate) fn warn(&self, text: impl Display) {
-        let style = AnsiColor::Yellow.on_default().bold();
-        self.note(format_args!("{}: {text}", paint(self.colour_err, style, "warning")));
+        self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Yellow, "warning")));
     }
 
     /// What to do next.
     pub(crate) fn hint(&self, text: impl Display) {
-        let style = AnsiColor::Cyan.on_default().bold();
-        self.note(format_args!("{}: {text}", paint(self.colour_err, style, "hint")));
+        self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Cyan, "hint")));
     }
 
     /// Tells of a failure and how to exit.
     pub(crate) fn fail(&self, failure: Failure) -> Exit {
         let Failure::Told { exit, message, hint } = failure else { return Exit::Yes };
-        let red = AnsiColor::Red.on_default().bold();
-        say(format_args!("{}: {message}", paint(self.colour_err, red, "kiste")));
+        self.say(format_args!("{}: {message}", paint(self.colour_err, Paint::Red, "kiste")));
         if let Some(hint) = hint {
-            let cyan = AnsiColor::Cyan.on_default().bold();
-            say(format_args!("{}: {hint}", paint(self.colour_err, cyan, "hint")));
+            self.say(format_args!("{}: {hint}", paint(self.colour_err, Paint::Cyan, "hint")));
         }
         exit
     }
 
+    fn say(&self, text: impl Display) {
+        say(&printable(&text.to_string(), self.colour_err));
+    }
+
     /// A heading on standard output.
     pub(crate) fn bold(&self, text: impl Display) -> String {
-        paint(self.colour_out, Style::new().bold(), text)
+        paint(self.colour_out, Paint::Bold, text)
     }
 
     /// Good news on standard output.
     pub(crate) fn green(&self, text: impl Display) -> String {
-        paint(self.colour_out, AnsiColor::Green.on_default().bold(), text)
+        paint(self.colour_out, Paint::Green, text)
     }
 
     /// Bad news on standard output.
     pub(crate) fn red(&self, text: impl Display) -> String {
-        paint(self.colour_out, AnsiColor::Red.on_default().bold(), text)
+        paint(self.colour_out, Paint::Red, text)
     }
 
     /// What matters less on standard output.
     pub(crate) fn dim(&self, text: impl Display) -> String {
-        paint(self.colour_out, Style::new().dimmed(), text)
+        paint(self.colour_out, Paint::Dim, text)
     }
 
     /// A progress bar on standard error: only on a terminal, and only if it takes long.
@@ -200,23 +214,206 @@ impl Output {
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
-        bar.set_message(doing);
+        bar.set_message(escaped(&doing).into_owned());
         let watch = (!self.quiet && io::stderr().is_terminal()).then(|| Watch::start(&bar));
         Progress { bar, counted, watch, rates: None }
     }
 }
 
-fn paint(colour: bool, style: Style, text: impl Display) -> String {
+impl Stdout {
+    /// Columns with tabs between them.
+    pub(crate) fn row(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
+        let cells: Vec<_> = cells.iter().map(|cell| self.printable(cell.as_ref())).collect();
+        self.out.write_all(cells.join("\t").as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    /// A key and the end of its line. As file names in `ls`, keys are escaped on a terminal, and
+    /// exact for the program at the other end of a pipe.
+    pub(crate) fn key(&mut self, key: &str) -> io::Result<()> {
+        match self.terminal {
+            true => writeln!(self, "{key}"),
+            false => self.out.write_all(key.as_bytes()).and_then(|()| self.out.write_all(b"\n")),
+        }
+    }
+
+    /// A line of JSON. On a terminal it has none of the control characters that JSON allows.
+    pub(crate) fn json_line(&mut self, json: &[u8]) -> io::Result<()> {
+        match std::str::from_utf8(json) {
+            Ok(text) if self.terminal => self.out.write_all(json_escaped(text).as_bytes())?,
+            _ => self.out.write_all(json)?,
+        }
+        self.out.write_all(b"\n")
+    }
+
+    fn printable<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        printable(text, self.colour)
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)
+    }
+
+    fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        let text = text.to_string();
+        match text.strip_suffix('\n') {
+            Some(line) => {
+                self.out.write_all(self.printable(line).as_bytes())?;
+                self.out.write_all(b"\n")
+            }
+            None => self.out.write_all(self.printable(&text).as_bytes()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Whether a terminal takes this for something else than a character to show: control characters,
+/// and those that turn the direction of what follows.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A value as it can be shown: `\n` for a newline, `\u{1b}` for an escape character.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    printable(text, false)
+}
+
+/// The same, but for text on a terminal that may have several lines and tabs in them.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// JSON in which nothing is unprintable but the newlines between the lines: what else there is
+/// stands in texts, where JSON has another spelling for it.
+pub(crate) fn json_escaped(json: &str) -> Cow<'_, str> {
+    let flaw = |c: char| c != '\n' && is_unprintable(c);
+    if !json.contains(flaw) {
+        return Cow::Borrowed(json);
+    }
+    // All of them are in the first plane, so one unit of UTF-16 is enough.
+    let spelled = |c: char| if flaw(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    Cow::Owned(json.chars().map(spelled).collect())
+}
+
+/// Text on its way to the screen: unprintable characters escaped, and [`paint`] made colour.
+fn printable(text: &str, colour: bool) -> Cow<'_, str> {
+    if !text.contains(|c| is_unprintable(c) || Paint::of(c).is_some() || c == PLAIN) {
+        return Cow::Borrowed(text);
+    }
+    let (mut shown, mut painted) = (String::with_capacity(text.len() + 16), false);
+    for c in text.chars() {
+        match Paint::of(c) {
+            Some(paint) if colour => {
+                shown += paint.code();
+                painted = true;
+            }
+            None if colour && c == PLAIN => {
+                shown += RESET;
+                painted = false;
+            }
+            None if !is_unprintable(c) && c != PLAIN => shown.push(c),
+            _ => shown.extend(c.escape_default()),
+        }
+    }
+    // A value with the character of a colour in it colours nothing but its line.
+    if painted {
+        shown += RESET;
+    }
+    Cow::Owned(shown)
+}
+
+/// How text stands out. On its way to [`printable`] it is a character that Unicode keeps free for
+/// uses such as this one, so that the codes of a terminal in a value are never taken for ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paint {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+/// Ends what [`Paint`] began.
+const PLAIN: char = '\u{fdd6}';
+const RESET: &str = "\u{1b}[0m";
+
+impl Paint {
+    const ALL: [(char, Paint); 6] = [
+        ('\u{fdd0}', Paint::Bold),
+        ('\u{fdd1}', Paint::Dim),
+        ('\u{fdd2}', Paint::Red),
+        ('\u{fdd3}', Paint::Green),
+        ('\u{fdd4}', Paint::Yellow),
+        ('\u{fdd5}', Paint::Cyan),
+    ];
+
+    fn of(c: char) -> Option<Paint> {
+        Paint::ALL.iter().find(|(own, _)| *own == c).map(|(_, paint)| *paint)
+    }
+
+    fn char(self) -> char {
+        Paint::ALL[self as usize].0
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Paint::Bold => "\u{1b}[1m",
+            Paint::Dim => "\u{1b}[2m",
+            Paint::Red => "\u{1b}[1m\u{1b}[31m",
+            Paint::Green => "\u{1b}[1m\u{1b}[32m",
+            Paint::Yellow => "\u{1b}[1m\u{1b}[33m",
+            Paint::Cyan => "\u{1b}[1m\u{1b}[36m",
+        }
+    }
+}
+
+fn paint(colour: bool, paint: Paint, text: impl Display) -> String {
     match colour {
-        true => format!("{style}{text}{style:#}"),
+        true => format!("{}{text}{PLAIN}", paint.char()),
         false => text.to_string(),
     }
 }
 
-fn say(text: impl Display) {
+/// What the parser of the command line says of a wrong usage. It quotes arguments as they are.
+pub(crate) fn tell_usage(told: &clap::Error) {
+    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let flawed: Vec<String> = args.filter(|arg| arg.contains(is_unprintable)).collect();
+    if !told.use_stderr() || flawed.is_empty() {
+        // Help and version come this way too, and go to standard output. Whether anybody reads
+        // them is not for us to say.
+        drop(told.print());
+        return;
+    }
+    // With its colours, as what looks like one in an argument goes with them.
+    let mut text = told.render().ansi().to_string();
+    for arg in &flawed {
+        let value = arg.split_once('=').map_or("", |(_, value)| value);
+        for quoted in [&arg[..], value].into_iter().filter(|quoted| quoted.contains(is_unprintable))
+        {
+            text = text.replace(quoted, &escaped(quoted));
+        }
+    }
+    for code in ["0", "1", "2", "3", "4", "31", "32", "33", "34", "35", "36", "91"] {
+        text = text.replace(&format!("\u{1b}[{code}m"), "");
+    }
+    let lines: Vec<_> = text.trim_end().split('\n').map(escaped).collect();
+    say(&lines.join("\n"));
+}
+
+fn say(line: &str) {
     // In one piece, so that lines of several processes do not mix.
-    let line = format!("{text}\n");
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// A progress bar, gone when it is dropped.
@@ -291,7 +488,7 @@ impl Progress {
         let rate = per_second(measure(far), measure(first));
         let left = len.filter(|_| rate > 0.0);
         rates.told.set(Some(Instant::now()));
-        say(serde_json::json!({
+        let line = serde_json::json!({
             "samples": far.samples,
             "bytes": far.bytes,
             "seconds": seconds,
@@ -299,11 +496,12 @@ impl Progress {
             "bytes_per_second": per_second(far.bytes, first.bytes),
             "done": len.map(|len| measure(far) as f64 / len.max(1) as f64),
             "seconds_left": left.map(|len| len.saturating_sub(measure(far)) as f64 / rate),
-        }));
+        });
+        say(&line.to_string());
     }
 
     pub(crate) fn say(&self, doing: impl Into<String>) {
-        self.bar.set_message(doing.into());
+        self.bar.set_message(escaped(&doing.into()).into_owned());
     }
 }
 
@@ -352,5 +550,42 @@ impl Watch {
             }
         });
         Watch { done, thread }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_nothing_else() {
+        let text = "a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\\";
+        let shown = r"a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\";
+        assert_eq!(escaped(text), shown);
+        assert_eq!(printable(text, true), shown);
+        assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");
+        assert!(matches!(escaped("plain ä"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn colours_come_from_the_command_alone() {
+        let red = paint(true, Paint::Red, "a\u{1b}[0m");
+        assert_eq!(printable(&red, true), "\u{1b}[1m\u{1b}[31ma\\u{1b}[0m\u{1b}[0m");
+        assert_eq!(printable(&paint(false, Paint::Red, "a"), false), "a");
+        // A value that looks like ours is escaped without colours, and ends with its line.
+        assert_eq!(printable("\u{fdd0}a", false), "\\u{fdd0}a");
+        assert_eq!(printable("\u{fdd0}a", true), "\u{1b}[1ma\u{1b}[0m");
+        for (at, (c, paint)) in Paint::ALL.into_iter().enumerate() {
+            assert_eq!((paint as usize, paint.char()), (at, c));
+        }
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json() {
+        let json = serde_json::json!({"a\u{9b}\u{7f}": "\u{202e}\u{1b}"});
+        let pretty = serde_json::to_string_pretty(&json).unwrap();
+        let shown = json_escaped(&pretty);
+        assert!(shown.chars().all(|c| c == '\n' || !is_unprintable(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
     }
 }

@@ -11,7 +11,7 @@ use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{Output, Stdout};
+use crate::output::{Output, Stdout, escaped, json_escaped};
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;
@@ -77,7 +77,7 @@ impl<'a> Printer<'a> {
             if batch.is_empty() {
                 return self.write(ready);
             }
-            let form = self.form;
+            let form = (self.form, self.output.is_terminal());
             let write = || self.write(ready);
             let (written, next) = rayon::join(write, || render(form, reader, &batch));
             written?;
@@ -113,7 +113,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn render(form: &Form, reader: &DatasetReader, batch: &[usize]) -> Vec<Lines> {
+fn render(form: (&Form, bool), reader: &DatasetReader, batch: &[usize]) -> Vec<Lines> {
     let share = batch.len().div_ceil(4 * rayon::current_num_threads()).max(4);
     let lines = |indices: &[usize]| {
         let mut lines = Lines::default();
@@ -129,7 +129,12 @@ fn render(form: &Form, reader: &DatasetReader, batch: &[usize]) -> Vec<Lines> {
 }
 
 impl Lines {
-    fn push(&mut self, form: &Form, reader: &DatasetReader, index: usize) -> kiste::Result<()> {
+    fn push(
+        &mut self,
+        (form, terminal): (&Form, bool),
+        reader: &DatasetReader,
+        index: usize,
+    ) -> kiste::Result<()> {
         if form.raw {
             self.text.extend_from_slice(&reader.get_raw(index)?);
             return Ok(());
@@ -137,9 +142,15 @@ impl Lines {
         let value = reader.get(index)?;
         if form.jsonl {
             self.inexact += u64::from(!is_exact(&value, &reader.get_raw(index)?));
-            self.text.extend_from_slice(&json(reader, index, &value)?);
+            let line = json(reader, index, &value)?;
+            match std::str::from_utf8(&line) {
+                Ok(line) if terminal => self.text.extend_from_slice(json_escaped(line).as_bytes()),
+                _ => self.text.extend_from_slice(&line),
+            }
         } else {
-            jsonl::write_short(&value, form.max, &mut self.text);
+            let mut line = Vec::new();
+            jsonl::write_short(&value, form.max, &mut line);
+            self.text.extend_from_slice(escaped(&String::from_utf8_lossy(&line)).as_bytes());
         }
         self.text.push(b'\n');
         Ok(())

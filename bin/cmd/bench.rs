@@ -1,4 +1,5 @@
 use std::hint::black_box;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,16 +92,18 @@ impl Args {
                 _ => self.pass(&reader, pass, output)?,
             };
             if !self.json {
-                let line = format!(
-                    "{}: {}, {} in {}: {}, {}\n",
+                let mut out = output.stdout();
+                writeln!(
+                    out,
+                    "{}: {}, {} in {}: {}, {}",
                     self.file.display(),
                     units::counted(samples, "sample"),
                     units::bytes(bytes),
                     units::duration(time),
                     units::sample_rate(samples, time),
                     units::byte_rate(bytes, time),
-                );
-                output.bytes(line.as_bytes())?;
+                )?;
+                out.flush()?;
             }
             let seconds = time.as_secs_f64();
             let rate = |number: u64| number as f64 / seconds.max(1e-9);

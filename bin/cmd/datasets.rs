@@ -100,7 +100,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
     writeln!(out, "{}{}: {}", label("dataset"), dataset.name, dataset.title)?;
     writeln!(out, "{}{}", label("page"), dataset.url)?;
     writeln!(out, "{}{}", label("licence"), dataset.licence)?;
-    writeln!(out, "{}{}", label("cite"), wrapped(dataset.citation))?;
+    tell_text(dataset.citation, &label("cite"), &mut out)?;
     for (at, split) in dataset.splits.iter().enumerate() {
         let label = label(if at == 0 { "splits" } else { "" });
         let samples = split.samples.map(|samples| units::counted(samples, "sample"));
@@ -123,7 +123,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
         writeln!(out, "{}{}", label("options"), takes.join(", "))?;
     }
     if !dataset.notes.is_empty() {
-        writeln!(out, "{}{}", label("notes"), wrapped(dataset.notes))?;
+        tell_text(dataset.notes, &label("notes"), &mut out)?;
     }
     Ok(out.flush()?)
 }
@@ -140,15 +140,24 @@ fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
     }
     let mut out = output.stdout();
     for (at, (field, rows)) in tables.enumerate() {
-        let gap = if at == 0 { "" } else { "\n" };
-        writeln!(out, "{gap}{}: {} classes", output.bold(field), units::count(rows.len() as u64))?;
+        if at > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}: {} classes", output.bold(field), units::count(rows.len() as u64))?;
         classes::print(&rows, &mut out, output)?;
     }
     Ok(out.flush()?)
 }
 
 /// A text in lines of up to a hundred characters, below each other and right of the label.
-fn wrapped(text: &str) -> String {
+fn tell_text(text: &str, label: &str, out: &mut Stdout) -> Outcome<()> {
+    for (at, line) in wrapped(text).iter().enumerate() {
+        writeln!(out, "{}{line}", if at == 0 { label } else { "         " })?;
+    }
+    Ok(())
+}
+
+fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -160,7 +169,7 @@ fn wrapped(text: &str) -> String {
             _ => lines.push(word.to_owned()),
         }
     }
-    lines.join("\n         ")
+    lines
 }
 
 /// How many classes, and the first of them.

@@ -76,7 +76,8 @@ impl Args {
             output,
         };
         let mut out = output.stdout();
-        writeln!(out, "5,000 handwritten digits: from images to a dataset and back\n")?;
+        writeln!(out, "5,000 handwritten digits: from images to a dataset and back")?;
+        writeln!(out)?;
         let same = demo.play(&mut out)?;
         demo.what_next(&mut out)?;
         out.flush()?;
@@ -230,7 +231,8 @@ impl Demo<'_> {
         let again = quoted(&self.dir.join("again.msgpack"));
         let png = quoted(&self.dir.join("seven.png"));
         let kiste = program();
-        writeln!(out, "\n{}", self.output.bold("try next"))?;
+        writeln!(out)?;
+        writeln!(out, "{}", self.output.bold("try next"))?;
         for command in [
             format!("info {dataset}"),
             format!("head -n 3 {dataset}"),

@@ -151,27 +151,27 @@ fn print_json(difference: &Difference, out: &mut Stdout) -> Outcome<()> {
     match difference {
         Difference::Only { side, key, index } => {
             let line = serde_json::json!({ "key": key, "change": side, "index": index });
-            writeln!(out, "{line}")?;
+            out.json_line(line.to_string().as_bytes())?;
         }
         Difference::Changed { key, left, right, fields } => {
             let name = serde_json::to_string(key)?;
-            write!(out, r#"{{"key":{name},"change":"fields","left":{left},"right":{right}"#)?;
-            out.write_all(br#","fields":{"#)?;
+            let mut line = Vec::new();
+            write!(line, r#"{{"key":{name},"change":"fields","left":{left},"right":{right}"#)?;
+            line.extend_from_slice(br#","fields":{"#);
             for (at, field) in fields.iter().enumerate() {
                 let comma = if at > 0 { "," } else { "" };
-                write!(out, "{comma}{}:{{", serde_json::to_string(&field.name)?)?;
+                write!(line, "{comma}{}:{{", serde_json::to_string(&field.name)?)?;
                 let sides = [("left", &field.left), ("right", &field.right)];
                 let sides = sides.into_iter().filter_map(|(n, value)| Some((n, value.as_ref()?)));
                 for (at, (side, value)) in sides.enumerate() {
-                    let mut text = Vec::new();
-                    jsonl::write(value, &mut text)
+                    write!(line, "{}\"{side}\":", if at > 0 { "," } else { "" })?;
+                    jsonl::write(value, &mut line)
                         .map_err(|e| Failure::trouble(format_args!("key {key:?}: {e}")))?;
-                    write!(out, "{}\"{side}\":", if at > 0 { "," } else { "" })?;
-                    out.write_all(&text)?;
                 }
-                out.write_all(b"}")?;
+                line.push(b'}');
             }
-            writeln!(out, "}}}}")?;
+            line.extend_from_slice(b"}}");
+            out.json_line(&line)?;
         }
         _ => {}
     }

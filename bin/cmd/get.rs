@@ -4,13 +4,14 @@ use kiste::{DatasetReader, Value};
 
 use super::cat::absent;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, escaped_lines};
 use crate::{file, render};
 
 /// Find one sample by its key and print it, or one field of it
 ///
 /// A whole sample is printed as one line of JSON, as "cat --jsonl" does. Of a field that is text or
-/// bytes just these are written, without a line end or anything else; any other field is JSON.
+/// bytes just these are written, without a line end or anything else; any other field is JSON. On a
+/// terminal control characters in text are escaped, but for newlines and tabs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -53,9 +54,13 @@ impl Args {
             file::write(path, &bytes, self.force)?;
             return Ok(Exit::Yes);
         }
-        if binary && output.is_terminal() {
-            let failure = Failure::trouble("bytes are not for a terminal");
-            return Err(failure.hint("add -o OUT, or redirect them"));
+        if output.is_terminal() {
+            let text = std::str::from_utf8(&bytes).ok().filter(|_| !binary).ok_or_else(|| {
+                let failure = Failure::trouble("bytes are not for a terminal");
+                failure.hint("add -o OUT, or redirect them")
+            })?;
+            output.bytes(escaped_lines(text).as_bytes())?;
+            return Ok(Exit::Yes);
         }
         output.bytes(&bytes)?;
         Ok(Exit::Yes)

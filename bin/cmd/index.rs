@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::index::{IndexOptions, Indexed};
@@ -51,20 +52,20 @@ struct Made<'a> {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut exit = Exit::Yes;
-        let mut lines = Vec::new();
+        let mut out = output.stdout();
         for path in &self.files {
             match self.index(path, output) {
                 Ok(indexed) => {
                     tell(path, &indexed, output);
                     if self.jsonl {
-                        serde_json::to_writer(&mut lines, &Made { file: path, indexed: &indexed })?;
-                        lines.push(b'\n');
+                        let made = Made { file: path, indexed: &indexed };
+                        out.json_line(&serde_json::to_vec(&made)?)?;
                     }
                 }
                 Err(failure) => exit = exit.max(output.fail(failure)),
             }
         }
-        output.bytes(&lines)?;
+        out.flush()?;
         Ok(exit)
     }
 

@@ -11,7 +11,7 @@ use kiste::{DatasetReader, ErrorKind, ReaderExt, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, escaped};
 use crate::{file, units};
 
 /// Samples that are decoded to learn of the fields.
@@ -122,21 +122,24 @@ impl Info {
             }
             None => writeln!(out)?,
         }
-        let width = self.fields.0.iter().map(|(name, _)| name.chars().count()).max();
-        for (at, (name, types)) in self.fields.0.iter().enumerate() {
+        let names: Vec<_> = self.fields.0.iter().map(|(name, _)| escaped(name)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max();
+        for (at, (name, (_, types))) in names.iter().zip(&self.fields.0).enumerate() {
             let (label, width) = (label(if at == 0 { "fields" } else { "" }), width.unwrap_or(0));
             writeln!(out, "{label}{name:<width$}  {}", types.join(" or "))?;
         }
-        let width = self.arrays.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-        for (at, (name, arrays)) in self.arrays.iter().enumerate() {
+        let names: Vec<_> = self.arrays.keys().map(|name| escaped(name)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        for (at, (name, arrays)) in names.iter().zip(self.arrays.values()).enumerate() {
             let label = label(if at == 0 { "arrays" } else { "" });
             writeln!(out, "{label}{name:<width$}  {arrays}")?;
         }
-        let width = self.files.iter().map(|file| file.file.display().to_string().len()).max();
-        for (at, file) in self.files.iter().enumerate() {
+        let name = |file: &File| escaped(&file.file.display().to_string()).into_owned();
+        let names: Vec<String> = self.files.iter().map(name).collect();
+        let width = names.iter().map(|name| name.chars().count()).max();
+        for (at, (name, file)) in names.iter().zip(&self.files).enumerate() {
             let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
             let (label, width) = (label(if at == 0 { "files" } else { "" }), width.unwrap_or(0));
-            let name = file.file.display().to_string();
             writeln!(out, "{label}{name:<width$}  {size:>8}")?;
         }
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };

@@ -9,8 +9,8 @@ use crate::output::{Output, Stdout};
 
 /// List keys, one a line
 ///
-/// Keys are printed as they are, so one that holds a line end takes several lines, except on a
-/// terminal, where control characters are escaped. With --jsonl every key is one line.
+/// To a pipe or a file keys are printed as they are, so one that holds a line end takes several
+/// lines. On a terminal control characters are escaped. With --jsonl every key is one line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut out = output.stdout();
         for path in &self.files {
-            let listed = self.list(path, output.is_terminal(), &mut out);
+            let listed = self.list(path, &mut out);
             // What came before an error is told before it.
             out.flush()?;
             listed?;
@@ -50,7 +50,7 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    fn list(&self, path: &Path, escape: bool, out: &mut Stdout) -> Outcome<()> {
+    fn list(&self, path: &Path, out: &mut Stdout) -> Outcome<()> {
         let reader = file::open(path)?;
         let width = reader.len().saturating_sub(1).to_string().len();
         for (index, key) in reader.keys().enumerate() {
@@ -59,18 +59,12 @@ impl Args {
                 let range = reader.byte_range(index)?;
                 let bytes = range.end - range.start;
                 if self.jsonl {
-                    serde_json::to_writer(&mut *out, &Entry { index, key: &key, bytes })?;
-                    out.write_all(b"\n")?;
+                    out.json_line(&serde_json::to_vec(&Entry { index, key: &key, bytes })?)?;
                     continue;
                 }
                 write!(out, "{index:>width$} {bytes:>10} ")?;
             }
-            if escape && key.contains(char::is_control) {
-                write!(out, "{}", key.escape_debug())?;
-            } else {
-                out.write_all(key.as_bytes())?;
-            }
-            out.write_all(b"\n")?;
+            out.key(&key)?;
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ use crate::output::Output;
 /// From its start an epoch is cut into batches, which are dealt out to the ranks in turn: in step
 /// T rank R of W has the batch number T × W + R. Without --step all batches of a rank are printed,
 /// without --world everything.
+///
+/// Keys are printed as "ls" prints them: as they are, except on a terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -160,7 +162,9 @@ impl Args {
             ),
             None => " dropped at the end".to_string(),
         };
-        output.bytes(format!("{text}\n").as_bytes())?;
+        let mut out = output.stdout();
+        writeln!(out, "{text}")?;
+        out.flush()?;
         Ok(Exit::Yes)
     }
 
@@ -194,7 +198,7 @@ impl Args {
         for index in batches.flatten() {
             match self.indices {
                 true => writeln!(out, "{index}")?,
-                false => writeln!(out, "{}", reader.key(index as usize)?)?,
+                false => out.key(&reader.key(index as usize)?)?,
             }
         }
         out.flush()?;

@@ -379,8 +379,10 @@ fn print_weights(
     }
     let mut out = output.stdout();
     for (at, Counted { split, maps, classes }) in counted.iter().enumerate() {
-        let gap = if at == 0 { "" } else { "\n" };
-        writeln!(out, "{gap}{}: {}", output.bold(split), units::counted(*maps, "map"))?;
+        if at > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}: {}", output.bold(split), units::counted(*maps, "map"))?;
         classes::print(classes, &mut out, output)?;
     }
     Ok(out.flush()?)

@@ -33,6 +33,7 @@ mod checking;
 mod recovering;
 mod array;
 mod pipes;
+mod terminal;
 #[cfg(unix)]
 mod special;
 mod blpk;

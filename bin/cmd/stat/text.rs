@@ -1,13 +1,14 @@
-//! The summary for the eye: tables and bars of characters.
+//! The summary for the eye: tables and bars of characters. Names and values are escaped where they
+//! are put into a line, as its text is cut into lines again.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use kiste::stat::{Arrays, FieldSummary, Histogram, Images, Numbers};
+use kiste::stat::{Arrays, Histogram, Images, Numbers};
 
 use super::{Found, Row, ranked, rounded, shape};
 use crate::exit::Outcome;
-use crate::output::Output;
+use crate::output::{Output, escaped};
 use crate::units;
 
 /// Characters of the longest bar.
@@ -20,34 +21,35 @@ const FEW: usize = 5;
 pub(super) fn print(found: &Found, output: &Output) -> Outcome<()> {
     let mut out = output.stdout();
     let summary = &found.summary;
-    let heading = |text: &str| output.bold(text);
     let bytes = u64::try_from(summary.bytes.sum()).unwrap_or(u64::MAX);
     let (samples, size) = (units::counted(summary.samples, "sample"), units::bytes(bytes));
-    writeln!(out, "{} {samples}, {size}", heading(&format!("{}:", found.file.display())))?;
+    let title = output.bold(format_args!("{}:", found.file.display()));
+    writeln!(out, "{title} {samples}, {size}")?;
     if summary.samples == 0 {
         return Ok(out.flush()?);
     }
-    writeln!(out, "\n{}", heading("bytes of a sample"))?;
-    out.write_all(histogram(&summary.bytes, units::bytes).as_bytes())?;
-    writeln!(out, "\n{}", heading("fields"))?;
-    out.write_all(fields(found).as_bytes())?;
+    let mut section = |title: &str, text: String| -> Outcome<()> {
+        writeln!(out)?;
+        writeln!(out, "{}", output.bold(title))?;
+        for line in text.lines() {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    };
+    section("bytes of a sample", histogram(&summary.bytes, units::bytes))?;
+    section("fields", fields(found))?;
     for field in &summary.fields {
         if let Some(rows) = found.classes(field) {
-            let title = format!("classes of {}", field.name);
-            writeln!(out, "\n{}", heading(&title))?;
             let most = if found.asked { usize::MAX } else { ROWS };
-            out.write_all(classes(&rows, most).as_bytes())?;
+            section(&format!("classes of {}", field.name), classes(&rows, most))?;
         } else if let Some(numbers) = &field.numbers {
-            writeln!(out, "\n{}", heading(&format!("numbers of {}", field.name)))?;
-            out.write_all(self::numbers(numbers).as_bytes())?;
+            section(&format!("numbers of {}", field.name), self::numbers(numbers))?;
         }
         if let Some(images) = &field.images {
-            writeln!(out, "\n{}", heading(&format!("images of {}", field.name)))?;
-            out.write_all(self::images(images).as_bytes())?;
+            section(&format!("images of {}", field.name), self::images(images))?;
         }
         if let Some(arrays) = &field.arrays {
-            writeln!(out, "\n{}", heading(&format!("arrays of {}", field.name)))?;
-            out.write_all(self::arrays(arrays).as_bytes())?;
+            section(&format!("arrays of {}", field.name), self::arrays(arrays))?;
         }
     }
     Ok(out.flush()?)
@@ -84,12 +86,12 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
 /// A row each: its name, its bar and its count.
 fn bars(rows: &[Row], right: bool) -> String {
     let most = rows.iter().map(|row| row.count).max().unwrap_or(0).max(1);
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let names: Vec<_> = rows.iter().map(|row| escaped(&row.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let counts: Vec<String> = rows.iter().map(|row| units::count(row.count)).collect();
     let digits = counts.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
-    for (row, count) in rows.iter().zip(counts) {
-        let name = &row.name;
+    for ((row, name), count) in rows.iter().zip(names).zip(counts) {
         let name = if right { format!("{name:>width$}") } else { format!("{name:<width$}") };
         _ = writeln!(text, "  {name}  {count:>digits$}  {}", bar(row.count, most));
     }
@@ -114,11 +116,10 @@ fn share(count: u64, of: u64) -> String {
 
 fn fields(found: &Found) -> String {
     let summary = &found.summary;
-    let name = |field: &FieldSummary| field.name.escape_debug().to_string();
-    let width = summary.fields.iter().map(|field| name(field).chars().count()).max();
-    let width = width.unwrap_or(0);
+    let names: Vec<_> = summary.fields.iter().map(|field| escaped(&field.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
-    for field in &summary.fields {
+    for (field, name) in summary.fields.iter().zip(names) {
         let types = ranked(&field.types);
         let types: Vec<String> = match &types[..] {
             [(kind, _)] => vec![kind.clone()],
@@ -126,7 +127,8 @@ fn fields(found: &Found) -> String {
         };
         let there = share(field.present, summary.samples);
         let bytes = units::bytes(field.bytes.mean().unwrap_or_default().round() as u64);
-        let (name, types) = (name(field), types.join(", "));
+        let types = types.join(", ");
+        let types = escaped(&types);
         _ = writeln!(text, "  {name:<width$}  {there:>6}  {bytes:>7} on average  {types}");
     }
     if summary.more_fields {
@@ -198,8 +200,10 @@ fn images(images: &Images) -> String {
 
 fn arrays(arrays: &Arrays) -> String {
     let dtypes = ranked(&arrays.dtypes);
-    let dtypes: Vec<String> =
-        dtypes.iter().map(|(dtype, n)| format!("{} of {dtype}", units::count(*n))).collect();
+    let dtypes: Vec<String> = dtypes
+        .iter()
+        .map(|(dtype, n)| format!("{} of {}", units::count(*n), escaped(dtype)))
+        .collect();
     let mut text = format!("  {}; {} in memory\n", dtypes.join(", "), units::bytes(arrays.bytes));
     if arrays.packed > 0 {
         let ratio = arrays.packed_bytes as f64 / arrays.container_bytes.max(1) as f64;

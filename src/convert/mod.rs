@@ -26,8 +26,8 @@
 //! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
 //! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
 
-use std::path::{Path, PathBuf};
 use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +35,8 @@ use crate::{regular, staging};
 
 pub(crate) mod sample;
 mod names;
+#[cfg(any(feature = "formats", feature = "parquet"))]
+mod find;
 pub(crate) mod compressed;
 mod digest;
 mod guard;

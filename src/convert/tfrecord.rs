@@ -1,6 +1,5 @@
 //! TFRecord files of `tf.train.Example`s.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -10,11 +9,13 @@ use super::sample::{Field, Fields, key_from, pack};
 use super::shard_file::ShardFile;
 use super::{compressed, names};
 use crate::Value;
+use crate::convert::find::Distinct;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::example::{self, Feature};
 use crate::format::tfrecord::{FOOTER, HEADER, check_data, encode, parse_header};
+use crate::regular::open_regular;
 use crate::value::{Element, Kind as Type, NdArray};
 
 /// Of a single record no more bytes are read.
@@ -183,7 +184,7 @@ impl Input for TfRecords {
 /// read, whose checksums are enough to believe their lengths.
 fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
     let at = |error| Error::io(path, error);
-    let mut file = File::open(path).map_err(at)?;
+    let mut file = open_regular(path).map_err(at)?;
     let len = file.metadata().map_err(at)?.len();
     file.seek(SeekFrom::Start(from.position)).map_err(at)?;
     let mut file = BufReader::with_capacity(STEP, file);
@@ -301,11 +302,11 @@ impl TfRecordWriter {
     /// of the sample.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let mut features = Vec::new();
+        let (mut features, mut names) = (Vec::new(), Distinct::default());
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
-            if features.iter().any(|(known, _)| *known == name) {
+            if !names.insert(name) {
                 let message = format!("field {name:?} is there twice");
                 return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
             }

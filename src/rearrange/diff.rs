@@ -1,5 +1,8 @@
 //! How two datasets differ, by key.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -113,8 +116,10 @@ fn compare(
     }
     let (a, b) = (fields(left, l, &a)?, fields(right, r, &b)?);
     let mut changed = Vec::new();
+    let (in_a, in_b): (HashMap<_, _>, HashMap<_, _>) =
+        (a.iter().copied().collect(), b.iter().copied().collect());
     for (name, value) in &a {
-        let other = b.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
+        let other = in_b.get(name).copied();
         if other != Some(value) {
             changed.push(Changed {
                 name: text(left, l, name)?,
@@ -123,7 +128,7 @@ fn compare(
             });
         }
     }
-    for (name, value) in b.iter().filter(|(name, _)| !a.iter().any(|(n, _)| n == name)) {
+    for (name, value) in b.iter().filter(|(name, _)| !in_a.contains_key(name)) {
         let right_value = Some(decode(right, r, value)?);
         changed.push(Changed { name: text(right, r, name)?, left: None, right: right_value });
     }
@@ -135,11 +140,15 @@ type Packed<'a> = Vec<(&'a [u8], &'a [u8])>;
 /// The fields of a sample; of two with one name the last, as everywhere.
 fn fields<'a>(reader: &dyn Reader, index: usize, raw: &'a [u8]) -> Result<Packed<'a>> {
     let mut fields: Packed<'a> = Vec::new();
+    let mut places: HashMap<&[u8], usize> = HashMap::new();
     for field in sample::fields(raw).map_err(|e| damaged(reader, index, e))? {
         let (name, value) = field.map_err(|e| damaged(reader, index, e))?;
-        match fields.iter_mut().find(|(n, _)| *n == name) {
-            Some(field) => field.1 = value,
-            None => fields.push((name, value)),
+        match places.entry(name) {
+            Entry::Occupied(place) => fields[*place.get()].1 = value,
+            Entry::Vacant(place) => {
+                place.insert(fields.len());
+                fields.push((name, value));
+            }
         }
     }
     Ok(fields)

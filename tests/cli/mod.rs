@@ -36,6 +36,7 @@ mod pipes;
 mod terminal;
 #[cfg(unix)]
 mod special;
+mod many_fields;
 mod blpk;
 #[cfg(feature = "datasets")]
 mod saliency;

@@ -2,6 +2,7 @@
 //! written to a temporary folder and read again, so what is said is what the writer and the reader
 //! do, and not a second list of it.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,8 @@ use crate::output::Output;
 const TRIED: usize = 100;
 /// Bytes of them, if they are more than one, where nobody asked for a trial.
 const TRIED_BYTES: usize = 16 << 20;
+/// Fields that are tried again without those that were refused.
+const REFUSED: usize = 20;
 /// Fields of which something is said unasked.
 const TOLD: usize = 10;
 
@@ -28,6 +31,20 @@ const TOLD: usize = 10;
 struct Field {
     name: String,
     values: Vec<Option<Value>>,
+}
+
+/// Fields as a reader has them, by their names.
+struct After {
+    fields: Vec<Field>,
+    places: HashMap<String, usize>,
+}
+
+impl After {
+    fn new(fields: Vec<Field>) -> After {
+        let names = fields.iter().map(|field| field.name.clone());
+        let places = names.zip(0..).collect();
+        After { fields, places }
+    }
 }
 
 /// Prints what becomes of the fields of the first samples.
@@ -40,19 +57,22 @@ pub(super) fn dry_run(to: To, source: &mut dyn Source, output: &Output) -> Outco
         To::Dataset => (fields(&samples)?, Vec::new()),
         _ => trial(to, samples, source)?,
     };
+    let after = After::new(after);
+    let reasons: HashMap<&str, &str> =
+        refused.iter().map(|refused| (&refused.field[..], &refused.reason[..])).collect();
     let mut out = output.stdout();
-    writeln!(out, "{}", output.bold("field\ttype\tbecomes\tnote"))?;
+    out.row(&["field", "type", "becomes", "note"].map(|name| output.bold(name)))?;
     for field in &before {
         let (name, types) = (&field.name, field.types());
-        if let Some(refused) = refused.iter().find(|refused| refused.field == *name) {
-            writeln!(out, "{name}\t{types}\t-\tcannot be carried: {}", refused.reason)?;
+        if let Some(reason) = reasons.get(&name[..]) {
+            let note = format!("cannot be carried: {reason}");
+            out.row(&[name, &types, "-", &note])?;
             continue;
         }
-        match after.iter().find(|found| field.is_in(found, to)) {
-            None => writeln!(out, "{name}\t{types}\t-\tis lost")?,
-            Some(found) => {
-                writeln!(out, "{name}\t{types}\t{}\t{}", found.types(), field.note(found))?;
-            }
+        match field.found_in(&after, to) {
+            None if reasons.len() >= REFUSED => out.row(&[name, &types, "-", "not tried"])?,
+            None => out.row(&[name, &types, "-", "is lost"])?,
+            Some(found) => out.row(&[name, &types, &found.types(), &field.note(found)])?,
         }
     }
     out.flush()?;
@@ -90,14 +110,21 @@ fn trial(
             *sample = without(sample, &field)?;
         }
         refused.push(Refused { field, reason, failure });
+        // Each of them takes a trial of all the others.
+        if refused.len() == REFUSED {
+            return Ok((Vec::new(), refused));
+        }
     }
 }
 
 /// The field that a failure names, and what is wrong with it.
 fn blamed(failure: &Failure, fields: &[Field]) -> Option<(String, String)> {
     let Failure::Told { message, .. } = failure else { return None };
+    // Only where it is named, and not for each of many fields through a long message.
+    let (_, named) = message.split_once("field \"")?;
     fields.iter().filter(|field| field.name != sample::KEY).find_map(|field| {
-        let (_, reason) = message.split_once(&format!("field {:?}: ", field.name))?;
+        let name = format!("{:?}: ", field.name);
+        let reason = named.strip_prefix(&name[1..])?;
         Some((field.name.clone(), reason.to_owned()))
     })
 }
@@ -134,11 +161,11 @@ pub(super) fn tell_losses(
     }
     // What cannot be written at all is told when its turn comes, with its place.
     let Ok(back) = back_and_forth(to, &samples, labels, None) else { return Ok(()) };
-    let (before, after) = (fields(&samples)?, fields(&back)?);
+    let (before, after) = (fields(&samples)?, After::new(fields(&back)?));
     let mut losses = Vec::new();
     for field in &before {
         let name = &field.name;
-        match after.iter().find(|found| field.is_in(found, to)) {
+        match field.found_in(&after, to) {
             None => losses.push(format!("field {name:?} is lost")),
             Some(found) => losses.extend(field.loss(found)),
         }
@@ -150,7 +177,7 @@ pub(super) fn tell_losses(
             .filter(|name| !name.ends_with("key"))
             .collect()
     };
-    let (old, new) = (order(&before), order(&after));
+    let (old, new) = (order(&before), order(&after.fields));
     let mut sorted = old.clone();
     sorted.sort();
     if old != new && sorted == new {
@@ -214,14 +241,15 @@ fn read(made: &[impl AsRef<Path>], from: From) -> Outcome<Vec<Vec<u8>>> {
 /// All fields of these samples, in the order in which they first come.
 fn fields(samples: &[Vec<u8>]) -> kiste::Result<Vec<Field>> {
     let mut fields: Vec<Field> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (index, packed) in samples.iter().enumerate() {
         let Value::Map(pairs) = msgpack::decode(packed)? else { continue };
         for (name, value) in pairs {
             let name = name.as_str().unwrap_or_default().to_owned();
-            let at = fields.iter().position(|field| field.name == name).unwrap_or(fields.len());
-            if at == fields.len() {
-                fields.push(Field { name, values: vec![None; samples.len()] });
-            }
+            let at = *places.entry(name).or_insert_with_key(|name| {
+                fields.push(Field { name: name.clone(), values: vec![None; samples.len()] });
+                fields.len() - 1
+            });
             fields[at].values[index] = Some(value);
         }
     }
@@ -239,17 +267,19 @@ impl Field {
         types.join(" or ")
     }
 
-    /// Whether this has become the other: with an ending in WebDataset; and where the key is a
-    /// field among others, readers have their own key beside it.
-    fn is_in(&self, other: &Field, to: To) -> bool {
-        let ending = other.name.strip_prefix(&self.name);
-        match (to, &self.name[..]) {
-            (To::Tfrecord | To::Mds | To::Npz | To::Csv, "key") => other.name == "_key",
-            (To::Webdataset, _) => ending.is_some_and(|ending| {
-                ["", ".txt", ".cls", ".npy", ".json", ".bin"].contains(&ending)
-            }),
-            _ => other.name == self.name,
-        }
+    /// What has become of this: with an ending in WebDataset; and where the key is a field among
+    /// others, readers have their own key beside it.
+    fn found_in<'a>(&self, after: &'a After, to: To) -> Option<&'a Field> {
+        let endings: &[&str] = match to {
+            To::Webdataset => &["", ".txt", ".cls", ".npy", ".json", ".bin"],
+            _ => &[""],
+        };
+        let name = match (to, &self.name[..]) {
+            (To::Tfrecord | To::Mds | To::Npz | To::Csv, "key") => "_key",
+            (_, name) => name,
+        };
+        let places = endings.iter().filter_map(|end| after.places.get(&format!("{name}{end}")));
+        places.min().map(|at| &after.fields[*at])
     }
 
     /// What is not as it was, if anything.

@@ -1,5 +1,6 @@
 //! Which fields samples have, and what their key is.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiste::convert::Source;
@@ -50,9 +51,31 @@ fn renaming(text: &str) -> Result<(String, String), String> {
 pub(super) struct Reshape {
     source: Box<dyn Source>,
     options: Shaping,
+    names: Names,
     /// Names of fields that were asked for and have not been seen.
-    unseen: Vec<String>,
+    unseen: HashSet<String>,
     shared: Unseen,
+}
+
+/// The same options, to be asked for each field of each sample.
+struct Names {
+    /// All, if there are none.
+    fields: HashSet<String>,
+    dropped: HashSet<String>,
+    renamed: HashMap<String, String>,
+}
+
+impl Names {
+    fn new(options: &Shaping) -> Names {
+        let set = |names: &[String]| names.iter().cloned().collect();
+        // Of two new names the first counts.
+        let renamed = options.rename.iter().rev().cloned().collect();
+        Names { fields: set(&options.fields), dropped: set(&options.drop), renamed }
+    }
+
+    fn keeps(&self, name: &str) -> bool {
+        (self.fields.is_empty() || self.fields.contains(name)) && !self.dropped.contains(name)
+    }
 }
 
 /// Names of fields that were asked for and have not been seen by the end of the last batch.
@@ -64,8 +87,18 @@ impl Unseen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, names: &[String]) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = names.to_vec();
+    fn set(&self, names: Vec<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Keeps those that are still unseen, in their order.
+    fn retain(&self, unseen: &HashSet<String>) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|name| unseen.contains(name));
     }
 }
 
@@ -82,11 +115,12 @@ impl Reshape {
         let renamed = options.rename.iter().map(|(old, _)| old);
         let in_key = options.key.iter().flat_map(KeyPattern::fields).map(str::to_owned);
         let named = options.fields.iter().chain(&options.drop).chain(renamed).cloned();
-        let mut unseen: Vec<String> = named.chain(in_key).collect();
-        unseen.retain(|name| name != sample::KEY);
-        let shared = Unseen::default();
-        shared.set(&unseen);
-        Reshape { source, options: options.clone(), unseen, shared }
+        let mut asked: Vec<String> = named.chain(in_key).collect();
+        asked.retain(|name| name != sample::KEY);
+        let (unseen, shared) = (asked.iter().cloned().collect::<HashSet<_>>(), Unseen::default());
+        asked.dedup();
+        shared.set(asked);
+        Reshape { source, options: options.clone(), names: Names::new(options), unseen, shared }
     }
 
     /// Looks at what has not been seen.
@@ -102,20 +136,21 @@ impl Reshape {
         let is_key = own.is_none() || self.options.own_key().is_some();
         let mut key = is_key.then(|| old_key.to_owned());
         let mut kept: Vec<(String, &[u8])> = Vec::new();
+        let mut names = HashSet::new();
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
-            self.unseen.retain(|unseen| unseen != name);
+            self.unseen.remove(name);
             if own == Some(name) {
                 let found = key_of(value)?;
                 let message = || invalid(format!("the field {name:?} is no text or integer"));
                 key = Some(found.ok_or_else(message)?);
-            } else if name != sample::KEY && self.options.keeps(name) {
-                let name = self.options.new_name(name).to_owned();
-                if kept.iter().any(|(known, _)| *known == name) {
+            } else if name != sample::KEY && self.names.keeps(name) {
+                let name = self.names.renamed.get(name).map_or(name, String::as_str);
+                if !names.insert(name.to_owned()) {
                     return Err(invalid(format!("two fields would be named {name:?}")));
                 }
-                kept.push((name, value));
+                kept.push((name.to_owned(), value));
             }
         }
         if let Some(pattern) = &self.options.key {
@@ -203,16 +238,6 @@ impl Shaping {
         self.key_field.as_deref().filter(|name| *name == sample::KEY)
     }
 
-    fn keeps(&self, name: &str) -> bool {
-        let names = |list: &[String]| list.iter().any(|known| known == name);
-        (self.fields.is_empty() || names(&self.fields)) && !names(&self.drop)
-    }
-
-    fn new_name<'a>(&'a self, name: &'a str) -> &'a str {
-        let renamed = self.rename.iter().find(|(old, _)| old == name);
-        renamed.map_or(name, |(_, new)| new)
-    }
-
     /// The key itself cannot go away.
     pub(super) fn check(&self) -> Outcome<()> {
         let renamed = self.rename.iter().any(|(old, _)| old == sample::KEY);
@@ -244,8 +269,8 @@ impl Source for Reshape {
                 None => self.source.locate(item, error),
             }));
         }
-        if self.unseen.len() < self.shared.get().len() {
-            self.shared.set(&self.unseen);
+        if self.unseen.len() < self.shared.len() {
+            self.shared.retain(&self.unseen);
         }
         Ok(changed)
     }

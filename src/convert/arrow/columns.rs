@@ -16,6 +16,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::kinds::{Entry, Type, file_fields, number_type};
+use crate::convert::find::Finder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind};
@@ -248,10 +249,10 @@ pub(super) fn append_map(
     entries: &[Entry],
     cursor: &mut Cursor<'_>,
 ) -> Result<()> {
-    let mut seen = vec![false; columns.len()];
+    let (mut seen, mut known) = (vec![false; columns.len()], Finder::new(entries, Entry::name));
     for _ in 0..cursor.read_map_len()? {
         let name = cursor.read_str()?;
-        match entries.iter().position(|entry| entry.name == name) {
+        match known.position(name) {
             Some(at) => {
                 columns[at].append(cursor, &entries[at].of)?;
                 seen[at] = true;

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde_json::{Map, Value as Json, json};
 
 use super::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
+use crate::convert::find::{Distinct, Finder};
 use crate::error::Result;
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
@@ -143,10 +144,12 @@ impl Type {
                 })
             }
             (Type::List(items), Type::List(found)) => items.takes(found),
-            (Type::Map(entries), Type::Map(found)) => found.iter().all(|found| {
-                let entry = entries.iter().find(|entry| entry.name == found.name);
-                entry.is_some_and(|entry| entry.of.takes(&found.of))
-            }),
+            (Type::Map(entries), Type::Map(found)) => {
+                let mut known = Finder::new(entries, Entry::name);
+                found.iter().all(|found| {
+                    known.find(&found.name).is_some_and(|entry| entry.of.takes(&found.of))
+                })
+            }
             (same, found) => same == found,
         }
     }
@@ -261,6 +264,10 @@ impl Entry {
         field.with_metadata(mark.into())
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn slot(&self) -> Slot {
         Slot { form: self.of.form(), optional: self.missing }
     }
@@ -269,14 +276,16 @@ impl Entry {
 /// The entries of both, in the order in which they first come.
 pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<Entry>> {
     let mut merged = Vec::with_capacity(entries.len().max(others.len()));
+    let mut found = Finder::new(others, Entry::name);
     for entry in entries {
-        let other = others.iter().find(|other| other.name == entry.name);
+        let other = found.find(&entry.name);
         let of = other.map_or(Some(entry.of.clone()), |other| entry.of.merge(&other.of))?;
         let missing = entry.missing || other.is_none_or(|other| other.missing);
         merged.push(Entry { name: entry.name.clone(), of, missing });
     }
+    let mut known = Finder::new(entries, Entry::name);
     for other in others {
-        if !entries.iter().any(|entry| entry.name == other.name) {
+        if known.find(&other.name).is_none() {
             merged.push(Entry { missing: true, ..other.clone() });
         }
     }
@@ -290,15 +299,16 @@ fn special_or_map(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, 
         *cursor = ahead;
         return Ok(special_type(&special));
     }
-    let mut entries: Vec<Entry> = Vec::new();
+    let (mut entries, mut names) = (Vec::new(), Distinct::default());
     for _ in 0..cursor.read_map_len()? {
         if cursor.peek()? != Packed::Str {
             return Ok(Err("maps whose keys are texts, found another key".to_owned()));
         }
-        let name = cursor.read_str()?.to_owned();
-        if entries.iter().any(|entry| entry.name == name) {
+        let name = cursor.read_str()?;
+        if !names.insert(name) {
             return Ok(Err(format!("maps with different keys, found {name:?} twice")));
         }
+        let name = name.to_owned();
         match Type::of(cursor, depth + 1)? {
             Ok(of) => entries.push(Entry { name, of, missing: false }),
             flaw => return Ok(flaw),

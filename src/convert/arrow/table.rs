@@ -10,6 +10,7 @@ use super::columns::{Column, append_map};
 use super::form::note;
 use super::kinds::{Entry, Type, merge_entries};
 use super::{FEATURES, NOTE};
+use crate::convert::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 
@@ -151,13 +152,14 @@ fn ours(error: ArrowError) -> Error {
 
 /// What the fields of a sample are, or what is wrong with one.
 fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, String>> {
-    let mut entries: Vec<Entry> = Vec::new();
+    let (mut entries, mut names) = (Vec::new(), Distinct::default());
     for field in sample::fields(packed)? {
         let (name, value) = field?;
-        let name = Cursor::new(name).read_str()?.to_owned();
-        if entries.iter().any(|entry| entry.name == name) {
+        let name = Cursor::new(name).read_str()?;
+        if !names.insert(name) {
             return Ok(Err(format!("field {name:?} is there twice")));
         }
+        let name = name.to_owned();
         match Type::of(&mut Cursor::new(value), 0)? {
             Ok(of) => entries.push(Entry { name, of, missing: false }),
             Err(expected) => return Ok(Err(format!("field {name:?}: expected {expected}"))),
@@ -176,8 +178,9 @@ fn conflicting<'a>(
     found: &'a [Entry],
     settled: bool,
 ) -> Option<(Option<&'a Entry>, &'a Entry)> {
+    let mut known = Finder::new(known, Entry::name);
     found.iter().find_map(|found| {
-        let entry = known.iter().find(|entry| entry.name == found.name);
+        let entry = known.find(&found.name);
         let fits = match (entry, settled) {
             (Some(entry), true) => entry.of.takes(&found.of),
             (Some(entry), false) => entry.of.merge(&found.of).is_some(),

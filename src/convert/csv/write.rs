@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::Value;
+use crate::convert::find::{Distinct, Finder};
 use crate::convert::rows;
 use crate::convert::shard_file::ShardFile;
 use crate::error::{Error, ErrorKind, Result};
@@ -80,12 +81,10 @@ impl CsvWriter {
 
     /// Writes what waited for the columns.
     fn write_first(&mut self) -> Result<()> {
-        let mut columns: Vec<String> = Vec::new();
-        for (name, _) in self.first.iter().flat_map(|row| &row.fields) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
-            }
-        }
+        let fields = self.first.iter().flat_map(|row| &row.fields);
+        let mut known = Distinct::default();
+        let columns: Vec<String> =
+            fields.filter(|(name, _)| known.insert(name)).map(|(name, _)| name.clone()).collect();
         let names = std::iter::once(KEY).chain(columns.iter().map(String::as_str));
         self.write_record(names)?;
         for row in std::mem::take(&mut self.first) {
@@ -96,14 +95,14 @@ impl CsvWriter {
     }
 
     fn write_row(&mut self, columns: &[String], row: &Row) -> Result<()> {
-        if let Some((name, _)) = row.fields.iter().find(|(name, _)| !columns.contains(name)) {
+        let mut known = Finder::new(columns, String::as_str);
+        if let Some((name, _)) = row.fields.iter().find(|(name, _)| known.find(name).is_none()) {
             let message =
                 format!("expected the fields of the first {FIRST} samples, found {name:?} too");
             return Err(Error::new(ErrorKind::Invalid, message).with_key(&*row.key));
         }
-        let value = |name: &String| {
-            row.fields.iter().find(|(found, _)| found == name).map_or("", |(_, text)| text)
-        };
+        let mut fields = Finder::new(&row.fields, |(name, _)| name);
+        let value = |name: &String| fields.find(name).map_or("", |(_, text)| text);
         self.write_record(std::iter::once(&*row.key).chain(columns.iter().map(value)))
     }
 
@@ -130,7 +129,8 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
     let Value::Map(entries) = msgpack::decode(packed)? else {
         return Ok(Row { key: key.to_owned(), fields });
     };
-    for (name, value) in entries {
+    let mut names = Distinct::default();
+    for (name, value) in &entries {
         let Some(name) = name.as_str() else {
             let message = "expected fields whose names are text, found another";
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -138,11 +138,11 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
         if name == KEY {
             continue;
         }
-        if fields.iter().any(|(known, _)| known == name) {
+        if !names.insert(name) {
             let message = format!("expected fields of different names, found {name:?} twice");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let text = text(&value).map_err(|found| {
+        let text = text(value).map_err(|found| {
             let message = format!("field {name:?}: expected text or a number, found {found}");
             Error::new(ErrorKind::Invalid, message)
         })?;

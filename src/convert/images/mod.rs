@@ -114,9 +114,10 @@ fn replace(packed: &[u8], len: usize, changes: &[(usize, Vec<u8>)]) -> Result<Ve
     for (at, field) in sample::fields(packed)?.enumerate() {
         let (name, value) = field?;
         out.extend_from_slice(name);
-        match changes.iter().find(|(changed, _)| *changed == at) {
-            Some((_, image)) => msgpack::write_bin(image, &mut out)?,
-            None => out.extend_from_slice(value),
+        // They are in the order of the fields.
+        match changes.binary_search_by_key(&at, |(changed, _)| *changed) {
+            Ok(found) => msgpack::write_bin(&changes[found].1, &mut out)?,
+            Err(_) => out.extend_from_slice(value),
         }
     }
     Ok(out)

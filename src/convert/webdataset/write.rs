@@ -1,6 +1,7 @@
 //! Samples to shards of WebDataset.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::Content;
@@ -155,7 +156,7 @@ fn check_key(key: &str) -> Result<()> {
 /// The files of a sample as they are in an archive.
 fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(packed.len() + 8 * BLOCK);
-    let mut names: Vec<String> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
     for field in sample::fields(packed)? {
         let (name, value) = field?;
         let Ok(name) = Cursor::new(name).read_str() else {
@@ -174,14 +175,13 @@ fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
             let message = "readers know fields by names in lower case, without slashes";
             return Err(Error::new(ErrorKind::Invalid, format!("field {name:?}: {message}")));
         }
-        if names.contains(&name) {
-            let message = format!("expected fields of different names, found {name:?} twice");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
         out.extend_from_slice(&file_header(&format!("{key}.{name}"), data.len() as u64)?);
         out.extend_from_slice(&data);
         out.resize(out.len() + padding(data.len() as u64), 0);
-        names.push(name);
+        if let Some(name) = names.replace(name) {
+            let message = format!("expected fields of different names, found {name:?} twice");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
     }
     match names.is_empty() {
         true => Err(Error::new(ErrorKind::Invalid, "a sample without fields would not be there")),

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode, header};
 
+use super::shard_file::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
+use crate::regular;
 use crate::storage::{LocalStorage, Lock, Storage};
 
 /// What is read and written at a time.
@@ -390,6 +392,7 @@ impl Partial {
     /// Opens what is there of an earlier time, if it is of the same address.
     fn open(path: &Path, url: &str) -> Result<Partial> {
         let at = |error| Error::io(path, error);
+        check_leftover(path).map_err(at)?;
         let Some(lock) = LocalStorage::positioned().lock(path).map_err(at)? else {
             let message = "another program is fetching this file";
             return Err(Error::new(ErrorKind::Locked, message).at(path));
@@ -398,7 +401,7 @@ impl Partial {
         let len = file.metadata().map_err(at)?.len();
         let note = beside(path, ".json");
         // One that cannot be read says nothing.
-        let known = fs::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        let known = regular::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let known = known.filter(|known: &Known| known.url == url).unwrap_or_default();
         let len = len.min(known.synced);
         file.set_len(len).map_err(at)?;
@@ -418,7 +421,8 @@ impl Partial {
 
     fn know(&mut self, known: Known) -> Result<()> {
         let json = serde_json::to_vec(&known).unwrap_or_default();
-        fs::write(&self.note, json).map_err(|error| Error::io(&self.note, error))?;
+        let written = create_anew(&self.note).and_then(|mut note| note.write_all(&json));
+        written.map_err(|error| Error::io(&self.note, error))?;
         self.known = known;
         Ok(())
     }

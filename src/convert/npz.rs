@@ -11,6 +11,7 @@ use ::zip::{CompressionMethod, DateTime};
 use super::input::{Emit, Input};
 use super::sample::{Field, Fields, key_from, pack};
 use super::{names, rows};
+use crate::convert::shard_file::{create_anew, publish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, numpy, sample};
 use crate::format::numpy::npy;
@@ -247,7 +248,7 @@ impl NpzWriter {
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(&self.path));
         }
         let written = write(&partial, &self.columns, self.rows).map_err(|e| e.at(&self.path));
-        let moved = written.and_then(|()| fs::rename(&partial, &self.path).map_err(at));
+        let moved = written.and_then(|()| publish(&partial, &self.path).map_err(at));
         moved.inspect_err(|_| {
             // The first error is the one to tell.
             let _ = fs::remove_file(&partial);
@@ -258,7 +259,7 @@ impl NpzWriter {
 fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
     let io = |error: std::io::Error| Error::io(path, error);
     let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
-    let mut archive = ZipWriter::new(fs::File::create(path).map_err(io)?);
+    let mut archive = ZipWriter::new(create_anew(path).map_err(io)?);
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default())

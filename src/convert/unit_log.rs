@@ -7,7 +7,7 @@
 //! disk may have lost any of it: what does not fit is converted again, and nothing has to be synced
 //! meanwhile.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::shard_file::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
-use crate::staging::{self, Unfinished};
+use crate::regular;
+use crate::staging::{self, Staging, Unfinished};
 use crate::writer::{Writer, WriterOptions};
 
 /// The version of the log.
@@ -95,7 +97,7 @@ impl UnitLog {
     pub fn create(dataset: &Path, plan: &str) -> Result<UnitLog> {
         let path = path_of(dataset);
         let at = |error| Error::io(&path, error);
-        let mut file = File::create(&path).map_err(at)?;
+        let mut file = create_anew(&path).map_err(at)?;
         let head = Head { version: VERSION, plan: plan.to_owned() };
         write_line(&mut file, &head).map_err(at)?;
         Ok(UnitLog::new(path, file, 0, 0))
@@ -177,7 +179,12 @@ pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resu
     let path = path_of(dataset);
     match staging::unfinished(&storage, dataset)? {
         None => return Ok(Resumption::Nothing),
-        Some((_, Unfinished::Uncommitted(_))) => {}
+        Some((staging, Unfinished::Uncommitted(journal))) => {
+            if !journal.side_files_only && journal.base.is_none() && is_unbegun(&staging, &path)? {
+                staging.abort()?;
+                return Ok(Resumption::Nothing);
+            }
+        }
         Some((staging, Unfinished::Committed)) => {
             let log = read(&path)?;
             staging.finish()?;
@@ -189,7 +196,7 @@ pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resu
         }
     }
     let Some((head, entries)) = read(&path)? else {
-        // Killed before the first line was written, or by something else.
+        // Samples of a writer that keeps no log: they may be all that there is of them.
         let message = format!(
             "an unfinished write is left in {}, but it is no conversion that can go on",
             staging::dir_of(dataset).display()
@@ -214,6 +221,28 @@ pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resu
     let state = last.as_ref().map_or(Json::Null, |entry| entry.state.clone());
     let resumed = Resumed { writer, log, unit: last.map(|_| unit), state };
     Ok(Resumption::GoesOn(Box::new(resumed)))
+}
+
+/// Whether nothing is lost by beginning once more: there are no samples yet, or a log in which not
+/// one unit was noted, not even the plan. A conversion has its log before its first sample.
+fn is_unbegun(staging: &Staging, log: &Path) -> Result<bool> {
+    if read(log)?.is_some() {
+        return Ok(false);
+    }
+    match regular::read(log) {
+        // A first line that is whole, but of another version, says of units what is not known here.
+        Ok(text) if !text.contains(&b'\n') => return Ok(true),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io(log, error));
+        }
+        _ => {}
+    }
+    let data = staging.path(None);
+    match data.symlink_metadata() {
+        Ok(found) => Ok(found.len() == 0),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::io(data, error)),
+    }
 }
 
 /// What was published, if that was this conversion and its log is whole.
@@ -241,7 +270,7 @@ fn last_whole<'a>(entries: &'a [Entry], data: &[u8]) -> Option<&'a Entry> {
 
 /// The lines of a log; one that was cut is not counted, nor any after it.
 fn read(path: &Path) -> Result<Option<(Head, Vec<Entry>)>> {
-    let text = match fs::read(path) {
+    let text = match check_leftover(path).and_then(|()| regular::read(path)) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io(path, error)),
@@ -261,7 +290,7 @@ impl UnitLog {
         let at = |error| Error::io(&path, error);
         let beside = path.with_extension("new");
         let kept = entries.iter().take_while(|entry| entry.bytes <= bytes);
-        let mut file = File::create(&beside).map_err(at)?;
+        let mut file = create_anew(&beside).map_err(at)?;
         write_line(&mut file, head).map_err(at)?;
         let mut unit = 0;
         for entry in kept {
@@ -269,7 +298,6 @@ impl UnitLog {
             unit = entry.unit;
         }
         fs::rename(&beside, &path).map_err(at)?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(at)?;
         Ok(UnitLog::new(path, file, unit, bytes))
     }
 }

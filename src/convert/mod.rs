@@ -94,7 +94,7 @@ pub use mds::{Mds, MdsWriter};
 pub use names::expand_braces;
 #[cfg(feature = "zip")]
 pub use npz::{Npz, NpzWriter};
-pub use parts::{Part, Parts};
+pub use parts::{Part, Parts, Place};
 pub use passing::{Duplicates, Observer, Passed, convert, is_bad_input, pass};
 pub use recode::Recode;
 #[cfg(feature = "formats")]

@@ -8,12 +8,13 @@
 //! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, but for its digests |
 //! | `part-I-of-N.json` | the part is finished: the digest of its plan, and what was counted |
 //! | `part-I-of-N.lock` | held by whoever makes the part |
-//! | `commit` | the dataset is being made of the parts, and may be there already |
+//! | `commit` | the dataset is being made of the parts, and may be there already: what was in its place before, and what is put there |
 //! | `published` | it is there: what is left of the directory can go |
 //!
 //! A part is recognised by the digest of the plan, so one of another plan, or of other sources, is
 //! never taken for it. What a plan says is up to the caller.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -21,6 +22,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -29,6 +31,7 @@ use sha2::{Digest as _, Sha256};
 use super::Input;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
+use crate::regular;
 use crate::storage::{LocalStorage, Lock, Storage};
 
 /// More parts than this are a mistake.
@@ -138,6 +141,7 @@ impl Parts {
     /// tells which.
     pub fn create(dataset: &Path, plan: &Json) -> Result<Parts> {
         let dir = dir_of(dataset);
+        check_dir(&dir)?;
         fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
         let path = dir.join("plan.json");
         let text = render(plan);
@@ -168,7 +172,7 @@ impl Parts {
     /// Opens parts that others have begun; `None` if nobody has.
     pub fn open(dataset: &Path) -> Result<Option<Parts>> {
         let dir = dir_of(dataset);
-        match dir.is_dir() {
+        match check_dir(&dir)? {
             true => Parts::read(dir).map(Some),
             false => Ok(None),
         }
@@ -176,7 +180,7 @@ impl Parts {
 
     fn read(dir: PathBuf) -> Result<Parts> {
         let path = dir.join("plan.json");
-        let text = match fs::read_to_string(&path) {
+        let text = match regular::read_to_string(&path) {
             // Its removal was cut short.
             Err(_) if dir.join("published").exists() => "null".to_owned(),
             read => read.map_err(|error| Error::io(&path, error))?,
@@ -216,7 +220,7 @@ impl Parts {
     /// What was noted when the part was finished, if it is.
     pub fn state(&self, part: Part) -> Result<Option<Json>> {
         let path = self.file(part, "json");
-        let text = match fs::read(&path) {
+        let text = match regular::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(&path, error)),
@@ -262,9 +266,55 @@ impl Parts {
         self.write(&self.file(part, "json"), &render(&finished))
     }
 
-    /// Notes that the dataset is about to be made: from here on it may be there.
-    pub fn begin_commit(&self) -> Result<()> {
-        self.write(&self.dir.join("commit"), "")
+    /// Notes that these files or folders are about to be made: from here on they may be there. What
+    /// is there now may be replaced, and nothing that comes there later.
+    pub fn begin_commit(&self, targets: &[PathBuf]) -> Result<()> {
+        let before = targets.iter().map(|path| Ok((name_of(path), Seen::at(path)?)));
+        let before = before.collect::<Result<_>>()?;
+        self.note_commit(&Commit { before, made: BTreeMap::new() })
+    }
+
+    /// Notes that what is now at `staged` is about to be renamed to `target`, so that it is known
+    /// there.
+    pub fn will_publish(&self, staged: &Path, target: &Path) -> Result<()> {
+        let mut commit = self.read_commit()?;
+        if let Some(seen) = Seen::at(staged)? {
+            commit.made.insert(name_of(target), seen);
+        }
+        self.note_commit(&commit)
+    }
+
+    /// What is in the place of a file or folder that is made of the parts.
+    pub fn place(&self, target: &Path) -> Result<Place> {
+        let Some(seen) = Seen::at(target)? else { return Ok(Place::Free) };
+        let commit = self.read_commit()?;
+        let name = name_of(target);
+        Ok(match (commit.made.get(&name), commit.before.get(&name)) {
+            (Some(made), _) if *made == seen => Place::Made,
+            (_, Some(Some(before))) if *before == seen => Place::Before,
+            _ => Place::Foreign,
+        })
+    }
+
+    /// The names of all that was [about to be published](Self::will_publish).
+    pub fn made(&self) -> Result<Vec<String>> {
+        Ok(self.read_commit()?.made.into_keys().collect())
+    }
+
+    fn note_commit(&self, commit: &Commit) -> Result<()> {
+        self.write(&self.dir.join("commit"), &render(commit))
+    }
+
+    fn read_commit(&self) -> Result<Commit> {
+        let path = self.dir.join("commit");
+        let text = regular::read(&path).map_err(|error| Error::io(&path, error))?;
+        // Earlier versions said nothing in it, so nothing is known.
+        if text.is_empty() {
+            return Ok(Commit::default());
+        }
+        serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::Damaged, format!("not the note of a commit: {error}")).at(&path)
+        })
     }
 
     /// Whether it was begun before.
@@ -283,18 +333,34 @@ impl Parts {
     }
 
     /// Removes everything. Cut short, it can be done again.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is something that no part has; then nothing is
+    /// removed.
     pub fn remove(self) -> Result<()> {
         let at = |error| Error::io(&self.dir, error);
-        for entry in fs::read_dir(&self.dir).map_err(at)? {
-            let path = entry.map_err(at)?.path();
-            let removed = match path.is_dir() {
-                _ if path.ends_with("published") => Ok(()),
-                true => fs::remove_dir_all(&path),
-                false => fs::remove_file(&path),
-            };
-            removed.map_err(|error| Error::io(&path, error))?;
+        check_dir(&self.dir)?;
+        let entries = fs::read_dir(&self.dir).map_err(at)?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
+        let paths = paths.map_err(at)?;
+        if let Some(other) = paths.iter().find(|path| !is_ours(path)) {
+            let message = "expected only files of parts beside it, found this: move it away";
+            return Err(Error::new(ErrorKind::Invalid, message).at(other));
         }
-        fs::remove_dir_all(&self.dir).map_err(at)
+        for path in paths.iter().filter(|path| !path.ends_with("published")) {
+            // Of a link it is the link that goes.
+            let removed = match path.symlink_metadata() {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+                _ => fs::remove_file(path),
+            };
+            removed.map_err(|error| Error::io(path, error))?;
+        }
+        match fs::remove_file(self.dir.join("published")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
+            _ => {}
+        }
+        fs::remove_dir(&self.dir).map_err(at)
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<()> {
@@ -302,6 +368,97 @@ impl Parts {
         let written = write_synced(&beside, text.as_bytes());
         written.and_then(|()| fs::rename(&beside, path)).map_err(|e| Error::io(path, e))?;
         sync_dir(&self.dir)
+    }
+}
+
+/// What is in the place of something that is made of parts, since that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing.
+    Free,
+    /// What was there when it was begun.
+    Before,
+    /// What was made of the parts.
+    Made,
+    /// Something else.
+    Foreign,
+}
+
+/// What `commit` says, by the names of the files and folders.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Commit {
+    before: BTreeMap<String, Option<Seen>>,
+    made: BTreeMap<String, Seen>,
+}
+
+/// By what a file or folder is known again. A rename changes none of it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// The numbers of the device and the file, where the system has any.
+    id: (u64, u64),
+    bytes: u64,
+    /// Seconds and nanoseconds.
+    modified: (u64, u32),
+}
+
+impl Seen {
+    fn at(path: &Path) -> Result<Option<Seen>> {
+        let found = match path.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        #[cfg(unix)]
+        let id = {
+            use std::os::unix::fs::MetadataExt;
+            (found.dev(), found.ino())
+        };
+        #[cfg(not(unix))]
+        let id = (0, 0);
+        if found.is_dir() {
+            // What is in it may be looked at, or moved with it.
+            return Ok(Some(Seen { id, bytes: 0, modified: (0, 0) }));
+        }
+        let modified = found.modified().ok();
+        let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let modified = since.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos()));
+        Ok(Some(Seen { id, bytes: found.len(), modified }))
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether this is the name of something in a directory of parts.
+fn is_ours(path: &Path) -> bool {
+    let name = name_of(path);
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let part = |rest: &str| {
+        let (numbers, _) = rest.split_once('.')?;
+        let (part, of) = numbers.split_once("-of-")?;
+        (number(part) && number(of)).then_some(())
+    };
+    let joined = |rest: &str| rest.split_once('.').filter(|(at, _)| number(at)).map(drop);
+    let note = name.strip_suffix(".new").and_then(|name| name.split_once('.'));
+    matches!(&name[..], "plan.json" | "lock" | "commit" | "published")
+        || note.is_some_and(|(of, _)| matches!(of, "plan" | "commit" | "published"))
+        || name.strip_prefix("part-").and_then(part).is_some()
+        || name.strip_prefix("joined-").and_then(joined).is_some()
+}
+
+/// Whether there is a directory of parts: fails if there is something else in its place, such as a
+/// link to where others have their files.
+fn check_dir(dir: &Path) -> Result<bool> {
+    match dir.symlink_metadata() {
+        Ok(found) if found.is_dir() => Ok(true),
+        Ok(found) => {
+            let found = regular::name_of(found.file_type());
+            let message = format!("expected a folder of parts, found {found}");
+            Err(Error::new(ErrorKind::Invalid, message).at(dir))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io(dir, error)),
     }
 }
 
@@ -328,7 +485,7 @@ fn digest_of(plan: &Json) -> String {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -422,5 +579,59 @@ mod tests {
         assert_eq!(changed.state(Part::whole()).unwrap_err().kind(), ErrorKind::Invalid);
         changed.remove().unwrap();
         assert!(!dataset.with_extension("msgpack.parts").exists());
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_the_result_is_known_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let dataset = dir.path().join("x.msgpack");
+        let parts = Parts::create(&dataset, &Json::Null).unwrap();
+        let target = std::slice::from_ref(&dataset);
+        fs::write(&dataset, "old").unwrap();
+        parts.begin_commit(target).unwrap();
+        assert_eq!(parts.place(&dataset).unwrap(), Place::Before);
+        let staged = dir.path().join("staged");
+        fs::write(&staged, "new").unwrap();
+        parts.will_publish(&staged, &dataset).unwrap();
+        assert_eq!(parts.place(&dataset).unwrap(), Place::Before);
+        fs::rename(&staged, &dataset).unwrap();
+        assert_eq!(parts.place(&dataset).unwrap(), Place::Made);
+        assert_eq!(parts.made().unwrap(), ["x.msgpack"]);
+        fs::remove_file(&dataset).unwrap();
+        assert_eq!(parts.place(&dataset).unwrap(), Place::Free);
+        fs::write(&dataset, "other").unwrap();
+        assert_eq!(parts.place(&dataset).unwrap(), Place::Foreign);
+    }
+
+    #[test]
+    fn only_what_is_of_parts_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let dataset = dir.path().join("x.msgpack");
+        let open = || Parts::open(&dataset).unwrap().unwrap();
+        let parts = Parts::create(&dataset, &Json::Null).unwrap();
+        for name in ["part-1-of-2.msgpack", "joined-0.msgpack.keys", "plan.00ff.new", "lock"] {
+            fs::write(parts.dir().join(name), "").unwrap();
+        }
+        fs::create_dir(parts.dir().join("part-2-of-2.msgpack.partial")).unwrap();
+        let mine = parts.dir().join("part-of-my-life.txt");
+        fs::write(&mine, "precious").unwrap();
+        assert_eq!(parts.remove().unwrap_err().path(), Some(&*mine));
+        assert_eq!(fs::read(&mine).unwrap(), b"precious");
+        fs::remove_file(&mine).unwrap();
+        #[cfg(unix)]
+        {
+            // A link with one of our names goes, and not what it leads to.
+            let other = dir.path().join("other");
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("file"), "").unwrap();
+            let link = open().file(Part::whole(), "msgpack.partial");
+            std::os::unix::fs::symlink(&other, link).unwrap();
+            open().remove().unwrap();
+            assert!(other.join("file").exists());
+            std::os::unix::fs::symlink(&other, dir_of(&dataset)).unwrap();
+            let error = Parts::open(&dataset).unwrap_err();
+            assert!(error.to_string().ends_with("found a symbolic link"), "{error}");
+            assert!(Parts::create(&dataset, &Json::Null).is_err());
+        }
     }
 }

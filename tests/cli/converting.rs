@@ -194,8 +194,9 @@ fn what_is_there_is_not_replaced_unasked() {
     convert("mds", &["--to", "mds"]).fails(2, "mds: exists already");
     convert("w.npz", &["--append"]).fails(2, "--append is for datasets");
     fs::create_dir(dir.path().join("x.jsonl.partial")).unwrap();
-    let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial");
-    assert!(failed.err.contains("hint: another conversion is at work"), "{failed:?}");
+    fs::write(dir.path().join("x.jsonl.partial/mine"), "").unwrap();
+    let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial: exists already");
+    assert!(failed.err.contains("hint: remove or rename it"), "{failed:?}");
 }
 
 #[test]

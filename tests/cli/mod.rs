@@ -37,6 +37,7 @@ mod terminal;
 #[cfg(unix)]
 mod special;
 mod many_fields;
+mod leftovers;
 mod blpk;
 #[cfg(feature = "datasets")]
 mod saliency;

@@ -1,13 +1,14 @@
 //! `--bad`: what becomes of input that is bad; and what is counted on the way.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::ArrayTally;
-use kiste::convert::{Observer, Passed, Source, UnitLog};
+use kiste::convert::{Observer, Passed, Source, UnitLog, open_regular};
 use kiste::format::jsonl;
+use kiste::storage::{LocalStorage, Storage};
 use kiste::{Error, ErrorKind, Value, Writer};
 use serde::{Deserialize, Serialize};
 
@@ -104,9 +105,12 @@ impl Tally {
     }
 }
 
-/// Bad input as JSON lines.
+/// Bad input as JSON lines. They gather beside the file of an earlier conversion, which they replace
+/// when the new dataset is there; those of an append go behind what is in it.
 pub(super) struct Quarantine {
     path: PathBuf,
+    /// Where they gather, unless that is the file itself.
+    beside: Option<PathBuf>,
     file: File,
     /// Bytes that were there before.
     start: u64,
@@ -122,18 +126,68 @@ impl Quarantine {
         PathBuf::from(name)
     }
 
-    /// Begins the file, or goes on after so many bytes of it.
-    pub(super) fn open(path: PathBuf, bytes: u64) -> Outcome<Quarantine> {
-        let at = |error| Failure::io(&path, error);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at)?;
+    /// Begins a file that replaces the one that is there, or goes on after so many bytes of it.
+    pub(super) fn begin(path: PathBuf, bytes: u64) -> Outcome<Quarantine> {
+        let beside = beside(&path);
+        if bytes == 0 {
+            remove_file(&beside)?;
+        }
+        Quarantine::open(path, Some(beside), bytes)
+    }
+
+    /// Adds to the file that is there.
+    pub(super) fn append(path: PathBuf) -> Outcome<Quarantine> {
+        let bytes = path.metadata().map_or(0, |found| found.len());
+        Quarantine::open(path, None, bytes)
+    }
+
+    fn open(path: PathBuf, beside: Option<PathBuf>, bytes: u64) -> Outcome<Quarantine> {
+        let own = beside.as_ref().unwrap_or(&path);
+        let at = |error| Failure::io(own, error);
+        let mut options = OpenOptions::new();
+        let file = match own.symlink_metadata() {
+            // Whatever is read by its name may be a link to somewhere else.
+            Ok(found) if !found.is_file() => {
+                let message = format!("{}: expected a regular file, found another", own.display());
+                return Err(Failure::trouble(message));
+            }
+            Ok(_) => options.append(true).open(own),
+            Err(_) => options.append(true).create_new(true).open(own),
+        };
+        let file = file.map_err(at)?;
         let found = file.metadata().map_err(at)?.len();
         if found < bytes {
-            let path = path.display();
+            let path = own.display();
             let message = format!("{path}: expected {bytes} bytes to go on after, found {found}");
             return Err(Failure::trouble(message).hint("bring back what was there, or begin anew"));
         }
         file.set_len(bytes).map_err(at)?;
-        Ok(Quarantine { path, file, start: bytes, synced: bytes })
+        Ok(Quarantine { path, beside, file, start: bytes, synced: bytes })
+    }
+
+    /// Publishes what an earlier run has gathered, which had only that left to do: all of it, or so
+    /// many bytes.
+    pub(super) fn settle(path: PathBuf, bytes: Option<u64>) -> Outcome<Option<PathBuf>> {
+        let beside = beside(&path);
+        match beside.symlink_metadata() {
+            Ok(found) => {
+                let bytes = bytes.unwrap_or(found.len());
+                Quarantine::open(path, Some(beside), bytes)?.finish()
+            }
+            Err(_) => Ok(Some(path).filter(|path| bytes != Some(0) && path.exists())),
+        }
+    }
+
+    /// Adds all that is in another file, if it is there.
+    pub(super) fn add_all(&mut self, from: &Path) -> Outcome<()> {
+        let mut from = match open_regular(from) {
+            Ok(from) => from,
+            // Nothing in this part was bad.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Failure::io(from, error)),
+        };
+        let copied = io::copy(&mut from, &mut self.file);
+        copied.map(drop).map_err(|error| Failure::io(&self.path, error))
     }
 
     /// Makes it last so far: what is noted of a unit must not be more than what is on the disk.
@@ -170,25 +224,48 @@ impl Quarantine {
         Ok(line.len() as u64)
     }
 
-    /// Makes it last; a file of nothing is removed.
+    /// Makes it last, under its name; where nothing was bad there is no file.
     pub(super) fn finish(self) -> Outcome<Option<PathBuf>> {
         let at = |error| Failure::io(&self.path, error);
-        if self.file.metadata().map_err(at)?.len() > 0 {
+        let some = self.file.metadata().map_err(at)?.len() > 0;
+        if some {
             self.file.sync_all().map_err(at)?;
-            return Ok(Some(self.path));
         }
-        drop(self.file);
-        fs::remove_file(&self.path).map_err(|error| Failure::io(&self.path, error))?;
-        Ok(None)
+        match &self.beside {
+            Some(beside) if some => fs::rename(beside, &self.path).map_err(at)?,
+            Some(beside) => {
+                remove_file(&self.path)?;
+                remove_file(beside)?;
+            }
+            None if some => {}
+            None => remove_file(&self.path)?,
+        }
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        LocalStorage::positioned().sync_dir(parent).map_err(at)?;
+        Ok(some.then_some(self.path))
     }
 
     /// Takes back what was added.
     pub(super) fn abort(self) {
         // What cannot be removed is replaced by the next run.
-        let _ = match self.start {
-            0 => fs::remove_file(&self.path),
-            start => self.file.set_len(start),
+        let _ = match (&self.beside, self.start) {
+            (Some(beside), _) => fs::remove_file(beside),
+            (None, 0) => fs::remove_file(&self.path),
+            (None, start) => self.file.set_len(start),
         };
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+fn remove_file(path: &Path) -> Outcome<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(path, error)),
+        _ => Ok(()),
     }
 }
 

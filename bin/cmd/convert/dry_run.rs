@@ -210,7 +210,7 @@ fn back_and_forth(
     if samples.is_empty() {
         return Err(Failure::trouble("expected samples to try, found none"));
     }
-    let made: Vec<PathBuf> = export.finish(false)?;
+    let made: Vec<PathBuf> = export.finish_trial()?;
     let from = match to {
         To::Dataset | To::Jsonl => From::Jsonl,
         To::Webdataset => From::Webdataset,

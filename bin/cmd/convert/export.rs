@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::{Observer, Source, is_bad_input};
+use kiste::convert::{Observer, Part, Parts, Place, Source, is_bad_input};
 use kiste::format::msgpack;
 use kiste::{Error, ErrorKind};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::Args;
 use super::bad::{Bad, Quarantine, Tally, Watch};
 use super::dry_run;
 use super::fields::{Unseen, check_unseen};
-use super::to::{Export, To, check_place};
+use super::to::{self, Export, To, check_place};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::units;
@@ -79,9 +79,9 @@ impl Args {
         if self.bad == Bad::Quarantine {
             // What an earlier run has set aside stays if this one cannot begin.
             check_place(to, path, self.force)?;
-            watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), 0)?);
+            watch.quarantine = Some(Quarantine::begin(Quarantine::path_of(path), 0)?);
         }
-        let making = (Some(&unseen), false);
+        let making = (Some(&unseen), None);
         let written = self.write(to, path, &mut source, &mut watch, making, output);
         let (tally, quarantine) = (watch.tally, watch.quarantine);
         let exported = match written {
@@ -97,13 +97,14 @@ impl Args {
     }
 
     /// The same of parts that have been made, where this was left out; and what was in the end. The
-    /// parts are removed after it, so all of it is on the disk. What their labels mean is in the plan.
+    /// parts know what is published of them. What their labels mean is in the plan.
     pub(super) fn export_joined(
         &self,
         to: To,
         path: &Path,
         (source, names): (Box<dyn Source>, Option<Vec<String>>),
-        (tally, quarantine): (&Tally, Option<PathBuf>),
+        tally: &Tally,
+        parts: (&Parts, &[Part]),
         output: &Output,
     ) -> Outcome<Tally> {
         let mut source = Peeked::new(source, names)?;
@@ -113,10 +114,20 @@ impl Args {
         let mut watch = Watch::new(self.bad, before, Unseen::default(), &progress, &[]);
         if self.bad == Bad::Quarantine {
             // What this format cannot hold comes behind what was bad in the parts.
-            let bytes = if quarantine.is_some() { tally.quarantined() } else { 0 };
-            watch.quarantine = Some(Quarantine::open(Quarantine::path_of(path), bytes)?);
+            let mut quarantine = Quarantine::begin(Quarantine::path_of(path), 0)?;
+            for part in parts.1 {
+                quarantine.add_all(&parts.0.file(*part, "quarantine.jsonl"))?;
+            }
+            watch.quarantine = Some(quarantine);
         }
-        let exported = self.write(to, path, &mut source, &mut watch, (None, true), output)?;
+        let making = (None, Some(parts.0));
+        let exported = match self.write(to, path, &mut source, &mut watch, making, output) {
+            Ok(exported) => exported,
+            Err(failure) => {
+                watch.quarantine.take().into_iter().for_each(Quarantine::abort);
+                return Err(failure);
+            }
+        };
         let (tally, quarantine) = (watch.tally, watch.quarantine);
         drop(progress);
         self.tell_exported(path, exported, &tally, quarantine, output)?;
@@ -170,7 +181,7 @@ impl Args {
         path: &Path,
         source: &mut Peeked,
         watch: &mut Watch<'_>,
-        (unseen, synced): (Option<&Unseen>, bool),
+        (unseen, parts): (Option<&Unseen>, Option<&Parts>),
         output: &Output,
     ) -> Outcome<Option<Exported>> {
         let start = Instant::now();
@@ -202,7 +213,10 @@ impl Args {
                         };
                         let misfit = is_misfit(&error, &sample);
                         // Parts are gone when this is read: the key has to do.
-                        let error = if synced { error } else { source.locate(item, error) };
+                        let error = match parts {
+                            Some(_) => error,
+                            None => source.locate(item, error),
+                        };
                         let told = match misfit {
                             true => watch.bad(error.with_raw(sample)),
                             false => Err(error),
@@ -219,7 +233,17 @@ impl Args {
         if let Some(unseen) = unseen {
             check_unseen(&unseen.get())?;
         }
-        let files = export.finish(synced)?;
+        let files = export.finish(|from, place| match parts {
+            Some(parts) => {
+                parts.will_publish(from, place)?;
+                // Meanwhile something else may have come there.
+                match parts.place(place)? {
+                    Place::Foreign => Err(to::foreign(place)),
+                    _ => Ok(()),
+                }
+            }
+            None => Ok(()),
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(Some(Exported { files, samples, bad: 0, quarantine: None, seconds }))
     }

@@ -8,7 +8,7 @@ use kiste::convert::{
     self, Duplicates, InOrder, Input, Passed, Recode, Resumed, Resumption, Source, UnitLog,
     labels_path,
 };
-use kiste::{ErrorKind, Writer, WriterOptions};
+use kiste::{DatasetReader, ErrorKind, Writer, WriterOptions};
 use serde::Serialize;
 
 use super::bad::{Bad, Quarantine, Tally, Watch};
@@ -71,7 +71,14 @@ impl Begun {
         plan: &str,
     ) -> kiste::Result<Beginning> {
         Ok(match convert::resume(options.clone(), path, plan)? {
-            Resumption::Nothing => Begun::anew(options, path, Some(plan))?.into(),
+            Resumption::Nothing => match Begun::anew(options, path, Some(plan)) {
+                // What cannot be opened is for the user to look at.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => match is_dataset(path) {
+                    true => Beginning::Done,
+                    false => return Err(error),
+                },
+                begun => begun?.into(),
+            },
             Resumption::Complete { samples, bytes, state } => {
                 let tally = serde_json::from_value(state).unwrap_or_default();
                 Beginning::Complete(Complete { samples, bytes, tally })
@@ -90,6 +97,8 @@ pub(super) enum Beginning {
     Begun(Box<Begun>),
     /// Nothing: an earlier run had only to publish it.
     Complete(Complete),
+    /// Nothing at all: the dataset is there.
+    Done,
 }
 
 impl From<Begun> for Beginning {
@@ -117,8 +126,16 @@ impl Args {
         let begun = match self.begin(dataset, &samples, skipped_files, output)? {
             Beginning::Begun(begun) => *begun,
             Beginning::Complete(complete) => {
-                let converted = complete.converted(dataset, skipped_files, start);
+                let converted = complete.converted(dataset, skipped_files, start)?;
                 return converted.tell(self.json, output);
+            }
+            Beginning::Done => {
+                let name = dataset.display();
+                output.note(format_args!("{name}: complete already, nothing to resume"));
+                if self.json {
+                    output.json(&Converted::found(dataset, skipped_files, start)?)?;
+                }
+                return Ok(Exit::Yes);
             }
         };
         let labels = early.map_or_else(plan_labels, Ok)?;
@@ -187,15 +204,15 @@ impl Args {
         (progress, starts): (&Progress, &[u64]),
     ) -> Outcome<(Writer, Tally, Option<Quarantine>)> {
         let Begun { mut writer, log, tally, .. } = begun;
-        let bytes = match self.append {
-            true => quarantine.metadata().map_or(0, |found| found.len()),
-            false => tally.as_ref().map_or(0, Tally::quarantined),
-        };
+        let bytes = tally.as_ref().map_or(0, Tally::quarantined);
         let (mut source, unseen) = self.shaped(source);
         let mut watch = Watch::new(self.bad, tally, unseen, progress, starts);
         watch.log = log;
         if self.bad == Bad::Quarantine {
-            watch.quarantine = Some(Quarantine::open(quarantine, bytes)?);
+            watch.quarantine = Some(match self.append {
+                true => Quarantine::append(quarantine)?,
+                false => Quarantine::begin(quarantine, bytes)?,
+            });
         }
         let passed = convert::pass(&mut *source, &mut writer, self.duplicates(), limit, &mut watch);
         let passed: Outcome<Passed> = passed.map_err(|error| self.hint(error, watch.stopped));
@@ -318,6 +335,15 @@ impl Args {
     }
 }
 
+/// Whether there is a dataset that opens, whose first and last samples are such.
+pub(super) fn is_dataset(path: &Path) -> bool {
+    let ends = |reader: DatasetReader| {
+        let last = reader.len().checked_sub(1);
+        last.is_none_or(|last| reader.key(0).is_ok() && reader.key(last).is_ok())
+    };
+    DatasetReader::open(path).is_ok_and(ends)
+}
+
 /// Bytes of the units of a range before each unit of the input, and last all of them; none where
 /// that is not known.
 pub(super) fn starts(input: &dyn Input, range: std::ops::Range<usize>) -> Vec<u64> {
@@ -334,23 +360,24 @@ pub(super) fn starts(input: &dyn Input, range: std::ops::Range<usize>) -> Vec<u6
 
 impl Complete {
     /// What an earlier run has made.
-    fn converted(self, dataset: &Path, skipped_files: u64, start: Instant) -> Converted {
+    fn converted(self, dataset: &Path, skipped_files: u64, start: Instant) -> Outcome<Converted> {
         let quarantine = Quarantine::path_of(dataset);
-        Converted {
+        let quarantine = Quarantine::settle(quarantine, Some(self.tally.quarantined()))?;
+        Ok(Converted {
             samples: self.samples,
             bytes: self.bytes,
             added: self.samples,
             added_bytes: self.bytes,
             skipped_duplicates: self.tally.skipped_duplicates,
             bad: self.tally.bad,
-            quarantine: (self.tally.quarantined() > 0).then_some(quarantine),
+            quarantine,
             skipped_files,
             labels: named_labels(dataset),
             arrays: self.tally.arrays.clone(),
             seconds: start.elapsed().as_secs_f64(),
             file: dataset.to_path_buf(),
             tally: self.tally,
-        }
+        })
     }
 }
 
@@ -381,6 +408,26 @@ fn tell_arrays(tally: &ArrayTally, path: &Path, output: &Output) {
 }
 
 impl Converted {
+    /// What is there already, nothing of which is new.
+    fn found(dataset: &Path, skipped_files: u64, start: Instant) -> Outcome<Converted> {
+        let reader = DatasetReader::open(dataset)?;
+        Ok(Converted {
+            samples: reader.len() as u64,
+            bytes: reader.data_len(),
+            added: 0,
+            added_bytes: 0,
+            skipped_duplicates: 0,
+            bad: 0,
+            quarantine: None,
+            skipped_files,
+            labels: named_labels(dataset),
+            arrays: None,
+            seconds: start.elapsed().as_secs_f64(),
+            file: dataset.to_path_buf(),
+            tally: Tally::default(),
+        })
+    }
+
     /// Says what was made, and prints it as JSON if so asked.
     fn tell(&self, json: bool, output: &Output) -> Outcome<Exit> {
         self.tell_size(output);

@@ -15,6 +15,7 @@ mod labels;
 mod making;
 mod parts;
 mod plan;
+mod room;
 mod split;
 mod to;
 

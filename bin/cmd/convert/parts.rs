@@ -2,13 +2,15 @@
 //! when all of them are there, because of `--split` or `--shuffle`, is one part that is joined at
 //! once.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::{Chained, DatasetSource, Duplicates, InOrder, Input, Part, Parts, Source};
+use kiste::convert::{
+    Chained, DatasetSource, Duplicates, InOrder, Input, Part, Parts, Place, Source,
+};
 use kiste::format::msgpack;
+use kiste::repair::{self, Leftover};
 use kiste::sampler::{Sampler, Shuffle};
 use kiste::{DatasetReader, ErrorKind, Writer, rearrange};
 use serde_json::{Value as Json, json};
@@ -22,7 +24,7 @@ use super::to::{self, To};
 use super::{Args, plan};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
-use crate::{file, units};
+use crate::units;
 
 /// Samples that a shuffle holds in memory, where more is not needed for so many.
 const MEMORY: u64 = 1 << 30;
@@ -44,6 +46,14 @@ impl Args {
         }
         if self.resume && matches!(samples, Samples::Stream(_)) {
             return Err(no_units().hint("--resume is for files"));
+        }
+        if self.resume && !self.force && Parts::open(dataset)?.is_none() {
+            let targets = self.targets(dataset)?;
+            if targets.iter().all(|path| making::is_dataset(path)) {
+                let name = dataset.display();
+                output.note(format_args!("{name}: complete already, nothing to resume"));
+                return Ok(Exit::Yes);
+            }
         }
         let plan = plan::plan(self, &samples, skipped_files, Some(part.of()))?;
         let parts = self.parts(dataset, &plan)?;
@@ -100,6 +110,14 @@ impl Args {
         Ok(())
     }
 
+    /// What is made of the parts, as far as it is known: shards are counted later.
+    fn targets(&self, dataset: &Path) -> Outcome<Vec<PathBuf>> {
+        match self.to() {
+            To::Dataset => Ok(self.splitting.deal()?.paths(dataset)),
+            _ => Ok(vec![dataset.to_path_buf()]),
+        }
+    }
+
     fn make_part(
         &self,
         parts: &Parts,
@@ -117,7 +135,13 @@ impl Args {
         }
         let begun = match self.begin_part(parts, part)? {
             Beginning::Begun(begun) => *begun,
-            Beginning::Complete(complete) => return finish_part(parts, part, &complete),
+            Beginning::Complete(complete) => {
+                let quarantine = parts.file(part, "quarantine.jsonl");
+                Quarantine::settle(quarantine, Some(complete.tally.quarantined()))?;
+                return finish_part(parts, part, &complete);
+            }
+            // The samples of a part may be replaced.
+            Beginning::Done => return Ok(()),
         };
         let (mut end, mut starts) = (None, Vec::new());
         let source = match samples {
@@ -198,26 +222,38 @@ pub(crate) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
     args.json = json;
     args.joined = Some(parts.dir().to_path_buf());
     let begun = parts.commit_begun();
-    if begun && args.to() != To::Dataset {
-        // Only what may be replaced was there when it was begun.
-        to::clear_place(args.to(), dataset, args.force)?;
-    }
-    args.force |= begun;
     let joining = Joining::of(&parts, dataset)?;
     check_unseen(&joining.tally.unseen)?;
-    if !begun {
+    let mut done = false;
+    if begun {
+        done = match args.to() {
+            To::Dataset => joining.is_published(&args)?,
+            to => to::clear_place(to, dataset, &parts)?,
+        };
+        // What is there may be replaced: all else was refused.
+        args.force = true;
+    } else {
         let in_the_way = "remove it or rename it, then join the parts again";
         args.check_places(dataset, parts.plan())
             .map_err(|failure| failure.hint_instead(in_the_way))?;
-        parts.begin_commit()?;
+        parts.begin_commit(&args.targets(dataset)?)?;
     }
     let mut bad = joining.tally.bad;
     let told = match args.to() {
+        To::Dataset if done => {
+            output.note(format_args!("{}: was joined before", dataset.display()));
+            joining.found(&args)?
+        }
+        _ if done => {
+            Quarantine::settle(Quarantine::path_of(dataset), None)?;
+            output.note(format_args!("{}: was joined before", dataset.display()));
+            Vec::new()
+        }
         To::Dataset => joining.datasets(&args, output)?,
         to => {
-            let left_out = (&joining.tally, joining.quarantine(&args)?);
             let source = (joining.source()?, label_names(parts.plan()));
-            bad = args.export_joined(to, dataset, source, left_out, output)?.bad;
+            let of = (&parts, &joining.all[..]);
+            bad = args.export_joined(to, dataset, source, &joining.tally, of, output)?.bad;
             Vec::new()
         }
     };
@@ -293,6 +329,40 @@ impl<'a> Joining<'a> {
         Ok(Box::new(InOrder::new(Chained::new(inputs)?)))
     }
 
+    /// Whether all datasets are there that an earlier run was about to make, and what is there is
+    /// theirs, or was there before it.
+    fn is_published(&self, args: &Args) -> Outcome<bool> {
+        let mut all = true;
+        for path in args.targets(self.dataset)? {
+            // What had all its files before it was cut short is finished, and not made again.
+            if matches!(repair::inspect(&path)?, Some(Leftover::Committed)) {
+                repair::finish(&path)?;
+            }
+            match self.parts.place(&path)? {
+                Place::Made => {}
+                Place::Free | Place::Before => all = false,
+                Place::Foreign => return Err(to::foreign(&path)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Publishes one of the datasets. From its data the parts know it again.
+    fn publish(&self, mut writer: Writer, path: &Path) -> Outcome<kiste::Stats> {
+        writer.flush()?;
+        let mut staged = path.as_os_str().to_os_string();
+        staged.push(".partial");
+        self.parts.will_publish(&Path::new(&staged).join("data"), path)?;
+        // Meanwhile something else may have come there.
+        match self.parts.place(path)? {
+            Place::Foreign => {
+                let _ = writer.abort();
+                Err(to::foreign(path))
+            }
+            _ => Ok(writer.finish()?),
+        }
+    }
+
     /// Makes one dataset, or several.
     fn datasets(&self, args: &Args, output: &Output) -> Outcome<Vec<Converted>> {
         if args.splitting.digests()? != self.parts.plan()["split_lists"] {
@@ -335,10 +405,12 @@ impl<'a> Joining<'a> {
                     }
                 }
                 for (mut writer, labels) in writers.into_iter().zip(&labels) {
-                    if !shuffled {
-                        args.set_labels(&mut writer, labels.as_deref())?;
+                    if shuffled {
+                        stats.push(writer.finish()?);
+                        continue;
                     }
-                    stats.push(writer.finish()?);
+                    args.set_labels(&mut writer, labels.as_deref())?;
+                    stats.push(self.publish(writer, &paths[stats.len()])?);
                 }
                 targets
             }
@@ -348,27 +420,20 @@ impl<'a> Joining<'a> {
             for ((from, path), labels) in joined.iter().zip(&paths).zip(&labels) {
                 let mut writer = options.clone().overwrite(args.force).create(path)?;
                 args.set_labels(&mut writer, labels.as_deref())?;
-                stats.push(shuffle(from, args.splitting.seed, writer, args, output)?);
+                if let Err(failure) = shuffle(from, args.splitting.seed, &mut writer, args, output)
+                {
+                    let _ = writer.abort();
+                    return Err(failure);
+                }
+                stats.push(self.publish(writer, path)?);
             }
         }
         let quarantine = self.quarantine(args)?;
         let mut made = Vec::new();
         for (stats, path) in stats.into_iter().zip(paths) {
-            let converted = Converted {
-                samples: stats.samples,
-                bytes: stats.bytes,
-                added: stats.samples,
-                added_bytes: stats.bytes,
-                skipped_duplicates: self.tally.skipped_duplicates + skipped,
-                bad: self.tally.bad,
-                quarantine: quarantine.clone(),
-                skipped_files: self.parts.plan()["skipped_files"].as_u64().unwrap_or(0),
-                labels: named_labels(&path),
-                arrays: self.tally.arrays.clone(),
-                seconds: self.start.elapsed().as_secs_f64(),
-                file: path,
-                tally: self.tally.clone(),
-            };
+            let mut converted =
+                self.converted(path, (stats.samples, stats.bytes), quarantine.clone());
+            converted.skipped_duplicates += skipped;
             converted.tell_size(output);
             made.push(converted);
         }
@@ -377,6 +442,41 @@ impl<'a> Joining<'a> {
         }
         deal.tell_unseen(output);
         Ok(made)
+    }
+
+    /// What an earlier run has made, which had only to tidy up after it.
+    fn found(&self, args: &Args) -> Outcome<Vec<Converted>> {
+        let quarantine = self.quarantine(args)?;
+        let mut found = Vec::new();
+        for path in args.targets(self.dataset)? {
+            let reader = DatasetReader::open(&path)?;
+            let size = (reader.len() as u64, reader.data_len());
+            found.push(self.converted(path, size, quarantine.clone()));
+        }
+        Ok(found)
+    }
+
+    fn converted(
+        &self,
+        file: PathBuf,
+        (samples, bytes): (u64, u64),
+        quarantine: Option<PathBuf>,
+    ) -> Converted {
+        Converted {
+            samples,
+            bytes,
+            added: samples,
+            added_bytes: bytes,
+            skipped_duplicates: self.tally.skipped_duplicates,
+            bad: self.tally.bad,
+            quarantine,
+            skipped_files: self.parts.plan()["skipped_files"].as_u64().unwrap_or(0),
+            labels: named_labels(&file),
+            arrays: self.tally.arrays.clone(),
+            seconds: self.start.elapsed().as_secs_f64(),
+            file,
+            tally: self.tally.clone(),
+        }
     }
 
     /// Writes each sample to the dataset that it goes to; how many were skipped.
@@ -426,20 +526,11 @@ impl<'a> Joining<'a> {
         if args.bad != Bad::Quarantine || self.tally.bad == 0 {
             return Ok(None);
         }
-        let path = Quarantine::path_of(self.dataset);
-        file::write_with(&path, true, |out| {
-            for part in &self.all {
-                let from = self.parts.file(*part, "quarantine.jsonl");
-                match File::open(&from) {
-                    Ok(mut from) => drop(io::copy(&mut from, out)?),
-                    // Nothing in this part was bad.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(Failure::io(&from, error)),
-                }
-            }
-            Ok(())
-        })?;
-        Ok(Some(path))
+        let mut quarantine = Quarantine::begin(Quarantine::path_of(self.dataset), 0)?;
+        for part in &self.all {
+            quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"))?;
+        }
+        quarantine.finish()
     }
 }
 
@@ -447,10 +538,10 @@ impl<'a> Joining<'a> {
 fn shuffle(
     from: &Path,
     seed: u64,
-    mut writer: Writer,
+    writer: &mut Writer,
     args: &Args,
     output: &Output,
-) -> Outcome<kiste::Stats> {
+) -> Outcome<()> {
     let reader = DatasetReader::open(from)?;
     let samples = reader.len() as u64;
     let order = Shuffle::new(samples, seed).order(0)?;
@@ -459,13 +550,10 @@ fn shuffle(
     let data = fs::metadata(from).map_err(|error| Failure::io(from, error))?.len();
     // A five-hundredth of the data is what it takes at least.
     let memory = MEMORY.max(data.saturating_add(samples.saturating_mul(64)) / 200);
-    let moved = rearrange::external_shuffle(&reader, &*order, memory, &mut writer, |moved| {
+    let moved = rearrange::external_shuffle(&reader, &*order, memory, writer, |moved| {
         progress.far(moved, 0, 0);
     });
-    if let Err(error) = moved {
-        let _ = writer.abort();
-        return Err(error.into());
-    }
+    moved?;
     progress.say("finishing");
-    Ok(writer.finish()?)
+    Ok(())
 }

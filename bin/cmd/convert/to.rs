@@ -4,21 +4,20 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+#[cfg(not(feature = "parquet"))]
+use super::from::without_parquet;
+use super::room::Room;
+use crate::exit::{Failure, Outcome};
 use clap::ValueEnum;
 #[cfg(feature = "parquet")]
 use kiste::convert::{ArrowIpcWriter, ParquetWriter};
 use kiste::convert::{
-    CsvWriter, ImageFolderWriter, MdsWriter, NpzWriter, ShardOptions, TfRecordWriter,
+    CsvWriter, ImageFolderWriter, MdsWriter, NpzWriter, Parts, Place, ShardOptions, TfRecordWriter,
     WebDatasetWriter,
 };
 use kiste::format::{jsonl, msgpack};
 use kiste::storage::{LocalStorage, Storage};
 use kiste::{Error, ErrorKind};
-use rayon::prelude::*;
-
-#[cfg(not(feature = "parquet"))]
-use super::from::without_parquet;
-use crate::exit::{Failure, Outcome};
 
 /// What `--to` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,12 +85,13 @@ fn ending(path: &Path) -> String {
 }
 
 /// Something new in a folder beside its place: it is moved there when it is whole, and removed if
-/// it never is.
+/// it never is. Writers remove their own files before the room goes, so they stand in front of it.
 pub(super) struct Export {
     to: To,
     path: PathBuf,
-    partial: PathBuf,
+    force: bool,
     sink: Option<Sink>,
+    room: Room,
 }
 
 enum Sink {
@@ -118,32 +118,21 @@ impl Export {
         labels: Option<&[String]>,
     ) -> Outcome<Export> {
         check_place(to, path, force)?;
-        let mut partial = path.as_os_str().to_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        fs::create_dir(&partial).map_err(|error| {
-            let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
-            let failure = Failure::io(&partial, error);
-            match exists {
-                true => failure
-                    .hint("another conversion is at work on it, or one was killed: then remove it"),
-                false => failure,
-            }
-        })?;
-        let mut export = Export { to, path: path.to_path_buf(), partial, sink: None };
+        let (room, path) = (Room::begin(path, force)?, path.to_path_buf());
+        let mut export = Export { to, path, force, sink: None, room };
         export.sink = Some(export.begin(labels)?);
         Ok(export)
     }
 
     fn begin(&self, labels: Option<&[String]>) -> Outcome<Sink> {
-        let inner = self.partial.join(self.path.file_name().unwrap_or_default());
+        let inner = self.room.dir().join(self.path.file_name().unwrap_or_default());
         Ok(match self.to {
             To::Dataset | To::Jsonl => {
-                let file = File::create(&inner).map_err(|error| Failure::io(&inner, error))?;
+                let file = File::create_new(&inner).map_err(|error| Failure::io(&inner, error))?;
                 Sink::Jsonl(BufWriter::new(file), Vec::new())
             }
             To::Webdataset => {
-                let prefix = self.partial.join(prefix(&self.path));
+                let prefix = self.room.dir().join(prefix(&self.path));
                 Sink::Webdataset(WebDatasetWriter::create(prefix, ShardOptions::default())?)
             }
             To::Tfrecord => Sink::Tfrecord(TfRecordWriter::create(inner)?),
@@ -192,9 +181,27 @@ impl Export {
         }
     }
 
-    /// Moves what was made to its place; the names of all files, or of the folder. All of it is
-    /// synced before, if what it was made of is to be removed.
-    pub(super) fn finish(mut self, synced: bool) -> Outcome<Vec<PathBuf>> {
+    /// Moves what was made to its place; the names of all files, or of the folder. All of it is on
+    /// the disk before anything has its name, and `publishing` hears what gets which.
+    pub(super) fn finish(
+        self,
+        publishing: impl FnMut(&Path, &Path) -> Outcome<()>,
+    ) -> Outcome<Vec<PathBuf>> {
+        let (to, path, force) = (self.to, self.path.clone(), self.force);
+        let room = self.end()?;
+        room.sync()?;
+        // Meanwhile something may have come there that nobody said to replace.
+        check_place(to, &path, force)?;
+        publish(&room, &path, publishing)
+    }
+
+    /// The same of what is looked at and then thrown away: it need not last.
+    pub(super) fn finish_trial(self) -> Outcome<Vec<PathBuf>> {
+        let path = self.path.clone();
+        publish(&self.end()?, &path, |_, _| Ok(()))
+    }
+
+    fn end(mut self) -> Outcome<Room> {
         match self.sink.take() {
             None => {}
             Some(Sink::Webdataset(writer)) => drop(writer.finish()?),
@@ -213,50 +220,28 @@ impl Export {
                 synced.map_err(|error| Failure::io(&self.path, error))?;
             }
         }
-        if synced {
-            sync_below(&self.partial)?;
-        }
-        let at = |error| Failure::io(&self.partial, error);
-        let mut made = Vec::new();
-        for entry in fs::read_dir(&self.partial).map_err(at)? {
-            made.push(self.path.with_file_name(entry.map_err(at)?.file_name()));
-        }
-        made.sort();
-        for path in &made {
-            let from = self.partial.join(path.file_name().unwrap_or_default());
-            fs::rename(from, path).map_err(|error| Failure::io(path, error))?;
-        }
-        let parent = self.path.parent().unwrap_or(Path::new(""));
-        let synced = LocalStorage::mapped().sync_dir(parent);
-        synced.map_err(|error| Failure::io(parent, error))?;
-        Ok(made)
+        Ok(self.room)
     }
 }
 
-impl Drop for Export {
-    fn drop(&mut self) {
-        // Writers remove their own files first. What cannot be removed is told of by the next run.
-        self.sink = None;
-        let _ = fs::remove_dir_all(&self.partial);
+fn publish(
+    room: &Room,
+    path: &Path,
+    mut publishing: impl FnMut(&Path, &Path) -> Outcome<()>,
+) -> Outcome<Vec<PathBuf>> {
+    let names = room.made()?;
+    let pairs: Vec<(PathBuf, PathBuf)> =
+        names.iter().map(|name| (room.dir().join(name), path.with_file_name(name))).collect();
+    for (from, to) in &pairs {
+        publishing(from, to)?;
     }
-}
-
-/// Makes all files in a folder last, and their names. To sync one file after the other is mostly
-/// waiting, so it is done on all cores.
-fn sync_below(dir: &Path) -> Outcome<()> {
-    let at = |error| Failure::io(dir, error);
-    let entries: Vec<PathBuf> = fs::read_dir(dir)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-        .map_err(at)?;
-    entries.par_iter().try_for_each(|path| match path.is_dir() {
-        true => sync_below(path),
-        false => {
-            // Some systems sync only what may be written.
-            let file = File::options().write(true).open(path);
-            file.and_then(|file| file.sync_all()).map_err(|error| Failure::io(path, error))
-        }
-    })?;
-    LocalStorage::mapped().sync_dir(dir).map_err(at)
+    for (from, to) in &pairs {
+        fs::rename(from, to).map_err(|error| Failure::io(to, error))?;
+    }
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let synced = LocalStorage::mapped().sync_dir(parent);
+    synced.map_err(|error| Failure::io(parent, error))?;
+    Ok(pairs.into_iter().map(|(_, to)| to).collect())
 }
 
 /// What the names of shards begin with.
@@ -306,24 +291,36 @@ fn shards(path: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(shards)
 }
 
-/// Removes what an export that was cut short has left; with `force` there may be an older one in
-/// its place, which stays until it is replaced.
-pub(super) fn clear_place(to: To, path: &Path, force: bool) -> Outcome<()> {
-    let mut left = match to {
-        _ if force => Vec::new(),
+/// Prepares the place of an export of parts that was begun before: what was published of it is
+/// removed, if it was not all. True if it was all, so nothing is left to do.
+pub(super) fn clear_place(to: To, path: &Path, parts: &Parts) -> Outcome<bool> {
+    Room::clear(path, true)?;
+    let made: Vec<PathBuf> =
+        parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();
+    let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);
+    let all: kiste::Result<Vec<bool>> = made.iter().map(is_made).collect();
+    if !made.is_empty() && all?.into_iter().all(|made| made) {
+        return Ok(true);
+    }
+    let there = match to {
         To::Webdataset => shards(path)?,
         _ => vec![path.to_path_buf()],
     };
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".partial");
-    left.push(PathBuf::from(partial));
-    for path in left {
-        let removed = match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
-            Ok(_) => fs::remove_file(&path),
-            Err(_) => Ok(()),
+    for path in there {
+        let removed = match parts.place(&path)? {
+            Place::Free | Place::Before => Ok(()),
+            Place::Made if path.is_dir() => fs::remove_dir_all(&path),
+            Place::Made => fs::remove_file(&path),
+            Place::Foreign => return Err(foreign(&path)),
         };
         removed.map_err(|error| Failure::io(&path, error))?;
     }
-    Ok(())
+    Ok(false)
+}
+
+/// Something came to the place of what is made of parts since that was begun.
+pub(super) fn foreign(path: &Path) -> Failure {
+    let message = "what is there now was put there since the parts began to be joined";
+    Failure::trouble(format!("{}: {message}", path.display()))
+        .hint("remove it or rename it, then join the parts again")
 }

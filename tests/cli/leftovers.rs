@@ -1,0 +1,338 @@
+//! What runs leave that fail or are killed, and what lies in their way: nothing of others is lost.
+
+use std::time::Duration;
+
+use kiste::storage::{LocalStorage, Storage};
+use serde_json::json;
+
+use super::*;
+
+fn write(dir: &TempDir, name: &str, text: &str) {
+    fs::write(dir.path().join(name), text).unwrap();
+}
+
+fn read(dir: &TempDir, name: &str) -> String {
+    fs::read_to_string(dir.path().join(name)).unwrap()
+}
+
+const QUARANTINE: &str = "x.msgpack.quarantine.jsonl";
+
+#[test]
+fn a_run_that_fails_leaves_the_quarantine_of_the_last_one() {
+    let dir = scratch();
+    write(&dir, "bad.jsonl", "{\"key\":\"a\"}\nfirst\n");
+    let quarantine = |more: &[&str]| {
+        let args = ["convert", "bad.jsonl", "x.msgpack", "--bad", "quarantine"];
+        run(&dir, args.iter().chain(more))
+    };
+    quarantine(&[]).exits(1);
+    let first = read(&dir, QUARANTINE);
+    assert!(first.contains("first"));
+    let before = snapshot(dir.path());
+    // It is opened, and gets a line, before the second key ends it all.
+    let failing = "second\n{\"key\":\"b\"}\n{\"key\":\"b\"}\n";
+    write(&dir, "bad.jsonl", failing);
+    quarantine(&["--force"]).fails(2, "\"b\"");
+    write(&dir, "bad.jsonl", "{\"key\":\"a\"}\nfirst\n");
+    assert_eq!(snapshot(dir.path()), before);
+    // The same of an export.
+    run(&dir, ["convert", "bad.jsonl", "x.csv", "--bad", "quarantine"]).exits(1);
+    let before = snapshot(dir.path());
+    write(&dir, "bad.jsonl", "second\n{\"key\":\"b\",\"l\":1}\n");
+    let args = ["convert", "bad.jsonl", "x.csv", "--bad", "quarantine", "--force", "--drop", "no"];
+    run(&dir, args).fails(2, "no sample has a field \"no\"");
+    write(&dir, "bad.jsonl", "{\"key\":\"a\"}\nfirst\n");
+    assert_eq!(snapshot(dir.path()), before);
+    // An append that fails takes back what it added.
+    write(&dir, "bad.jsonl", "second\n{\"key\":\"a\"}\n");
+    quarantine(&["--append"]).fails(2, "\"a\"");
+    assert_eq!(read(&dir, QUARANTINE), first);
+    write(&dir, "bad.jsonl", "second\n{\"key\":\"b\"}\n");
+    quarantine(&["--append"]).exits(1);
+    assert!(read(&dir, QUARANTINE).starts_with(&first));
+    assert!(read(&dir, QUARANTINE).contains("second"));
+    // One that succeeds replaces it, and removes it where nothing was bad.
+    write(&dir, "bad.jsonl", "third\n{\"key\":\"b\"}\n");
+    quarantine(&["--force"]).exits(1);
+    assert!(!read(&dir, QUARANTINE).contains("second"));
+    write(&dir, "bad.jsonl", "{\"key\":\"b\"}\n");
+    quarantine(&["--force"]).exits(0);
+    assert!(!names(dir.path()).iter().any(|name| name.starts_with(QUARANTINE)));
+}
+
+/// Copies a folder of files.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for name in names(from) {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+/// A file as parts know it.
+#[cfg(unix)]
+fn seen(path: &Path) -> Json {
+    use std::os::unix::fs::MetadataExt;
+
+    let found = path.metadata().unwrap();
+    match found.is_dir() {
+        true => json!({"id": [found.dev(), found.ino()], "bytes": 0, "modified": [0, 0]}),
+        false => json!({
+            "id": [found.dev(), found.ino()],
+            "bytes": found.len(),
+            "modified": [found.mtime(), found.mtime_nsec()],
+        }),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn joining_again_never_replaces_what_came_meanwhile() {
+    for (target, more) in [
+        ("x.msgpack", &[][..]),
+        ("x.msgpack", &["--shuffle"]),
+        ("x.csv", &[]),
+        ("x", &["--to", "mds"]),
+    ] {
+        let dir = scratch();
+        write(&dir, "words.jsonl", WORDS);
+        let parts = dir.path().join(format!("{target}.parts"));
+        let (kept, place) = (dir.path().join("kept"), dir.path().join(target));
+        for part in ["1/2", "2/2"] {
+            let args = ["convert", "words.jsonl", target, "--part", part, "--drop", "raw"];
+            run(&dir, args.iter().chain(more)).exits(0);
+        }
+        copy(&parts, &kept);
+        run(&dir, ["commit", target]).exits(0);
+        assert!(!parts.exists());
+        let data = place.metadata().unwrap();
+
+        // Cut short before the parts were removed: they know it again, and it stays as it is.
+        copy(&kept, &parts);
+        let note = |made: Json| {
+            let commit = json!({"before": {target: null}, "made": {target: made}});
+            fs::write(parts.join("commit"), commit.to_string()).unwrap();
+        };
+        note(seen(&place));
+        let run_ = run(&dir, ["commit", target]).exits(0);
+        assert!(run_.err.contains("was joined before"), "{run_:?}");
+        assert!(!parts.exists());
+        assert_eq!(place.metadata().unwrap().modified().unwrap(), data.modified().unwrap());
+
+        // Something else is there.
+        for note_it in [true, false] {
+            copy(&kept, &parts);
+            if note_it {
+                let mut other = seen(&place);
+                other["id"][1] = 1.into();
+                note(other);
+            }
+            let found = if note_it { "was put there since" } else { "exists already" };
+            run(&dir, ["commit", target]).fails(2, found);
+            assert_eq!(place.metadata().unwrap().modified().unwrap(), data.modified().unwrap());
+            fs::remove_dir_all(&parts).unwrap();
+        }
+    }
+}
+
+/// What is known of the data before it is published is so after it: else nothing would be known again.
+#[cfg(unix)]
+#[test]
+fn a_commit_that_was_cut_short_knows_its_dataset() {
+    let dir = scratch();
+    write(&dir, "words.jsonl", WORDS);
+    for part in ["1/2", "2/2"] {
+        run(&dir, ["convert", "words.jsonl", "x.msgpack", "--part", part]).exits(0);
+    }
+    // In the way of the very last step.
+    let mine = dir.path().join("x.msgpack.parts/mine.txt");
+    fs::write(&mine, "precious").unwrap();
+    run(&dir, ["commit", "x.msgpack"]).fails(2, "mine.txt: expected only files of parts");
+    assert_eq!(fs::read(&mine).unwrap(), b"precious");
+    let commit: Json =
+        serde_json::from_slice(&fs::read(dir.path().join("x.msgpack.parts/commit")).unwrap())
+            .unwrap();
+    assert_eq!(commit["made"]["x.msgpack"], seen(&dir.path().join("x.msgpack")));
+    // Killed before it was noted that all is there.
+    fs::remove_file(dir.path().join("x.msgpack.parts/published")).unwrap();
+    fs::remove_file(&mine).unwrap();
+    let run_ = run(&dir, ["commit", "x.msgpack"]).exits(0);
+    assert!(run_.err.contains("was joined before"), "{run_:?}");
+    run(&dir, ["verify", "x.msgpack"]).exits(0);
+    assert!(!dir.path().join("x.msgpack.parts").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_export_follows_no_link_and_removes_nothing_of_others() {
+    use std::os::unix::fs::symlink;
+
+    let dir = with_words();
+    fs::create_dir(dir.path().join("mine")).unwrap();
+    write(&dir, "mine/file", "precious");
+    let export = |more: &[&str]| {
+        let args = ["convert", "words.msgpack", "x.csv", "--drop", "raw"];
+        run(&dir, args.iter().chain(more))
+    };
+    let partial = dir.path().join("x.csv.partial");
+    for force in [&[][..], &["--force"]] {
+        symlink("mine", &partial).unwrap();
+        export(force).fails(2, "expected nothing or an unfinished export, found a symbolic link");
+        fs::remove_file(&partial).unwrap();
+        fs::create_dir(&partial).unwrap();
+        fs::write(partial.join("file"), "precious").unwrap();
+        export(force).fails(2, "exists already, and is no unfinished export");
+        assert_eq!(read(&dir, "x.csv.partial/file"), "precious");
+        // Ours, but with something in it that no export makes.
+        fs::write(partial.join(".kiste-lock"), "").unwrap();
+        symlink("../mine", partial.join("link")).unwrap();
+        export(force).fails(2, "expected files and folders of an export here alone");
+        assert_eq!(read(&dir, "mine/file"), "precious");
+        fs::remove_dir_all(&partial).unwrap();
+    }
+    // The file of a writer: what it is a link to is not written to.
+    symlink("mine/file", dir.path().join("y.csv.partial")).unwrap();
+    let error = kiste::convert::CsvWriter::create(dir.path().join("y.csv"), b',').err().unwrap();
+    assert!(error.to_string().ends_with("found a symbolic link"), "{error}");
+    assert_eq!(read(&dir, "mine/file"), "precious");
+}
+
+#[test]
+fn a_killed_export_is_told_from_one_at_work() {
+    let dir = with_words();
+    let export = |more: &[&str]| {
+        let args = ["convert", "words.msgpack", "x.csv", "--drop", "raw"];
+        run(&dir, args.iter().chain(more))
+    };
+    let partial = dir.path().join("x.csv.partial");
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join("x.csv.partial"), "half").unwrap();
+    let lock = LocalStorage::positioned().lock(&partial.join(".kiste-lock")).unwrap().unwrap();
+    for force in [&[][..], &["--force"]] {
+        export(force).fails(2, "another conversion is at work on it");
+        assert!(partial.join("x.csv.partial").exists());
+    }
+    drop(lock);
+    let told = export(&[]).fails(2, "an export was cut short and left this");
+    assert!(told.err.contains("rm -r x.csv.partial"), "{told:?}");
+    export(&["--force"]).exits(0);
+    assert!(!partial.exists());
+    // Killed between its first two steps, or its last two: nothing is lost with it.
+    fs::remove_file(dir.path().join("x.csv")).unwrap();
+    fs::create_dir(&partial).unwrap();
+    export(&[]).exits(0);
+    fs::remove_file(dir.path().join("x.csv")).unwrap();
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join(".kiste-lock"), "").unwrap();
+    export(&[]).exits(0);
+    assert!(!partial.exists());
+}
+
+const RESUME: [&str; 4] = ["convert", "words.jsonl", "x.msgpack", "--resume"];
+
+/// A directory with `words.jsonl` and what becomes of it.
+fn with_result() -> TempDir {
+    let dir = scratch();
+    write(&dir, "words.jsonl", WORDS);
+    run(&dir, ["convert", "words.jsonl", "expected.msgpack"]).exits(0);
+    dir
+}
+
+#[test]
+fn nothing_is_left_to_resume_where_all_is_done() {
+    let dir = with_result();
+    run(&dir, RESUME).exits(0);
+    let before = snapshot(dir.path());
+    let run_ = run(&dir, RESUME).exits(0);
+    assert_eq!(run_.err, "x.msgpack: complete already, nothing to resume\n");
+    assert_eq!(snapshot(dir.path()), before);
+    let shuffle = ["convert", "words.jsonl", "y.msgpack", "--shuffle", "--resume"];
+    run(&dir, shuffle).exits(0);
+    assert!(run(&dir, shuffle).exits(0).err.ends_with("complete already, nothing to resume\n"));
+    // What is no dataset is not taken for one.
+    write(&dir, "z.msgpack", "no dataset");
+    run(&dir, ["convert", "words.jsonl", "z.msgpack", "--resume"]).exits(2);
+    assert_eq!(read(&dir, "z.msgpack"), "no dataset");
+}
+
+#[test]
+fn a_conversion_that_had_hardly_begun_begins_again() {
+    let journal =
+        r#"{"version":1,"base":null,"side_files_only":false,"digests":true,"lookup":false}"#;
+    let journal = &format!("{journal}\n")[..];
+    let states: &[&[(&str, &str)]] = &[
+        &[],
+        &[("lock", "")],
+        &[("lock", ""), ("journal.new", "")],
+        &[("lock", ""), ("journal.new", "{\"ver")],
+        &[("lock", ""), ("journal", journal)],
+        &[("lock", ""), ("journal", journal), ("data", "")],
+        &[("lock", ""), ("journal", journal), ("data", ""), ("offsets", ""), ("keys", "")],
+        &[("lock", ""), ("journal", journal), ("data", ""), ("units", "")],
+        &[("lock", ""), ("journal", journal), ("data", ""), ("units", "{\"version\":1,\"pl")],
+        // The disk lost the log, but not the samples.
+        &[("lock", ""), ("journal", journal), ("data", "\u{1}"), ("units", "")],
+    ];
+    for state in states {
+        let dir = with_result();
+        let partial = dir.path().join("x.msgpack.partial");
+        fs::create_dir(&partial).unwrap();
+        state.iter().for_each(|(name, text)| fs::write(partial.join(name), text).unwrap());
+        let run_ = run(&dir, RESUME);
+        assert_eq!(run_.code, Some(0), "{state:?}: {run_:?}");
+        assert_same_dataset(&dir.path().join("expected.msgpack"), &dir.path().join("x.msgpack"));
+        assert!(!partial.exists(), "{state:?}");
+    }
+    // Samples of a program that keeps no log are all that there is of them.
+    let dir = with_result();
+    let mut writer = Writer::create(dir.path().join("x.msgpack")).unwrap();
+    writer.write_value(&kiste::Value::Map(vec![("key".into(), "precious".into())])).unwrap();
+    writer.flush().unwrap();
+    drop(writer);
+    let before = snapshot(&dir_of(&dir));
+    run(&dir, RESUME).fails(2, "it is no conversion that can go on");
+    assert_eq!(snapshot(&dir_of(&dir)), before);
+    // Nor is a log of a later version one of nothing.
+    write(&dir, "x.msgpack.partial/units", "{\"version\":99}\n");
+    run(&dir, RESUME).fails(2, "it is no conversion that can go on");
+    // Nor is a link followed.
+    #[cfg(unix)]
+    {
+        write(&dir, "mine", "precious");
+        fs::remove_file(dir.path().join("x.msgpack.partial/units")).unwrap();
+        let link = dir.path().join("x.msgpack.partial/units");
+        std::os::unix::fs::symlink("../mine", link).unwrap();
+        run(&dir, RESUME).fails(2, "found a symbolic link");
+        assert_eq!(read(&dir, "mine"), "precious");
+    }
+}
+
+fn dir_of(dir: &TempDir) -> PathBuf {
+    dir.path().join("x.msgpack.partial")
+}
+
+#[test]
+fn a_conversion_killed_at_any_early_moment_is_resumed() {
+    let dir = with_result();
+    let mut random = 0x2545_f491_u64;
+    for attempt in 0..40 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let mut command = kiste();
+        command.args(RESUME).current_dir(dir.path());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(random % 20_000));
+        // It may be done already.
+        let _ = child.kill();
+        child.wait().unwrap();
+        let left = dir_of(&dir).exists().then(|| names(&dir_of(&dir)));
+        let run_ = run(&dir, RESUME);
+        assert_eq!(run_.code, Some(0), "{attempt}: {left:?}: {run_:?}");
+        let made = dir.path().join("x.msgpack");
+        assert_same_dataset(&dir.path().join("expected.msgpack"), &made);
+        for file in crate::support::files_of(&made) {
+            fs::remove_file(file).unwrap();
+        }
+    }
+}

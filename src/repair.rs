@@ -132,8 +132,11 @@ fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover
     let Some((staging, state)) = staging::unfinished(storage, path)? else { return Ok(None) };
     let foreign = match &state {
         Unfinished::Committed => staging.overtaken()?,
-        Unfinished::Uncommitted(journal) => staging.rewritten(journal)?,
-        Unfinished::Nothing => None,
+        // Side files that were being made are of no worth either way.
+        Unfinished::Uncommitted(journal) if !journal.side_files_only => {
+            staging.rewritten(journal)?
+        }
+        _ => None,
     };
     if let Some(reason) = foreign {
         return Ok(Some(Leftover::Foreign { reason }));

@@ -1,13 +1,15 @@
 //! A recovery touches only what it can prove to be its own: links, files of others, datasets that
 //! another program has written since, names that cannot be replaced.
 
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
 use kiste::repair::{Leftover, RepairOptions};
-use kiste::storage::MemoryStorage;
+use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, ErrorKind, Result, Writer, WriterOptions};
 
@@ -76,7 +78,6 @@ fn others() -> Vec<Snapshot> {
 /// Puts these files there as a program does that knows nothing of staging directories: with new
 /// numbers, or into the files that are there.
 fn rewrite(storage: &MemoryStorage, files: &Snapshot, in_place: bool) {
-    use kiste::storage::Storage;
     for (name, bytes) in files {
         let bytes = bytes.clone().unwrap();
         match storage.reopen(name) {
@@ -109,7 +110,6 @@ fn is_never_touched(act: fn(&MemoryStorage) -> Result<()>, digests: bool) {
                 storage.restart();
                 rewrite(&storage, other, in_place);
                 if !digests {
-                    use kiste::storage::Storage;
                     storage.remove(&SideFile::Md5.path(&dataset())).unwrap();
                 }
                 let family = family(&storage);
@@ -139,6 +139,132 @@ fn is_never_touched(act: fn(&MemoryStorage) -> Result<()>, digests: bool) {
         }
     }
     assert!(refused > 50, "{refused}");
+}
+
+/// A storage where another program does something right before a call of this number.
+struct Meanwhile {
+    inner: MemoryStorage,
+    left: Mutex<(u64, Option<Box<dyn FnOnce() + Send>>)>,
+}
+
+impl Meanwhile {
+    /// Counts the call; those that give a file of the dataset its name are one with the check
+    /// before them, as nothing can be done about that moment.
+    fn call(&self) -> &MemoryStorage {
+        let mut left = self.left.lock().unwrap();
+        match left.0 {
+            0 => {
+                if let Some(act) = left.1.take() {
+                    act();
+                }
+            }
+            _ => left.0 -= 1,
+        }
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl Storage for Meanwhile {
+    fn open(&self, path: &Path) -> io::Result<Source> {
+        self.call().open(path)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.call().stat(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        self.call().create(path)
+    }
+
+    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        self.call().reopen(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call().remove(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.call().create_dir(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.call().create_dir_all(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call().remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.call().list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call().sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.call().lock(path)
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.call().lock_file(path)
+    }
+}
+
+#[test]
+fn a_dataset_that_is_rewritten_while_side_files_are_made_or_samples_appended() {
+    type Act = fn(Arc<dyn Storage>) -> Result<()>;
+    let acts: [Act; 3] = [
+        |storage| fill(Writer::options().storage(storage).append(dataset()), 5, 8, 0),
+        |storage| IndexOptions::default().force(true).storage(storage).build(dataset()).map(drop),
+        |storage| IndexOptions::default().lookup(true).storage(storage).build(dataset()).map(drop),
+    ];
+    let other = others().remove(1);
+    let (mut refused, mut calls) = (0, 0);
+    for (act, in_place) in acts.into_iter().flat_map(|act| [(act, false), (act, true)]) {
+        // Two programs that write into one file at the same time spoil it: a new file is what
+        // can be told from the old one.
+        if in_place && act as usize == acts[0] as usize {
+            continue;
+        }
+        for n in 0.. {
+            let inner = MemoryStorage::new();
+            fill(options(&inner).create(dataset()), 0, 5, 100).unwrap();
+            let (elsewhere, files) = (inner.clone(), other.clone());
+            let rewrite = move || rewrite(&elsewhere, &files, in_place);
+            let left = Mutex::new((n, Some(Box::new(rewrite) as Box<dyn FnOnce() + Send>)));
+            let storage = Arc::new(Meanwhile { inner: inner.clone(), left });
+            let result = act(storage.clone());
+            if storage.left.lock().unwrap().1.is_some() {
+                assert!(n > 50, "{n}");
+                break; // fewer calls than that
+            }
+            calls += 1;
+            inner.restart();
+            if result.is_err() {
+                refused += 1;
+                if repair(&inner).inspect(dataset()).unwrap().is_some() {
+                    repair(&inner).undo(dataset()).unwrap();
+                }
+                assert_eq!(snapshot(&inner), other, "{n}, {in_place}: {result:?}");
+            }
+            assert!(is_good(&inner), "{n}, {in_place}: {result:?}");
+        }
+    }
+    assert!(refused > calls / 3, "{refused} of {calls}");
 }
 
 #[test]

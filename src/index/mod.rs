@@ -128,12 +128,13 @@ impl IndexOptions {
         }
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         // What there is counts from here on: another writer may have finished before this.
-        let staged = Rebuild::plan(&self, path).and_then(|rebuild| {
-            let journal = staging.journal(Journal::side_files())?;
+        let stage = || -> Result<(Rebuild<'_>, Journal)> {
+            let journal = staging.journal(Journal::side_files(), staging.observe()?)?;
+            let rebuild = Rebuild::plan(&self, path)?;
             rebuild.stage(&staging)?;
             Ok((rebuild, journal))
-        });
-        match staged {
+        };
+        match stage() {
             Ok((rebuild, journal)) => rebuild.publish(staging, &journal),
             Err(error) => {
                 // The first error is the one to tell.

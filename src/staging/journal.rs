@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Base;
 use super::identity::Identity;
+use super::{Base, Observed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
@@ -37,9 +37,8 @@ pub(crate) struct Journal {
     pub(crate) checksums: bool,
     /// What happens to the names of the labels.
     pub(crate) labels: Labels,
-    /// The files that made the dataset when this began, by their suffixes; the data file is "".
-    /// Of an append, the data file up to its base.
-    pub(super) old: BTreeMap<String, Identity>,
+    /// The files that made the dataset when this began.
+    pub(super) old: Observed,
 }
 
 /// What happens to the names of labels when a dataset is published.
@@ -59,7 +58,7 @@ impl Journal {
     /// Samples are written, or appended.
     pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
         let (version, process) = (VERSION, std::process::id());
-        let (labels, old) = (Labels::Stay, BTreeMap::new());
+        let (labels, old) = (Labels::Stay, Observed::new());
         let (side_files_only, replace, checksums) = (false, false, false);
         Journal {
             version,

@@ -46,6 +46,7 @@
 //! sync it follows (disks that lie about flushing, some network file systems), and locks between
 //! machines on file systems without them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,6 +74,9 @@ pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 /// What is appended to the name of a dataset for the file of the names of its labels. It is no side
 /// file, as Python datadings knows nothing of it, but is published with them.
 pub(crate) const LABELS: &str = ".labels";
+
+/// The files of a dataset by their suffixes, as they were found; the data file is "".
+pub(crate) type Observed = BTreeMap<String, Identity>;
 
 /// Where a dataset ended before an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,19 +231,22 @@ impl Staging {
         }
     }
 
-    /// Says what is being written: before anything is. Gives it back with the files that make the
-    /// dataset now.
-    pub(crate) fn journal(&self, mut journal: Journal) -> Result<Journal> {
-        if !journal.side_files_only {
-            let whole = journal.base.map_or(u64::MAX, |base| base.bytes);
-            for suffix in DEFINING {
-                let len = if suffix.is_empty() { whole } else { u64::MAX };
-                let path = file_of(&self.target, suffix);
-                if let Some(found) = Identity::of_prefix(&*self.storage, &path, len)? {
-                    journal.old.insert(suffix.to_owned(), found);
-                }
+    /// The files that make the dataset now. Look at the dataset itself only after this: what
+    /// another program changes in between shows when it is compared with the journal.
+    pub(crate) fn observe(&self) -> Result<Observed> {
+        let mut observed = Observed::new();
+        for suffix in suffixes().filter(|suffix| *suffix != LABELS) {
+            let path = file_of(&self.target, suffix);
+            if let Some(found) = Identity::of(&*self.storage, &path)? {
+                observed.insert(suffix.to_owned(), found);
             }
         }
+        Ok(observed)
+    }
+
+    /// Says what is being written, and to which dataset: before anything is.
+    pub(crate) fn journal(&self, mut journal: Journal, observed: Observed) -> Result<Journal> {
+        journal.old = observed;
         self.write_json("journal", &journal)?;
         self.sync_dir(&parent_of(&self.target))?;
         Ok(journal)
@@ -320,9 +327,6 @@ impl Staging {
     /// That is known before anything is cut or replaced: the program that wrote the dataset since
     /// need not know of staging directories.
     pub(crate) fn rewritten(&self, journal: &Journal) -> Result<Option<String>> {
-        if journal.side_files_only {
-            return Ok(None);
-        }
         for suffix in DEFINING {
             let path = file_of(&self.target, suffix);
             let old = journal.old.get(suffix);
@@ -400,12 +404,6 @@ impl Staging {
         publish: &[Option<SideFile>],
         remove: &[SideFile],
     ) -> Result<()> {
-        if let (false, Some(why)) = (journal.replace, self.rewritten(journal)?) {
-            let message = format!(
-                "another program has written this dataset meanwhile, so nothing was published: {why}"
-            );
-            return Err(foreign(&self.target, message));
-        }
         let mut suffixes: Vec<(&str, bool)> =
             publish.iter().map(|file| (file.map_or("", SideFile::suffix), true)).collect();
         suffixes.extend(remove.iter().map(|file| (file.suffix(), false)));
@@ -417,10 +415,22 @@ impl Staging {
         let prepared = || {
             check_names(&*self.storage, &self.target)?;
             self.sync_dir(&self.dir)?;
-            Publication::new(&self, &suffixes)
+            let publication = Publication::new(&self, &suffixes)?;
+            publication.record()?;
+            // Only now: what is changed from here on is no longer what was recorded.
+            match (journal.replace, self.rewritten(journal)?) {
+                (false, Some(why)) => {
+                    publication.forget()?;
+                    let message = format!(
+                        "another program has written this dataset meanwhile, so nothing was \
+                         published: {why}"
+                    );
+                    Err(foreign(&self.target, message))
+                }
+                _ => Ok(publication),
+            }
         };
         let committed = prepared().and_then(|publication| {
-            publication.record()?;
             publication.forward().map_err(|error| self.take_back(&publication, error))
         });
         match committed {
@@ -471,8 +481,10 @@ impl Staging {
     /// to cut what an append wrote behind its end, and only if it is still that dataset.
     pub(crate) fn abort(self) -> Result<()> {
         if let Some(journal) = journal_of(&*self.storage, &self.target)? {
-            if let (Some(base), None) = (journal.base, self.rewritten(&journal)?) {
-                self.cut_data(base)?;
+            if let Some(base) = journal.base {
+                if self.rewritten(&journal)?.is_none() {
+                    self.cut_data(base)?;
+                }
             }
         }
         self.clear()

@@ -72,6 +72,12 @@ impl<'a> Publication<'a> {
         self.staging.write_json("commit", &self.commit)
     }
 
+    /// Takes that back, before anything was done.
+    pub(super) fn forget(&self) -> Result<()> {
+        self.staging.remove_if_there(&self.staging.dir.join("commit"))?;
+        self.staging.sync_dir(&self.staging.dir)
+    }
+
     /// Does what is still to do, up to the moment when every reader sees the new dataset.
     pub(super) fn forward(&self) -> Result<()> {
         let (gates, others): (Vec<_>, Vec<_>) =
@@ -92,8 +98,13 @@ impl<'a> Publication<'a> {
         };
         old(&gates)?;
         old(&others)?;
+        self.check_in_place()?;
         new(&others)?;
-        if gates.iter().any(|(_, step)| step.new.is_some()) { new(&gates) } else { Ok(()) }
+        if gates.iter().any(|(_, step)| step.new.is_some()) {
+            self.check_in_place()?;
+            new(&gates)?;
+        }
+        Ok(())
     }
 
     /// Takes back what was done, as long as no reader can have seen the new dataset: then
@@ -114,8 +125,7 @@ impl<'a> Publication<'a> {
             }
             self.sync()?;
         }
-        self.staging.remove_if_there(&self.staging.dir.join("commit"))?;
-        self.staging.sync_dir(&self.staging.dir)
+        self.forget()
     }
 
     /// Why neither is possible any more: a file of the dataset is neither the old nor the new one.
@@ -128,16 +138,28 @@ impl<'a> Publication<'a> {
                 return Ok(Some(format!("{name} is neither the old file nor the new one")));
             }
         }
+        if !self.is_in_place()? {
+            let name = name(&self.staging.target);
+            return Ok(Some(format!("{name} is not the file that the new side files are for")));
+        }
+        Ok(None)
+    }
+
+    /// Whether the data file that stays is still the one that the new side files are for.
+    fn is_in_place(&self) -> Result<bool> {
         let in_place = self.commit.in_place.as_ref();
         let found = match in_place {
             Some(_) => Identity::of(&*self.staging.storage, &self.staging.target)?,
             None => None,
         };
-        if !same_content(in_place, found.as_ref()) {
-            let name = name(&self.staging.target);
-            return Ok(Some(format!("{name} is not the file that the new side files are for")));
+        Ok(same_content(in_place, found.as_ref()))
+    }
+
+    fn check_in_place(&self) -> Result<()> {
+        match self.is_in_place()? {
+            true => Ok(()),
+            false => Err(written_meanwhile(&self.staging.target)),
         }
-        Ok(None)
     }
 
     /// Fails if a new file is neither at its place nor staged as it was written: then what was to
@@ -254,7 +276,7 @@ impl<'a> Publication<'a> {
         match self.now(suffix, step)? {
             Now::Nothing | Now::New => Ok(false),
             Now::Old => self.rename(&path, &self.aside(suffix)).map(|()| true),
-            Now::Foreign => Err(foreign(&path, "another program has written this file meanwhile")),
+            Now::Foreign => Err(written_meanwhile(&path)),
         }
     }
 
@@ -264,9 +286,7 @@ impl<'a> Publication<'a> {
         match self.now(suffix, step)? {
             Now::New => Ok(()),
             Now::Nothing => self.rename(&staged_path(&self.staging.dir, suffix), &path),
-            Now::Old | Now::Foreign => {
-                Err(foreign(&path, "another program has written this file meanwhile"))
-            }
+            Now::Old | Now::Foreign => Err(written_meanwhile(&path)),
         }
     }
 
@@ -281,4 +301,8 @@ impl<'a> Publication<'a> {
         self.staging.sync_dir(&self.staging.dir)?;
         self.staging.sync_dir(&parent_of(&self.staging.target))
     }
+}
+
+fn written_meanwhile(path: &Path) -> Error {
+    foreign(path, "another program has written this file meanwhile")
 }

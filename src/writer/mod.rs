@@ -185,7 +185,11 @@ impl WriterOptions {
         if old.is_some() {
             journal.labels = Labels::Go;
         }
-        match staging.journal(journal).and_then(|journal| Ok((journal, staging.create(None)?))) {
+        let begun = || {
+            let journal = staging.journal(journal, staging.observe()?)?;
+            Ok((journal, staging.create(None)?))
+        };
+        match begun() {
             Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
             Err(error) => Err(gave_up(staging, error)),
         }
@@ -307,28 +311,34 @@ impl WriterOptions {
         self.lookup |= self.storage.stat(&lookup).map_err(|e| Error::io(&lookup, e))?.is_some();
         let crc = SideFile::Crc.path(path);
         self.checksums |= self.storage.stat(&crc).map_err(|e| Error::io(&crc, e))?.is_some();
-        let old = DatasetReader::options().storage(self.storage.clone()).open(path)?;
-        let base = Base { samples: old.len() as u64, bytes: old.data_len() };
+        let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
+        // What cannot be appended to is told before anything is made.
+        let before = open()?;
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
-        // Another writer may have finished before this one had the lock.
-        if let Err(error) = old.check_current() {
-            staging.abort()?;
-            return Err(error);
-        }
-        if let Err(error) = self.refuse_hard_links(path) {
-            staging.abort()?;
-            return Err(error);
-        }
-        let journal = Journal::samples(Some(base), self.digests, self.lookup);
-        let journal = journal.checksums(self.checksums);
-        let reopen = || self.storage.reopen(path).map_err(|e| Error::io(path, e));
-        let mut writer = match staging.journal(journal).and_then(|journal| Ok((journal, reopen()?)))
-        {
-            Ok((journal, data)) => {
-                Writer::start(self, path, staging, journal, data, Start::Appended)?
+        let begun = || {
+            // Another writer may have finished before this one had the lock.
+            before.check_current()?;
+            self.refuse_hard_links(path)?;
+            let observed = staging.observe()?;
+            let old = open()?;
+            let base = Base { samples: old.len() as u64, bytes: old.data_len() };
+            let journal = Journal::samples(Some(base), self.digests, self.lookup);
+            let journal = staging.journal(journal.checksums(self.checksums), observed)?;
+            let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
+            // What is written goes to the file that was opened just now.
+            match staging.rewritten(&journal)? {
+                None => Ok((old, journal, data)),
+                Some(why) => {
+                    let message = format!("another program is writing this dataset: {why}");
+                    Err(Error::new(ErrorKind::Foreign, message).at(path))
+                }
             }
+        };
+        let (old, journal, data) = match begun() {
+            Ok(begun) => begun,
             Err(error) => return Err(gave_up(staging, error)),
         };
+        let mut writer = Writer::start(self, path, staging, journal, data, Start::Appended)?;
         match writer.note_all(&old) {
             Ok(()) => Ok(writer),
             Err(error) => {

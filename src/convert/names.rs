@@ -6,11 +6,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// No more names than this are made of one pattern.
 const MAX_NAMES: usize = 1 << 20;
+/// Nor names of more bytes, all of them together.
+const MAX_BYTES: usize = 256 << 20;
 
 /// All names that a pattern with braces stands for, as in shells and in webdataset: `{a,b}` are
 /// alternatives, `{000..012}` and `{3..1}` are numbers, with zeros in front if an end has some.
 ///
-/// Braces without a comma or two dots in them stay as they are.
+/// Braces without a comma or two dots in them stay as they are. A pattern that
+/// stands for more than 2^20 names, or for more than 256 MiB of them, is an error.
 ///
 /// ```
 /// use kiste::convert::expand_braces;
@@ -22,32 +25,65 @@ const MAX_NAMES: usize = 1 << 20;
 /// # Ok::<(), kiste::Error>(())
 /// ```
 pub fn expand_braces(pattern: &str) -> Result<Vec<String>> {
-    let mut names = vec![String::new()];
+    let mut names = Names { pattern, names: vec![String::new()], bytes: 0 };
     let mut rest = pattern;
     while let Some(open) = rest.find('{') {
         let close = rest[open..].find('}').map(|close| open + close);
         let choices = close.and_then(|close| alternatives(&rest[open + 1..close]));
         let (Some(close), Some(choices)) = (close, choices) else {
-            append(&mut names, &rest[..=open]);
+            names.append(&rest[..=open])?;
             rest = &rest[open + 1..];
             continue;
         };
-        if choices.len().saturating_mul(names.len()) > MAX_NAMES {
-            let message =
-                format!("expected at most {MAX_NAMES} names from {pattern:?}, found more");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        append(&mut names, &rest[..open]);
-        let each = |name: &String| choices.iter().map(|c| format!("{name}{c}")).collect::<Vec<_>>();
-        names = names.iter().flat_map(each).collect();
+        names.append(&rest[..open])?;
+        names.append_each(&choices)?;
         rest = &rest[close + 1..];
     }
-    append(&mut names, rest);
-    Ok(names)
+    names.append(rest)?;
+    Ok(names.names)
 }
 
-fn append(names: &mut [String], text: &str) {
-    names.iter_mut().for_each(|name| name.push_str(text));
+/// The names so far, and their bytes.
+struct Names<'a> {
+    pattern: &'a str,
+    names: Vec<String>,
+    bytes: usize,
+}
+
+impl Names<'_> {
+    fn append(&mut self, text: &str) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(text.len().saturating_mul(self.names.len()));
+        self.check(self.names.len())?;
+        self.names.iter_mut().for_each(|name| name.push_str(text));
+        Ok(())
+    }
+
+    /// Each name with each of the choices.
+    fn append_each(&mut self, choices: &[String]) -> Result<()> {
+        let len = choices.iter().map(String::len).sum::<usize>().saturating_mul(self.names.len());
+        self.bytes = self.bytes.saturating_mul(choices.len()).saturating_add(len);
+        self.check(choices.len().saturating_mul(self.names.len()))?;
+        let each = |name: &String| choices.iter().map(|c| format!("{name}{c}")).collect::<Vec<_>>();
+        self.names = self.names.iter().flat_map(each).collect();
+        Ok(())
+    }
+
+    /// Whether so many names of so many bytes may be made.
+    fn check(&self, count: usize) -> Result<()> {
+        // One name has no more bytes than the pattern, however long that is.
+        if count <= MAX_NAMES && (count <= 1 || self.bytes <= MAX_BYTES) {
+            return Ok(());
+        }
+        let mut pattern: String = self.pattern.chars().take(200).collect();
+        if pattern.len() < self.pattern.len() {
+            pattern += "...";
+        }
+        let message = format!(
+            "expected at most {MAX_NAMES} names with {} MiB in all from {pattern:?}, found more",
+            MAX_BYTES >> 20
+        );
+        Err(Error::new(ErrorKind::Limit, message))
+    }
 }
 
 /// What is between two braces, if it is a choice. One beyond the limit is enough to be refused.
@@ -133,6 +169,14 @@ mod tests {
         }
         assert_eq!(expand_braces("{0..999999}{1..2}").unwrap_err().kind(), ErrorKind::Limit);
         assert_eq!(expand_braces("{0..99999999999999999}").unwrap_err().kind(), ErrorKind::Limit);
+        // Names may be long, or many, but not both.
+        let long = "x".repeat(64 << 10);
+        assert_eq!(expand_braces(&format!("{{0..99}}{long}")).unwrap().len(), 100);
+        let error = expand_braces(&format!("{{0..99999}}{long}")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        // A long list is not taken for many long names.
+        let list = format!("{{{}}}", vec!["some-name-in-a-list"; 20_000].join(","));
+        assert_eq!(expand_braces(&list).unwrap().len(), 20_000);
     }
 
     #[test]

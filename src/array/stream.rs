@@ -158,7 +158,8 @@ impl<R: Read> PackedReader<R> {
             read_more(&mut from, &mut head, metadata::HEADER)?;
             if let Some(bytes) = head.get(at..).and_then(|section| section.first_chunk()) {
                 let section = MetadataHeader::parse(bytes, at as u64)?;
-                let size = section.max_size as usize + section.checksum.size();
+                // Beyond memory is beyond the end.
+                let size = (section.max_size as usize).saturating_add(section.checksum.size());
                 read_more(&mut from, &mut head, size)?;
             }
             metadata = Some(metadata::Metadata::parse(&head, at)?.value()?);

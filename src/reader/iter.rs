@@ -44,7 +44,9 @@ impl<'a> Iterator for RawIter<'a> {
         if let Some((ends, data)) = &mut self.mapped {
             if let (Some(start), Some(end)) = (offsets::entry(ends, 0), offsets::entry(ends, 1)) {
                 *ends = &ends[offsets::ENTRY as usize..];
-                if let Some(raw) = data.get(start as usize..end as usize) {
+                // What is beyond memory is beyond the data, not at its front.
+                let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+                if let Some(raw) = range.and_then(|(start, end)| data.get(start..end)) {
                     return Some(Ok(Cow::Borrowed(raw)));
                 }
             }

@@ -118,6 +118,19 @@ fn unfinished_containers() {
     assert!(reader.read_to_end(&mut Vec::new()).is_err(), "the error stays");
 }
 
+/// Also where a length of 32 bits and a digest behind it is none.
+#[test]
+fn no_length_in_the_metadata_is_believed() {
+    for (name, file, _) in golden("meta") {
+        for at in (32..64).step_by(4) {
+            let mut file = file.clone();
+            file[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+            let (found, whole) = (read(&file), Container::parse(&file).and_then(|c| c.to_vec()));
+            assert!(found.is_err() || found.ok() == whole.ok(), "{name} {at}");
+        }
+    }
+}
+
 /// Memory follows what arrives.
 #[test]
 fn a_promise_of_gigabytes_allocates_nothing() {

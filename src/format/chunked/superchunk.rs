@@ -166,8 +166,9 @@ impl Superchunk {
     pub fn parse(head: &[u8], len: u64) -> Result<Superchunk, FormatError> {
         let (header, metadata) = headers(head)?;
         let head_len = Superchunk::head_len(head)?;
-        let at = START + metadata.max_size as usize + metadata.checksum.size();
-        let section = usize::try_from(head_len).ok().and_then(|end| head.get(at..end));
+        let at = START as u64 + u64::from(metadata.max_size) + metadata.checksum.size() as u64;
+        let section = usize::try_from(at).ok().zip(usize::try_from(head_len).ok());
+        let section = section.and_then(|(at, end)| head.get(at..end));
         let section = section.ok_or_else(|| {
             FormatError::new(0, format!("{head_len} bytes before the first chunk"), len.to_string())
         })?;
@@ -393,6 +394,20 @@ mod tests {
             decompress(superchunk.chunk(slot, bytes)?, 100)
         };
         (0..superchunk.slots()).map(read).collect()
+    }
+
+    /// Also where a length of 32 bits and a little more is none.
+    #[test]
+    fn no_length_in_the_head_is_believed() {
+        let file = file(&content(0));
+        for at in (0..START).step_by(4) {
+            for claim in [u32::MAX, u32::MAX - 8, 1 << 31] {
+                let mut file = file.clone();
+                file[at..at + 4].copy_from_slice(&claim.to_le_bytes());
+                let _ = Superchunk::parse(&file, file.len() as u64);
+                let _ = read(&content(0), &file);
+            }
+        }
     }
 
     #[test]

@@ -518,7 +518,9 @@ mod tests {
         }
         let halves = ndarray::arr1(&[0.5_f32; 5]);
         let error = store.put(.., &NdArray::from_ndarray(&halves), "no").unwrap_err();
-        assert!(error.to_string().contains("converted to <i4 (same_kind), found <f4"), "{error}");
+        let (to, from) = (DType::of::<i32>(), DType::of::<f32>());
+        let expected = format!("converted to {to} (same_kind), found {from}");
+        assert!(error.to_string().contains(&expected), "{error}");
         assert!(store.append_rows(&NdArray::from_ndarray(&numbers(&[3, 4])), "no").is_err());
         assert_eq!(store.array().version(), 1);
         let report = store.array().verify().unwrap();

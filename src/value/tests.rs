@@ -128,6 +128,7 @@ fn truth_values_may_be_any_byte() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn sizes_must_be_those_of_type_and_shape() {
     let float = DType::of::<f32>;
     assert!(NdArray::new(float(), [2], &[0; 8][..]).is_ok());
@@ -278,6 +279,7 @@ fn types_are_cast_as_carefully_as_by_numpy() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn elements_become_what_numpy_makes_of_them() {
     let mut count = 0;
     for (from, to, given, expected, bad) in golden().values {
@@ -350,8 +352,7 @@ fn memory_order_and_shape_survive_a_cast() {
     let error = array.astype(&dtype("|S3"), Casting::Unsafe).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let error = array.astype(&dtype("|u1"), Casting::SameKind).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "expected elements that can be converted to |u1 (same_kind), found <i2"
-    );
+    let native = DType::of::<i16>();
+    let expected = "expected elements that can be converted to |u1 (same_kind), found";
+    assert_eq!(error.to_string(), format!("{expected} {native}"));
 }

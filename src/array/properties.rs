@@ -541,6 +541,7 @@ fn check_chunks<T: Element>(array: &StagedArray, model: &Model<T>, name: &str) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn random_operations_agree_with_a_plain_array() {
     // Where tests are optimised, ten times as many.
     let rounds = if cfg!(debug_assertions) { 40 } else { 400 };
@@ -568,6 +569,7 @@ fn random_operations_agree_with_a_plain_array() {
 
 /// The results of NumPy itself, for selections of every kind.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn the_model_selects_what_numpy_selects() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/numpy-2.4.6/indexing.json");
     let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -623,6 +625,7 @@ fn arrays_without_axes_are_arrays() {
 
 /// A thousand small writes, or appends, share a few slabs.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn small_writes_share_slabs() {
     let mut array = StagedArray::full(&[1000, 16], &[1, 16], 0u64).unwrap();
     for row in 0..1000usize {
@@ -674,6 +677,7 @@ fn chunks_are_read_once_and_whole_ones_that_are_replaced_never() {
 
 /// Large arrays are moved by several threads, each to its own part of the destination.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn large_transfers_agree_with_small_ones() {
     let shape = [700, 1030];
     let all = ArrayD::from_shape_fn(&shape[..], |at| (at[0] * 5000 + at[1]) as u64);
@@ -704,6 +708,7 @@ fn large_transfers_agree_with_small_ones() {
 
 /// What cannot be is an error, of the right kind, and leaves no trace.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn refusals() {
     use ErrorKind::{Invalid, Limit, Unsupported};
     let kind = |result: Result<StagedArray>| result.unwrap_err().kind();
@@ -760,6 +765,7 @@ impl SlabStore for NoRoom {
 
 /// Beyond its budget, an array goes to files; they go when their chunks are written again.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn chunks_beyond_the_budget_are_spilled() {
     let files = MemoryStorage::new();
     files.create_dir(Path::new("spill")).unwrap();
@@ -829,7 +835,7 @@ fn text_is_a_selection_or_refused() {
     ];
     let mut random = Random(11);
     let mut parsed = 0;
-    for _ in 0..20_000 {
+    for _ in 0..if cfg!(miri) { 200 } else { 20_000 } {
         let text: String = (0..random.below(8)).map(|_| words[random.below(words.len())]).collect();
         let Ok(selection) = text.parse::<Selection>() else { continue };
         parsed += 1;

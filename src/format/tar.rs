@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn records_count_their_own_digits() {
-        for len in 0..1100 {
+        for len in (0..1100).step_by(if cfg!(miri) { 99 } else { 1 }) {
             let value = "v".repeat(len);
             let record = pax_record("path", &value);
             assert_eq!(pax_records(&record).unwrap(), [(&b"path"[..], value.as_bytes())]);

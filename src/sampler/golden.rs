@@ -314,6 +314,7 @@ fn print(order: &Arc<dyn Order>) -> (Vec<u64>, u64) {
 
 /// What a seed means. **If these fail, the code is wrong, not the numbers.**
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn frozen_shuffle() {
     let golden = [
         ((10, 0, 0), [0, 7, 4, 1, 8, 2], 0x4826_d4cc_1cc1_3d89),

@@ -37,6 +37,7 @@ fn assert_bijective(order: &dyn Order) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn shuffles_are_permutations() {
     for n in (0..200).chain([255, 256, 257, 1023, 4096, 4097, 65_537, 3_000_000]) {
         assert_bijective(&*Shuffle::new(n, n).order(1).unwrap());
@@ -44,6 +45,7 @@ fn shuffles_are_permutations() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn block_shuffles_are_permutations() {
     let mut rng = StableRng::new(&[10]);
     for _ in 0..600 {
@@ -82,6 +84,7 @@ fn windows_are_made_of_their_reads() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn enormous_orders_work_in_no_memory() {
     // They own nothing beside these bytes: no field is a pointer.
     assert!(size_of::<Permutation>() <= 128 && size_of::<BlockOrder>() <= 256);
@@ -124,6 +127,7 @@ fn small_shuffles_reach_all_orders_alike() {
 
 /// Where a sample goes is uniform, and neighbours come in either order equally often.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn shuffles_are_good() {
     for n in [17, 100, 1000] {
         let epochs = 20_000;
@@ -156,6 +160,7 @@ fn shuffles_are_good() {
 
 /// Seeds, epochs and numbers of samples that differ by one have orders that have nothing in common.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn neighbouring_keys_are_unrelated() {
     let n = 100_000;
     let base = Shuffle::new(n, 4).permutation(4);
@@ -170,6 +175,7 @@ fn neighbouring_keys_are_unrelated() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn fill_iter_and_range_agree_with_index_at() {
     let source = |n| MixtureSource::new(n, n);
     let samplers: Vec<Box<dyn Sampler>> = vec![
@@ -218,6 +224,7 @@ fn fill_iter_and_range_agree_with_index_at() {
 /// An epoch that is stopped again and again, each time with other ranks, workers and batches, sees
 /// what an uninterrupted one sees.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn every_sample_once_whatever_the_ranks_and_stops() {
     let mut rng = StableRng::new(&[14]);
     for _ in 0..2000 {
@@ -390,6 +397,7 @@ fn mixtures_have_exact_shares_and_go_through_each_source_in_turn() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn label_runs_tell_a_shuffle_from_an_order() {
     let label = |index: u64| index / 100;
     let runs = |sampler: &dyn Sampler| quality::label_runs(&*sampler.order(0).unwrap(), label);

@@ -17,21 +17,49 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 MAX = 1 << 16
 
-# What the first byte of `inputs` says of a file, by its ending: see `which` in its source.
+# What the first byte of `inputs` and of `decoders` says of a file, by its ending: see `which` in their
+# sources.
 INPUTS = {
-    ".parquet": 7, ".arrow": 8, ".csv": 9, ".npz": 10, ".jsonl": 11, ".tfrecord": 12, ".tar": 13,
-    ".tsv": 14, ".mds": 3, ".json": 2, ".jpg": 6, ".jpeg": 6, ".png": 6, ".gif": 6, ".bmp": 6,
-    ".webp": 6, ".tif": 6, ".tiff": 6,
+    ".parquet": 1, ".arrow": 2, ".csv": 3, ".npz": 4, ".jsonl": 5, ".tfrecord": 6, ".tar": 7,
+    ".tsv": 8, ".jpg": 0, ".jpeg": 0, ".png": 0, ".gif": 0, ".bmp": 0, ".webp": 0, ".tif": 0,
+    ".tiff": 0, ".gz": 16, ".zst": 16, ".bz2": 16,
 }
+DECODERS = {".tar": 0, ".json": 2, ".mds": 3, ".parquet": 6, ".arrow": 6}
 PICKLES = 4
+# What the first byte of `texts` says of the rest, and of `plans`.
+TEXTS = {
+    0: ["{train,val}-{08..10}.tar", "a{b}{3..1}x{,c}"],
+    1: ["cat/1.jpg\n*.[jJ][pP]g", "a]b\n[!a-f]*[]]?"],
+    2: ["a10\na9\nb", "ä01\nä1\n"],
+    3: ["512K", "0.5G", "3/7", "zstd", "blpk:zlib:9:bitshuffle",
+        "2026-01-31T12:00:00.5Z", "__12__", "a[1:2]", "-1", "100,200"],
+    4: ["2:5, ::-1, [4, 0], ..., None, 7", "-1, [2, -2]", ":, None, ::-2"],
+    5: ["a == 1 and not (b in 'x', 2.5 or has c)", "n >= -1e3 or k ~ '*.png'", "a not in true, null"],
+    6: ["x/{key.stem}-{id}.{key.name}\na.b/c.d", "{key}\nä"],
+    7: ["<f4\n1.5", "|S4\nab", "<M8[s]\n0", "[('a', '<i2'), ('b', '|u1', (2,))]\n0", ">c16\nnan"],
+    8: ["{LABEL}/**", "**/[[]c]/*", "a/*.txt"],
+}
+ENTRY = '{"unit":1,"samples":1,"bytes":7,"crc32":%d,"state":null,"finished":false}\n'
+PLANS = {
+    0: ['{"a":1}', '{"a": [1, {}]}', "null"],
+    1: ['{"plan":"0","state":[1]}'],
+    2: ['{"version":1,"plan":"p"}\n', '{"version":1,"plan":"p"}\n' + ENTRY % zlib.crc32(b"\x81\xa3key\xa1a")],
+    3: ['{"version":1,"base":{"samples":1,"bytes":7},"side_files_only":false,"digests":true,"lookup":false}\n'],
+    4: ["cat\ndog\n"],
+}
 PLAIN = {"parquet": (".parquet", ".arrow"), "mat": (".mat",), "zip": (".zip", ".npz"),
-         "jsonl": (".jsonl",), "msgpack": (".msgpack",), "bloscpack": (".blp",)}
+         "jsonl": (".jsonl",), "msgpack": (".msgpack",), "bloscpack": (".blp",),
+         "arrays": (".npy",), "bcolz": (".blp",),
+         "side_files": (".offsets", ".keys", ".key_hashes", ".filter", ".md5", ".index")}
+# The small files of bcolz.
+SMALL = ("sizes", "storage", "__attrs__", "__rootdirs__")
 
 
 def put(target, name, content):
@@ -39,6 +67,18 @@ def put(target, name, content):
         folder = HERE / "corpus" / target
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+
+
+def chunks_in(container):
+    """The first Blosc chunks in a container: what has a header of version 2 and is as long as that says."""
+    at, found = 0, 0
+    while at + 16 <= len(container) and found < 2:
+        version, _, _, _, nbytes, blocksize, cbytes = struct.unpack_from("<4B3I", container, at)
+        if version == 2 and 0 < blocksize <= nbytes < MAX and 16 < cbytes <= len(container) - at:
+            yield container[at:at + cbytes]
+            at, found = at + cbytes, found + 1
+        else:
+            at += 1
 
 
 def of_files():
@@ -49,8 +89,16 @@ def of_files():
         content = path.read_bytes()
         if path.suffix in INPUTS:
             put("inputs", name, bytes([INPUTS[path.suffix]]) + content)
+        if path.suffix in DECODERS:
+            put("decoders", name, bytes([DECODERS[path.suffix]]) + content)
         if path.name.startswith("ten_protocol"):
-            put("inputs", name, bytes([PICKLES]) + content)
+            put("decoders", name, bytes([PICKLES]) + content)
+            put("inputs", name, bytes([13]) + content)
+        if path.name in SMALL:
+            put("bcolz", name, content)
+        if path.suffix == ".blp":
+            for number, chunk in enumerate(chunks_in(content)):
+                put("blosc", f"{name}-{number}", chunk)
         for target, suffixes in PLAIN.items():
             if path.suffix in suffixes:
                 put(target, name, content)
@@ -58,9 +106,19 @@ def of_files():
 
 def of_text():
     """What no file in tests/data is."""
-    put("inputs", "list.tsv", b"\x0epath\tlabel\tweight\na/1.jpg\tcat\t0.5\n\"b \"\"2\"\".png\"\t\t1\n")
-    put("inputs", "table.csv", b"\x09key,n,text\na,1,\"x\ny\"\nb,-2.5e3,\nc,,z\n")
-    put("inputs", "lines.jsonl", b"\x0b{\"key\":\"a\",\"n\":[1,2.5,null,true]}\n{\"key\":\"b\"}\n")
+    put("inputs", "list.tsv", b"\x08path\tlabel\tweight\na/1.jpg\tcat\t0.5\n\"b \"\"2\"\".png\"\t\t1\n")
+    put("inputs", "table.csv", b"\x03key,n,text\na,1,\"x\ny\"\nb,-2.5e3,\nc,,z\n")
+    put("inputs", "lines.jsonl", b"\x05{\"key\":\"a\",\"n\":[1,2.5,null,true]}\n{\"key\":\"b\"}\n")
+    put("inputs", "metadata.csv", b"\x09file_name,text,label\na.png,x,1\ncat/b.png,\"y\nz\",2\n")
+    put("inputs", "metadata.jsonl", b"\x0a{\"file_name\":\"a.png\",\"n\":[1,2]}\n{\"file_name\":\"cat/b.png\"}\n")
+    for text in ["640x480", "short:256", "max:1024", "webp", "4:2:0"]:
+        put("inputs", text.replace(":", "-"), b"\x0f" + text.encode())
+    for which, texts in TEXTS.items():
+        for number, text in enumerate(texts):
+            put("texts", f"{which}-{number}", bytes([which]) + text.encode())
+    for which, texts in PLANS.items():
+        for number, text in enumerate(texts):
+            put("plans", f"{which}-{number}", bytes([which]) + text.encode())
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as out:
         for name, how in [("a/1.txt", zipfile.ZIP_STORED), ("b/2.txt", zipfile.ZIP_DEFLATED)]:

@@ -275,6 +275,7 @@ const LENS: [usize; 9] = [0, 1, 7, 127, 128, 1000, 1024, 4097, 20_001];
 const TYPESIZES: [usize; 9] = [1, 2, 3, 5, 8, 12, 16, 17, 255];
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn what_is_written_is_read() {
     let check = |params: &Params, bytes: &[u8], chunk: &[u8]| {
         assert!(chunk.len() <= bytes.len() + HEADER, "{params:?}");
@@ -286,6 +287,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn both_writers_cut_chunks_into_the_same_blocks() {
     let bytes = vec![0; 300_000];
     let mut scratch = Scratch::default();
@@ -303,6 +305,7 @@ fn both_writers_cut_chunks_into_the_same_blocks() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn a_range_is_a_slice_of_the_whole() {
     let mut random = Random(2);
     let mut scratch = Scratch::default();
@@ -337,6 +340,7 @@ fn a_range_needs_no_other_blocks() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn damage_is_an_error_or_other_bytes_but_never_a_panic() {
     let mut random = Random(4);
     let mut scratch = Scratch::default();
@@ -376,6 +380,7 @@ fn chunk_of(codec: Codec, nbytes: usize, stream: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn a_blosclz_match_that_wraps_is_refused() {
     // c-blosc issue 405: after these bytes the length is an i32 below zero.
     let mut stream = vec![0, b'x', 0xE0];

@@ -471,6 +471,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn a_stream_of_more_than_it_says_is_not_unpacked() {
         let text = format!("\"{}\"", "b".repeat(1 << 20));
         let mut bytes = section(&text, &MetadataOptions::default());

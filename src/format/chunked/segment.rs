@@ -328,6 +328,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn a_table_has_few_segments_and_few_rewrites() {
         // Commits of one chunk each, all of different chunks.
         let (mut sizes, mut written) = (Vec::<u64>::new(), 0_u64);

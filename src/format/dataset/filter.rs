@@ -362,6 +362,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn modulo_is_exact() {
         let mut next = golden::random(2);
         let edges = [1, 2, 3, 8, 24, 1 << 32, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];

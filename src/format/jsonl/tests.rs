@@ -133,7 +133,7 @@ fn golden_arrays_scalars_and_complex_read_as_in_the_manifest() {
 #[test]
 fn random_values_survive() {
     let mut random = Random(2);
-    for _ in 0..2000 {
+    for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
         let value = random.value(4);
         let line = line(&value);
         let parsed = parse(line.as_bytes()).unwrap();
@@ -298,6 +298,7 @@ fn what_is_wrong_with_a_line() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn as_deep_as_msgpack_and_no_deeper() {
     for json in [nested_lists(MAX_DEPTH), nested_maps(MAX_DEPTH)] {
         let value = parse(json.as_bytes()).unwrap();

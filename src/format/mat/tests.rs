@@ -233,6 +233,7 @@ fn sparse_matrices() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn bombs() {
     let limits = Limits { memory: 1 << 20 };
     // What is inflated is larger than allowed.

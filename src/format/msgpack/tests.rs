@@ -411,6 +411,7 @@ fn the_cursor_reads_every_form() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn a_thousand_and_twenty_four_containers_and_no_more() {
     for depth in [1, 2, MAX_DEPTH] {
         let bytes = nested(depth);
@@ -450,6 +451,7 @@ fn text_that_is_not_utf8_is_not_encoded() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes there")]
 fn a_truncated_or_flipped_sample_never_panics() {
     let mut flips = 0;
     for sample in golden().iter().filter(|sample| sample.raw.len() < 300) {
@@ -488,7 +490,7 @@ fn a_truncated_or_flipped_sample_never_panics() {
 #[test]
 fn random_values_survive() {
     let mut random = Random(1);
-    for _ in 0..2000 {
+    for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
         let value = random.value(4);
         let packed = to_vec(&value).unwrap();
         check(&packed).unwrap();
@@ -646,7 +648,7 @@ fn python_reprs_of_complex() {
         }
     }
     let mut random = Random(3);
-    for _ in 0..2000 {
+    for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
         let (re, im) = (f64::from_bits(random.bits()), random.below(1 << 31) as f64 / 1e12);
         let value = Special::Complex(re, im).to_value();
         assert_eq!(recognise(&value).unwrap().to_value(), value);
@@ -710,7 +712,7 @@ fn only_canonical_types_are_recognised() {
     }
     // Nesting far beyond anything real is not followed.
     let mut deep = json(r#"[["a","<i4"]]"#);
-    for _ in 0..300 {
+    for _ in 0..if cfg!(miri) { 5 } else { 300 } {
         deep = Value::Array(vec![Value::Array(vec!["a".into(), deep])]);
     }
     assert_eq!(dtype_from_value(&deep), None);

@@ -1,36 +1,24 @@
-//! What other libraries write: headers and records of anything, and files that are anything.
+//! What other libraries write, as files that are anything. The first byte says what they are.
 #![no_main]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kiste::convert::{
-    ArrowIpc, Csv, ImageFolder, ImageOptions, Input, JsonLinesFile, Npz, Parquet, Resize,
-    TfRecords, WebDataset,
+    ArrowIpc, Cifar, Csv, Idx, ImageFolder, ImageOptions, Input, JsonLinesFile, Mds, Npz, Parquet,
+    Resize, StoredAs, Subsampling, TfRecords, WebDataset, first_bytes,
 };
-use kiste::format::mds::{Column, Encoding, Index, Shard};
-use kiste::format::pickle::{Object, Pickle};
-use kiste::format::tfrecord::{HEADER, encode, example, parse_header};
-use kiste::format::{idx, msgpack, tar};
+use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
-
-/// An object in itself has no end, so this looks only so far.
-fn look_at(object: Object<'_, '_>, depth: usize) {
-    let _ = (object.as_int(), object.as_float(), object.as_name(), object.get("data"));
-    if let Some(array) = object.as_array() {
-        assert_eq!(array.bytes().len(), array.len() * array.dtype().item_size());
-    }
-    if depth > 0 {
-        object.items().into_iter().flatten().take(4).for_each(|item| look_at(item, depth - 1));
-    }
-}
 
 /// No file, line, row, record, page or batch may have more bytes.
 const LIMIT: u64 = 1 << 22;
 
-/// These bytes as a file.
+/// These bytes as a file, in memory where the system has such a thing.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("kiste-fuzz-inputs-{}", std::process::id()));
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let dir = root.join(format!("kiste-fuzz-inputs-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     let path = dir.join(name);
     fs::write(&path, bytes).unwrap();
@@ -57,7 +45,8 @@ fn drain_if(input: kiste::Result<impl Input>) {
 
 /// Whatever is a file, read as one of these.
 fn read_file(which: u8, bytes: &[u8]) {
-    let name = ["x.parquet", "x.arrow", "x.csv", "x.npz", "x.jsonl", "x.tfrecord", "x.tar", "x.tsv"];
+    let name =
+        ["x.parquet", "x.arrow", "x.csv", "x.npz", "x.jsonl", "x.tfrecord", "x.tar", "x.tsv"];
     let path = file(name[usize::from(which)], bytes);
     let names = [path.to_str().unwrap()];
     match which {
@@ -74,6 +63,37 @@ fn read_file(which: u8, bytes: &[u8]) {
         6 => drain(&WebDataset::open(names).unwrap().max_bytes(LIMIT)),
         _ => drain_if(ImageFolder::options().root("/nonexistent").list(&path)),
     }
+}
+
+/// A folder of two images, of which this file says something.
+fn read_folder(name: &str, bytes: &[u8]) {
+    let path = file(name, bytes);
+    let root = path.parent().unwrap().join("folder");
+    fs::create_dir_all(root.join("cat")).unwrap();
+    for other in ["metadata.csv", "metadata.jsonl"] {
+        let _ = fs::remove_file(root.join(other));
+    }
+    fs::rename(path, root.join(name)).unwrap();
+    for image in ["a.png", "cat/b.png"] {
+        fs::write(root.join(image), b"\x89PNG\r\n\x1a\n").unwrap();
+    }
+    drain_if(ImageFolder::open(&root));
+}
+
+/// A directory of MDS: the index up to the first zero, then the shard.
+fn read_mds(bytes: &[u8]) {
+    let (index, shard) = match bytes.iter().position(|&b| b == 0) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &b""[..]),
+    };
+    let index = file("index.json", index);
+    file("shard.00000.mds", shard);
+    drain_if(Mds::open(index.parent().unwrap()).map(|mds| mds.max_bytes(LIMIT)));
+}
+
+/// How images are to be changed, as it is typed in.
+fn read_options(text: &str) {
+    let _ = (text.parse::<Resize>(), text.parse::<StoredAs>(), text.parse::<Subsampling>());
 }
 
 /// An image that is anything, which may be small only.
@@ -94,52 +114,16 @@ fn change_image(bytes: &[u8]) {
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&which, bytes)) = bytes.split_first() else { return };
-    match which % 15 {
-        0 => {
-            if let Some(block) = bytes.first_chunk() {
-                let _ = tar::parse_header(block);
-            }
-            let _ = tar::pax_records(bytes);
-        }
-        1 => {
-            if let Some(header) = bytes.first_chunk::<HEADER>() {
-                let _ = parse_header(header);
-            }
-            if let Ok(features) = example::decode(bytes) {
-                let again = example::encode(&features);
-                // Compared as text, as NaN is not itself.
-                let features = format!("{features:?}");
-                assert_eq!(format!("{:?}", example::decode(&again).unwrap()), features);
-                encode(&again, &mut Vec::new());
-            }
-        }
-        2 => {
-            if let Ok(index) = Index::parse(bytes) {
-                assert_eq!(Index::parse(index.render().as_bytes()).unwrap(), index);
-            }
-        }
-        3 => {
-            let names = ["str", "ndarray", "jpeg_array", "list[png]", "json", "int", "ndarray:int8"];
-            let columns = names.map(|name| Column::new(name, Encoding::parse(name).unwrap()));
-            for columns in [&columns[..], &columns[1..2], &columns[2..4]] {
-                let Ok(shard) = Shard::parse(bytes, columns) else { continue };
-                for at in 0..shard.len() {
-                    let Some(Ok(found)) = shard.columns(at) else { continue };
-                    for (column, (bytes, _)) in columns.iter().zip(found) {
-                        let _ = column.encoding.decode(bytes);
-                    }
-                }
-            }
-        }
-        4 => {
-            if let Ok(pickle) = Pickle::parse(bytes) {
-                look_at(pickle.root(), 6);
-            }
-        }
-        5 => {
-            let _ = idx::decode(bytes);
-        }
-        6 => change_image(bytes),
-        which => read_file(which - 7, bytes),
+    match which % 17 {
+        0 => change_image(bytes),
+        which @ 1..=8 => read_file(which - 1, bytes),
+        9 => read_folder("metadata.csv", bytes),
+        10 => read_folder("metadata.jsonl", bytes),
+        11 => read_mds(bytes),
+        12 => drain_if(Idx::open_within(file("images", bytes), None, LIMIT)),
+        13 => drain_if(Cifar::cifar10([file("batch", bytes).to_str().unwrap()])),
+        14 => drain_if(Cifar::cifar100([file("train", bytes).to_str().unwrap()])),
+        15 => read_options(&String::from_utf8_lossy(bytes)),
+        _ => drop(first_bytes(file("x.gz", bytes), 1 << 16)),
     }
 });

@@ -732,11 +732,16 @@ fn refusals() {
 
     let mut array = StagedArray::full(&[usize::MAX / 8], &[usize::MAX / 32], 0u64).unwrap();
     assert_eq!(array.get::<u64>(7).unwrap().into_iter().collect::<Vec<_>>(), [0]);
-    assert_eq!(array.set_scalar(7, 1u64).unwrap_err().kind(), Limit);
+    // Where memory is addressed with 32 bits there may be a gibibyte for the chunk.
+    if usize::BITS == 64 {
+        assert_eq!(array.set_scalar(7, 1u64).unwrap_err().kind(), Limit);
+    }
     assert_eq!(array.get::<u64>(..).unwrap_err().kind(), Limit);
     array.check();
-    let mut array = StagedArray::full(&[1 << 20, 1 << 20], &[1 << 10, 1 << 10], 0u64).unwrap();
-    assert_eq!(array.get::<u64>((1 << 19, -1)).unwrap().into_iter().collect::<Vec<_>>(), [0]);
+    // As large as there are numbers for its elements.
+    let side: usize = if usize::BITS == 64 { 1 << 20 } else { 1 << 15 };
+    let mut array = StagedArray::full(&[side, side], &[1 << 10, 1 << 10], 0u64).unwrap();
+    assert_eq!(array.get::<u64>((side / 2, -1)).unwrap().into_iter().collect::<Vec<_>>(), [0]);
     assert_eq!(array.get::<i64>(0).unwrap_err().kind(), Invalid);
     assert_eq!(array.set_scalar(.., 0u8).unwrap_err().kind(), Invalid);
     assert_eq!(array.resize(&[3]).unwrap_err().kind(), Invalid);

@@ -194,10 +194,12 @@ fn dimensions_that_lie() {
             assert!(read(matrix(class, 0, shape, "a", rest)).is_err(), "{class} {shape:?}");
         }
     }
-    // Nothing is in there, and it takes no memory.
-    let empty = read(matrix(DOUBLE, 0, &[max, 0], "a", &[element(9, b"")])).unwrap();
-    assert_eq!(empty.shape(), [max as usize, 0]);
-    assert!(read(matrix(1, 0, &[0, max], "a", &[])).unwrap().cells().unwrap().is_empty());
+    // Nothing is in there, and it takes no memory; but an axis that memory had no room for, were it
+    // the only one, is refused.
+    let long = if usize::BITS == 64 { max } else { max / 16 };
+    let empty = read(matrix(DOUBLE, 0, &[long, 0], "a", &[element(9, b"")])).unwrap();
+    assert_eq!(empty.shape(), [long as usize, 0]);
+    assert!(read(matrix(1, 0, &[0, long], "a", &[])).unwrap().cells().unwrap().is_empty());
 }
 
 fn sparse(shape: &[i32], rows: &[i32], starts: &[i32], values: usize) -> Result<Array, String> {

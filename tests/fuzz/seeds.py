@@ -2,12 +2,16 @@
 
     python seeds.py [KISTE DIR]
 
-fills corpus/TARGET/ for the targets whose inputs are files, with a byte in front where that says what
-the file is. With the command and a folder of miniature archives it does so for the catalogue too:
+unpacks corpus-seeds/, and fills corpus/TARGET/ for the targets whose inputs are files, with a byte in
+front where that says what the file is. With the command and a folder of miniature archives it does so for the catalogue too:
 
     python ../compat/python_catalogue.py KISTE --build DIR
 
 Nothing larger than what the fuzzer makes itself (`-max_len`) is taken. Needs nothing beside Python.
+
+    python seeds.py --keep TARGET DIR
+
+packs the inputs in DIR, such as are small, to corpus-seeds/TARGET.tar.xz.
 """
 
 import io
@@ -23,6 +27,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 MAX = 1 << 16
+KEPT = HERE / "corpus-seeds"
+# Of inputs that a repository has room for.
+MAX_KEPT = 1500
+MAX_KEPT_BYTES = 1 << 10
 
 # What the first byte of `inputs` and of `decoders` says of a file, by its ending: see `which` in their
 # sources.
@@ -161,6 +169,31 @@ def of_catalogue(kiste, folder):
             put("datasets", dataset["name"], bytes(out))
 
 
+def kept():
+    """What was found in earlier runs."""
+    for path in sorted(KEPT.glob("*.tar.xz")):
+        target = path.name.removesuffix(".tar.xz")
+        with tarfile.open(path) as archive:
+            for entry in archive.getmembers():
+                put(target, Path(entry.name).name, archive.extractfile(entry).read())
+
+
+def keep(target, folder):
+    """Packs the smallest inputs; the same ones always make the same archive."""
+    inputs = sorted((f.stat().st_size, f.name, f) for f in folder.iterdir())
+    KEPT.mkdir(exist_ok=True)
+    with tarfile.open(KEPT / f"{target}.tar.xz", "w:xz", format=tarfile.USTAR_FORMAT) as archive:
+        for size, name, path in inputs[:MAX_KEPT]:
+            if size <= MAX_KEPT_BYTES:
+                entry = tarfile.TarInfo(name[:16])
+                entry.size = size
+                archive.addfile(entry, io.BytesIO(path.read_bytes()))
+
+
+if len(sys.argv) == 4 and sys.argv[1] == "--keep":
+    keep(sys.argv[2], Path(sys.argv[3]))
+    sys.exit()
+kept()
 of_files()
 of_text()
 if len(sys.argv) == 3:

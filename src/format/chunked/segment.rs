@@ -267,6 +267,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn every_truncation_and_every_flip_is_noticed() {
         let bytes = encode(&entries());
         for len in 0..bytes.len() {

@@ -152,7 +152,7 @@ class Place:
 
     def run(self, command, mode=None, at=0, errno=0, data=False, cwd=None):
         """Runs the command, with a fault if a mode is given."""
-        env = dict(os.environ, RAYON_NUM_THREADS="1", LC_ALL="C")
+        env = dict(os.environ, RAYON_NUM_THREADS="1", LC_ALL="C", TMPDIR=self.folder)
         if mode:
             if os.path.exists(self.log):
                 os.remove(self.log)

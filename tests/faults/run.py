@@ -28,9 +28,8 @@ import foreign
 from checks import Lab
 from harness import Place, build_shim
 from judge import Judge
-from scenarios import SCENARIOS
+from scenarios import GROUPS, SCENARIOS
 
-GROUPS = ["faults", "kills", "power", "foreign"]
 ERRORS = ["ENOSPC", "EIO", "EACCES"]
 
 
@@ -107,7 +106,8 @@ class Session:
         if any(call.name == "map" for call in lab.calls):
             raise AssertionError("it writes through a map, which cannot be followed here")
         points = points_of(lab, 2 if self.args.quick else self.args.seeds)
-        points = [p for p in points if self.args.mode in p.mode and self.args.at in (None, p.number)]
+        points = [p for p in points if self.args.mode in p.mode and self.args.at in (None, p.number)
+                  and p.group in scenario.groups]
         most = self.args.most or scenario.most or len(points)
         if self.args.quick:
             most = min(most, self.args.quick_points)

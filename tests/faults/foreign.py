@@ -10,26 +10,27 @@ import dataset
 from harness import family, leftovers
 from scenarios import jsonl
 
-# in-place, same-size, rename: Python writes the dataset anew: over the files, as datadings does;
-#   over the files with samples of just the old sizes; or beside and renamed.
+# in-place, same-size, longer, rename: Python writes the dataset anew: over the files, as datadings
+#   does; with samples of just the old sizes; with the old samples and more; or to new files that
+#   are renamed.
 # symlink, hardlink: another kiste writes to the same files under another name.
 # copy: the folder is copied, and the copy is repaired.
 # delete: all files of the dataset are deleted.
-KINDS = ["in-place", "same-size", "rename", "symlink", "hardlink", "copy", "delete"]
+KINDS = ["in-place", "same-size", "longer", "rename", "symlink", "hardlink", "copy", "delete"]
 REPAIRS = ["repair {}", "repair --undo {}", "repair --finish {}"]
 
 
 def play(kind, lab, place, number):
     """What was wrong, or None if this cannot be played here."""
-    if kind in ("in-place", "same-size", "rename"):
+    if kind in ("in-place", "same-size", "longer", "rename"):
         return rewrite(kind, lab, place, number)
     return {"symlink": symlink, "hardlink": hardlink, "copy": copy, "delete": delete}[kind](lab, place)
 
 
-def samples_of(lab, tree):
+def samples_of(lab, place, tree):
     """The samples of the target in one of the lab's trees."""
     target = lab.scenario.targets[0]
-    scratch = os.path.join(lab.place.folder, "samples")
+    scratch = os.path.join(place.folder, "samples")
     os.makedirs(scratch, exist_ok=True)
     path = os.path.join(scratch, os.path.basename(target))
     for suffix, content in family(tree, target).items():
@@ -48,10 +49,15 @@ def rewrite(kind, lab, place, number):
     samples = [dataset.sample(f"foreign{i}", text="f" * (20 + i)) for i in range(5)]
     if kind == "same-size":
         # In turn as large as the old one and as the new one, but for one bit of each sample.
-        like = (number % 2 and samples_of(lab, lab.old)) or samples_of(lab, lab.new)
+        like = (number % 2 and samples_of(lab, place, lab.old)) or samples_of(lab, place, lab.new)
         if like is None:
             return None
         samples = [(key, data[:-1] + bytes([data[-1] ^ 0x40])) for key, data in like]
+    if kind == "longer":
+        old = samples_of(lab, place, lab.old)
+        if old is None:
+            return None
+        samples = old + samples
     dataset.write(place.path(target), samples, by_rename=kind == "rename")
     theirs = family(place.picture(), target)
     # What "verify" says of it where there is no leftover.

@@ -64,14 +64,22 @@ class Stage:
 class KilledPlace(Place):
     """Commands that are killed after a random time, without any shim."""
 
-    def killed(self, command, longest, chance):
-        """Whether the command was still at work when it was killed."""
+    def killed(self, command, longest, chance, target=None):
+        """Whether the command was still at work when it was killed. With a target it is killed just
+        after it has begun to publish it, which takes too little time to be hit by chance."""
         env = dict(os.environ, RAYON_NUM_THREADS="2", LC_ALL="C", TMPDIR=self.folder)
         argv = [self.binary] + shlex.split(command)
         process = subprocess.Popen(argv, cwd=self.tree, env=env, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # The first tenth of it nothing happens but the start of the process.
-        time.sleep(chance.uniform(0.1 * longest, longest))
+        if target:
+            commit = self.path(target + ".partial/commit")
+            until = time.monotonic() + 10
+            while not os.path.exists(commit) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.0001)
+            time.sleep(chance.uniform(0, 0.1 * longest))
+        else:
+            # At first nothing happens but the start of the process.
+            time.sleep(chance.uniform(0.1 * longest, longest))
         process.kill()
         return process.wait() < 0
 
@@ -87,7 +95,9 @@ def soak(lab, place, kills, chance):
     while counts["kills"] < kills and counts["tries"] < 4 * kills:
         counts["tries"] += 1
         lab.start(place)
-        if not place.killed(lab.scenario.act, longest, chance):
+        publishes = lab.scenario.kind == "dataset" and chance.random() < 0.4
+        target = chance.choice(lab.scenario.targets) if publishes else None
+        if not place.killed(lab.scenario.act, longest, chance, target):
             continue
         counts["kills"] += 1
         if lab.scenario.kind == "dataset" and chance.random() < 0.25:

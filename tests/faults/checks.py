@@ -131,6 +131,8 @@ class Lab:
     def try_foreign(self, place, kind, number):
         if self.scenario.kind != "dataset" or len(self.scenario.targets) > 1:
             return None
+        if kind.startswith("live"):
+            return foreign.live(kind, self, place, number)
         self.start(place)
         run = place.run(self.scenario.act, "after", number)
         if not run.was_killed:

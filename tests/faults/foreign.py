@@ -16,7 +16,8 @@ from scenarios import jsonl
 # symlink, hardlink: another kiste writes to the same files under another name.
 # copy: the folder is copied, and the copy is repaired.
 # delete: all files of the dataset are deleted.
-KINDS = ["in-place", "same-size", "longer", "rename", "symlink", "hardlink", "copy", "delete"]
+# live-in-place, live-rename: Python writes it anew while kiste is at work.
+KINDS = ["in-place", "same-size", "longer", "rename", "live-in-place", "live-rename", "symlink", "hardlink", "copy", "delete"]
 REPAIRS = ["repair {}", "repair --undo {}", "repair --finish {}"]
 
 
@@ -25,6 +26,32 @@ def play(kind, lab, place, number):
     if kind in ("in-place", "same-size", "longer", "rename"):
         return rewrite(kind, lab, place, number)
     return {"symlink": symlink, "hardlink": hardlink, "copy": copy, "delete": delete}[kind](lab, place)
+
+
+def live(kind, lab, place, number):
+    """Python writes the dataset anew between two calls of kiste. Either one may win, as a whole."""
+    target, theirs = lab.scenario.targets[0], {}
+    samples = [dataset.sample(f"live{i}", text="f" * (20 + i)) for i in range(5)]
+    def meanwhile():
+        dataset.write(place.path(target), samples, by_rename=kind == "live-rename")
+        theirs.update(family(place.picture(), target))
+    lab.start(place)
+    run = place.run_paused(lab.scenario.act, number, meanwhile)
+    if run is None:
+        return None
+    if run.code not in (0, 1, 2):
+        return [f"exit code {run.code}: {run.err.strip()[:300]}"]
+    wins = [theirs, family(lab.new, target)] if run.code == lab.scenario.code else [theirs]
+    for command in [None] + REPAIRS:
+        said = place.run(command.format(target)).code if command else run.code
+        now = family(place.picture(), target)
+        # Names of labels and the accelerator, which Python does not know, may stay or go.
+        plain = lambda files: {s: c for s, c in files.items() if s in ["", *dataset.SUFFIXES]}
+        if plain(now) not in map(plain, wins):
+            changed = [s or "data" for s in sorted(set(now) | set(theirs)) if now.get(s) != theirs.get(s)]
+            return [f"{command or 'the act'} (exit code {said}) and Python made a mixture; "
+                    f"not Python's: {', '.join(changed)}"]
+    return []
 
 
 def samples_of(lab, place, tree):

@@ -1,6 +1,5 @@
 """Runs the command in scratch trees, with or without faults, and takes pictures of the trees."""
 
-import ctypes
 import os
 import shlex
 import shutil
@@ -150,20 +149,23 @@ class Place:
     def path(self, name):
         return os.path.join(self.tree, name)
 
-    def run(self, command, mode=None, at=0, errno=0, data=False, cwd=None):
-        """Runs the command, with a fault if a mode is given."""
+    def environment(self, mode, at, errno, data):
         env = dict(os.environ, RAYON_NUM_THREADS="1", LC_ALL="C", TMPDIR=self.folder)
         if mode:
             if os.path.exists(self.log):
                 os.remove(self.log)
             env.update(LD_PRELOAD=self.shim, FAULTS_ROOT=self.tree, FAULTS_LOG=self.log,
                        FAULTS_MODE=mode, FAULTS_AT=str(at), FAULTS_ERRNO=str(errno))
-            if data:
-                env.update(FAULTS_DATA="1", FAULTS_GRAVE=self.grave)
-        argv = [self.binary] + shlex.split(command)
+        if data:
+            env.update(FAULTS_DATA="1", FAULTS_GRAVE=self.grave)
+        return env
+
+    def run(self, command, mode=None, at=0, errno=0, data=False, cwd=None):
+        """Runs the command, with a fault if a mode is given."""
+        argv, env = [self.binary] + shlex.split(command), self.environment(mode, at, errno, data)
         try:
             done = subprocess.run(argv, cwd=cwd or self.tree, env=env, stdin=subprocess.DEVNULL,
-                                  capture_output=True, timeout=120)
+                                  capture_output=True, timeout=300)
         except subprocess.TimeoutExpired:
             return Run(-1000, "", "the command hangs")
         run = Run(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
@@ -171,7 +173,18 @@ class Place:
             run.calls, run.broken = read_log(self.log, self.tree)
         return run
 
-
-def die_with_parent():
-    """So that nothing is left running if the harness itself is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    def run_paused(self, command, at, meanwhile):
+        """Runs the command, and something else while it is stopped after a call; None if it ended
+        before."""
+        argv, env = [self.binary] + shlex.split(command), self.environment("pause", at, 0, False)
+        process = subprocess.Popen(argv, cwd=self.tree, env=env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            process.returncode = os.waitstatus_to_exitcode(status)
+            process.communicate()
+            return None
+        meanwhile()
+        os.kill(process.pid, signal.SIGCONT)
+        _, err = process.communicate()
+        return Run(process.returncode, "", err)

@@ -17,6 +17,7 @@
  *                 before  SIGKILL in the place of the call
  *                 after   SIGKILL after it
  *                 torn    SIGKILL after half of the bytes of a write
+ *                 pause   SIGSTOP after the call, so that others can do something meanwhile
  *
  * A line of the log: number, call, result (0 or errno), inode, offset, length, path, second path,
  * bytes in hexadecimal; separated by tabs. "fault" in place of the result marks the one that was
@@ -42,7 +43,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum mode { COUNT, FAIL, STICKY, FULL, BEFORE, AFTER, TORN };
+enum mode { COUNT, FAIL, STICKY, FULL, BEFORE, AFTER, TORN, PAUSE };
 
 static char root[PATH_MAX], cwd[PATH_MAX], grave[PATH_MAX];
 static size_t root_len;
@@ -63,14 +64,15 @@ static void *real(const char *name) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    static const char *const modes[] = {"count", "fail", "sticky", "full", "before", "after", "torn"};
+    static const char *const modes[] = {"count",  "fail",  "sticky", "full",
+                                        "before", "after", "torn",   "pause"};
     const char *value = getenv("FAULTS_ROOT");
     if (!value || !getcwd(cwd, sizeof cwd)) return;
     snprintf(root, sizeof root, "%s", value);
     root_len = strlen(root);
     if ((value = getenv("FAULTS_GRAVE"))) snprintf(grave, sizeof grave, "%s", value);
     if ((value = getenv("FAULTS_MODE")))
-        for (int i = 0; i <= TORN; i++)
+        for (int i = 0; i <= PAUSE; i++)
             if (!strcmp(value, modes[i])) mode = i;
     if ((value = getenv("FAULTS_AT"))) at = atol(value);
     if ((value = getenv("FAULTS_ERRNO"))) broken_errno = atoi(value);
@@ -192,6 +194,7 @@ static void leave(const struct call *call, long result) {
     snprintf(text, sizeof text, "%d", result < 0 ? error : 0);
     put(call, text);
     if (calls == at && (mode == AFTER || mode == TORN)) die();
+    if (calls == at && mode == PAUSE) kill(getpid(), SIGSTOP);
     pthread_mutex_unlock(&one_at_a_time);
     errno = error;
 }

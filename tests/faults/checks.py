@@ -159,6 +159,8 @@ class Lab:
         """Looks at what is left, repairs it and does the act again. `keep`: it must be the new one;
         `killed`: the command could not tidy up."""
         kind = self.scenario.kind
+        # What "repair --undo" leaves when it is killed, "repair --finish" makes something else of.
+        finish = finish and "--undo" not in self.scenario.act
         if kind == "dataset":
             return self.settle_datasets(place, finish, keep)
         if kind == "array":

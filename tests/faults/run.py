@@ -61,7 +61,7 @@ class Point:
         if mode == "foreign":
             return lab.try_foreign(place, detail, self.number)
         # The state before a call is that after the one before it, so the two try different repairs.
-        return lab.try_kill(place, mode, self.number, finish=mode == "after" and "--undo" not in lab.scenario.act)
+        return lab.try_kill(place, mode, self.number, finish=mode == "after")
 
 
 def points_of(lab, seeds):

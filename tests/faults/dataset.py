@@ -13,36 +13,42 @@ SUFFIXES = [".offsets", ".keys", ".key_hashes", ".filter", ".md5"]
 
 def pack(value):
     """The msgpack of strings, bytes, small numbers, lists and dicts."""
-    if isinstance(value, bool) or value is None:
-        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
     if isinstance(value, int):
         return bytes([value]) if 0 <= value < 128 else b"\xcf" + struct.pack(">Q", value)
     if isinstance(value, str):
         data = value.encode()
-        if len(data) < 32:
-            return bytes([0xA0 | len(data)]) + data
-        return (b"\xd9" + bytes([len(data)]) if len(data) < 256 else b"\xda" + struct.pack(">H", len(data))) + data
+        return header(len(data), (0xA0, 32), [(0xD9, "B"), (0xDA, "H")]) + data
     if isinstance(value, bytes):
-        if len(value) < 256:
-            return b"\xc4" + bytes([len(value)]) + value
-        return b"\xc5" + struct.pack(">H", len(value)) + value
+        return header(len(value), (0, 0), [(0xC4, "B"), (0xC5, "H")]) + value
     if isinstance(value, list):
-        head = bytes([0x90 | len(value)]) if len(value) < 16 else b"\xdc" + struct.pack(">H", len(value))
-        return head + b"".join(map(pack, value))
-    return bytes([0x80 | len(value)]) + b"".join(pack(k) + pack(v) for k, v in value.items())
+        return header(len(value), (0x90, 16), [(0xDC, "H")]) + b"".join(map(pack, value))
+    pairs = b"".join(pack(key) + pack(item) for key, item in value.items())
+    return header(len(value), (0x80, 16), [(0xDE, "H")]) + pairs
+
+
+def header(length, short, forms):
+    """The shortest header for something of this length."""
+    first, below = short
+    if length < below:
+        return bytes([first | length])
+    for first, form in forms:
+        if length < 256 ** struct.calcsize(form):
+            return struct.pack(">B" + form, first, length)
+    raise ValueError("too long for a test")
 
 
 def unpack_keys(data):
     """A msgpack array of strings."""
-    def header(at, forms):
+    def long_form(at, forms):
         for first, size in forms:
             if data[at] == first:
                 return int.from_bytes(data[at + 1:at + 1 + size], "big"), at + 1 + size
         return None
-    count, at = header(0, [(0xDC, 2), (0xDD, 4)]) or (data[0] & 15, 1)
+    count, at = long_form(0, [(0xDC, 2), (0xDD, 4)]) or (data[0] & 15, 1)
     keys = []
     for _ in range(count):
-        length, at = header(at, [(0xD9, 1), (0xDA, 2), (0xDB, 4)]) or (data[at] & 31, at + 1)
+        forms = [(0xD9, 1), (0xDA, 2), (0xDB, 4)]
+        length, at = long_form(at, forms) or (data[at] & 31, at + 1)
         if at + length > len(data):
             raise ValueError("the keys are cut short")
         keys.append(data[at:at + length].decode())
@@ -100,8 +106,9 @@ def files_of(name, samples):
         ".key_hashes": salt + b"".join(hashes),
         ".filter": filter_of(keys),
     }
-    lines = [f"{hashlib.md5(data).hexdigest()}  {name}{suffix}\n" for suffix, data in files.items()]
-    files[".md5"] = "".join(lines).encode()
+    digests = {suffix: hashlib.md5(data).hexdigest() for suffix, data in files.items()}
+    lines = "".join(f"{digest}  {name}{suffix}\n" for suffix, digest in digests.items())
+    files[".md5"] = lines.encode()
     return files
 
 

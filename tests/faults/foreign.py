@@ -45,13 +45,20 @@ def live(kind, lab, place, number):
     for command in [None] + REPAIRS:
         said = place.run(command.format(target)).code if command else run.code
         now = family(place.picture(), target)
-        # Names of labels and the accelerator, which Python does not know, may stay or go.
-        plain = lambda files: {s: c for s, c in files.items() if s in ["", *dataset.SUFFIXES]}
-        if plain(now) not in map(plain, wins):
-            changed = [s or "data" for s in sorted(set(now) | set(theirs)) if now.get(s) != theirs.get(s)]
+        if known_to_python(now) not in map(known_to_python, wins):
             return [f"{command or 'the act'} (exit code {said}) and Python made a mixture; "
-                    f"not Python's: {', '.join(changed)}"]
+                    f"not Python's: {differing(now, theirs)}"]
     return []
+
+
+def known_to_python(files):
+    """Without the names of labels and the accelerator, which may stay or go."""
+    return {suffix: files[suffix] for suffix in ["", *dataset.SUFFIXES] if suffix in files}
+
+
+def differing(now, theirs):
+    suffixes = sorted(set(now) | set(theirs))
+    return ", ".join(s or "data" for s in suffixes if now.get(s) != theirs.get(s))
 
 
 def samples_of(lab, place, tree):
@@ -100,8 +107,8 @@ def rewrite(kind, lab, place, number):
             return [f"{command}: exit code {run.code}: {run.err.strip()[:300]}"]
         now = family(place.picture(), target)
         if now != theirs:
-            changed = [s or "data" for s in sorted(set(now) | set(theirs)) if now.get(s) != theirs.get(s)]
-            return [f"{command} (exit code {run.code}) changed what was written since: {', '.join(changed)}"]
+            return [f"{command} (exit code {run.code}) changed what was written since: "
+                    + differing(now, theirs)]
     shutil.rmtree(place.path(target + ".partial"), ignore_errors=True)
     says = place.run(f"verify --deep {target}")
     if (says.code, says.out) != (said.code, said.out):

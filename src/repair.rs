@@ -392,7 +392,9 @@ fn salvage_in(
     let options = if known.is_some() { options.checksums(true) } else { options };
     let report_path = report_path(output);
     let is_there = |path: &Path| storage.lstat(path).map_err(|e| Error::io(path, e));
-    if !options.overwrites() && is_there(&report_path)?.is_some() {
+    // One without an output is of a run that was cut short.
+    let is_taken = is_there(&report_path)?.is_some() && is_there(output)?.is_some();
+    if !options.overwrites() && is_taken {
         let message = "the file exists already and overwriting it was not asked for";
         return Err(Error::new(ErrorKind::AlreadyExists, message).at(report_path));
     }
@@ -425,9 +427,6 @@ fn salvage_in(
     }
     let stats = writer.finish()?;
     report.md5 = stats.md5.map(|md5| hex(&md5));
-    if report.report.is_some() && report.md5.is_some() {
-        report.write(&**storage, &report_path)?;
-    }
     Ok(report)
 }
 
@@ -602,15 +601,9 @@ impl Salvage {
         let at = |e| Error::io(path, e);
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| at(e.into()))?;
         text.push(b'\n');
-        let mut beside = path.as_os_str().to_os_string();
-        beside.push(".new");
-        let beside = PathBuf::from(beside);
-        if storage.lstat(&beside).map_err(at)?.is_some() {
-            storage.remove(&beside).map_err(at)?;
-        }
-        let mut file = storage.create(&beside).map_err(at)?;
+        // Cut short it is replaced by the next run, as there is no output that it tells of.
+        let mut file = storage.create(path).map_err(at)?;
         file.append(&text).and_then(|()| file.sync()).map_err(at)?;
-        storage.rename(&beside, path).map_err(at)?;
         let parent = path.parent().unwrap_or(Path::new(""));
         storage.sync_dir(parent).map_err(at)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use ::zip::write::{SimpleFileOptions, ZipWriter};
@@ -259,7 +259,9 @@ impl NpzWriter {
 fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
     let io = |error: std::io::Error| Error::io(path, error);
     let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
-    let mut archive = ZipWriter::new(create_anew(path).map_err(io)?);
+    let mut file = create_anew(path).map_err(io)?;
+    let mut out = Deaf { out: &mut file, error: None, at: 0, end: 0 };
+    let mut archive = ZipWriter::new(&mut out);
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default())
@@ -268,7 +270,61 @@ fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
         archive.start_file(format!("{name}.npy"), options).map_err(zip)?;
         archive.write_all(&npy::encode(&column.array(rows)?)?).map_err(io)?;
     }
-    archive.finish().map_err(zip)?.sync_all().map_err(io)
+    archive.finish().map_err(zip)?;
+    match out.error {
+        Some(error) => Err(io(error)),
+        None => file.sync_all().map_err(io),
+    }
+}
+
+/// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
+/// panics where the end of an archive cannot be written.
+struct Deaf<'a, W> {
+    out: &'a mut W,
+    error: Option<io::Error>,
+    at: u64,
+    end: u64,
+}
+
+impl<W: Write> Write for Deaf<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &self.error {
+            Some(_) => bytes.len(),
+            None => match self.out.write(bytes) {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+                Err(error) => {
+                    self.error = Some(error);
+                    bytes.len()
+                }
+            },
+        };
+        self.at += written as u64;
+        self.end = self.end.max(self.at);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.error = self.out.flush().err();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Seek> Seek for Deaf<'_, W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if self.error.is_none() {
+            self.error = self.out.seek(to).err();
+        }
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
 }
 
 /// A packed value as a column has it, if it can.

@@ -148,11 +148,14 @@ impl Parts {
         if !path.exists() {
             // Of several that come at the same time the first one wins.
             let beside = beside(&path);
-            write_synced(&beside, text.as_bytes()).map_err(|error| Error::io(&path, error))?;
+            write_synced(&beside, text.as_bytes()).map_err(|error| {
+                let _ = fs::remove_file(&beside);
+                Error::io(&path, error)
+            })?;
             let linked = match fs::hard_link(&beside, &path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     // A file system without links.
-                    fs::rename(&beside, &path)
+                    fs::rename(&beside, &path).inspect_err(|_| drop(fs::remove_file(&beside)))
                 }
                 _ => fs::remove_file(&beside),
             };
@@ -278,6 +281,11 @@ impl Parts {
     /// there.
     pub fn will_publish(&self, staged: &Path, target: &Path) -> Result<()> {
         let mut commit = self.read_commit()?;
+        // Published by an earlier run, which had others left to do: it may be replaced.
+        let now = Seen::at(target)?;
+        if now.is_some() && self.place(target)? == Place::Made {
+            commit.before.insert(name_of(target), now);
+        }
         if let Some(seen) = Seen::at(staged)? {
             commit.made.insert(name_of(target), seen);
         }
@@ -366,7 +374,11 @@ impl Parts {
     fn write(&self, path: &Path, text: &str) -> Result<()> {
         let beside = beside(path);
         let written = write_synced(&beside, text.as_bytes());
-        written.and_then(|()| fs::rename(&beside, path)).map_err(|e| Error::io(path, e))?;
+        written.and_then(|()| fs::rename(&beside, path)).map_err(|e| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&beside);
+            Error::io(path, e)
+        })?;
         sync_dir(&self.dir)
     }
 }

@@ -212,9 +212,7 @@ fn a_killed_export_is_told_from_one_at_work() {
         assert!(partial.join("x.csv.partial").exists());
     }
     drop(lock);
-    let told = export(&[]).fails(2, "an export was cut short and left this");
-    assert!(told.err.contains("rm -r x.csv.partial"), "{told:?}");
-    export(&["--force"]).exits(0);
+    export(&[]).exits(0);
     assert!(!partial.exists());
     // Killed between its first two steps, or its last two: nothing is lost with it.
     fs::remove_file(dir.path().join("x.csv")).unwrap();

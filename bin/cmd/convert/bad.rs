@@ -107,7 +107,7 @@ impl Tally {
 
 /// Bad input as JSON lines. They gather beside the file of an earlier conversion, which they replace
 /// when the new dataset is there; those of an append go behind what is in it.
-pub(super) struct Quarantine {
+pub(crate) struct Quarantine {
     path: PathBuf,
     /// Where they gather, unless that is the file itself.
     beside: Option<PathBuf>,
@@ -175,6 +175,17 @@ impl Quarantine {
                 Quarantine::open(path, Some(beside), bytes)?.finish()
             }
             Err(_) => Ok(Some(path).filter(|path| bytes != Some(0) && path.exists())),
+        }
+    }
+
+    /// What was gathered for a dataset that `kiste repair` finished, or left as it is: it gets its
+    /// name. For one that was undone it goes.
+    pub(crate) fn settle_repaired(dataset: &Path, is_undone: bool) -> Outcome<()> {
+        let path = Quarantine::path_of(dataset);
+        match beside(&path).symlink_metadata() {
+            Ok(found) if found.is_file() && is_undone => remove_file(&beside(&path)),
+            Ok(found) if found.is_file() => Quarantine::settle(path, None).map(drop),
+            _ => Ok(()),
         }
     }
 

@@ -25,6 +25,7 @@ use clap::ValueEnum;
 use kiste::array::{ArrayPolicy, parse_size};
 use kiste::convert::Part;
 
+pub(crate) use self::bad::Quarantine;
 pub(crate) use self::parts::commit;
 
 use self::bad::Bad;

@@ -19,15 +19,15 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Makes the folder beside what it is for. What an export left that died is removed if
-    /// `replace` is set; nothing else is, and no link is followed.
-    pub(super) fn begin(path: &Path, replace: bool) -> Outcome<Room> {
+    /// Makes the folder next to what it is for. What an export left that died is removed, as none
+    /// can be resumed; nothing else is, and no link is followed.
+    pub(super) fn begin(path: &Path) -> Outcome<Room> {
         let dir = dir_of(path);
         let at = |error| Failure::io(&dir, error);
         match fs::create_dir(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Room::clear(path, replace)?;
+                Room::clear(path)?;
                 fs::create_dir(&dir).map_err(at)?;
             }
             Err(error) => return Err(at(error)),
@@ -38,8 +38,8 @@ impl Room {
         }
     }
 
-    /// Removes what an export left that died, if there is something, and if it may be.
-    pub(super) fn clear(path: &Path, may: bool) -> Outcome<()> {
+    /// Removes what an export left that died, if there is something.
+    pub(super) fn clear(path: &Path) -> Outcome<()> {
         let dir = dir_of(path);
         let at = |error| Failure::io(&dir, error);
         let found = match dir.symlink_metadata() {
@@ -67,11 +67,6 @@ impl Room {
         if let Some(other) = special_below(&dir).map_err(at)? {
             let other = other.display();
             let message = format!("{other}: expected files and folders of an export here alone");
-            return Err(Failure::trouble(message).hint(remove));
-        }
-        // All of it may have got its place already.
-        if !may && !made(&dir)?.is_empty() {
-            let message = format!("{name}: an export was cut short and left this");
             return Err(Failure::trouble(message).hint(remove));
         }
         fs::remove_dir_all(&dir).map_err(at)

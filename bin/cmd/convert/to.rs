@@ -118,7 +118,7 @@ impl Export {
         labels: Option<&[String]>,
     ) -> Outcome<Export> {
         check_place(to, path, force)?;
-        let (room, path) = (Room::begin(path, force)?, path.to_path_buf());
+        let (room, path) = (Room::begin(path)?, path.to_path_buf());
         let mut export = Export { to, path, force, sink: None, room };
         export.sink = Some(export.begin(labels)?);
         Ok(export)
@@ -240,7 +240,9 @@ fn publish(
     }
     let parent = path.parent().unwrap_or(Path::new(""));
     let synced = LocalStorage::mapped().sync_dir(parent);
-    synced.map_err(|error| Failure::io(parent, error))?;
+    // A bare name is in the current directory.
+    let shown = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    synced.map_err(|error| Failure::io(shown, error))?;
     Ok(pairs.into_iter().map(|(_, to)| to).collect())
 }
 
@@ -294,7 +296,7 @@ fn shards(path: &Path) -> Outcome<Vec<PathBuf>> {
 /// Prepares the place of an export of parts that was begun before: what was published of it is
 /// removed, if it was not all. True if it was all, so nothing is left to do.
 pub(super) fn clear_place(to: To, path: &Path, parts: &Parts) -> Outcome<bool> {
-    Room::clear(path, true)?;
+    Room::clear(path)?;
     let made: Vec<PathBuf> =
         parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();
     let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);

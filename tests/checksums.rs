@@ -551,7 +551,7 @@ fn readers_of_readers_and_loaders_pass_it_on() {
     std::fs::write(&path, bytes).unwrap();
     for storage in [LocalStorage::mapped(), LocalStorage::positioned()] {
         let open = |checksums| {
-            let options = DatasetReader::options().storage(Arc::new(storage.clone()));
+            let options = DatasetReader::options().storage(Arc::new(storage));
             options.checksums(checksums).open(&path).unwrap()
         };
         assert!(open(false).iter(..).all(|sample| sample.is_ok()));

@@ -30,9 +30,16 @@ impl DatasetSource {
     ///
     /// Those of [`DatasetReader::open`] and [`read_labels`].
     pub fn open(path: impl AsRef<Path>) -> Result<DatasetSource> {
-        let path = path.as_ref();
-        let reader = DatasetReader::open(path)?;
-        let labels = read_labels(path)?;
+        DatasetSource::new(DatasetReader::open(path)?)
+    }
+
+    /// Reads an open dataset, for example one that is [not mapped](DatasetReader::options).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read_labels`].
+    pub fn new(reader: DatasetReader) -> Result<DatasetSource> {
+        let labels = read_labels(reader.path())?;
         Ok(DatasetSource { reader, labels })
     }
 

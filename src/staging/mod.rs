@@ -450,10 +450,7 @@ impl Staging {
     /// After a step of the publication failed.
     fn take_back(&self, publication: &Publication<'_>, error: Error) -> Error {
         match publication.back() {
-            Ok(()) => error.note(format_args!(
-                "nothing was published, and what was written stays in {}",
-                self.dir.display()
-            )),
+            Ok(()) => error,
             Err(_) => error.note("the publication is not complete: \"kiste repair\" completes it"),
         }
     }

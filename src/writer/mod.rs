@@ -834,8 +834,21 @@ impl Writer {
         self.key_set = KeySet::new();
         let Some(files) = self.open.take() else { return Err(over(&self.path)) };
         let publication = Publication { path: &self.path, options: &self.options };
-        let md5 = publication.run(files, self.bytes).map_err(|e| e.at(&self.path))?;
+        let md5 = publication.run(files, self.bytes).map_err(|e| self.kept(e.at(&self.path)))?;
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
+    }
+
+    /// Says where the samples are after an error at the end: whoever made them need not do so again.
+    fn kept(&self, error: Error) -> Error {
+        let (storage, path) = (&*self.options.storage, &self.path);
+        let journal = staging::journal_of(storage, path);
+        match (journal, staging::is_half_published(storage, path)) {
+            (Ok(Some(_)), Ok(false)) => error.note(format_args!(
+                "nothing was published, and the samples stay in {}",
+                staging::dir_of(path).display()
+            )),
+            _ => error,
+        }
     }
 
     /// Removes everything this writer wrote.

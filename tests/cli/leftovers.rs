@@ -254,9 +254,10 @@ fn nothing_is_left_to_resume_where_all_is_done() {
 
 #[test]
 fn a_conversion_that_had_hardly_begun_begins_again() {
-    let journal =
-        r#"{"version":1,"base":null,"side_files_only":false,"digests":true,"lookup":false}"#;
-    let journal = &format!("{journal}\n")[..];
+    let elsewhere = scratch();
+    let writer = Writer::create(elsewhere.path().join("x.msgpack")).unwrap();
+    let journal = &read(&elsewhere, "x.msgpack.partial/journal")[..];
+    drop(writer);
     let states: &[&[(&str, &str)]] = &[
         &[],
         &[("lock", "")],

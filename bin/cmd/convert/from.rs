@@ -133,10 +133,9 @@ impl Reading {
                 units(self.files.open_list(list, self.max_bytes())?)
             }
             From::Jsonl => each(&paths, |path| lines(path, self.max_bytes()))?,
-            From::Dataset => each(&paths, |path| {
-                file::check_is_finished(path)?;
-                Ok(units(DatasetSource::open(path)?))
-            })?,
+            From::Dataset => {
+                each(&paths, |path| Ok(units(DatasetSource::new(file::open(path)?)?)))?
+            }
             From::Mds => each(&paths, |path| {
                 let mds = self.within(Mds::open(path)?, Mds::max_bytes);
                 Ok(units(with_key(mds, key, Mds::key)))

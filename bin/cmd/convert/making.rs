@@ -173,7 +173,12 @@ impl Args {
             self.pass((begun, units), source, limit, quarantine, (&progress, &starts))?;
         progress.say("finishing");
         self.set_labels(&mut writer, labels.as_deref())?;
-        let stats = writer.finish()?;
+        let stats = writer.finish().map_err(|error| {
+            let repair = format!("kiste repair {}", quoted(dataset));
+            Failure::from(error).hint(format!(
+                "\"{repair} --finish\" publishes what was written, \"{repair} --undo\" removes it"
+            ))
+        })?;
         drop(progress);
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let converted = Converted {

@@ -68,7 +68,8 @@ use crate::{file, rearrange};
 /// {label}/{key}, with the ending that their bytes ask for, and all else that is known of them in
 /// metadata.jsonl.
 ///
-/// Until all is written nothing is published, and an error leaves everything as it was. A kill or
+/// Until all is written nothing is published, and an error leaves everything as it was; only one in
+/// the last step, such as a full disk, keeps the samples in DST.partial for "kiste repair". A kill or
 /// a power failure leaves DST.partial behind: the same command with --resume goes on with it.
 ///
 /// A large conversion can be divided: the same command with --part 1/64 to 64/64, on as many

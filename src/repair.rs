@@ -290,6 +290,7 @@ pub struct Salvage {
     /// The digests that were recorded of the dataset that was read, by the names of its files.
     pub old_digests: BTreeMap<String, String>,
     /// The MD5 of the new data file, if it was computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
     /// The file with all of this, if anything was lost or the data does not match its MD5: the new
     /// dataset, whose digests are right, has other samples than the old digests are of.

@@ -36,11 +36,15 @@ impl Storage for LocalStorage {
             kind => return Err(not_regular(kind)),
         }
         let (len, id) = (metadata.len(), identity(&metadata));
-        if !self.map {
-            return Ok(Source::Positioned(Box::new(PlainFile { file, len, id })));
+        // On 32 bits a large file has no room in the address space, so it is read by calls.
+        if let (true, Ok(size)) = (self.map, usize::try_from(len)) {
+            match Map::new(&file, size, id) {
+                Ok(map) => return Ok(Source::Mapped(map)),
+                Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {}
+                Err(e) => return Err(e),
+            }
         }
-        let len = usize::try_from(len).map_err(|_| io::Error::other("too large to be mapped"))?;
-        Ok(Source::Mapped(Map::new(&file, len, id)?))
+        Ok(Source::Positioned(Box::new(PlainFile { file, len, id })))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {

@@ -350,7 +350,7 @@ pub fn report_path(output: impl AsRef<Path>) -> PathBuf {
 /// Where there is a `.crc` of this dataset, samples that do not match their checksums are left out
 /// and the others are proven whole; the output has a `.crc` too. Where there is a digest it is
 /// compared, and [`Salvage::proof`] says what is known of the samples. If anything was lost or the
-/// data does not match its MD5, a report is written beside the output ([`report_path`]): it keeps
+/// data does not match its MD5, a report is written next to the output ([`report_path`]): it keeps
 /// the old digests, as the output gets new ones.
 ///
 /// # Errors
@@ -597,7 +597,7 @@ impl Salvage {
         self.lost.push(Loss { index: None, key: None, bytes, reason });
     }
 
-    /// Leaves the report beside the output, in the place of an older one.
+    /// Leaves the report next to the output, in place of an older one.
     fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
         let at = |e| Error::io(path, e);
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| at(e.into()))?;

@@ -479,7 +479,7 @@ impl Files {
                 }
                 let message = format!(
                     "of data with another MD5, expected {expected}, found {found}: \
-                     \"kiste index --crc\" makes it anew"
+                     \"kiste index --crc\" makes it again"
                 );
                 problems.push(Problem::new(&path, message));
                 return Ok(false);
@@ -493,7 +493,7 @@ impl Files {
         if intact == Some(true) {
             let message = format!(
                 "{count} of {samples} checksums are wrong, as the data has its MD5: \
-                 \"kiste index --force\" makes them anew"
+                 \"kiste index --force\" makes them again"
             );
             problems.push(Problem::new(&path, message));
         } else if count == samples && samples > 1 && then.is_none() {

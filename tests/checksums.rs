@@ -44,7 +44,7 @@ fn write(writer: &mut Writer, from: u64, to: u64) {
     }
 }
 
-/// A dataset of so many samples, with checksums.
+/// A dataset of this many samples, with checksums.
 fn checked(samples: u64) -> MemoryStorage {
     let storage = MemoryStorage::new();
     let mut writer = options(&storage).checksums(true).create(dataset()).unwrap();
@@ -124,7 +124,7 @@ fn every_way_makes_the_same_file() {
             let made = indexing(&storage).checksums(true).build(dataset()).unwrap();
             assert_eq!(made.made, [] as [PathBuf; 0]);
         }
-        // Anew where it is, asked or not.
+        // Again where there is one, asked or not.
         let made = indexing(&whole).force(true).build(dataset()).unwrap();
         assert!(made.made.contains(&side(SideFile::Crc)));
         assert!(snapshot(&whole) == expected);
@@ -236,7 +236,7 @@ fn a_stale_file_is_recognised_and_no_sample_is_blamed() {
         assert_eq!((saved.samples, saved.lost.len()), (samples.len() as u64, 0));
         assert_eq!((saved.proof, saved.is_complete()), (Proof::Digest, true));
 
-        // `index` makes it anew, when asked; and an append does.
+        // `index` makes it again, when asked; and an append does.
         let stale = snapshot(&storage);
         assert_eq!(indexing(&storage).build(dataset()).unwrap().made, [] as [PathBuf; 0]);
         let made = indexing(&storage).checksums(true).build(dataset()).unwrap();
@@ -301,7 +301,7 @@ fn every_byte_of_the_file_damaged() {
         let saved = salvage(&storage);
         assert_eq!((saved.samples, saved.proof, saved.report), (5, Proof::Digest, None));
         assert_eq!(storage.get("saved.msgpack.crc"), None);
-        // Made anew by whatever makes it.
+        // It can be made again.
         indexing(&storage).checksums(true).build(dataset()).unwrap();
         assert_eq!(storage.get(side(SideFile::Crc)).as_ref(), Some(&good));
     }
@@ -478,7 +478,7 @@ fn of_digest_and_checksum_the_wrong_one_is_told() {
     let files: Vec<&str> = found.iter().map(|(file, ..)| file.as_str()).collect();
     assert_eq!(files, ["", ".md5"], "{found:?}");
     assert!(found[1].2.contains("not the data"), "{found:?}");
-    // It is made anew when that is asked for, as the checksums speak for the data.
+    // It is made again when that is asked for, as the checksums speak for the data.
     indexing(&storage).force(true).build(dataset()).unwrap();
     assert!(snapshot(&storage) == before);
 
@@ -632,7 +632,7 @@ fn damage_at_an_unknown_place_is_said_and_stays_to_be_seen() {
     let saved = salvage(&storage);
     assert_eq!((saved.samples, saved.lost.len(), saved.proof), (10, 0, Proof::Doubtful));
     assert!(!saved.is_complete());
-    // The output is a dataset like any other, but the old digests are beside it.
+    // The output is a dataset like any other, but the old digests are kept next to it.
     let report = repair::report_path("saved.msgpack");
     assert_eq!(saved.report.as_deref(), Some(&*report));
     let kept: serde_json::Value = serde_json::from_slice(&storage.get(&report).unwrap()).unwrap();
@@ -664,7 +664,7 @@ fn damage_at_an_unknown_place_is_said_and_stays_to_be_seen() {
     assert!(again.salvage(dataset(), "saved.msgpack").unwrap().is_complete());
     assert_eq!(storage.get(&report), None);
 
-    // Neither digest nor checksum: nobody knows.
+    // Neither digest nor checksum: there is nothing to know it by.
     let storage = restore(&damaged);
     storage.remove(&side(SideFile::Md5)).unwrap();
     let saved = salvage(&storage);

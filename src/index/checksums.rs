@@ -114,13 +114,13 @@ impl Found {
 pub(crate) fn stale(error: &FormatError) -> String {
     format!(
         "not of this version of the dataset ({error}), so no sample was compared: \
-         \"kiste index --crc\" makes it anew"
+         \"kiste index --crc\" makes it again"
     )
 }
 
 /// What to say of a `.crc` that is damaged itself.
 pub(crate) fn damaged(error: &FormatError) -> String {
-    format!("{error}, so no sample was compared: \"kiste index --crc\" makes it anew")
+    format!("{error}, so no sample was compared: \"kiste index --crc\" makes it again")
 }
 
 impl Checksums {
@@ -190,7 +190,7 @@ pub(crate) struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Computes the checksum of each sample, in order, and beside it the MD5 of all if `md5`: in
+    /// Computes the checksum of each sample, in order, and at the same time the MD5 of all if `md5`: in
     /// one pass over the data.
     pub(crate) fn checksums(
         &self,

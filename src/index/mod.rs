@@ -75,7 +75,7 @@ impl IndexOptions {
     }
 
     /// Also makes `.crc`, a checksum of each sample, unless there is one that is whole and of this
-    /// data. With [`force`](Self::force) it is made anew where it is, asked for or not. Default: no.
+    /// data. With [`force`](Self::force) it is made again where there is one, asked for or not. Default: no.
     ///
     /// Checksums say that the data is good, so it must be: it is compared with `.md5`, where that
     /// has a line for it, or else with the checksums that there are.
@@ -206,12 +206,12 @@ impl<'a> Rebuild<'a> {
         if options.lookup || (anew && exists(SideFile::Lookup)?) {
             make.push(SideFile::Lookup);
         }
-        let anew = match (options.force, options.checksums) {
+        let checksums = match (options.force, options.checksums) {
             (true, asked) => asked || exists(SideFile::Crc)?,
             (false, true) => positions || !has_checksums(storage, path, data.len())?,
             (false, false) => false,
         };
-        if anew {
+        if checksums {
             make.push(SideFile::Crc);
         }
         let sides = make.iter().any(|file| SideFile::WRITTEN.contains(file));
@@ -307,7 +307,7 @@ impl<'a> Rebuild<'a> {
     ) -> Result<()> {
         let old_md5 = old.flatten();
         let message = if recorded.is_some() && md5 != recorded {
-            // The line may be what is wrong: with `force` it is made anew.
+            // The line may be what is wrong: with `force` it is made again.
             if self.options.force && md5 == old_md5 {
                 return Ok(());
             }
@@ -319,7 +319,7 @@ impl<'a> Rebuild<'a> {
             if proven || differs.is_none() {
                 return Ok(());
             }
-            "the sample does not match its checksum, so none were made anew: remove .crc to make \
+            "the sample does not match its checksum, so none were made again: remove .crc to make \
              them of the data as it is"
         };
         let error = Error::new(ErrorKind::Damaged, message);

@@ -289,7 +289,8 @@ pub struct Salvage {
     pub matches_md5: Option<bool>,
     /// The digests that were recorded of the dataset that was read, by the names of its files.
     pub old_digests: BTreeMap<String, String>,
-    /// The MD5 of the new data file, if it was computed.
+    /// The MD5 of the new data file, if it was computed. Not in the report, which is written before
+    /// the new dataset can be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
     /// The file with all of this, if anything was lost or the data does not match its MD5: the new

@@ -93,22 +93,27 @@ impl RepairOptions {
 
     /// What a writer that died left. See [`inspect`].
     pub fn inspect(&self, path: impl AsRef<Path>) -> Result<Option<Leftover>> {
-        inspect_in(&self.storage, path.as_ref())
+        inspect_in(&self.storage, &self.home(path.as_ref())?)
     }
 
     /// Finishes an unfinished write. See [`finish`].
     pub fn finish(&self, path: impl AsRef<Path>) -> Result<Option<Stats>> {
-        finish_in(&self.writer, &self.storage, path.as_ref())
+        finish_in(&self.writer, &self.storage, &self.home(path.as_ref())?)
     }
 
     /// How many samples [`finish`](Self::finish) would publish. See [`whole_samples`].
     pub fn whole_samples(&self, path: impl AsRef<Path>) -> Result<u64> {
-        whole_samples_in(&self.storage, path.as_ref())
+        whole_samples_in(&self.storage, &self.home(path.as_ref())?)
     }
 
     /// Undoes an unfinished write. See [`undo`].
     pub fn undo(&self, path: impl AsRef<Path>) -> Result<()> {
-        undo_in(&self.storage, path.as_ref())
+        undo_in(&self.storage, &self.home(path.as_ref())?)
+    }
+
+    /// Where the leftover is: an append through a symbolic link is next to what it leads to.
+    fn home(&self, path: &Path) -> Result<PathBuf> {
+        staging::home(&*self.storage, path)
     }
 
     /// Copies every whole sample to a new dataset. See [`salvage`].

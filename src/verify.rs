@@ -202,15 +202,14 @@ impl State {
         let paths: Vec<PathBuf> = std::iter::once(files.path.clone()).chain(sides).collect();
         let stat = |path: &PathBuf| files.storage.stat(path).map_err(|e| Error::io(path, e));
         let half_published = staging::is_half_published(&*files.storage, &files.path)?;
-        // What is published already is no longer an append.
-        let base = match half_published {
-            true => None,
-            // One that cannot be read is told of as an unfinished write.
-            false => {
-                let journal = staging::journal_of(&*files.storage, &files.path);
-                journal.unwrap_or(None).and_then(|journal| journal.base)
-            }
-        };
+        let offsets = stat(&SideFile::Offsets.path(&files.path))?;
+        // One that cannot be read is told of as an unfinished write.
+        let journal = staging::journal_of(&*files.storage, &files.path).unwrap_or(None);
+        // Once the new offsets are there, what was appended belongs to the dataset.
+        let base = journal.and_then(|journal| journal.base).filter(|base| {
+            let old = base.samples.saturating_add(1).saturating_mul(offsets::ENTRY);
+            !half_published || offsets.is_none_or(|offsets| offsets.len == old)
+        });
         Ok(State { base, half_published, files: paths.iter().map(stat).collect::<Result<_>>()? })
     }
 

@@ -281,6 +281,82 @@ fn a_dataset_that_was_rewritten_after_a_killed_overwrite() {
     is_never_touched(overwrite, true);
 }
 
+/// One file that another program has written is no reason to lose a dataset: neither the old one,
+/// whose files wait in the staging directory, nor the new one.
+#[test]
+fn a_foreign_side_file_costs_no_dataset() {
+    let storage = MemoryStorage::new();
+    old(&storage);
+    let before = snapshot(&storage);
+    let start = storage.operations();
+    overwrite(&storage).unwrap();
+    let operations = storage.operations() - start;
+    let samples = |storage: &MemoryStorage| -> Result<usize> {
+        let reader = open_in(storage, &dataset())?;
+        reader.iter_raw(..).map(|raw| raw.map(drop)).collect::<Result<Vec<()>>>().map(|s| s.len())
+    };
+    for k in 0..operations {
+        for suffix in [".md5", ".filter", ".labels", ".lookup"] {
+            let crashed = || {
+                let storage = restore(&before);
+                storage.fail_after(k);
+                assert!(overwrite(&storage).is_err());
+                storage.restart();
+                storage.put(format!("x.msgpack{suffix}"), "hello");
+                storage
+            };
+            let what = format!("{k} of {operations}, {suffix}");
+            let storage = crashed();
+            if repair(&storage).inspect(dataset()).unwrap().is_some() {
+                repair(&storage).undo(dataset()).unwrap_or_else(|e| panic!("{what}: {e}"));
+            }
+            let found = samples(&storage).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(found == 5 || found == 7, "{what}: {found}");
+            assert!(!storage.names().iter().any(|n| n.starts_with("x.msgpack.partial")), "{what}");
+            // A write in its place that comes to nothing.
+            let storage = crashed();
+            let writer = options(&storage).overwrite(true).create(dataset());
+            drop(writer.unwrap_or_else(|e| panic!("{what}: {e}")));
+            let found = samples(&storage).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(found == 5 || found == 7, "{what}: {found}");
+        }
+    }
+}
+
+/// Another program that has begun, but not finished: the old files may be the only good ones.
+#[test]
+fn a_foreign_data_file_without_offsets_is_waited_for() {
+    let storage = MemoryStorage::new();
+    old(&storage);
+    let before = snapshot(&storage);
+    let start = storage.operations();
+    overwrite(&storage).unwrap();
+    let mut kept = 0;
+    for k in 0..storage.operations() - start {
+        let storage = restore(&before);
+        storage.fail_after(k);
+        assert!(overwrite(&storage).is_err());
+        storage.restart();
+        let aside = PathBuf::from("x.msgpack.partial/old-data");
+        let offsets = SideFile::Offsets.path(&dataset());
+        if storage.get(&aside).is_none() || storage.get(&offsets).is_some() {
+            continue;
+        }
+        storage.put(dataset(), "half of something");
+        let now = snapshot(&storage);
+        for result in [
+            repair(&storage).finish(dataset()).map(drop),
+            repair(&storage).undo(dataset()),
+            options(&storage).overwrite(true).create(dataset()).map(drop),
+        ] {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Foreign, "{k}");
+            assert_eq!(snapshot(&storage), now, "{k}");
+        }
+        kept += 1;
+    }
+    assert!(kept > 3, "{kept}");
+}
+
 #[test]
 fn side_files_are_not_published_over_those_of_another_dataset() {
     let storage = MemoryStorage::new();
@@ -719,6 +795,133 @@ mod on_disk {
             (error.kind(), error.path()),
             (ErrorKind::Invalid, Some(&*SideFile::Keys.path(&link)))
         );
+    }
+
+    /// What an append through a link left is next to what the link leads to, and seen through it.
+    #[test]
+    fn an_append_through_a_link_is_repaired_through_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("x.msgpack"), dir.path().join("link.msgpack"));
+        write(&path, 0..3);
+        for (file, name) in [("x.msgpack", "link.msgpack")] {
+            symlink(file, dir.path().join(name)).unwrap();
+            for side in SideFile::WRITTEN {
+                let (file, name) = (side.path(Path::new(file)), side.path(Path::new(name)));
+                symlink(file, dir.path().join(name)).unwrap();
+            }
+        }
+        let before = tree(dir.path());
+        let mut writer = Writer::append(&link).unwrap();
+        writer.write_raw("k3", &packed("k3", 3)).unwrap();
+        writer.flush().unwrap();
+        // A reader by the link sees the dataset as it was, too.
+        assert_eq!(DatasetReader::open(&link).unwrap().len(), 3);
+        assert!(kiste::verify::verify(&link).unwrap().being_written);
+        let build = IndexOptions::default().force(true).build(&link);
+        assert_eq!(build.unwrap_err().kind(), ErrorKind::Locked);
+        drop(writer);
+        assert!(matches!(repair::inspect(&link).unwrap(), Some(Leftover::Samples { .. })));
+        let build = IndexOptions::default().force(true).build(&link);
+        assert_eq!(build.unwrap_err().kind(), ErrorKind::Interrupted);
+        repair::undo(&link).unwrap();
+        assert_eq!(tree(dir.path()), before);
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_now_is_another_dataset() {
+        use kiste::storage::LocalStorage;
+        let dir = tempfile::tempdir().unwrap();
+        let [one, two, link] = ["1.msgpack", "2.msgpack", "l.msgpack"].map(|n| dir.path().join(n));
+        write(&one, 0..3);
+        write(&two, 5..9);
+        symlink("1.msgpack", &link).unwrap();
+        // A publication that was cut short before its first rename.
+        struct Cut;
+        impl fmt::Debug for Cut {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("Cut")
+            }
+        }
+        const REAL: fn() -> LocalStorage = LocalStorage::mapped;
+        impl Storage for Cut {
+            fn open(&self, path: &Path) -> io::Result<Source> {
+                REAL().open(path)
+            }
+            fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+                REAL().stat(path)
+            }
+            fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+                REAL().lstat(path)
+            }
+            fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+                REAL().create(path)
+            }
+            fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+                REAL().reopen(path)
+            }
+            fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+                match to.starts_with(from.parent().unwrap()) && to.extension().is_none() {
+                    true => REAL().rename(from, to),
+                    false => Err(io::Error::other("cut short")),
+                }
+            }
+            fn remove(&self, path: &Path) -> io::Result<()> {
+                match path.ends_with("commit") {
+                    true => Err(io::Error::other("cut short")),
+                    false => REAL().remove(path),
+                }
+            }
+            fn create_dir(&self, path: &Path) -> io::Result<()> {
+                REAL().create_dir(path)
+            }
+            fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+                REAL().create_dir_all(path)
+            }
+            fn remove_dir(&self, path: &Path) -> io::Result<()> {
+                REAL().remove_dir(path)
+            }
+            fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+                REAL().list(dir)
+            }
+            fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+                REAL().sync_dir(dir)
+            }
+            fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+                REAL().lock(path)
+            }
+            fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+                REAL().lock_file(path)
+            }
+        }
+        IndexOptions::default().storage(Arc::new(Cut)).build(&link).unwrap_err();
+        assert_eq!(repair::inspect(&link).unwrap(), Some(Leftover::Committed));
+        fs::remove_file(&link).unwrap();
+        symlink("2.msgpack", &link).unwrap();
+        assert!(matches!(repair::inspect(&link).unwrap(), Some(Leftover::Foreign { .. })));
+        assert_eq!(repair::finish(&link).unwrap_err().kind(), ErrorKind::Foreign);
+        repair::undo(&link).unwrap();
+        assert!(!dir.path().join("l.msgpack.offsets").exists());
+    }
+
+    #[test]
+    fn a_dataset_that_is_read_only_is_replaced_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.msgpack");
+        write(&path, 0..3);
+        for file in crate::support::files_of(&path) {
+            fs::set_permissions(file, fs::Permissions::from_mode(0o444)).unwrap();
+        }
+        let mut writer = Writer::options().overwrite(true).create(&path).unwrap();
+        writer.write_raw("new", &packed("new", 0)).unwrap();
+        drop(writer);
+        // Its owner can resume it.
+        let data = dir.path().join("x.msgpack.partial/data");
+        assert_eq!(fs::metadata(data).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(repair::finish(&path).unwrap().map(|stats| stats.samples), Some(1));
+        for file in crate::support::files_of(&path) {
+            let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o444, "{}", file.display());
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Telling a file from another one that has its name: so that a recovery touches only what the
 //! writer that died had touched.
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -44,12 +45,26 @@ impl Identity {
         let at = |e| Error::io(path, e);
         let Some(stat) = storage.lstat(path).map_err(at)? else { return Ok(None) };
         let Stat { id, modified, kind, .. } = stat;
-        if kind != FileKind::File {
-            // A link is itself, not what it leads to.
+        if !matches!(kind, FileKind::File | FileKind::Link) {
             let sample = kind.to_string();
             return Ok(Some(Identity { len: stat.len, id, modified, sample }));
         }
-        let source = storage.open(path).map_err(at)?;
+        // Of a link, the content is that of the file it leads to now.
+        let source = match storage.open(path) {
+            Ok(source) => source,
+            // One that may be replaced but not read, or a link to nowhere: the same as long as no
+            // one touches it.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
+                ) =>
+            {
+                let sample = format!("unreadable {id:?} {modified}");
+                return Ok(Some(Identity { len: stat.len, id, modified, sample }));
+            }
+            Err(e) => return Err(at(e)),
+        };
         let len = source.len().min(len);
         let sample = sample(&source, len).map_err(at)?;
         Ok(Some(Identity { len, id, modified, sample }))
@@ -79,7 +94,7 @@ pub(super) fn same_content(one: Option<&Identity>, other: Option<&Identity>) -> 
     }
 }
 
-fn sample(source: &Source, len: u64) -> std::io::Result<String> {
+fn sample(source: &Source, len: u64) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     if len <= WHOLE {
         hasher.update(&source.read(0..len)?);

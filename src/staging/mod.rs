@@ -110,18 +110,18 @@ pub(crate) fn dir_of(target: &Path) -> PathBuf {
 
 /// Whether a publication of this dataset was cut short, so that its files may be a mixture.
 pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<bool> {
-    let commit = dir_of(target).join("commit");
+    let commit = dir_of(&home(storage, target)?).join("commit");
     Ok(storage.stat(&commit).map_err(|e| Error::io(&commit, e))?.is_some())
 }
 
 /// What is being written to this dataset, or was when the writer died.
 pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<Journal>> {
-    journal::read_journal(storage, &dir_of(target))
+    journal::read_journal(storage, &dir_of(&home(storage, target)?))
 }
 
 /// Whether a writer is alive that has this dataset locked.
 pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<bool> {
-    let path = dir_of(target).join("lock");
+    let path = dir_of(&home(storage, target)?).join("lock");
     match storage.lstat(&path).map_err(|e| Error::io(&path, e))? {
         Some(stat) if stat.is_file() => {
             Ok(storage.lock_file(&path).map_err(|e| Error::io(&path, e))?.is_none())
@@ -182,6 +182,9 @@ fn is_ours(name: &str) -> bool {
         || suffixes().any(|suffix| staged_name(suffix) == staged)
 }
 
+/// The permission bit that a read-only dataset lacks.
+const OWNER_WRITES: u32 = 0o200;
+
 /// What the names of the old files begin with while they wait in the staging directory.
 const OLD: &str = "old-";
 
@@ -204,6 +207,12 @@ impl Staging {
         if storage.lstat(&dir).map_err(at)?.is_some() {
             return Err(Staging::take_over(storage, target)?.leftover());
         }
+        // Side files next to a link must not be made of what is being appended behind it.
+        let home = home(&*storage, target)?;
+        let other = dir_of(&home);
+        if home != target && storage.lstat(&other).map_err(|e| Error::io(&other, e))?.is_some() {
+            return Err(Staging::take_over(storage, &home)?.leftover());
+        }
         check_names(&*storage, target)?;
         create_parents(&*storage, target, durable).map_err(|e| Error::io(target, e))?;
         match storage.create_dir(&dir) {
@@ -212,7 +221,7 @@ impl Staging {
             }
             created => created.map_err(at)?,
         }
-        let mut staging = match Staging::hold(storage.clone(), target) {
+        let mut staging = match Staging::lock(storage.clone(), target) {
             Ok(staging) => staging,
             Err(error) => {
                 // Goes only if nothing is in it.
@@ -260,10 +269,14 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Takes the lock of a directory that exists.
+    /// Takes the lock of a directory that exists, if it is ours to touch.
     fn hold(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
+        check_dir(&*storage, target, &dir_of(target))?;
+        Staging::lock(storage, target)
+    }
+
+    fn lock(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
         let dir = dir_of(target);
-        check_dir(&*storage, target, &dir)?;
         let path = dir.join("lock");
         let stat = storage.stat(target).map_err(|e| Error::io(target, e))?;
         let mode = stat.filter(|stat| stat.is_file()).and_then(|stat| stat.mode);
@@ -286,9 +299,12 @@ impl Staging {
         if !storage.stat(target).map_err(at)?.is_some_and(|stat| stat.is_file()) {
             return Ok(());
         }
-        match storage.lock_file(target).map_err(at)? {
-            Some(lock) => self.data_lock = Some(lock),
-            None => {
+        match storage.lock_file(target) {
+            Ok(Some(lock)) => self.data_lock = Some(lock),
+            // It cannot be read, so it cannot be appended to by any name; only replaced.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(e) => return Err(at(e)),
+            Ok(None) => {
                 let message = "another writer is at work on this data file, by another name of it";
                 return Err(Error::new(ErrorKind::Locked, message).at(target));
             }
@@ -300,6 +316,10 @@ impl Staging {
     fn check_entries(&self) -> Result<()> {
         for path in self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))? {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // What systems put into any directory.
+            if name.starts_with(".nfs") || name == ".DS_Store" {
+                continue;
+            }
             if !is_ours(name) {
                 let message = "is not a file of an unfinished write, so nothing was touched: move \
                                it away";
@@ -359,7 +379,9 @@ impl Staging {
     }
 
     fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        self.storage.create_as(path, self.mode).map_err(|e| Error::io(path, e))
+        // Of a dataset that is read-only, too, what is written may have to be resumed.
+        let mode = self.mode.map(|mode| mode | OWNER_WRITES);
+        self.storage.create_as(path, mode).map_err(|e| Error::io(path, e))
     }
 
     /// Removes a staged file, to write it again.
@@ -414,6 +436,12 @@ impl Staging {
         }
         let prepared = || {
             check_names(&*self.storage, &self.target)?;
+            if let Some(mode) = self.mode.filter(|mode| mode & OWNER_WRITES == 0) {
+                for (suffix, _) in suffixes.iter().filter(|(_, is_new)| *is_new) {
+                    let path = staged_path(&self.dir, suffix);
+                    self.storage.set_mode(&path, mode).map_err(|e| Error::io(path, e))?;
+                }
+            }
             self.sync_dir(&self.dir)?;
             let publication = Publication::new(&self, &suffixes)?;
             publication.record()?;
@@ -449,6 +477,9 @@ impl Staging {
 
     /// After a step of the publication failed.
     fn take_back(&self, publication: &Publication<'_>, error: Error) -> Error {
+        if publication.is_visible().unwrap_or(true) {
+            return error.note("the dataset is published: \"kiste repair\" tidies up");
+        }
         match publication.back() {
             Ok(()) => error,
             Err(_) => error.note("the publication is not complete: \"kiste repair\" completes it"),
@@ -459,6 +490,11 @@ impl Staging {
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
     /// last, so that nobody takes the rest for a leftover meanwhile.
     fn clear(&self) -> Result<()> {
+        let old = self.dir.join(format!("{OLD}{}", staged_name("")));
+        if self.exists(&old)? && !self.exists(&self.target)? {
+            let message = "is the old data file, and there is no other: it stays";
+            return Err(foreign(&old, message));
+        }
         for first in ["journal", "commit"] {
             self.remove_if_there(&self.dir.join(first))?;
             self.sync_dir(&self.dir)?;
@@ -602,7 +638,7 @@ fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
     }
     let message = format!(
         "belongs to user {owner}, who is neither you nor the owner of the dataset: nothing was \
-         touched"
+         touched; they can finish or undo it, and if it is not needed, remove it"
     );
     Err(foreign(dir, message))
 }
@@ -630,6 +666,19 @@ pub(crate) enum Unfinished {
     Uncommitted(Journal),
     /// The writer died before it wrote anything.
     Nothing,
+}
+
+/// The name next to which the staging directory of a dataset is: of a symbolic link without one, that
+/// of the data file it leads to, as an append through it goes there.
+pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
+    let at = |e| Error::io(target, e);
+    let is_link = storage.lstat(target).map_err(at)?.is_some_and(|s| s.kind == FileKind::Link);
+    let dir = dir_of(target);
+    if !is_link || storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_some() {
+        return Ok(target.to_path_buf());
+    }
+    // A link to nowhere has no other name.
+    Ok(storage.resolve(target).unwrap_or_else(|_| target.to_path_buf()))
 }
 
 /// What was left by a writer that died, with its lock taken; `None` where nothing was.
@@ -667,6 +716,10 @@ impl Staging {
     /// [`Foreign`](ErrorKind::Foreign) if another program has written the dataset since.
     pub(crate) fn finish(self) -> Result<()> {
         let publication = Publication::read(&self)?;
+        // Offsets go last, so all else is at its place.
+        if publication.is_visible()? {
+            return self.clear();
+        }
         if let Some(why) = publication.overtaken()? {
             return Err(foreign(&self.target, overtaken_message(&why)));
         }
@@ -682,11 +735,11 @@ impl Staging {
     /// dataset since, that stays as it is.
     pub(crate) fn undo(self) -> Result<()> {
         let publication = Publication::read(&self)?;
-        if publication.overtaken()?.is_some() {
-            return self.clear();
-        }
         if publication.is_visible()? {
             return self.finish();
+        }
+        if publication.is_replaced()? {
+            return self.clear();
         }
         publication.back()?;
         self.abort()

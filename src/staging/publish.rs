@@ -112,6 +112,18 @@ impl<'a> Publication<'a> {
     pub(super) fn back(&self) -> Result<()> {
         let (gates, others): (Vec<_>, Vec<_>) =
             self.commit.steps.iter().partition(|(suffix, _)| GATES.contains(&suffix.as_str()));
+        // The new gate first: without one nothing reads what is in between.
+        let mut hidden = false;
+        for (suffix, step) in &gates {
+            if self.now(suffix, step)? == Now::New {
+                let path = file_of(&self.staging.target, suffix);
+                self.rename(&path, &staged_path(&self.staging.dir, suffix))?;
+                hidden = true;
+            }
+        }
+        if hidden {
+            self.sync()?;
+        }
         for steps in [others, gates] {
             for (suffix, step) in &steps {
                 let path = file_of(&self.staging.target, suffix);
@@ -128,8 +140,35 @@ impl<'a> Publication<'a> {
         self.forget()
     }
 
+    /// Whether another program has put a whole dataset of its own there, so that the old files are of
+    /// no use any more. Fails where that cannot be told, as it may still be at work.
+    pub(super) fn is_replaced(&self) -> Result<bool> {
+        let is_foreign = match self.commit.steps.get_key_value("") {
+            Some((suffix, step)) => self.now(suffix, step)? == Now::Foreign,
+            None => !self.is_in_place()?,
+        };
+        let old = self.aside("");
+        if !is_foreign || !self.staging.exists(&old)? {
+            return Ok(is_foreign);
+        }
+        for gate in GATES {
+            if self.staging.exists(&file_of(&self.staging.target, gate))? {
+                return Ok(true);
+            }
+        }
+        let message = format!(
+            "another program has begun to write this dataset, but it has no offsets yet: nothing was \
+             touched, and the old data file is {}",
+            old.display()
+        );
+        Err(foreign(&self.staging.target, message))
+    }
+
     /// Why neither is possible any more: a file of the dataset is neither the old nor the new one.
     pub(super) fn overtaken(&self) -> Result<Option<String>> {
+        if self.is_visible()? {
+            return Ok(None);
+        }
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for (suffix, step) in &self.commit.steps {

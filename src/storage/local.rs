@@ -79,6 +79,10 @@ impl Storage for LocalStorage {
         Ok(Box::new(LocalSink { file }))
     }
 
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        set_mode(&File::open(path)?, Some(mode))
+    }
+
     fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let mut file = open_ours(OpenOptions::new().write(true), path)?;
         io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
@@ -136,7 +140,14 @@ impl Storage for LocalStorage {
         let mut options = OpenOptions::new();
         let options = without_waiting(options.read(true));
         let file = match options.clone().write(true).open(path) {
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => options.open(path)?,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                options.open(path)?
+            }
             opened => opened?,
         };
         match kind_of(&file.metadata()?) {

@@ -55,6 +55,11 @@ pub trait Storage: fmt::Debug + Send + Sync {
         let _ = mode;
         self.create(path)
     }
+    /// Gives an existing file these permission bits, where the storage has any.
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let _ = (path, mode);
+        Ok(())
+    }
     /// Opens an existing file for writing; the position is its end. A symbolic link is an error.
     fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
     /// Gives a file or a directory another name, replacing in one step the file that had it.

@@ -357,13 +357,13 @@ fn with_photos() -> TempDir {
     dir
 }
 
-/// Fails where the data have their name already and the labels have not: what stands in the way of the
-/// digests comes between them. Then `again` must bring both.
-fn cut_short_before_labels(dir: &TempDir, first: &[&str], again: &[&str]) {
+/// Fails where something stands in the way of the digests: neither the data nor the labels are
+/// published. Then `again` must bring both.
+fn refused_before_labels(dir: &TempDir, first: &[&str], again: &[&str]) {
     let path = |name: &str| dir.path().join(name);
     fs::create_dir_all(path("made.msgpack.md5/x")).unwrap();
     run(dir, first).exits(2);
-    assert!(path("made.msgpack").exists() && !path("made.msgpack.labels").exists());
+    assert!(!path("made.msgpack").exists() && !path("made.msgpack.labels").exists());
     fs::remove_dir_all(path("made.msgpack.md5")).unwrap();
     let made = run(dir, again).exits(0).json();
     assert_eq!((&made["samples"], &made["labels"]), (&3.into(), &"made.msgpack.labels".into()));
@@ -425,7 +425,7 @@ fn tree(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn labels_are_there_whenever_the_dataset_is() {
     let dir = with_photos();
     let args = ["convert", "photos", "made.msgpack", "--json", "--resume"];
-    cut_short_before_labels(&dir, &args[..4], &args);
+    refused_before_labels(&dir, &args[..4], &args);
     // It is there, so now there is nothing to go on with.
     let found = run(&dir, args).exits(0);
     assert!(found.err.contains("complete already, nothing to resume"), "{found:?}");
@@ -437,7 +437,7 @@ fn labels_are_there_whenever_parts_are_joined() {
     let dir = with_photos();
     run(&dir, ["convert", "photos", "made.msgpack", "--part", "1/1"]).exits(0);
     let commit = ["commit", "made.msgpack", "--json"];
-    cut_short_before_labels(&dir, &commit, &commit);
+    refused_before_labels(&dir, &commit, &commit);
 }
 
 #[test]

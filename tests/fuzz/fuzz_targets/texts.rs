@@ -37,6 +37,10 @@ mod target;
 mod output {
     pub(crate) struct Output;
 
+    pub(crate) fn escaped(text: &str) -> std::borrow::Cow<'_, str> {
+        text.into()
+    }
+
     #[allow(dead_code, reason = "as above")]
     impl Output {
         pub(crate) fn note(&self, _: impl std::fmt::Display) {}

@@ -75,7 +75,7 @@ pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 /// file, as Python datadings knows nothing of it, but is published with them.
 pub(crate) const LABELS: &str = ".labels";
 
-/// The files of a dataset by their suffixes, as they were found; the data file is "".
+/// The files that say which dataset it is, by their suffixes, as they were found; the data is "".
 pub(crate) type Observed = BTreeMap<String, Identity>;
 
 /// Where a dataset ended before an append.
@@ -240,11 +240,11 @@ impl Staging {
         }
     }
 
-    /// The files that make the dataset now. Look at the dataset itself only after this: what
+    /// The files that say which dataset is there now. Look at the dataset itself only after this: what
     /// another program changes in between shows when it is compared with the journal.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
-        for suffix in suffixes().filter(|suffix| *suffix != LABELS) {
+        for suffix in DEFINING {
             let path = file_of(&self.target, suffix);
             if let Some(found) = Identity::of(&*self.storage, &path)? {
                 observed.insert(suffix.to_owned(), found);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kiste::ErrorKind;
+use kiste::{ErrorKind, Remedy};
 
 use crate::output::escaped;
 
@@ -64,14 +64,6 @@ impl Failure {
         self
     }
 
-    /// Says something else to do about it, where something was said.
-    pub(crate) fn hint_instead(self, text: impl Into<String>) -> Failure {
-        match self {
-            Failure::Told { hint: Some(_), .. } => self.hint(text),
-            _ => self,
-        }
-    }
-
     /// Says what to do about it.
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Failure {
         if let Failure::Told { hint, .. } = &mut self {
@@ -84,9 +76,15 @@ impl Failure {
 /// Everything in the library fails with the file's name; what is added here is what to do next.
 impl From<kiste::Error> for Failure {
     fn from(error: kiste::Error) -> Failure {
-        let exit = if error.kind() == ErrorKind::Damaged { Exit::No } else { Exit::Trouble };
+        let is_no = error.kind() == ErrorKind::Damaged
+            || matches!(error.remedy(), Some(Remedy::MakePart { .. }));
+        let exit = if is_no { Exit::No } else { Exit::Trouble };
         let hint = hint_for(&error);
-        Failure::Told { exit, message: plain(&error), hint }
+        let message = match error.option() {
+            Some(option) => format!("{} {}", flag(option), error.message()),
+            None => plain(&error),
+        };
+        Failure::Told { exit, message, hint }
     }
 }
 
@@ -128,7 +126,90 @@ fn plain_io(error: &io::Error) -> String {
     }
 }
 
+/// The option of the command for one of the library.
+fn flag(option: &str) -> String {
+    let name = match option {
+        "overwrite" => "force",
+        "digests" => "no-md5",
+        "checksums" => "crc",
+        "durable" => "no-sync",
+        "on_duplicates" => "skip-duplicates",
+        "on_bad_input" => "bad",
+        option => &option.replace('_', "-"),
+    };
+    format!("--{name}")
+}
+
+/// What to do next, in the words of the command.
+fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
+    let repair =
+        || path.map_or_else(|| "kiste repair".into(), |p| format!("kiste repair {}", quoted(p)));
+    let one_of = |names: &[&str]| match names {
+        [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+        names => names.concat(),
+    };
+    Some(match remedy {
+        Remedy::Overwrite => "--force replaces it".to_owned(),
+        Remedy::OverwriteOrAppend => "--force replaces it, --append adds to it".to_owned(),
+        Remedy::Create => "without --append a new dataset is made".to_owned(),
+        Remedy::StartOver => "--force without --resume starts over".to_owned(),
+        Remedy::SkipDuplicates => "--skip-duplicates skips such samples".to_owned(),
+        Remedy::SkipBad => {
+            "--bad skip leaves out what is bad, --bad quarantine sets it aside".to_owned()
+        }
+        Remedy::Resume => {
+            format!("the same command with --resume continues, or try: {}", repair())
+        }
+        Remedy::Repair => format!(
+            "\"{0} --finish\" publishes what was written, \"{0} --undo\" removes it",
+            repair()
+        ),
+        Remedy::ResumeFiles => "--resume is for files".to_owned(),
+        Remedy::NameInput(names) => format!("say what it is with --from {}", one_of(names)),
+        Remedy::ReadAs(name) => {
+            format!("--from {name} reads it nevertheless, and says where it is damaged")
+        }
+        Remedy::DatasetFirst => {
+            "make datasets first: kiste convert SRC some.msgpack with these options, then kiste \
+             convert each of them to DST"
+                .to_owned()
+        }
+        Remedy::WriteDataset => "--to dataset writes one".to_owned(),
+        Remedy::KeyStem => "--key '{key.stem}' leaves the ending out of keys".to_owned(),
+        Remedy::KeyField => {
+            "--key-field makes another field the key, --key makes keys from fields".to_owned()
+        }
+        Remedy::EditImages => {
+            "--resize, --image-format and --verify-images do something".to_owned()
+        }
+        Remedy::MakePart { first, missing } => match missing {
+            (_, 1) => format!("make it: --part {first}"),
+            (1, _) => format!("make it: the same command with --part {first}"),
+            _ => format!("make them: the same command with --part {first} and so on"),
+        },
+        Remedy::MakeParts => "\"kiste convert --part\" makes them".to_owned(),
+        Remedy::RemoveDir(dir) => {
+            format!("remove or rename it if it is not needed: rm -r {}", quoted(dir))
+        }
+        Remedy::Feature(feature) => format!("build it with --features {feature}"),
+        Remedy::NameOutput(names) => format!(
+            "names end in {names}; --to images and --to mds write folders, and --to dataset a \
+             dataset of this name"
+        ),
+        Remedy::Advice(advice) => (*advice).to_owned(),
+        Remedy::NewParts(remedy, dir) => {
+            let remedy = worded(remedy, path)?;
+            format!("{remedy}: make the parts again with it, after rm -r {}", quoted(dir))
+        }
+        _ => return None,
+    })
+}
+
 fn hint_for(error: &kiste::Error) -> Option<String> {
+    let worded = error.remedy().and_then(|remedy| worded(remedy, error.path()));
+    if worded.is_some() {
+        return worded;
+    }
     let path = error.path()?;
     let data = data_file_of(path);
     match error.kind() {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -163,33 +163,6 @@ pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
     kiste::convert::open_regular(path).map_err(|error| Failure::io(path, error))
 }
 
-/// What is in a regular file.
-pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = open_regular(path)?.read_to_end(&mut bytes);
-    read.map_err(|error| Failure::io(path, error))?;
-    Ok(bytes)
-}
-
-/// The text in a regular file.
-pub(crate) fn read_to_string(path: &Path) -> Outcome<String> {
-    io::read_to_string(open_regular(path)?).map_err(|error| Failure::io(path, error))
-}
-
-/// Fails if one of these is neither a file nor a folder. What is read by its name may be read more
-/// than once, and in parts, which a pipe can only once and from its start; and who opens one waits
-/// for its other end.
-pub(crate) fn check_sources(paths: &[PathBuf]) -> Outcome<()> {
-    let special =
-        |path: &&PathBuf| path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
-    match paths.iter().find(special) {
-        Some(path) => open_regular(path)
-            .map(drop)
-            .map_err(|failure| failure.hint("- reads JSON lines from standard input")),
-        None => Ok(()),
-    }
-}
-
 /// Whether two names are those of one file.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
@@ -234,9 +207,14 @@ pub(crate) fn read_by_calls(yes: bool) {
     BY_CALLS.store(yes, Relaxed);
 }
 
+/// Whether datasets are read by calls.
+pub(crate) fn reads_by_calls() -> bool {
+    BY_CALLS.load(Relaxed)
+}
+
 /// How datasets are read.
 pub(crate) fn storage() -> Arc<dyn Storage> {
-    Arc::new(match BY_CALLS.load(Relaxed) {
+    Arc::new(match reads_by_calls() {
         true => LocalStorage::positioned(),
         false => LocalStorage::mapped(),
     })

@@ -18,6 +18,7 @@ mod cmd;
 mod exit;
 mod expression;
 mod file;
+mod monitor;
 mod ordering;
 mod output;
 mod rearrange;

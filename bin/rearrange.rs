@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::{labels_path, read_labels};
+use kiste::convert::{Conversion, labels_path, read_labels};
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
 use kiste::{Writer, WriterOptions};
@@ -16,16 +16,16 @@ use crate::{file, units};
 /// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Writing {
-    /// Leave the digests for later: faster for large samples ("kiste index" makes them)
+    /// Leave out the digests: faster for large samples ("kiste index" can make them later)
     #[arg(long)]
     no_md5: bool,
-    /// Also make .lookup, with which finding the first keys among millions takes no time
+    /// Also write .lookup, which makes the first look-ups among millions of keys fast
     #[arg(long)]
     lookup: bool,
-    /// Also make .crc, with which verify names the samples that are damaged
+    /// Also write .crc, with which verify names the samples that are damaged
     #[arg(long)]
     crc: bool,
-    /// Do not wait for the disk: faster, but a power failure may lose what was written
+    /// Do not wait for the disk: faster, but a power failure can lose what was written
     #[arg(long)]
     no_sync: bool,
 }
@@ -36,15 +36,10 @@ impl Writing {
         options.checksums(self.crc).durable(!self.no_sync)
     }
 
-    /// The first of these options that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let options = [
-            (self.no_md5, "--no-md5"),
-            (self.lookup, "--lookup"),
-            (self.crc, "--crc"),
-            (self.no_sync, "--no-sync"),
-        ];
-        options.into_iter().find_map(|(given, name)| given.then_some(name))
+    /// The conversion with these options.
+    pub(crate) fn apply(&self, conversion: Conversion) -> Conversion {
+        let conversion = conversion.digests(!self.no_md5).lookup(self.lookup);
+        conversion.checksums(self.crc).durable(!self.no_sync)
     }
 }
 

@@ -47,6 +47,66 @@ pub enum ErrorKind {
     Unsupported,
     /// The operating system said no.
     Io,
+    /// The caller stopped it, through a [`Monitor`](crate::convert::Monitor).
+    Cancelled,
+}
+
+/// What a caller can do about an error, where that is known: data, which the command words in its
+/// options and another program in its own terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Allow the output to be replaced.
+    Overwrite,
+    /// Allow the output to be replaced, or append to it.
+    OverwriteOrAppend,
+    /// Do not append: there is nothing to append to.
+    Create,
+    /// Allow the output to be replaced, and do not resume.
+    StartOver,
+    /// Skip samples whose key was there before.
+    SkipDuplicates,
+    /// Skip bad input, or set it aside.
+    SkipBad,
+    /// Run the same again, and resume.
+    Resume,
+    /// Publish what was written, or remove it: see [`repair`](crate::repair).
+    Repair,
+    /// Read files, not a stream, to resume.
+    ResumeFiles,
+    /// Say what the input is: one of these formats.
+    NameInput(Vec<&'static str>),
+    /// Read it as this format nevertheless; the reader says where it is damaged.
+    ReadAs(&'static str),
+    /// Make a dataset of it first, and then convert that.
+    DatasetFirst,
+    /// Write a dataset instead.
+    WriteDataset,
+    /// Leave the ending out of the keys.
+    KeyStem,
+    /// Make another field the key, or make keys from fields.
+    KeyField,
+    /// Resize, encode or verify images.
+    EditImages,
+    /// Make this part, and others if there are several missing.
+    MakePart {
+        /// The first that is missing, such as `3/7`.
+        first: String,
+        /// How many are missing, of how many.
+        missing: (usize, usize),
+    },
+    /// Make parts first.
+    MakeParts,
+    /// Remove this directory, if what is in it is not needed.
+    RemoveDir(PathBuf),
+    /// Build kiste with this feature.
+    Feature(&'static str),
+    /// The name of the output should end like this; or say what to write.
+    NameOutput(&'static str),
+    /// Something else, in words that name no command and no option.
+    Advice(&'static str),
+    /// The first of these with new parts, after the directory of the old ones is removed.
+    NewParts(Box<Remedy>, PathBuf),
 }
 
 /// Any error of this crate.
@@ -67,11 +127,14 @@ struct Inner {
     path: Option<PathBuf>,
     index: Option<u64>,
     key: Option<String>,
+    field: Option<String>,
     range: Option<Range<u64>>,
     /// Epoch and step of a loader.
     step: Option<(u64, u64)>,
     raw: Option<Vec<u8>>,
     ends_unit: bool,
+    option: Option<&'static str>,
+    remedy: Option<Remedy>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -85,10 +148,13 @@ impl Error {
             path: None,
             index: None,
             key: None,
+            field: None,
             range: None,
             step: None,
             raw: None,
             ends_unit: false,
+            option: None,
+            remedy: None,
             source: None,
         }))
     }
@@ -135,6 +201,12 @@ impl Error {
         self
     }
 
+    /// Adds the field of the sample.
+    pub fn with_field(mut self, name: impl Into<String>) -> Error {
+        self.0.field = Some(name.into());
+        self
+    }
+
     /// Adds the bytes of the file that are concerned.
     pub fn with_range(mut self, range: Range<u64>) -> Error {
         self.0.range = Some(range);
@@ -157,6 +229,24 @@ impl Error {
     pub fn ending_its_unit(mut self) -> Error {
         self.0.ends_unit = true;
         self
+    }
+
+    /// Adds the option that is wrong, by its name in the library. It stands in front of the message,
+    /// which goes on from there: `guess_types` `is for csv and tsv`.
+    pub(crate) fn with_option(mut self, option: &'static str) -> Error {
+        self.0.option = Some(option);
+        self
+    }
+
+    /// Adds what can be done about it, in place of what is known already.
+    pub(crate) fn with_remedy(mut self, remedy: Remedy) -> Error {
+        self.0.remedy = Some(remedy);
+        self
+    }
+
+    /// Adds advice in words.
+    pub(crate) fn advise(self, advice: &'static str) -> Error {
+        self.with_remedy(Remedy::Advice(advice))
     }
 
     /// Adds the error that this one came from.
@@ -193,6 +283,11 @@ impl Error {
         self.0.key.as_deref()
     }
 
+    /// The field, where one is concerned.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
     /// The bytes of the file, where they are known.
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
@@ -208,6 +303,16 @@ impl Error {
         self.0.ends_unit
     }
 
+    /// The option that is wrong, by its name in the library; the message goes on from there.
+    pub fn option(&self) -> Option<&'static str> {
+        self.0.option
+    }
+
+    /// What can be done about it, where that is known.
+    pub fn remedy(&self) -> Option<&Remedy> {
+        self.0.remedy.as_ref()
+    }
+
     /// The epoch, where a loader was at work.
     pub fn epoch(&self) -> Option<u64> {
         self.0.step.map(|(epoch, _)| epoch)
@@ -221,7 +326,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { path, index, key, range, step, message, .. } = &*self.0;
+        let Inner { path, index, key, field, range, step, option, message, .. } = &*self.0;
         if let Some(path) = path {
             write!(f, "{}: ", path.display())?;
         }
@@ -231,8 +336,14 @@ impl fmt::Display for Error {
         if let Some(key) = key {
             write!(f, "key {key:?}: ")?;
         }
+        if let Some(field) = field {
+            write!(f, "field {field:?}: ")?;
+        }
         if let Some(range) = range {
             write!(f, "bytes {}..{}: ", range.start, range.end)?;
+        }
+        if let Some(option) = option {
+            write!(f, "{option} ")?;
         }
         f.write_str(message)?;
         match step {

@@ -88,7 +88,7 @@ pub mod convert;
 #[path = "../datasets/mod.rs"]
 pub mod datasets;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Remedy, Result};
 pub use format::msgpack::numpy::serde_ndarray;
 pub use natural::natural_order;
 pub use reader::{DatasetReader, Reader, ReaderExt};

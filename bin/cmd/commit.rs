@@ -6,16 +6,15 @@ use crate::output::Output;
 
 /// Join the parts of a conversion that was divided with "kiste convert --part"
 ///
-/// All parts must be finished; what is missing is listed, with exit code 1. The parts are joined in
-/// their order, so the result is the same, byte for byte, as that of a conversion in one go, however
-/// many parts there are. Keys that come twice, the order and the split are as the options of the
-/// parts said. DST.parts is removed at the end.
+/// All parts must be finished; missing parts are listed, with exit code 1. The parts are joined in
+/// their order, so the result has the same bytes as one run, however many parts there are. Duplicate
+/// keys, shuffling and splitting follow the options of the parts. DST.parts is removed at the end.
 ///
-/// Killed at any moment, it can be done again.
+/// If it is killed, run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What the parts are parts of
+    /// The output that the parts belong to
     #[arg(value_name = "DST")]
     dataset: PathBuf,
     /// Print one JSON object that says what was written

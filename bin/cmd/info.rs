@@ -4,10 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::format::msgpack;
 use kiste::repair::{self, Leftover};
-use kiste::stat::{self, FieldSummary, stat, type_name};
-use kiste::{DatasetReader, ErrorKind, ReaderExt, Value};
+use kiste::stat::{self, FieldSummary, stat};
+use kiste::{DatasetReader, ErrorKind, ReaderExt};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -279,10 +278,4 @@ impl fmt::Display for Arrays {
         }
         Ok(())
     }
-}
-
-/// The type of a value, as `stat` calls it.
-pub(super) fn type_of(value: &Value) -> String {
-    let packed = msgpack::to_vec(value).ok();
-    packed.and_then(|packed| type_name(&packed).ok()).unwrap_or_else(|| "damaged".to_owned())
 }

@@ -208,11 +208,6 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
 }
 
-/// Reads another command line, which was given before.
-pub(crate) fn parse_from(line: Vec<&str>) -> Result<Args, clap::Error> {
-    Args::from_arg_matches(&command_line().try_get_matches_from(line)?)
-}
-
 /// Reads the command line. Errors are clap's, as are help and version.
 pub(crate) fn parse() -> Result<Args, clap::Error> {
     Args::from_arg_matches(&command_line().try_get_matches()?)

@@ -4,7 +4,6 @@ use kiste::repair::{self, Leftover, Proof, Salvage};
 use kiste::{DatasetReader, Writer};
 use serde::Serialize;
 
-use super::convert;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::{file, units};
@@ -102,7 +101,7 @@ impl Args {
                 ("undone", drops)
             }
         };
-        convert::Quarantine::settle_repaired(&self.file, did == "undone")?;
+        kiste::convert::settle_quarantine(&self.file, did == "undone")?;
         let samples = match self.file.exists() {
             true => Some(DatasetReader::open(&self.file)?.len() as u64),
             false => None,

@@ -364,7 +364,7 @@ impl MdsWriter {
             None => {
                 let error = match misfit(&columns, &values) {
                     _ if !same => invalid("expected the fields of the first sample, found others"),
-                    Some(name) => invalid(&format!("field {name:?} is nothing that MDS can hold")),
+                    Some(name) => invalid("expected a value that MDS can hold").with_field(name),
                     None => invalid("the sample is longer than MDS can hold"),
                 };
                 // A first sample that is refused says nothing of the others.
@@ -384,6 +384,11 @@ impl MdsWriter {
         self.bytes += size;
         self.samples.push(sample);
         Ok(())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.root
     }
 
     /// Writes the last shard and the index.

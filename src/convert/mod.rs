@@ -1,30 +1,36 @@
-//! Conversion: raw data in, samples out.
+//! Conversion: raw data, other formats and datasets to datasets, and datasets to other formats.
 //!
-//! A [`Source`] hands out batches of packed samples, in an order that depends on nothing but the
-//! data; [`convert`] writes them. Reading and packing happen on all cores, writing in order.
-//! [`Recode`] around a source stores arrays packed, or plain; `Images` (feature `images`) resizes and
-//! encodes images.
+//! A [`Conversion`] describes all of it: sources, fields, keys, images, arrays, bad input, splits,
+//! and the output. It [runs](Conversion::run) from start to end, or resumes; it runs in
+//! [parts](Conversion::run_part) on several machines, which [`commit`] joins; it tells what it
+//! [would do](Conversion::plan), and what would happen to
+//! [each field](Conversion::dry_run). The command `kiste convert` is a thin layer over it. A
+//! [`Monitor`] hears of progress and can stop it, and a [`Report`] says what was done.
 //!
-//! What other libraries write is an [`Input`]: it falls into units, such as shards, that can be read
-//! one without the other. [`InOrder`] makes a [`Source`] of it, [`Chained`] one input of several.
+//! Below it are the pieces, for programs that want to do one thing differently. What other libraries
+//! write is an [`Input`]: it falls into units, such as shards, each of which can be read without the
+//! others. [`InOrder`] reads them on all cores and makes a [`Source`] of them: batches of packed
+//! samples, in an order that depends on nothing but the data. [`Recode`] around a source stores
+//! arrays packed or plain; `Images` (feature `images`) resizes and encodes images. At the other end
+//! is a [`SampleWriter`].
 //!
-//! Because the units are the same everywhere, a conversion can be cut: [`Parts`] are runs of units
-//! that are written one without the other, on other machines too, and joined at the end; a
-//! [`UnitLog`] says which units are whole in a dataset whose writer died, so that [`resume`] goes on
-//! after them. Either way the bytes are those of one conversion from start to end.
+//! Because the units are the same everywhere, a conversion can be divided and resumed: a part is a
+//! run of units, and a log next to an unfinished dataset says which units are complete. Either way
+//! the bytes are those of one conversion from start to end.
 //!
-//! | from | |
-//! | --- | --- |
-//! | folders, lists and zip archives of images | [`ImageFolder`], and folders back with [`ImageFolderWriter`] |
-//! | JSON lines | [`JsonLinesFile`], [`JsonLines`] |
-//! | datasets | [`DatasetSource`] |
-//! | CSV and TSV | `Csv`, and back with `CsvWriter` (feature `formats`) |
-//! | CIFAR-10 and -100, MNIST: pickles, binary files, idx | [`Cifar`], [`Idx`] |
-//! | MDS: shards of MosaicML's Streaming | [`Mds`], and back with [`MdsWriter`] |
-//! | npz: archives of NumPy | `Npz`, and back with `NpzWriter` (feature `zip`) |
-//! | Parquet and Arrow IPC, as Hugging Face `datasets` writes them | `Parquet`, `ArrowIpc`, and back with `ParquetWriter`, `ArrowIpcWriter` (feature `parquet`) |
-//! | TFRecord of `tf.train.Example` | `TfRecords`, and back with `TfRecordWriter` (feature `formats`) |
-//! | WebDataset: tar archives | [`WebDataset`], and back with [`WebDatasetWriter`] |
+//! | [`Format`] | reader | writer |
+//! | --- | --- | --- |
+//! | folders, lists and zip archives of images | [`ImageFolder`] | [`ImageFolderWriter`] |
+//! | JSON lines | [`JsonLinesFile`], [`JsonLines`] | [`JsonLinesWriter`] |
+//! | datasets | [`DatasetSource`] | [`Writer`](crate::Writer) |
+//! | CSV and TSV (feature `formats`) | `Csv` | `CsvWriter` |
+//! | CIFAR-10 and -100: pickles and binary files | [`Cifar`] | |
+//! | MNIST: idx files | [`Idx`] | |
+//! | MDS: shards of MosaicML Streaming | [`Mds`] | [`MdsWriter`] |
+//! | npz: archives of NumPy (feature `zip`) | `Npz` | `NpzWriter` |
+//! | Parquet and Arrow IPC (feature `parquet`) | `Parquet`, `ArrowIpc` | `ParquetWriter`, `ArrowIpcWriter` |
+//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecords` | `TfRecordWriter` |
+//! | WebDataset: tar archives | [`WebDataset`] | [`WebDatasetWriter`] |
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,40 +73,73 @@ mod dataset;
 #[cfg(feature = "download")]
 mod fetch;
 mod recode;
+mod writer;
+mod reshape;
+mod key_pattern;
+mod chained_streams;
+mod format;
+mod split;
+mod conversion;
+mod place;
+mod labels;
+mod open;
+mod monitor;
+mod bad;
 mod passing;
 mod unit_log;
 mod parts;
+mod plan;
+mod report;
+mod scratch_dir;
+mod export_dir;
+mod export;
+mod dry_run;
+mod run;
+mod commit;
 
-pub use crate::natural::natural_order;
-pub use crate::regular::open_regular;
 #[cfg(feature = "parquet")]
 pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
+pub use bad::{BadInput, settle_quarantine};
 pub use chained::Chained;
 pub use cifar::Cifar;
+pub use commit::commit;
 pub use compressed::first_bytes;
+pub use conversion::Conversion;
 #[cfg(feature = "formats")]
 pub use csv::{Csv, CsvType, CsvWriter};
 pub use dataset::DatasetSource;
+pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
+pub use format::Format;
 pub use idx::Idx;
 pub use image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
-pub use jsonl::{JsonLines, JsonLinesFile};
+pub use jsonl::{JsonLines, JsonLinesFile, JsonLinesWriter};
 pub use mds::{Mds, MdsWriter};
+pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 pub use names::expand_braces;
 #[cfg(feature = "zip")]
 pub use npz::{Npz, NpzWriter};
-pub use parts::{Part, Parts, Place};
-pub use passing::{Duplicates, Observer, Passed, convert, is_bad_input, pass};
+pub use parts::Part;
+pub use passing::{Duplicates, convert};
+pub use place::{check_data_path, check_finished, is_same};
+pub use plan::{Plan, PlannedFile};
 pub use recode::Recode;
+pub use report::{BadSamples, Report, WrittenOutput};
+pub use split::Split;
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordWriter, TfRecords};
-pub use unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
+pub use writer::SampleWriter;
+
+pub(crate) use crate::natural::natural_order;
+pub use crate::regular::open_regular;
+use parts::{Parts, Place};
+use unit_log::UnitLog;
 
 /// Raw data that becomes samples.
 pub trait Source: Send {

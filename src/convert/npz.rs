@@ -195,8 +195,7 @@ impl NpzWriter {
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let invalid = |name: &str, message: &str| {
-            let message = format!("field {name:?}: {message}");
-            Error::new(ErrorKind::Invalid, message).with_key(key)
+            Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name)
         };
         let mut fields = BTreeMap::new();
         let mut order = Vec::new();
@@ -235,6 +234,11 @@ impl NpzWriter {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes the file, and makes it durable and visible.

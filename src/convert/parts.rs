@@ -117,9 +117,15 @@ impl FromStr for Part {
     }
 }
 
+/// The sources are a stream, which can neither be divided nor read twice.
+pub(super) fn no_units() -> Error {
+    let message = "this is read as one stream, so it cannot be divided";
+    Error::new(ErrorKind::Invalid, message).advise("name files instead of - or a pipe")
+}
+
 /// The directory of the parts of a dataset.
 #[derive(Debug)]
-pub struct Parts {
+pub(super) struct Parts {
     dir: PathBuf,
     plan: Json,
     digest: String,
@@ -139,7 +145,7 @@ impl Parts {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there are parts of another plan. [`open`](Self::open)
     /// tells which.
-    pub fn create(dataset: &Path, plan: &Json) -> Result<Parts> {
+    pub(super) fn create(dataset: &Path, plan: &Json) -> Result<Parts> {
         let dir = dir_of(dataset);
         check_dir(&dir)?;
         fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
@@ -173,7 +179,7 @@ impl Parts {
     }
 
     /// Opens parts that others have begun; `None` if nobody has.
-    pub fn open(dataset: &Path) -> Result<Option<Parts>> {
+    pub(super) fn open(dataset: &Path) -> Result<Option<Parts>> {
         let dir = dir_of(dataset);
         match check_dir(&dir)? {
             true => Parts::read(dir).map(Some),
@@ -196,32 +202,32 @@ impl Parts {
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Json {
+    pub(super) fn plan(&self) -> &Json {
         &self.plan
     }
 
     /// The digest of the plan.
-    pub fn digest(&self) -> &str {
+    pub(super) fn digest(&self) -> &str {
         &self.digest
     }
 
     /// The directory.
-    pub fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The data file of a part.
-    pub fn path(&self, part: Part) -> PathBuf {
+    pub(super) fn path(&self, part: Part) -> PathBuf {
         self.file(part, "msgpack")
     }
 
     /// A file of a part with another ending.
-    pub fn file(&self, part: Part, ending: &str) -> PathBuf {
+    pub(super) fn file(&self, part: Part, ending: &str) -> PathBuf {
         self.dir.join(format!("part-{}-of-{}.{ending}", part.number, part.of))
     }
 
     /// What was noted when the part was finished, if it is.
-    pub fn state(&self, part: Part) -> Result<Option<Json>> {
+    pub(super) fn state(&self, part: Part) -> Result<Option<Json>> {
         let path = self.file(part, "json");
         let text = match regular::read(&path) {
             Ok(text) => text,
@@ -245,7 +251,7 @@ impl Parts {
     /// # Errors
     ///
     /// [`Locked`](ErrorKind::Locked) if somebody does.
-    pub fn lock(&self, part: Part) -> Result<Lock> {
+    pub(super) fn lock(&self, part: Part) -> Result<Lock> {
         self.lock_file(&self.file(part, "lock"), &format!("another process makes part {part}"))
     }
 
@@ -254,7 +260,7 @@ impl Parts {
     /// # Errors
     ///
     /// [`Locked`](ErrorKind::Locked) if somebody does.
-    pub fn lock_all(&self) -> Result<Lock> {
+    pub(super) fn lock_all(&self) -> Result<Lock> {
         self.lock_file(&self.dir.join("lock"), "another process joins these parts")
     }
 
@@ -264,14 +270,14 @@ impl Parts {
     }
 
     /// Notes that a part is finished, and this with it.
-    pub fn finish(&self, part: Part, state: Json) -> Result<()> {
+    pub(super) fn finish(&self, part: Part, state: Json) -> Result<()> {
         let finished = Finished { plan: self.digest.clone(), state };
         self.write(&self.file(part, "json"), &render(&finished))
     }
 
     /// Notes that these files or folders are about to be made: from here on they may be there. What
     /// is there now may be replaced, and nothing that comes there later.
-    pub fn begin_commit(&self, targets: &[PathBuf]) -> Result<()> {
+    pub(super) fn begin_commit(&self, targets: &[PathBuf]) -> Result<()> {
         let before = targets.iter().map(|path| Ok((name_of(path), Seen::at(path)?)));
         let before = before.collect::<Result<_>>()?;
         self.note_commit(&Commit { before, made: BTreeMap::new() })
@@ -279,7 +285,7 @@ impl Parts {
 
     /// Notes that what is now at `staged` is about to be renamed to `target`, so that it is known
     /// there.
-    pub fn will_publish(&self, staged: &Path, target: &Path) -> Result<()> {
+    pub(super) fn will_publish(&self, staged: &Path, target: &Path) -> Result<()> {
         let mut commit = self.read_commit()?;
         // Published by an earlier run, which had others left to do: it may be replaced.
         let now = Seen::at(target)?;
@@ -293,7 +299,7 @@ impl Parts {
     }
 
     /// What is in the place of a file or folder that is made of the parts.
-    pub fn place(&self, target: &Path) -> Result<Place> {
+    pub(super) fn place(&self, target: &Path) -> Result<Place> {
         let Some(seen) = Seen::at(target)? else { return Ok(Place::Free) };
         let commit = self.read_commit()?;
         let name = name_of(target);
@@ -305,7 +311,7 @@ impl Parts {
     }
 
     /// The names of all that was [about to be published](Self::will_publish).
-    pub fn made(&self) -> Result<Vec<String>> {
+    pub(super) fn made(&self) -> Result<Vec<String>> {
         Ok(self.read_commit()?.made.into_keys().collect())
     }
 
@@ -326,17 +332,17 @@ impl Parts {
     }
 
     /// Whether it was begun before.
-    pub fn commit_begun(&self) -> bool {
+    pub(super) fn commit_begun(&self) -> bool {
         self.dir.join("commit").exists()
     }
 
     /// Notes that the dataset is there.
-    pub fn published(&self) -> Result<()> {
+    pub(super) fn published(&self) -> Result<()> {
         self.write(&self.dir.join("published"), "")
     }
 
     /// Whether the dataset is there.
-    pub fn is_published(&self) -> bool {
+    pub(super) fn is_published(&self) -> bool {
         self.dir.join("published").exists()
     }
 
@@ -346,7 +352,7 @@ impl Parts {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is something that no part has; then nothing is
     /// removed.
-    pub fn remove(self) -> Result<()> {
+    pub(super) fn remove(self) -> Result<()> {
         let at = |error| Error::io(&self.dir, error);
         check_dir(&self.dir)?;
         let entries = fs::read_dir(&self.dir).map_err(at)?;
@@ -385,7 +391,7 @@ impl Parts {
 
 /// What is in the place of something that is made of parts, since that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// Nothing.
     Free,
     /// What was there when it was begun.

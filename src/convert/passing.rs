@@ -1,6 +1,12 @@
-//! Samples from a source to a writer.
+//! Samples from a source to a writer: the one loop that all conversions share.
 
-use super::Source;
+use serde::{Deserialize, Serialize};
+
+use super::bad::{BadInput, Quarantine, Tally};
+use super::monitor::{Monitor, Progress, check_cancelled};
+use super::reshape::Unseen;
+use super::writer::SampleWriter;
+use super::{Source, UnitLog};
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Writer;
 
@@ -8,49 +14,20 @@ use crate::writer::Writer;
 /// next one, so what there is goes to the file.
 const TRICKLE: u64 = 16 << 10;
 
-/// What becomes of a sample whose key is there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What happens to a sample whose key was there before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Duplicates {
     /// The conversion stops with an error.
+    #[default]
     Refuse,
-    /// The first one stays, later ones are passed over.
+    /// The first one stays, later ones are skipped and counted.
     Skip,
 }
 
-/// Looks on while samples are passed, and decides what becomes of bad ones.
-pub trait Observer {
-    /// A sample of the input is bad: [`is_bad_input`]. An error ends the conversion. Default: this
-    /// very one.
-    fn bad(&mut self, error: Error) -> Result<()> {
-        Err(error)
-    }
-
-    /// A sample was written.
-    fn written(&mut self, packed: &[u8]) {
-        let _ = packed;
-    }
-
-    /// The next batch has come and is about to be passed: the writer has all those before it.
-    fn passed(&mut self, source: &dyn Source, passed: &Passed, writer: &mut Writer) -> Result<()> {
-        let _ = (source, passed, writer);
-        Ok(())
-    }
-}
-
-/// How much was passed so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
-    /// Samples that the source gave, bad ones included.
-    pub seen: u64,
-    /// Samples that were written.
-    pub written: u64,
-    /// Samples that were left out because their key was there before.
-    pub skipped: u64,
-}
-
-/// Whether an error is the fault of what is read, so that one may go on with what comes next. What
-/// the operating system refuses, or another writer, is not.
-pub fn is_bad_input(error: &Error) -> bool {
+/// Whether an error is the fault of the input, so that the conversion can continue with what comes
+/// next. What the operating system refuses, or another writer, is not.
+pub(super) fn is_bad_input(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Damaged
@@ -61,74 +38,220 @@ pub fn is_bad_input(error: &Error) -> bool {
     )
 }
 
-/// Writes all samples of a source, and says how many were passed over; stops at the first error.
-/// `progress` hears how many samples were seen so far.
+/// Writes all samples of a source to a dataset, and returns how many were skipped as duplicates.
+/// Stops at the first error. `progress` receives the number of samples that were written.
+///
+/// [`Conversion`](super::Conversion) does more: formats, fields, bad input, resuming.
 pub fn convert(
     source: &mut dyn Source,
     writer: &mut Writer,
     duplicates: Duplicates,
-    progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64),
 ) -> Result<u64> {
-    struct Seen<P>(P);
-    impl<P: FnMut(u64)> Observer for Seen<P> {
-        fn passed(&mut self, _: &dyn Source, passed: &Passed, _: &mut Writer) -> Result<()> {
-            (self.0)(passed.seen);
-            Ok(())
-        }
-    }
-    let passed = pass(source, writer, duplicates, u64::MAX, &mut Seen(progress))?;
-    Ok(passed.skipped)
+    let mut monitor = |far: Progress| progress(far.samples);
+    let mut passing = Passing::new(&mut monitor, BadInput::Stop, duplicates);
+    passing.written = (writer.len(), writer.bytes());
+    passing.pass(source, writer)?;
+    Ok(passing.tally.skipped_duplicates)
 }
 
-/// Writes the samples of a source until the writer has `limit` of them.
-pub fn pass(
-    source: &mut dyn Source,
-    writer: &mut Writer,
+/// What a pass needs to know, and what it counts.
+pub(super) struct Passing<'a> {
+    monitor: &'a mut dyn Monitor,
+    bad: BadInput,
     duplicates: Duplicates,
-    limit: u64,
-    observer: &mut dyn Observer,
-) -> Result<Passed> {
-    let mut passed = Passed::default();
-    while writer.len() < limit {
-        let batch = source.next_batch()?;
-        if batch.is_empty() {
-            break;
-        }
-        observer.passed(source, &passed, writer)?;
-        let before = writer.bytes();
-        for (item, sample) in batch.into_iter().enumerate() {
-            if writer.len() == limit {
-                break;
-            }
-            passed.seen += 1;
-            let written = match &sample {
-                Ok(packed) => writer.write_packed(packed),
-                Err(_) => Ok(()),
-            };
-            match (sample, written) {
-                (Ok(packed), Ok(())) => {
-                    passed.written += 1;
-                    observer.written(&packed);
-                }
-                (Ok(_), Err(error))
-                    if error.kind() == ErrorKind::DuplicateKey
-                        && duplicates == Duplicates::Skip =>
-                {
-                    passed.skipped += 1;
-                }
-                // Of its errors only this one is about the sample.
-                (Ok(packed), Err(error)) if error.kind() == ErrorKind::Invalid => {
-                    observer.bad(source.locate(item, error).with_raw(packed))?;
-                }
-                (Ok(_), Err(error)) => return Err(source.locate(item, error)),
-                (Err(error), _) if is_bad_input(&error) => observer.bad(error)?,
-                (Err(error), _) => return Err(error),
-            }
-        }
-        if writer.bytes() - before < TRICKLE {
-            writer.flush()?;
+    /// Stops when this many samples have been written, those from before included.
+    pub(super) limit: u64,
+    /// Samples and bytes that the writer has.
+    pub(super) written: (u64, u64),
+    pub(super) tally: Tally,
+    /// What an earlier run counted, if this one continues it.
+    before: Option<Tally>,
+    pub(super) quarantine: Option<Quarantine>,
+    pub(super) log: Option<UnitLog>,
+    unseen: Unseen,
+    /// Bytes of input before each unit.
+    starts: &'a [u64],
+    /// Whether errors name the place in the source. Parts are removed before anyone reads the error,
+    /// so there the key has to do.
+    pub(super) locates: bool,
+}
+
+impl<'a> Passing<'a> {
+    pub(super) fn new(
+        monitor: &'a mut dyn Monitor,
+        bad: BadInput,
+        duplicates: Duplicates,
+    ) -> Passing<'a> {
+        Passing {
+            monitor,
+            bad,
+            duplicates,
+            limit: u64::MAX,
+            written: (0, 0),
+            tally: Tally::default(),
+            before: None,
+            quarantine: None,
+            log: None,
+            unseen: Unseen::default(),
+            starts: &[],
+            locates: true,
         }
     }
-    observer.passed(source, &passed, writer)?;
-    Ok(passed)
+
+    /// Continues from what was counted before.
+    pub(super) fn after(mut self, before: Option<Tally>) -> Self {
+        self.tally = before.clone().unwrap_or_default();
+        self.before = before;
+        self
+    }
+
+    pub(super) fn unseen(mut self, unseen: Unseen) -> Self {
+        self.unseen = unseen;
+        self
+    }
+
+    pub(super) fn starts(mut self, starts: &'a [u64]) -> Self {
+        self.starts = starts;
+        self
+    }
+
+    pub(super) fn monitor(&mut self) -> &mut dyn Monitor {
+        self.monitor
+    }
+
+    /// Writes samples until the source ends or the writer has reached the limit.
+    pub(super) fn pass(
+        &mut self,
+        source: &mut dyn Source,
+        writer: &mut dyn SampleWriter,
+    ) -> Result<()> {
+        let skipped_before = self.before.as_ref().map_or(0, |tally| tally.skipped_duplicates);
+        let mut skipped = 0;
+        while self.written.0 < self.limit {
+            check_cancelled(self.monitor)?;
+            let batch = source.next_batch()?;
+            if batch.is_empty() {
+                break;
+            }
+            self.tally.skipped_duplicates = skipped_before + skipped;
+            self.note_batch(source, writer)?;
+            let before = self.written.1;
+            for (item, sample) in batch.into_iter().enumerate() {
+                if self.written.0 == self.limit {
+                    break;
+                }
+                let packed = match sample {
+                    Ok(packed) => packed,
+                    Err(error) if is_bad_input(&error) => {
+                        self.note_bad(error)?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let Err(error) = writer.write_packed(&packed) else {
+                    self.written = (self.written.0 + 1, self.written.1 + packed.len() as u64);
+                    if let Some(log) = &mut self.log {
+                        log.written(&packed);
+                    }
+                    continue;
+                };
+                if error.kind() == ErrorKind::DuplicateKey && self.duplicates == Duplicates::Skip {
+                    skipped += 1;
+                    continue;
+                }
+                let refused = writer.refuses(&error, &packed);
+                let error = if self.locates { source.locate(item, error) } else { error };
+                match refused {
+                    true => self.note_bad(error.with_raw(packed))?,
+                    false => return Err(error),
+                }
+            }
+            if self.written.1 - before < TRICKLE {
+                writer.flush()?;
+            }
+        }
+        self.tally.skipped_duplicates = skipped_before + skipped;
+        self.note_batch(source, writer)
+    }
+
+    /// Counts a bad sample, or fails if that stops the conversion.
+    fn note_bad(&mut self, error: Error) -> Result<()> {
+        if self.bad == BadInput::Stop {
+            return Err(match error.remedy() {
+                None => error.with_remedy(crate::error::Remedy::SkipBad),
+                Some(_) => error,
+            });
+        }
+        if let Some(quarantine) = &mut self.quarantine {
+            self.tally.quarantined += quarantine.add(&error)?;
+        }
+        self.tally.note(&error);
+        Ok(())
+    }
+
+    /// The next batch has come, and the writer has all batches before it.
+    fn note_batch(&mut self, source: &dyn Source, writer: &mut dyn SampleWriter) -> Result<()> {
+        self.tally.unseen = self.unseen.get();
+        if let Some(before) = &self.before {
+            self.tally.unseen.retain(|name| before.unseen.contains(name));
+        }
+        // The arrays are still those of the batches before this one.
+        if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
+            if log.is_due(unit, self.written.1) {
+                if let Some(quarantine) = &mut self.quarantine {
+                    quarantine.sync(self.tally.quarantined)?;
+                }
+                writer.flush()?;
+                let state = serde_json::to_value(&self.tally).unwrap_or_default();
+                log.note(unit, self.written, state)?;
+            }
+        }
+        if let Some(arrays) = source.arrays() {
+            let before = self.before.as_ref().and_then(|before| before.arrays.clone());
+            let mut sum = before.unwrap_or_default();
+            sum += arrays.clone();
+            self.tally.arrays = Some(sum);
+        }
+        let input = source.unit().and_then(|unit| self.starts.get(unit)).copied();
+        self.monitor.progress(Progress {
+            samples: self.written.0,
+            bytes: self.written.1,
+            input_bytes: input.unwrap_or(0),
+        });
+        Ok(())
+    }
+
+    /// All samples have been passed: syncs what is counted, before the dataset is published.
+    pub(super) fn finish(
+        &mut self,
+        units: Option<usize>,
+        writer: &mut dyn SampleWriter,
+    ) -> Result<()> {
+        if let Some(quarantine) = &mut self.quarantine {
+            quarantine.sync(self.tally.quarantined)?;
+        }
+        match (self.log.take(), units) {
+            (Some(log), Some(units)) => {
+                writer.flush()?;
+                let state = serde_json::to_value(&self.tally).unwrap_or_default();
+                log.finish(units, self.written, state)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of the units of a range before each unit of the input, and last those of all; empty where
+/// that is not known.
+pub(super) fn starts(input: &dyn super::Input, range: std::ops::Range<usize>) -> Vec<u64> {
+    let (mut starts, mut sum) = (vec![0], 0u64);
+    for unit in 0..input.units() {
+        if range.contains(&unit) {
+            let Some(bytes) = input.bytes(unit) else { return Vec::new() };
+            sum = sum.saturating_add(bytes);
+        }
+        starts.push(sum);
+    }
+    starts
 }

@@ -307,18 +307,23 @@ impl TfRecordWriter {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
             if !names.insert(name) {
-                let message = format!("field {name:?} is there twice");
-                return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+                let message = "it is there twice";
+                return Err(Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name));
             }
             let feature = feature_of(value)?.ok_or_else(|| {
-                let message = format!("field {name:?} is nothing that a feature can hold");
-                Error::new(ErrorKind::Invalid, message).with_key(key)
+                let message = "expected a value that a feature can hold";
+                Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name)
             })?;
             features.push((name, feature));
         }
         self.record.clear();
         encode(&example::encode(&features), &mut self.record);
         self.file.write(&self.record)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Makes the file durable and visible.

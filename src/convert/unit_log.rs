@@ -48,7 +48,7 @@ struct Entry {
 
 /// Notes units as they become whole.
 #[derive(Debug)]
-pub struct UnitLog {
+pub(super) struct UnitLog {
     path: PathBuf,
     file: File,
     crc: crc32fast::Hasher,
@@ -62,7 +62,7 @@ pub struct UnitLog {
 
 /// What had become of a conversion when it was cut short.
 #[derive(Debug)]
-pub enum Resumption {
+pub(super) enum Resumption {
     /// There is none: it begins.
     Nothing,
     /// It goes on.
@@ -80,21 +80,21 @@ pub enum Resumption {
 
 /// A conversion that goes on.
 #[derive(Debug)]
-pub struct Resumed {
+pub(super) struct Resumed {
     /// Has the samples of all units before `unit`.
-    pub writer: Writer,
+    pub(super) writer: Writer,
     /// The log, for those to come.
-    pub log: UnitLog,
+    pub(super) log: UnitLog,
     /// The unit to begin with; `None` if not one is whole.
-    pub unit: Option<usize>,
+    pub(super) unit: Option<usize>,
     /// What was noted with it.
-    pub state: Json,
+    pub(super) state: Json,
 }
 
 impl UnitLog {
     /// Begins the log of a writer that has just been created for this dataset. `plan` says what is
     /// converted and how: who resumes must have the same.
-    pub fn create(dataset: &Path, plan: &str) -> Result<UnitLog> {
+    pub(super) fn create(dataset: &Path, plan: &str) -> Result<UnitLog> {
         let path = path_of(dataset);
         let at = |error| Error::io(&path, error);
         let mut file = create_anew(&path).map_err(at)?;
@@ -109,33 +109,32 @@ impl UnitLog {
     }
 
     /// A sample was written.
-    pub fn written(&mut self, packed: &[u8]) {
+    pub(super) fn written(&mut self, packed: &[u8]) {
         self.crc.update(packed);
     }
 
-    /// A batch of this unit comes next. Whether it is its first one, so that the writer has the units
-    /// before it and nothing else, and worth while to [`note`](Self::note).
-    pub fn is_due(&mut self, unit: usize, writer: &Writer) -> bool {
+    /// A batch of this unit comes next, and the writer has this many bytes. Whether it is its first,
+    /// so that the writer has the units before it and nothing else, and there is enough to
+    /// [`note`](Self::note).
+    pub(super) fn is_due(&mut self, unit: usize, bytes: u64) -> bool {
         let first = self.current.replace(unit) != Some(unit);
-        let much = writer.bytes() - self.bytes >= BYTES || self.time.elapsed() >= TIME;
+        let much = bytes - self.bytes >= BYTES || self.time.elapsed() >= TIME;
         first && unit > self.unit && much
     }
 
-    /// Notes that all samples of the units before this one are in the writer, and none of it; with
-    /// them `state`, which [`resume`] gives back.
-    pub fn note(&mut self, unit: usize, writer: &mut Writer, state: Json) -> Result<()> {
-        self.write(unit, writer, state, false)
+    /// Notes that all samples of the units before this one have been handed to the operating system,
+    /// and none of it: this many samples and bytes. With them `state`, which [`resume`] returns.
+    pub(super) fn note(&mut self, unit: usize, written: (u64, u64), state: Json) -> Result<()> {
+        self.write(unit, written, state, false)
     }
 
     fn write(
         &mut self,
         unit: usize,
-        writer: &mut Writer,
+        (samples, bytes): (u64, u64),
         state: Json,
         finished: bool,
     ) -> Result<()> {
-        writer.flush()?;
-        let (samples, bytes) = (writer.len(), writer.bytes());
         let crc32 = std::mem::take(&mut self.crc).finalize();
         let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
@@ -143,9 +142,9 @@ impl UnitLog {
         Ok(())
     }
 
-    /// Notes that all units are in the writer, so that who only publishes them knows of it.
-    pub fn finish(mut self, units: usize, writer: &mut Writer, state: Json) -> Result<()> {
-        self.write(units, writer, state, true)?;
+    /// Notes that all units have been written, for a later run that only publishes them.
+    pub(super) fn finish(mut self, units: usize, written: (u64, u64), state: Json) -> Result<()> {
+        self.write(units, written, state, true)?;
         self.file.sync_all().map_err(|error| Error::io(&self.path, error))
     }
 }
@@ -162,7 +161,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
 
 /// Which plan a conversion to this dataset had that was cut short, if there is one: with another plan
 /// [`resume`] is an error.
-pub fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
+pub(super) fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
     Ok(read(&path_of(dataset))?.map(|(head, _)| head.plan))
 }
 
@@ -174,7 +173,7 @@ pub fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
 /// [`Invalid`](ErrorKind::Invalid) if it was of another plan,
 /// [`Interrupted`](ErrorKind::Interrupted) if what was cut short is no such conversion,
 /// [`Locked`](ErrorKind::Locked) if it is still at work.
-pub fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resumption> {
+pub(super) fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resumption> {
     let storage = options.shared_storage();
     let path = path_of(dataset);
     match staging::unfinished(&storage, dataset)? {

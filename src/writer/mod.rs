@@ -747,6 +747,11 @@ impl Writer {
         found
     }
 
+    /// The data file of the dataset.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Samples so far, those from before an append included.
     pub fn len(&self) -> u64 {
         self.samples

@@ -1,46 +1,27 @@
-//! `convert`: what is read (`from`), with which fields (`fields`), and how it becomes a dataset, at
-//! once (`making`) or in parts (`plan`, `parts`), or several (`split`), or something else (`to`,
-//! `export`); and what becomes of what is bad (`bad`).
+//! `convert`: arguments to a [`Conversion`], which the library runs, and its report to the terminal.
 
-mod bad;
-mod chain;
-mod dry_run;
-mod export;
-mod fields;
-mod files;
-mod from;
-mod images;
-mod key;
-mod labels;
-mod making;
-mod parts;
-mod plan;
-mod room;
-mod split;
-mod to;
+mod format;
+mod print;
+mod reading;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::{ArrayPolicy, parse_size};
-use kiste::convert::Part;
+use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Split};
 
-pub(crate) use self::bad::Quarantine;
-pub(crate) use self::parts::commit;
-
-use self::bad::Bad;
-use self::from::{Opened, Samples};
-use self::to::To;
-use crate::exit::{Exit, Failure, Outcome, quoted};
+use self::reading::given;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
+use crate::monitor::Monitor;
 use crate::output::Output;
 use crate::rearrange::Writing;
-use crate::{file, rearrange};
 
-/// Make a dataset of raw data or of what other libraries write, or what they read of a dataset
+/// Convert raw data, other formats or datasets to a dataset; or a dataset to another format
 ///
 /// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
-/// "label/name.ext", "image": the file's bytes, "label": number}; the names of the labels go to
-/// DST.labels, one a line, in the order of the numbers, which is natural order.
+/// "label/name.ext", "image": the file's bytes, "label": number}. DST.labels lists the names of the
+/// labels, one per line, in the order of their numbers, which is natural order.
 ///
 /// The label may be elsewhere in the path, as 'photos/{LABEL}/**' says, or in a list of files (--from
 /// list): CSV or TSV with path, label and further columns, which become fields. A zip archive of
@@ -48,77 +29,77 @@ use crate::{file, rearrange};
 ///
 /// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
 ///
-/// WebDataset, TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have keys made of the name of the file
-/// and a number, but for WebDataset, which has its own. What SRC is shows in its name or its first
-/// bytes. CIFAR must be named, as nothing in it tells. Several sources come one after the other;
-/// those of MNIST are the images and the labels.
+/// WebDataset brings its own keys. TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have none: their keys
+/// are the name of the file and a number. The format of SRC is detected from its name or its first
+/// bytes, except CIFAR, which has to be named. Several sources are read one after the other; those of
+/// MNIST are the images and the labels.
 ///
-/// A dataset is copied, with its labels. That is for --arrays, which stores the arrays in samples
-/// otherwise: packed as bloscpack containers ("blpk"), which Python gets as bytes for
-/// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings has them. Values, types and
-/// shapes stay the same, and what was packed becomes plain again to the byte.
+/// A dataset is copied, with its labels. That is useful with --arrays, which changes how arrays are
+/// stored: packed as bloscpack containers ("blpk"), which Python gets as bytes for
+/// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings stores them. Values, types and
+/// shapes stay the same, and packing and unpacking again gives the same bytes.
 ///
-/// Not only datasets are made, see --to: DST is a file, for MDS and images a folder, and for
-/// WebDataset what the names of the shards begin with: photos.tar makes photos-000000.tar and so
-/// on. What a format has no place for is an error that names the sample and the field. JSON lines
-/// lose nothing. Nor does WebDataset, but for the names of fields that do not say what they are:
-/// "label" becomes "label.cls"; and numbers of NumPy alone, which become maps. MDS sorts fields.
-/// In TFRecord texts become bytes, floats have 32 bits, and arrays no shape. CSV has only texts,
-/// numbers and truth values. The key is a field "key" in these four. A folder of images has files
-/// {label}/{key}, with the ending that their bytes ask for, and all else that is known of them in
-/// metadata.jsonl.
+/// --to writes other formats: DST is then a file; for MDS and images a folder; and for WebDataset
+/// the start of the names of the shards: photos.tar makes photos-000000.tar and so on. What a format
+/// cannot hold is an error that names the sample and the field. JSON lines lose nothing. WebDataset
+/// loses nothing either, but fields get an ending that says what they are, such as "label.cls", and
+/// single NumPy numbers become maps. MDS sorts fields. In TFRecord strings become bytes, floats have
+/// 32 bits, and arrays lose their shape. CSV holds only strings, numbers and truth values. In these
+/// four formats the key is a field "key". A folder of images has files {label}/{key}, with the ending
+/// that their bytes call for, and metadata.jsonl with all other fields.
 ///
-/// Until all is written nothing is published, and an error leaves everything as it was; only one in
-/// the last step, such as a full disk, keeps the samples in DST.partial for "kiste repair". A kill or
-/// a power failure leaves DST.partial behind: the same command with --resume goes on with it.
+/// Nothing is published until everything is written, and an error leaves everything as it was. Only
+/// an error in the last step, such as a full disk, keeps the samples in DST.partial for "kiste
+/// repair". A kill or a power failure leaves DST.partial too: the same command with --resume
+/// continues from it.
 ///
-/// A large conversion can be divided: the same command with --part 1/64 to 64/64, on as many
-/// machines as there are, in any order, and as often as it takes; then "kiste commit DST". What
-/// comes of it is the same, byte for byte, as without parts. docs/convert-many.md has examples.
+/// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number
+/// of machines, in any order, as often as it takes; then "kiste commit DST". The result has the same
+/// bytes as one run. docs/convert-many.md has examples.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
-    /// Folders or files to read, whose names may have braces such as {000..123}, and - for JSON
-    /// lines from standard input, which is read as nothing else; last what to make of them
+    /// Folders or files to read, whose names may have braces such as {000..123}, or - for JSON lines
+    /// from standard input; last the output
     #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
     files: Vec<PathBuf>,
     /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow.
-    /// Without this option: what its name says, or else a dataset
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    to: Option<To>,
-    /// Make nothing, but print what becomes of each field of the first samples: its type, the type
-    /// that a reader finds, and whether the values are the same
+    /// Default: what its name says, or else a dataset
+    #[arg(long, value_name = "FORMAT", value_parser = format::writable(), hide_possible_values = true)]
+    to: Option<Format>,
+    /// Write nothing, but print what would happen to each field of the first samples: its type, the
+    /// type that a reader finds, and whether the values are the same
     #[arg(long)]
     dry_run: bool,
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
-    /// blpk:lz4:9:bitshuffle; what is not said is lz4, 5, shuffle. Without this option: as they are
-    #[arg(long, value_name = "FORM")]
-    arrays: Option<ArrayPolicy>,
-    /// Pack only arrays of at least this many bytes, 1K if not said
+    /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle. Default: as they are
+    #[arg(long, value_name = "FORM", value_parser = array_form)]
+    arrays: Option<String>,
+    /// Pack only arrays of at least this many bytes. Default: 1K
     #[arg(long, value_name = "SIZE", requires = "arrays", value_parser = parse_size)]
     arrays_min: Option<usize>,
     /// Only the arrays in these fields
     #[arg(long, value_name = "FIELD,...", requires = "arrays", value_delimiter = ',')]
-    arrays_fields: Option<Vec<String>>,
-    /// Add to a dataset that exists
+    arrays_fields: Vec<String>,
+    /// Append to a dataset that exists
     #[arg(long, conflicts_with = "force")]
     append: bool,
-    /// Replace a dataset that exists
+    /// Replace a dataset or file that exists
     #[arg(long)]
     force: bool,
-    /// Print what would be done as JSON: sources with sizes and times, options, units
+    /// Print the plan as JSON and write nothing: sources with sizes and times, options, units
     #[arg(long, conflicts_with_all = ["part", "resume", "dry_run"])]
     plan: bool,
-    /// Make only this part, such as 3/7, in DST.parts. One that is finished is left as it is, one
-    /// that was cut short is gone on with, and "kiste commit DST" joins them
+    /// Write only this part, such as 3/7, to DST.parts. A part that is finished is skipped, one that
+    /// was interrupted is resumed, and "kiste commit DST" joins them
     #[arg(long, value_name = "I/N", conflicts_with_all = ["append", "resume", "dry_run", "json"])]
     part: Option<Part>,
-    /// Go on where the same command was cut short, if it was. An error then leaves DST.partial for
-    /// the next run
+    /// Continue where the same command was interrupted, if it was. An error then keeps DST.partial
+    /// for the next run
     #[arg(long, conflicts_with_all = ["append", "dry_run"])]
     resume: bool,
-    /// What becomes of input that is bad: stop (the default), skip it, or quarantine, which sets it
-    /// aside in DST.quarantine.jsonl with the reason. If something was left out, the exit code is 1
+    /// What happens to bad input: stop (the default); skip it; or quarantine it, which lists it in
+    /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
     #[arg(
         long,
         value_name = "WHAT",
@@ -135,26 +116,81 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written
     #[arg(long)]
     json: bool,
-    /// How to show how far it is: bar (the default), only on a terminal, or json, a line every two
-    /// seconds on standard error
+    /// How to show progress: bar (the default), only on a terminal; or json, a line every two seconds
+    /// on standard error
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     progress: Option<Showing>,
     #[command(flatten)]
-    reading: from::Reading,
+    reading: reading::Reading,
     #[command(flatten)]
-    samples: fields::Shaping,
+    samples: Samples,
     #[command(flatten)]
-    splitting: split::Splitting,
-    /// The directory of the parts while they are joined: then no option can be given any more.
-    #[arg(skip)]
-    joined: Option<PathBuf>,
+    splitting: Splitting,
 }
 
-/// How to show how far it is.
+/// What happens to bad input.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Bad {
+    Stop,
+    Skip,
+    Quarantine,
+}
+
+/// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Showing {
     Bar,
     Json,
+}
+
+/// What samples become.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Samples")]
+struct Samples {
+    /// Only these fields, by their names in SRC, and the key
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
+    fields: Vec<String>,
+    /// All fields but these
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    drop: Vec<String>,
+    /// Rename fields
+    #[arg(long, value_name = "OLD=NEW,...", value_delimiter = ',', value_parser = renaming)]
+    rename: Vec<(String, String)>,
+    /// The field that becomes the key: a string, bytes that are one, or an integer. "key" is the
+    /// column that kiste writes to MDS, npz and TFRecord
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+    /// A pattern to make keys from: text with {key}, {key.stem}, which is the key without its ending,
+    /// {key.name}, which is its last component, and {FIELD}
+    #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
+    key: Option<String>,
+    /// At most this many samples, not counting those that are skipped. Each part has up to this many,
+    /// and "kiste commit" takes the first
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+/// Which dataset a sample goes to, and in which order samples are there.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Splitting")]
+struct Splitting {
+    /// Write several datasets in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A
+    /// digest of its key decides where a sample goes, whatever else is in SRC
+    #[arg(long, value_name = "NAME=RATIO,...", value_delimiter = ',', value_parser = share)]
+    split: Vec<(String, f64)>,
+    /// Samples whose keys are in this file, one per line, go to DST-NAME; the others as --split says,
+    /// or to DST-rest. Can be repeated
+    #[arg(long, value_name = "NAME=FILE", value_parser = list)]
+    split_list: Vec<(String, PathBuf)>,
+    /// Another text distributes samples differently
+    #[arg(long, value_name = "TEXT", requires = "split", default_value = "")]
+    split_salt: String,
+    /// Write samples in random order; needs room for all of them twice meanwhile
+    #[arg(long)]
+    shuffle: bool,
+    /// With --shuffle: another seed is another order
+    #[arg(long, value_name = "S", requires = "shuffle", default_value_t = 0)]
+    seed: u64,
 }
 
 const EXAMPLES: &str = "\
@@ -185,92 +221,147 @@ Examples:
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
   kiste convert small.msgpack big.msgpack --arrays plain
 
-Exit codes: 0 done, 1 done but bad input was left out (--bad), or the input is damaged, 2 wrong \
-usage or I/O error. A part that left out bad input is done: 0, and \"kiste commit\" says 1.";
+Exit codes: 0 done; 1 done but bad input was left out (--bad), or the input is damaged; 2 wrong \
+usage or I/O error. A part that left out bad input exits with 0, and \"kiste commit\" with 1.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let (dataset, sources) = self.names()?;
-        self.samples.check()?;
-        if dataset == Path::new("-") {
+        let (json, plan, dry_run, part) = (self.json, self.plan, self.dry_run, self.part);
+        let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
+        let conversion = self.conversion()?;
+        let format = conversion.output_format();
+        if plan {
+            output.json(&conversion.plan()?)?;
+            return Ok(Exit::Yes);
+        }
+        if dry_run {
+            return print::dry_run(conversion.dry_run()?, output);
+        }
+        if let Some(part) = part {
+            let name = format!("{}: part {part}", conversion.output().display());
+            let report = conversion.run_part(part, &mut monitor)?;
+            drop(monitor);
+            return Ok(print::part(&report, &name, output));
+        }
+        let report = conversion.run(&mut monitor)?;
+        drop(monitor);
+        print::report(&report, format, json, output)
+    }
+
+    /// What the arguments describe.
+    fn conversion(self) -> Outcome<Conversion> {
+        let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
+        let (dst, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;
+        if dst == Path::new("-") {
             let message = "expected a file to make, found -: nothing is written to a pipe";
             return Err(Failure::trouble(message)
                 .hint("\"kiste cat --jsonl\" prints the samples of a dataset as JSON lines"));
         }
-        if self.to.is_none() {
-            To::check_name(dataset)?;
-        }
-        let to = self.to();
-        match to {
-            To::Dataset => file::check_is_data(dataset)?,
-            _ => self.check_export(to)?,
-        }
-        if self.append && self.splitting.is_wanted() {
-            return Err(Failure::trouble("--append cannot be had with --split or --shuffle"));
-        }
-        file::check_sources(sources)?;
-        let opened = self.reading.open(sources, self.samples.own_key())?;
-        if opened.datasets {
-            check_is_other(sources, dataset)?;
-        }
-        match () {
-            () if self.plan => self.print_plan(&opened, output),
-            () if self.dry_run => {
-                let (mut source, _) = self.shaped(opened.samples.source());
-                dry_run::dry_run(to, &mut *source, output)
-            }
-            () if self.part.is_some() || self.splitting.is_wanted() => {
-                self.make_parts(opened, output)
-            }
-            () if to == To::Dataset => self.make(opened, output),
-            () => {
-                let (source, unseen) = self.shaped(opened.samples.source());
-                self.export(to, dataset, source, unseen, output)
-            }
-        }
-    }
-
-    /// What is made, and what of.
-    fn names(&self) -> Outcome<(&Path, &[PathBuf])> {
-        let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
-        let (last, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;
-        Ok((last, sources))
-    }
-
-    fn to(&self) -> To {
-        let dataset = self.files.last().map_or(Path::new(""), PathBuf::as_path);
-        self.to.unwrap_or_else(|| To::guess(dataset))
-    }
-
-    /// A hint that names an option, as somebody has to take it.
-    fn option_hint(&self, hint: &str) -> String {
-        match &self.joined {
-            Some(parts) => {
-                format!("{hint}: make the parts anew with it, after rm -r {}", quoted(parts))
-            }
-            None => hint.to_owned(),
-        }
-    }
-
-    fn progress_json(&self) -> bool {
-        self.progress == Some(Showing::Json)
-    }
-
-    fn print_plan(&self, opened: &Opened, output: &Output) -> Outcome<Exit> {
-        if let Samples::Stream(_) = opened.samples {
-            return Err(parts::no_units());
-        }
-        output.json(&plan::plan(self, &opened.samples, opened.skipped_files, None)?)?;
-        Ok(Exit::Yes)
+        let conversion = Conversion::new(sources, dst)
+            .append(self.append)
+            .overwrite(self.force)
+            .resume(self.resume)
+            .memory_map(!file::reads_by_calls())
+            .arrays_fields(self.arrays_fields)
+            .on_bad_input(match self.bad {
+                Bad::Stop => BadInput::Stop,
+                Bad::Skip => BadInput::Skip,
+                Bad::Quarantine => BadInput::Quarantine,
+            })
+            .on_duplicates(match self.skip_duplicates {
+                true => Duplicates::Skip,
+                false => Duplicates::Refuse,
+            })
+            .split(self.splitting.split());
+        let conversion = self.writing.apply(self.samples.apply(self.reading.apply(conversion)));
+        let conversion = given(conversion, self.to, Conversion::to);
+        let conversion = given(conversion, self.arrays, Conversion::arrays);
+        Ok(given(conversion, self.arrays_min, Conversion::arrays_min))
     }
 }
 
-fn check_is_other(sources: &[PathBuf], dataset: &Path) -> Outcome<()> {
-    match sources.iter().find(|source| rearrange::is_same(source, dataset)) {
-        Some(source) => {
-            let message = format!("{}: is both read and written", source.display());
-            Err(Failure::trouble(message).hint("write to another file, then rename it"))
+/// Joins the parts of a conversion.
+pub(super) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exit> {
+    let mut monitor = Monitor::new(output, false);
+    let report = kiste::convert::commit(dataset, &mut monitor)?;
+    drop(monitor);
+    let format = match report.outputs.first() {
+        Some(made) if made.is_dataset => Format::Dataset,
+        _ => Format::Jsonl,
+    };
+    print::report(&report, format, json, output)
+}
+
+impl Samples {
+    fn apply(self, conversion: Conversion) -> Conversion {
+        let conversion = conversion.fields(self.fields).drop_fields(self.drop);
+        let renamed = self.rename.into_iter();
+        let conversion = renamed.fold(conversion, |all, (old, new)| all.rename(old, new));
+        let conversion = given(conversion, self.key_field, Conversion::key_field);
+        let conversion = given(conversion, self.key, Conversion::key);
+        given(conversion, self.limit, Conversion::limit)
+    }
+}
+
+impl Splitting {
+    fn split(self) -> Split {
+        let split = Split::new().salt(self.split_salt);
+        let split = self.split.into_iter().fold(split, |all, (name, share)| all.ratio(name, share));
+        let lists = self.split_list.into_iter();
+        let split = lists.fold(split, |all, (name, file)| all.list(name, file));
+        if self.shuffle { split.shuffle(self.seed) } else { split }
+    }
+}
+
+fn renaming(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() && new != "key" => {
+            Ok((old.to_owned(), new.to_owned()))
         }
-        None => Ok(()),
+        Some((_, "key")) => Err("--key-field says which field is the key".to_owned()),
+        _ => Err("expected OLD=NEW".to_owned()),
+    }
+}
+
+/// The form in which arrays are stored, checked but kept as it was given.
+fn array_form(text: &str) -> Result<String, kiste::Error> {
+    text.parse::<ArrayPolicy>().map(|_| text.to_owned())
+}
+
+fn share(text: &str) -> Result<(String, f64), String> {
+    let pair = text.split_once('=').and_then(|(name, share)| Some((name, share.parse().ok()?)));
+    match pair {
+        Some((name, share)) if is_name(name) && share > 0.0 && f64::is_finite(share) => {
+            Ok((name.to_owned(), share))
+        }
+        _ => Err("expected NAME=RATIO such as train=0.9".to_owned()),
+    }
+}
+
+fn list(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if is_name(name) && !path.is_empty() => {
+            Ok((name.to_owned(), PathBuf::from(path)))
+        }
+        _ => Err("expected NAME=FILE such as val=val-keys.txt".to_owned()),
+    }
+}
+
+/// Whether this may be in the name of a file.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "._-+".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_shares() {
+        assert_eq!(share("train=0.9"), Ok(("train".to_owned(), 0.9)));
+        for wrong in ["train", "=1", "a/b=1", "train=-1", "train=0", "train=nan", "train=inf"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+        assert!(list("val=a=b").is_ok() && list("val=").is_err());
     }
 }

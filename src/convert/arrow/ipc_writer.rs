@@ -48,6 +48,11 @@ impl ArrowIpcWriter {
         }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes the file durable and visible.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;

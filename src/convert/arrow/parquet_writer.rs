@@ -90,6 +90,11 @@ impl ParquetWriter {
         }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes the file durable and visible.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;

@@ -44,21 +44,21 @@ impl Table {
     /// Adds a sample; true if it is time to [take](Self::take) a batch.
     pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
         let key = msgpack::check_sample(packed)?;
-        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(key);
+        let at = |error: Error| error.with_key(key);
         if packed.len() > MAX_SAMPLE {
             let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
             return Err(Error::new(ErrorKind::Limit, message).with_key(key));
         }
-        let found = entries_of(packed)?.map_err(invalid)?;
+        let found = entries_of(packed)?.map_err(at)?;
         match (&self.entries, &self.schema) {
             (None, _) => self.entries = Some(found),
             (Some(known), None) => match merge_entries(known, &found) {
                 Some(merged) => self.entries = Some(merged),
-                None => return Err(invalid(conflict(known, &found, false))),
+                None => return Err(at(conflict(known, &found, false))),
             },
             (Some(known), Some(_)) => {
                 if !takes(known, &found) {
-                    return Err(invalid(conflict(known, &found, true)));
+                    return Err(at(conflict(known, &found, true)));
                 }
             }
         }
@@ -77,16 +77,17 @@ impl Table {
         let entries = self.entries.get_or_insert_with(|| vec![key()]);
         for entry in &*entries {
             if let Some(flaw) = entry.of.flaw() {
-                let message = format!("field {:?}: expected {flaw}", entry.name);
-                return Err(Error::new(ErrorKind::Invalid, message));
+                let message = format!("expected {flaw}");
+                return Err(Error::new(ErrorKind::Invalid, message).with_field(&entry.name));
             }
         }
         for packed in &self.samples {
             let found = entries_of(packed)?.unwrap_or_default();
             if !takes(entries, &found) {
                 // No error of one sample, which could be left out: it is among others by now.
-                let (key, flaw) = (msgpack::check_sample(packed)?, conflict(entries, &found, true));
-                return Err(Error::new(ErrorKind::Invalid, format!("sample {key:?}: {flaw}")));
+                let key = msgpack::check_sample(packed)?;
+                let error = conflict(entries, &found, true);
+                return Err(error.within(format_args!("sample {key:?}")));
             }
         }
         let is_nullable = |entry: &Entry| entry.name != sample::KEY;
@@ -151,18 +152,20 @@ fn ours(error: ArrowError) -> Error {
 }
 
 /// What the fields of a sample are, or what is wrong with one.
-fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, String>> {
+fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
+    let flaw = |name: &str, message: String| {
+        Ok(Err(Error::new(ErrorKind::Invalid, message).with_field(name)))
+    };
     let (mut entries, mut names) = (Vec::new(), Distinct::default());
     for field in sample::fields(packed)? {
         let (name, value) = field?;
         let name = Cursor::new(name).read_str()?;
         if !names.insert(name) {
-            return Ok(Err(format!("field {name:?} is there twice")));
+            return flaw(name, "it is there twice".to_owned());
         }
-        let name = name.to_owned();
         match Type::of(&mut Cursor::new(value), 0)? {
-            Ok(of) => entries.push(Entry { name, of, missing: false }),
-            Err(expected) => return Ok(Err(format!("field {name:?}: expected {expected}"))),
+            Ok(of) => entries.push(Entry { name: name.to_owned(), of, missing: false }),
+            Err(expected) => return flaw(name, format!("expected {expected}")),
         }
     }
     Ok(Ok(entries))
@@ -190,18 +193,17 @@ fn conflicting<'a>(
     })
 }
 
-fn conflict(known: &[Entry], found: &[Entry], settled: bool) -> String {
+fn conflict(known: &[Entry], found: &[Entry], settled: bool) -> Error {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     match conflicting(known, found, settled) {
-        Some((Some(entry), found)) => {
-            let Entry { name, of, .. } = entry;
-            format!("field {name:?}: expected {of} as in the first samples, found {}", found.of)
+        Some((Some(Entry { name, of, .. }), found)) => {
+            invalid(format!("expected {of} as in the first samples, found {}", found.of))
+                .with_field(name)
         }
         Some((None, found)) => {
-            format!(
-                "field {:?}: expected the fields of the first samples, found another",
-                found.name
-            )
+            let message = "expected the fields of the first samples, found another";
+            invalid(message.to_owned()).with_field(&found.name)
         }
-        None => "expected the fields of the first samples, found others".to_owned(),
+        None => invalid("expected the fields of the first samples, found others".to_owned()),
     }
 }

@@ -115,6 +115,11 @@ impl CsvWriter {
         self.file.write(&line)
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Ends the table. Without samples it has a header all the same.
     pub fn finish(mut self) -> Result<()> {
         if self.columns.is_none() {
@@ -143,8 +148,8 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let text = text(value).map_err(|found| {
-            let message = format!("field {name:?}: expected text or a number, found {found}");
-            Error::new(ErrorKind::Invalid, message)
+            let message = format!("expected a string or a number, found {found}");
+            Error::new(ErrorKind::Invalid, message).with_field(name)
         })?;
         fields.push((name.to_owned(), text));
     }

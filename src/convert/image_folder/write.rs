@@ -141,9 +141,8 @@ impl ImageFolderWriter {
                     named.map_or(value, Value::from)
                 }
                 text if text == column_of(field) || is_path_of_image(text, value)? => {
-                    let message =
-                        format!("field {text:?}: a column of that name has the path of an image");
-                    return Err(Error::new(ErrorKind::Invalid, message));
+                    let message = "a column of that name has the path of an image";
+                    return Err(Error::new(ErrorKind::Invalid, message).with_field(text));
                 }
                 _ => msgpack::decode(value)?,
             };
@@ -195,6 +194,11 @@ impl ImageFolderWriter {
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         self.line.push(b'\n');
         Ok(())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.root
     }
 
     /// Ends the folder. Where the images say all, no file beside them does.

@@ -66,10 +66,7 @@ impl ImageOptions {
             let (name, value) = field?;
             len += 1;
             let name = Cursor::new(name).read_str().unwrap_or_default();
-            let at = |error: Error| {
-                let message = format!("field {name:?}: {}", error.message());
-                Error::new(error.kind(), message).with_key(key)
-            };
+            let at = |error: Error| error.with_key(key).with_field(name);
             if let Some(image) = self.image_of(name, value).map_err(at)? {
                 let must = !self.fields.is_empty();
                 changes.extend(self.change(image, must).map_err(at)?.map(|new| (len - 1, new)));

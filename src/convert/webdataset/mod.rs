@@ -355,8 +355,8 @@ impl Content {
 
 fn decode<'a>(name: &str, data: &'a [u8]) -> Result<Field<'a>> {
     let damaged = |expected: &str, found: String| {
-        let message = format!("field {name:?}: expected {expected}, found {found}");
-        Error::new(ErrorKind::Damaged, message)
+        let message = format!("expected {expected}, found {found}");
+        Error::new(ErrorKind::Damaged, message).with_field(name)
     };
     let text = || std::str::from_utf8(data).map_err(|_| damaged("UTF-8", "other bytes".to_owned()));
     Ok(match Content::of(name) {

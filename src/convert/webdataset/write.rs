@@ -173,7 +173,7 @@ fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
         };
         if name.is_empty() || name.contains(['/', '\0']) || name != name.to_lowercase() {
             let message = "readers know fields by names in lower case, without slashes";
-            return Err(Error::new(ErrorKind::Invalid, format!("field {name:?}: {message}")));
+            return Err(Error::new(ErrorKind::Invalid, message).with_field(name));
         }
         out.extend_from_slice(&file_header(&format!("{key}.{name}"), data.len() as u64)?);
         out.extend_from_slice(&data);

@@ -1,8 +1,10 @@
-//! [`KeyPattern`]: what keys are made of.
+//! [`KeyPattern`]: what keys are made from.
 
 use std::str::FromStr;
 
-/// A text with places for the old key and for fields: `{key}`, `{key.stem}`, `{key.name}`, `{FIELD}`.
+use crate::error::{Error, ErrorKind};
+
+/// Text with places for the old key and for fields: `{key}`, `{key.stem}`, `{key.name}`, `{FIELD}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyPattern(Vec<Piece>);
 
@@ -58,19 +60,20 @@ fn stem(key: &str) -> &str {
 }
 
 impl FromStr for KeyPattern {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(pattern: &str) -> Result<KeyPattern, String> {
+    fn from_str(pattern: &str) -> Result<KeyPattern, Error> {
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
         let mut pieces = Vec::new();
         let mut rest = pattern;
         while let Some((text, place)) = rest.split_once('{') {
-            let flaw = || format!("expected a closing }} after {{{place}");
+            let flaw = || invalid(format!("expected a closing }} after {{{place}"));
             let (place, after) = place.split_once('}').ok_or_else(flaw)?;
             if !text.is_empty() {
                 pieces.push(Piece::Text(text.to_owned()));
             }
             pieces.push(match place {
-                "" => return Err("expected {key} or {FIELD}, found {}".to_owned()),
+                "" => return Err(invalid("expected {key} or {FIELD}, found {}".to_owned())),
                 "key" => Piece::Key,
                 "key.stem" => Piece::Stem,
                 "key.name" => Piece::Name,
@@ -79,7 +82,8 @@ impl FromStr for KeyPattern {
             rest = after;
         }
         if pieces.is_empty() {
-            return Err("expected {key} or {FIELD} in it, or all keys would be the same".to_owned());
+            let message = "expected {key} or {FIELD} in it, or all keys would be the same";
+            return Err(invalid(message.to_owned()));
         }
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     fn key(pattern: &str, old: &str) -> Result<String, String> {
-        let pattern: KeyPattern = pattern.parse()?;
+        let pattern: KeyPattern = pattern.parse().unwrap();
         pattern.key(old, |name| match name {
             "id" => Ok("7".to_owned()),
             name => Err(format!("no {name}")),

@@ -1,57 +1,56 @@
-//! Which fields samples have, and what their key is.
+//! [`Reshape`]: which fields samples have, and what their key is.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kiste::convert::Source;
-use kiste::format::msgpack::{self, Cursor, Kind, sample};
-use kiste::{Error, ErrorKind};
+use super::Source;
+use super::conversion::Options;
+use super::key_pattern::KeyPattern;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, Kind, sample};
 
-use super::key::KeyPattern;
-use crate::exit::{Failure, Outcome};
-
-/// What is done to each sample on its way.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Samples")]
-pub(super) struct Shaping {
-    /// Only these fields, by their names in SRC, beside the key
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
-    fields: Vec<String>,
-    /// All fields but these
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
-    drop: Vec<String>,
-    /// Give fields other names
-    #[arg(long, value_name = "OLD=NEW,...", value_delimiter = ',', value_parser = renaming)]
-    rename: Vec<(String, String)>,
-    /// The field that is the key from now on, and no field any more: a text, bytes that are one, or
-    /// an integer. "key" is the column that kiste writes to MDS, npz and TFRecord
-    #[arg(long, value_name = "FIELD")]
-    key_field: Option<String>,
-    /// What keys are made of from now on: a text with {key}, {key.stem}, which is the key without
-    /// its ending, {key.name}, which is its last part, and {FIELD} in it
-    #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
-    key: Option<KeyPattern>,
-    /// No more than so many samples, not counting those that are skipped. Parts have up to so many
-    /// each, of which "kiste commit" takes the first
-    #[arg(long, value_name = "N")]
-    pub(super) limit: Option<u64>,
-}
-
-fn renaming(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((old, new)) if !old.is_empty() && !new.is_empty() && new != sample::KEY => {
-            Ok((old.to_owned(), new.to_owned()))
+/// Fails for options that contradict each other, or would lose the key.
+pub(super) fn check(options: &Options) -> Result<()> {
+    let wrong =
+        |option, message: &str| Err(Error::new(ErrorKind::Invalid, message).with_option(option));
+    if !options.fields.is_empty() && !options.drop.is_empty() {
+        return wrong("fields", "cannot be combined with fields that are dropped");
+    }
+    if options.key.is_some() && options.key_field.is_some() {
+        return wrong("key", "cannot be combined with a field that becomes the key");
+    }
+    pattern(options)?;
+    for (old, new) in &options.rename {
+        if old.is_empty() || new.is_empty() {
+            return wrong("rename", "expects two names");
         }
-        Some((_, sample::KEY)) => Err("--key-field says which field is the key".to_owned()),
-        _ => Err("expected OLD=NEW".to_owned()),
+        if new == sample::KEY {
+            return wrong("rename", "cannot make a field the key")
+                .map_err(|error| error.with_remedy(crate::error::Remedy::KeyField));
+        }
+    }
+    let renamed = options.rename.iter().any(|(old, _)| old == sample::KEY);
+    match renamed || options.drop.iter().any(|name| name == sample::KEY) {
+        true => {
+            let message = "the key can be neither dropped nor renamed";
+            Err(Error::new(ErrorKind::Invalid, message).with_remedy(crate::error::Remedy::KeyField))
+        }
+        false => Ok(()),
     }
 }
 
-/// Another source, whose samples are changed as the options say.
+fn pattern(options: &Options) -> Result<Option<KeyPattern>> {
+    options.key.as_deref().map(str::parse).transpose()
+}
+
+/// A source whose samples are changed as the options say.
 pub(super) struct Reshape {
     source: Box<dyn Source>,
-    options: Shaping,
     names: Names,
+    key_field: Option<String>,
+    pattern: Option<KeyPattern>,
+    /// Whether nothing changes.
+    is_idle: bool,
     /// Names of fields that were asked for and have not been seen.
     unseen: HashSet<String>,
     shared: Unseen,
@@ -66,7 +65,7 @@ struct Names {
 }
 
 impl Names {
-    fn new(options: &Shaping) -> Names {
+    fn new(options: &Options) -> Names {
         let set = |names: &[String]| names.iter().cloned().collect();
         // Of two new names the first counts.
         let renamed = options.rename.iter().rev().cloned().collect();
@@ -102,25 +101,34 @@ impl Unseen {
     }
 }
 
-/// A field that no sample has was misspelt.
-pub(super) fn check_unseen(unseen: &[String]) -> Outcome<()> {
+/// Fails for a field that no sample has: its name was misspelt.
+pub(super) fn check_unseen(unseen: &[String]) -> Result<()> {
     match unseen.first() {
-        Some(name) => Err(Failure::trouble(format!("no sample has a field {name:?}"))),
+        Some(name) => {
+            Err(Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}")))
+        }
         None => Ok(()),
     }
 }
 
 impl Reshape {
-    pub(super) fn new(source: Box<dyn Source>, options: &Shaping) -> Reshape {
+    pub(super) fn new(source: Box<dyn Source>, options: &Options) -> Result<Reshape> {
+        let pattern = pattern(options)?;
         let renamed = options.rename.iter().map(|(old, _)| old);
-        let in_key = options.key.iter().flat_map(KeyPattern::fields).map(str::to_owned);
+        let in_key = pattern.iter().flat_map(KeyPattern::fields).map(str::to_owned);
         let named = options.fields.iter().chain(&options.drop).chain(renamed).cloned();
         let mut asked: Vec<String> = named.chain(in_key).collect();
         asked.retain(|name| name != sample::KEY);
         let (unseen, shared) = (asked.iter().cloned().collect::<HashSet<_>>(), Unseen::default());
         asked.dedup();
         shared.set(asked);
-        Reshape { source, options: options.clone(), names: Names::new(options), unseen, shared }
+        let is_idle = options.fields.is_empty()
+            && options.drop.is_empty()
+            && options.rename.is_empty()
+            && options.key_field.is_none()
+            && options.key.is_none();
+        let (names, key_field) = (Names::new(options), options.key_field.clone());
+        Ok(Reshape { source, names, key_field, pattern, is_idle, unseen, shared })
     }
 
     /// Looks at what has not been seen.
@@ -128,12 +136,12 @@ impl Reshape {
         self.shared.clone()
     }
 
-    fn change(&mut self, packed: &[u8]) -> kiste::Result<Vec<u8>> {
+    fn change(&mut self, packed: &[u8]) -> Result<Vec<u8>> {
         let old_key = msgpack::check_sample(packed)?;
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(old_key);
-        let own = self.options.key_field.as_deref().map(stored_name);
+        let own = self.key_field.as_deref().map(stored_name);
         // What is called "key" in the source may have become the key already.
-        let is_key = own.is_none() || self.options.own_key().is_some();
+        let is_key = own.is_none() || self.key_field.as_deref() == Some(sample::KEY);
         let mut key = is_key.then(|| old_key.to_owned());
         let mut kept: Vec<(String, &[u8])> = Vec::new();
         let mut names = HashSet::new();
@@ -153,7 +161,7 @@ impl Reshape {
                 kept.push((name.to_owned(), value));
             }
         }
-        if let Some(pattern) = &self.options.key {
+        if let Some(pattern) = &self.pattern {
             let field = |name: &str| {
                 let value = sample::field(packed, stored_name(name))?;
                 let missing = || invalid(format!("there is no field {name:?} for the key"));
@@ -163,7 +171,7 @@ impl Reshape {
             key = Some(pattern.key(old_key, field)?);
         }
         let key = key.ok_or_else(|| {
-            let name = self.options.key_field.as_deref().unwrap_or_default();
+            let name = self.key_field.as_deref().unwrap_or_default();
             let others = names_of(packed).unwrap_or_default();
             invalid(format!("there is no field {name:?} to be the key{others}"))
         })?;
@@ -171,11 +179,11 @@ impl Reshape {
     }
 }
 
-/// Names of fields that are told.
+/// Names of fields that an error lists.
 const NAMED: usize = 20;
 
 /// Which fields there are beside the key, if there are any.
-fn names_of(packed: &[u8]) -> kiste::Result<String> {
+fn names_of(packed: &[u8]) -> Result<String> {
     let mut names = Vec::new();
     for field in sample::fields(packed)? {
         let name = Cursor::new(field?.0).read_str()?;
@@ -196,7 +204,7 @@ fn stored_name(name: &str) -> &str {
     if name == sample::KEY { "_key" } else { name }
 }
 
-fn key_of(value: &[u8]) -> kiste::Result<Option<String>> {
+fn key_of(value: &[u8]) -> Result<Option<String>> {
     let mut cursor = Cursor::new(value);
     Ok(match cursor.peek()? {
         Kind::Str => Some(cursor.read_str()?.to_owned()),
@@ -210,7 +218,7 @@ fn key_of(value: &[u8]) -> kiste::Result<Option<String>> {
 }
 
 /// A sample of a key and packed values.
-pub(super) fn pack(key: &str, fields: &[(String, &[u8])]) -> kiste::Result<Vec<u8>> {
+pub(super) fn pack(key: &str, fields: &[(String, &[u8])]) -> Result<Vec<u8>> {
     let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 5).sum();
     let mut out = Vec::with_capacity(size + key.len() + 16);
     msgpack::write_map(fields.len() + 1, &mut out)?;
@@ -223,39 +231,10 @@ pub(super) fn pack(key: &str, fields: &[(String, &[u8])]) -> kiste::Result<Vec<u
     Ok(out)
 }
 
-impl Shaping {
-    /// Whether fields stay as they are.
-    fn is_idle(&self) -> bool {
-        self.fields.is_empty()
-            && self.drop.is_empty()
-            && self.rename.is_empty()
-            && self.key_field.is_none()
-            && self.key.is_none()
-    }
-
-    /// The name of the key, if it was asked for by that.
-    pub(super) fn own_key(&self) -> Option<&str> {
-        self.key_field.as_deref().filter(|name| *name == sample::KEY)
-    }
-
-    /// The key itself cannot go away.
-    pub(super) fn check(&self) -> Outcome<()> {
-        let renamed = self.rename.iter().any(|(old, _)| old == sample::KEY);
-        match renamed || self.drop.iter().any(|name| name == sample::KEY) {
-            true => {
-                let failure = Failure::trouble("the key can be neither dropped nor renamed");
-                Err(failure
-                    .hint("--key-field makes another field the key, --key makes keys of fields"))
-            }
-            false => Ok(()),
-        }
-    }
-}
-
 impl Source for Reshape {
-    fn next_batch(&mut self) -> kiste::Result<Vec<kiste::Result<Vec<u8>>>> {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
         let batch = self.source.next_batch()?;
-        if self.options.is_idle() {
+        if self.is_idle {
             return Ok(batch);
         }
         let mut changed = Vec::with_capacity(batch.len());

@@ -1,0 +1,206 @@
+//! What a conversion did, in words and as JSON.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kiste::array::ArrayTally;
+use kiste::convert::{DryRun, FieldOutcome, Format, Report, WrittenOutput};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::io::Write;
+
+use crate::exit::{Exit, Outcome};
+use crate::output::Output;
+use crate::units;
+
+/// Prints the report of a conversion, or of joined parts, to this format.
+pub(super) fn report(
+    report: &Report,
+    format: Format,
+    json: bool,
+    output: &Output,
+) -> Outcome<Exit> {
+    if !report.was_complete {
+        for made in &report.outputs {
+            match format {
+                Format::Dataset => dataset_line(made, report.duration, output),
+                _ => export_line(made, output),
+            }
+        }
+        remarks(report, output);
+    }
+    if json {
+        match (format, &report.outputs[..]) {
+            (_, []) => {}
+            (Format::Dataset, [one]) => output.json(&dataset_json(one, report))?,
+            (Format::Dataset, all) => {
+                let all: Vec<_> = all.iter().map(|made| dataset_json(made, report)).collect();
+                output.json(&all)?;
+            }
+            (_, [made, ..]) => output.json(&export_json(made, report))?,
+        }
+    }
+    Ok(if report.bad.count > 0 { Exit::No } else { Exit::Yes })
+}
+
+/// Prints the report of a part. Its bad samples make a commit exit with 1, not the part.
+pub(super) fn part(report: &Report, name: &str, output: &Output) -> Exit {
+    if let Some(made) = report.outputs.first().filter(|_| !report.was_complete) {
+        let samples = units::counted(made.samples, "sample");
+        let (bytes, time) = (units::bytes(made.bytes), units::duration(report.duration));
+        output.note(format_args!("{name}: {samples}, {bytes} in {time}"));
+        bad_samples(report, None, output);
+    }
+    Exit::Yes
+}
+
+fn dataset_line(made: &WrittenOutput, time: Duration, output: &Output) {
+    let (samples, bytes) = (units::counted(made.added, "sample"), units::bytes(made.added_bytes));
+    let rate = units::byte_rate(made.added_bytes, time);
+    let samples_rate = units::sample_rate(made.added, time);
+    let duration = units::duration(time);
+    let total = match made.added == made.samples {
+        true => String::new(),
+        false => format!(", {} now", units::count(made.samples)),
+    };
+    output.note(format_args!(
+        "{}: {samples}{total}, {bytes} in {duration} ({samples_rate}, {rate})",
+        made.path.display()
+    ));
+}
+
+fn export_line(made: &WrittenOutput, output: &Output) {
+    let samples = units::counted(made.samples, "sample");
+    let files = match &made.files[..] {
+        [one] => one.display().to_string(),
+        all => {
+            format!("{}: {}", made.path.display(), units::counted(all.len() as u64, "shard"))
+        }
+    };
+    output.note(format_args!("{files}: {samples}"));
+}
+
+/// What happened to arrays, and what was left out.
+fn remarks(report: &Report, output: &Output) {
+    let Some(last) = report.outputs.last() else { return };
+    if let Some(tally) = &report.arrays {
+        arrays(tally, &last.path, output);
+    }
+    if report.skipped_duplicates > 0 {
+        let samples = units::counted(report.skipped_duplicates, "sample");
+        let path = last.path.display();
+        output.note(format_args!("{path}: skipped {samples} whose key was there before"));
+    }
+    bad_samples(report, report.quarantine.as_deref(), output);
+    if report.skipped_files > 0 {
+        let files = units::counted(report.skipped_files, "file");
+        output.warn(format_args!(
+            "skipped {files}: not named like images, outside of the folders of labels, or not in \
+             the metadata"
+        ));
+    }
+}
+
+fn bad_samples(report: &Report, quarantine: Option<&Path>, output: &Output) {
+    let bad = &report.bad;
+    if bad.count == 0 {
+        return;
+    }
+    let mut left_out = units::counted(bad.count, "bad sample");
+    if bad.unsupported > 0 {
+        left_out += &format!(" ({} not damaged but unsupported)", bad.unsupported);
+    }
+    match quarantine {
+        Some(path) => output.warn(format_args!("left out {left_out}: see {}", path.display())),
+        None => output.warn(format_args!("left out {left_out}")),
+    }
+    for place in &bad.first {
+        output.note(format_args!("  {place}"));
+    }
+    if bad.count > bad.first.len() as u64 {
+        let more = bad.count - bad.first.len() as u64;
+        output.note(format_args!("  and {}", units::counted(more, "other")));
+    }
+    if bad.unread_places > 0 {
+        let places = units::counted(bad.unread_places, "place");
+        output.warn(format_args!("from {places} on, the rest of a file could not be read"));
+    }
+}
+
+/// How many arrays were stored differently, what that did to their size, and why others were not.
+fn arrays(tally: &ArrayTally, path: &Path, output: &Output) {
+    let path = path.display();
+    let arrays = units::counted(tally.recoded, "array");
+    let (before, after) = (units::bytes(tally.bytes_before), units::bytes(tally.bytes_after));
+    let (ratio, verb) = match tally.ratio() {
+        ratio if ratio < 1.0 => (1.0 / ratio, "larger"),
+        ratio => (ratio, "smaller"),
+    };
+    match tally.recoded {
+        0 => output.note(format_args!("{path}: no arrays recoded")),
+        _ => output.note(format_args!(
+            "{path}: {arrays} recoded, {before} before, {after} now: {ratio:.2} times {verb}"
+        )),
+    }
+    for (why, count) in &tally.left {
+        let arrays = units::counted(*count, "array");
+        output.note(format_args!("{path}: {arrays} left as before: {why}"));
+    }
+}
+
+fn dataset_json(made: &WrittenOutput, report: &Report) -> impl Serialize + use<> {
+    json!({
+        "file": made.path,
+        "samples": made.samples,
+        "bytes": made.bytes,
+        "added": made.added,
+        "added_bytes": made.added_bytes,
+        "skipped_duplicates": report.skipped_duplicates,
+        "bad": report.bad.count,
+        "quarantine": report.quarantine,
+        "skipped_files": report.skipped_files,
+        "labels": made.labels,
+        "arrays": report.arrays,
+        "seconds": report.duration.as_secs_f64(),
+    })
+}
+
+fn export_json(made: &WrittenOutput, report: &Report) -> Json {
+    json!({
+        "files": made.files,
+        "samples": made.samples,
+        "bad": report.bad.count,
+        "quarantine": report.quarantine,
+        "seconds": report.duration.as_secs_f64(),
+    })
+}
+
+/// Prints a table of what would happen to each field.
+pub(super) fn dry_run(tried: DryRun, output: &Output) -> Outcome<Exit> {
+    let mut out = output.stdout();
+    out.row(&["field", "type", "becomes", "note"].map(|name| output.bold(name)))?;
+    for field in &tried.fields {
+        let (name, types) = (&field.name[..], &field.types[..]);
+        match &field.becomes {
+            FieldOutcome::Field { name: new, types: now, is_same, is_key } => {
+                let values = if *is_same { "as it is" } else { "changed" };
+                let note = match name == new {
+                    true => values.to_owned(),
+                    false if *is_key => "the key again with --key-field key".to_owned(),
+                    false => format!("{values}, named {new}"),
+                };
+                out.row(&[name, types, now, &note])?;
+            }
+            FieldOutcome::Lost => out.row(&[name, types, "-", "is lost"])?,
+            FieldOutcome::Refused(reason) => {
+                out.row(&[name, types, "-", &format!("cannot be carried: {reason}")])?;
+            }
+            _ => out.row(&[name, types, "-", "not tried"])?,
+        }
+    }
+    out.flush()?;
+    match tried.error {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Yes),
+    }
+}

@@ -1,0 +1,142 @@
+//! Options of `convert` that say how sources are read.
+
+use std::path::PathBuf;
+
+use kiste::array::parse_size;
+use kiste::convert::{Conversion, Format};
+
+use super::format;
+
+/// How sources are read.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Reading")]
+pub(super) struct Reading {
+    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100,
+    /// mnist, npz, csv, tsv, parquet or arrow. Default: detected, where that is certain
+    #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
+    from: Option<Format>,
+    /// TFRecord: the features that are strings; other byte strings stay bytes
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    texts: Vec<String>,
+    /// CSV and TSV: columns that hold numbers become numbers; reads the files twice
+    #[arg(long)]
+    guess_types: bool,
+    /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
+    /// than this when decompressed. Default: 1G; shards of mds and files of mnist 4G; all arrays of
+    /// an npz together 16G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
+    max_bytes: Option<usize>,
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    images: Images,
+}
+
+/// Which files, and what their labels are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Files of images")]
+struct Files {
+    /// The files below SRC, or in it if it is a zip archive, such as 'train/{LABEL}/**'; within an
+    /// archive * matches slashes. Can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Vec<String>,
+    /// Only files that match, such as '*.png'; * matches slashes. Can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// No files that match. Can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// The folder that paths in a list are relative to; a SRC that is a file is then a list.
+    /// Default: the folder of the list
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Whether the first row of a list names the columns: yes or no. Default: yes if a column is
+    /// called path, file, file_name, filename or image
+    #[arg(long, value_name = "YES", value_parser = yes_or_no)]
+    header: Option<bool>,
+    /// All labels, one per line, that of number 0 first. Default: those that occur, in natural order
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Store labels as strings instead of numbers
+    #[arg(long)]
+    text_labels: bool,
+}
+
+/// What happens to images.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Images")]
+struct Images {
+    /// Resize images: 1024 or max:1024 for the longer side, short:256 for the shorter one, both
+    /// only downwards; 640x480 for exactly that
+    #[arg(long, value_name = "SIZE", alias = "image-size", hide = !cfg!(feature = "images"))]
+    resize: Option<String>,
+    /// Enlarge small images too
+    #[arg(long, requires = "resize", hide = !cfg!(feature = "images"))]
+    upscale: bool,
+    /// Encode images in another format: jpeg, png, webp (lossless) or keep. Default: keep
+    #[arg(long, value_name = "FORMAT", hide = !cfg!(feature = "images"))]
+    image_format: Option<String>,
+    /// The quality of encoded JPEG, 1 to 100. Default: 90
+    #[arg(long, value_name = "Q", hide = !cfg!(feature = "images"),
+        value_parser = clap::value_parser!(u8).range(1..=100))]
+    quality: Option<u8>,
+    /// The chroma subsampling of encoded JPEG: 4:4:4, 4:2:2 or 4:2:0. Default: 4:2:0
+    #[arg(long, value_name = "RATIO", hide = !cfg!(feature = "images"))]
+    subsampling: Option<String>,
+    /// Decode all images, to find damaged ones
+    #[arg(long, hide = !cfg!(feature = "images"))]
+    verify_images: bool,
+    /// The fields that hold images. Default: all that start like an image
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', hide = !cfg!(feature = "images"))]
+    image_fields: Vec<String>,
+    /// Refuse images of more pixels than this. Default: 200 million
+    #[arg(long, value_name = "N", hide = !cfg!(feature = "images"))]
+    max_pixels: Option<u64>,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("expected yes or no".to_owned()),
+    }
+}
+
+/// The conversion with an option, if it was given.
+pub(super) fn given<T>(
+    conversion: Conversion,
+    value: Option<T>,
+    set: impl FnOnce(Conversion, T) -> Conversion,
+) -> Conversion {
+    match value {
+        Some(value) => set(conversion, value),
+        None => conversion,
+    }
+}
+
+impl Reading {
+    /// The conversion with these options.
+    pub(super) fn apply(self, conversion: Conversion) -> Conversion {
+        let Reading { from, texts, guess_types, max_bytes, files, images } = self;
+        let conversion = conversion
+            .texts(texts)
+            .guess_types(guess_types)
+            .pattern(files.pattern)
+            .include(files.include)
+            .exclude(files.exclude)
+            .text_labels(files.text_labels)
+            .upscale(images.upscale)
+            .verify_images(images.verify_images)
+            .image_fields(images.image_fields);
+        let conversion = given(conversion, from, Conversion::from);
+        let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
+        let conversion = given(conversion, files.root, Conversion::root);
+        let conversion = given(conversion, files.header, Conversion::header);
+        let conversion = given(conversion, files.labels, Conversion::labels);
+        let conversion = given(conversion, images.resize, Conversion::resize);
+        let conversion = given(conversion, images.image_format, Conversion::image_format);
+        let conversion = given(conversion, images.quality, Conversion::quality);
+        let conversion = given(conversion, images.subsampling, Conversion::subsampling);
+        given(conversion, images.max_pixels, Conversion::max_pixels)
+    }
+}

@@ -1,0 +1,56 @@
+//! Conversions as the terminal shows them: a progress bar, notes and warnings.
+
+use kiste::convert::{self, Notice, Phase, Total};
+
+use crate::output::{Output, Progress};
+
+/// Draws what a conversion reports.
+pub(crate) struct Monitor<'a> {
+    output: &'a Output,
+    json: bool,
+    bar: Option<Progress>,
+}
+
+impl<'a> Monitor<'a> {
+    /// Draws a bar, or prints lines of JSON for programs.
+    pub(crate) fn new(output: &'a Output, json: bool) -> Monitor<'a> {
+        Monitor { output, json, bar: None }
+    }
+}
+
+impl convert::Monitor for Monitor<'_> {
+    fn begin(&mut self, phase: Phase, total: Total) {
+        let doing = match phase {
+            Phase::Finishing => {
+                if let Some(bar) = &self.bar {
+                    bar.say("finishing");
+                }
+                return;
+            }
+            Phase::Part(part) => format!("part {part}"),
+            Phase::Joining => "joining".to_owned(),
+            Phase::Shuffling => "shuffling".to_owned(),
+            _ => "converting".to_owned(),
+        };
+        // The old bar goes before the new one comes.
+        self.bar = None;
+        let bar = self.output.progress_rates(doing, total.samples, total.input_bytes, self.json);
+        self.bar = Some(bar);
+    }
+
+    fn progress(&mut self, progress: convert::Progress) {
+        if let Some(bar) = &self.bar {
+            bar.far(progress.samples, progress.bytes, progress.input_bytes);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::MoreFieldsChange => {
+                self.output.hint("--dry-run says what happens to the other fields");
+            }
+            notice if notice.is_warning() => self.output.warn(notice),
+            notice => self.output.note(notice),
+        }
+    }
+}

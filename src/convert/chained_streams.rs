@@ -1,0 +1,43 @@
+//! [`ChainedStreams`]: several streams as one, which are not divided into units.
+
+use super::Source;
+use crate::error::{Error, Result};
+
+/// The samples of one source after those of the other. None has labels: the only streams are lines.
+pub(super) struct ChainedStreams {
+    sources: Vec<Box<dyn Source>>,
+    /// The source of the last batch, and of the next one.
+    at: usize,
+}
+
+impl ChainedStreams {
+    pub(super) fn new(sources: Vec<Box<dyn Source>>) -> ChainedStreams {
+        ChainedStreams { sources, at: 0 }
+    }
+}
+
+impl Source for ChainedStreams {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        while let Some(source) = self.sources.get_mut(self.at) {
+            let batch = source.next_batch()?;
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
+            self.at += 1;
+        }
+        Ok(Vec::new())
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        match self.sources.get(self.at) {
+            Some(source) => source.locate(item, error),
+            None => error,
+        }
+    }
+
+    // No unit: each source counts its own from 0.
+
+    fn len_hint(&self) -> Option<u64> {
+        self.sources.iter().map(|source| source.len_hint()).sum()
+    }
+}

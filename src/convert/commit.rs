@@ -1,0 +1,597 @@
+//! Parts of a conversion, and how they are joined.
+//!
+//! A conversion that finds the places of samples only when all of them are there, because it splits
+//! or shuffles, is one part that is joined immediately.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+
+use super::bad::{BadInput, Quarantine, Tally};
+use super::conversion::Conversion;
+use super::export;
+use super::format::Format;
+use super::monitor::{Monitor, Notice, Phase, Progress, Total};
+use super::open::{Opened, Samples};
+use super::parts::no_units;
+use super::passing::{Passing, starts};
+use super::place;
+use super::plan::{Plan, difference};
+use super::report::{Report, WrittenOutput};
+use super::reshape::{Unseen, check_unseen};
+use super::run::{Beginning, Begun, Complete, Exporting, Peeked, Whole, is_dataset};
+use super::split::Assignment;
+use super::writer::SplitWriter;
+use super::{Chained, DatasetSource, InOrder, Input, Part, Parts, Place, Source};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::reader::DatasetReader;
+use crate::rearrange;
+use crate::repair::{self, Leftover};
+use crate::sampler::{Sampler, Shuffle};
+use crate::staging;
+use crate::writer::{Stats, Writer};
+
+/// Bytes of samples that a shuffle holds in memory, where that is enough.
+const SHUFFLE_MEMORY: u64 = 1 << 30;
+
+impl Conversion {
+    /// Runs one part, in the directory `OUTPUT.parts`. A part that is finished is left as it is, and
+    /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
+    /// bytes are those of one run.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run); [`Invalid`](ErrorKind::Invalid) if there are parts of another
+    /// [plan](Self::plan), or the source is a stream; [`Locked`](ErrorKind::Locked) if another
+    /// process runs this part.
+    pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
+        self.check()?;
+        if self.options.append {
+            let message = "cannot be combined with parts";
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
+        }
+        let opened = self.open()?;
+        if let Samples::Stream(_) = opened.samples {
+            return Err(no_units());
+        }
+        let plan = self.plan_of(&opened, Some(part.of()))?;
+        let parts = self.parts(&plan)?;
+        match parts.is_published() {
+            true => Ok(Report { was_complete: true, ..Report::default() }),
+            false => self.write_part(&parts, part, opened, false, monitor),
+        }
+    }
+
+    /// Runs a conversion that splits or shuffles: as one part, which is then joined.
+    pub(super) fn run_split(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
+        let start = Instant::now();
+        if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
+            return Err(no_units().with_remedy(Remedy::ResumeFiles));
+        }
+        if self.how.resume && !self.options.overwrite && Parts::open(&self.output)?.is_none() {
+            let targets = self.targets()?;
+            if targets.iter().all(|path| is_dataset(path)) {
+                monitor.notice(Notice::Complete(self.output.clone()));
+                return self.report_present(&targets, opened.skipped_files, start);
+            }
+        }
+        let plan = self.plan_of(&opened, Some(1))?;
+        let parts = self.parts(&plan)?;
+        if !parts.is_published() {
+            self.write_part(&parts, Part::whole(), opened, true, monitor)?;
+        }
+        commit_with(&self.output, self.how.durable, monitor)
+    }
+
+    /// The directory of the parts, created if it is not there.
+    fn parts(&self, plan: &Plan) -> Result<Parts> {
+        let there = Parts::open(&self.output).ok().flatten();
+        if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
+            self.check_places(plan)?;
+        }
+        let plan = plan.to_json()?;
+        let is_stream = |plan: &Json| plan["units"].is_null();
+        if let Some(there) = there.filter(|there| is_stream(there.plan()) && is_stream(&plan)) {
+            // A stream that was read in part cannot be read again.
+            there.remove()?;
+        }
+        Parts::create(&self.output, &plan).map_err(|error| {
+            let there = Parts::open(&self.output).ok().flatten();
+            match there.filter(|_| error.kind() == ErrorKind::Invalid) {
+                Some(there) => {
+                    let message = format!(
+                        "there are parts of another plan: {}",
+                        difference(there.plan(), &plan)
+                    );
+                    Error::new(ErrorKind::Invalid, message)
+                        .at(there.dir())
+                        .with_remedy(Remedy::RemoveDir(there.dir().to_path_buf()))
+                }
+                None => error,
+            }
+        })
+    }
+
+    /// Fails if something is in the place of the result, before any work is done.
+    fn check_places(&self, plan: &Plan) -> Result<()> {
+        let format = self.output_format();
+        if format != Format::Dataset {
+            return export::check_place(format, &self.output, self.options.overwrite);
+        }
+        for path in self.targets()? {
+            place::check_dataset(&path, self.options.overwrite)?;
+            self.plan_labels(&path, plan.labels.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// What the parts become, as far as that is known: shards are counted later.
+    fn targets(&self) -> Result<Vec<PathBuf>> {
+        match self.output_format() {
+            Format::Dataset => Ok(self.options.split.assignment()?.paths(&self.output)),
+            _ => Ok(vec![self.output.clone()]),
+        }
+    }
+
+    fn write_part(
+        &self,
+        parts: &Parts,
+        part: Part,
+        opened: Opened,
+        is_whole: bool,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
+        let start = Instant::now();
+        let _lock = parts.lock(part)?;
+        let skipped_files = opened.skipped_files;
+        if parts.state(part)?.is_some() {
+            monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
+            return Ok(Report { was_complete: true, skipped_files, ..Report::default() });
+        }
+        let report = |made: Complete, quarantine: Option<PathBuf>| {
+            let Complete { samples, bytes, tally } = made;
+            let output = WrittenOutput::dataset(parts.path(part), samples, bytes);
+            let duration = start.elapsed();
+            let outputs = vec![output];
+            Report { outputs, quarantine, skipped_files, duration, ..Report::of(tally) }
+        };
+        let begun = match self.begin_part(parts, part)? {
+            Beginning::Begun(begun) => *begun,
+            Beginning::Complete(complete) => {
+                let quarantine = parts.file(part, "quarantine.jsonl");
+                let bytes = Some(complete.tally.quarantined);
+                let quarantine = Quarantine::settle(quarantine, bytes)?;
+                finish_part(parts, part, &complete)?;
+                return Ok(report(complete, quarantine));
+            }
+            // Not reached: the samples of a part may be replaced.
+            Beginning::Done => return Ok(Report { was_complete: true, ..Report::default() }),
+        };
+        let (mut end, mut before) = (None, Vec::new());
+        let source = match opened.samples {
+            Samples::Stream(source) => source,
+            Samples::Units(input) => {
+                let run = part.units(&*input);
+                end = Some(run.end);
+                let rest = begun.unit.unwrap_or(run.start)..run.end;
+                before = starts(&*input, run);
+                Box::new(InOrder::of_units(input, rest))
+            }
+        };
+        let phase = if is_whole { Phase::Converting } else { Phase::Part(part) };
+        monitor.begin(phase, Total { input_bytes: before.last().copied(), ..Total::default() });
+        let whole = Whole {
+            units: end,
+            limit: self.limit_or_max(),
+            quarantine: parts.file(part, "quarantine.jsonl"),
+            starts: &before,
+            is_part: true,
+        };
+        let (writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
+        let stats = writer.finish()?;
+        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
+        let made = Complete { samples: stats.samples, bytes: stats.bytes, tally };
+        finish_part(parts, part, &made)?;
+        Ok(report(made, quarantine))
+    }
+
+    /// Resumes the part where it was interrupted, or begins it.
+    fn begin_part(&self, parts: &Parts, part: Part) -> Result<Beginning> {
+        let options = self.writer_options().digests(false).lookup(false).checksums(false);
+        let options = options.overwrite(true);
+        let (path, plan) = (parts.path(part), parts.digest());
+        match Begun::again(options.clone(), &path, plan) {
+            Ok(begun) => Ok(begun),
+            // A part that cannot be resumed is written again.
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
+                    Ok(Begun::new(options, &path, Some(plan))?.into())
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// Notes that a part is finished.
+fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Result<()> {
+    let Complete { samples, bytes, tally } = made;
+    parts.finish(part, json!({"samples": samples, "bytes": bytes, "tally": tally}))
+}
+
+/// Joins the parts of a conversion to this output, which were written by
+/// [`run_part`](Conversion::run_part), and removes them. If it is interrupted, it can be repeated.
+///
+/// # Errors
+///
+/// [`NotFound`](ErrorKind::NotFound) if there are no parts, [`Interrupted`](ErrorKind::Interrupted)
+/// if some are missing, with [`MakePart`](Remedy::MakePart);
+/// [`Foreign`](ErrorKind::Foreign) or [`AlreadyExists`](ErrorKind::AlreadyExists) for what is in the
+/// place of the output.
+pub fn commit(output: impl AsRef<Path>, monitor: &mut dyn Monitor) -> Result<Report> {
+    commit_with(output.as_ref(), true, monitor)
+}
+
+fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Result<Report> {
+    let Some(parts) = Parts::open(output)? else {
+        let message = "there are no parts to join";
+        return Err(Error::new(ErrorKind::NotFound, message)
+            .at(output)
+            .with_remedy(Remedy::MakeParts));
+    };
+    let lock = parts.lock_all()?;
+    if parts.is_published() {
+        drop(lock);
+        monitor.notice(Notice::Joined(output.to_path_buf()));
+        parts.remove()?;
+        return Ok(Report { was_complete: true, ..Report::default() });
+    }
+    let plan = Plan::from_json(parts.plan(), output)?;
+    let dir = parts.dir().to_path_buf();
+    // No option can be given any more, only to new parts.
+    let in_new_parts = |error: Error| match error.remedy().cloned() {
+        Some(remedy @ (Remedy::SkipDuplicates | Remedy::SkipBad | Remedy::KeyStem)) => {
+            error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone()))
+        }
+        _ => error,
+    };
+    let report = Joining::of(&parts, plan, durable)?.run(monitor).map_err(in_new_parts)?;
+    parts.published()?;
+    drop(lock);
+    parts.remove()?;
+    Ok(report)
+}
+
+/// All parts, which are finished.
+struct Joining<'a> {
+    start: Instant,
+    parts: &'a Parts,
+    plan: Plan,
+    conversion: Conversion,
+    all: Vec<Part>,
+    samples: u64,
+    tally: Tally,
+}
+
+impl<'a> Joining<'a> {
+    fn of(parts: &'a Parts, plan: Plan, durable: bool) -> Result<Joining<'a>> {
+        let all = plan.all_parts();
+        let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
+        for &part in &all {
+            let Some(state) = parts.state(part)? else {
+                missing.push(part);
+                continue;
+            };
+            samples += state["samples"].as_u64().unwrap_or(0);
+            let found: Tally = serde_json::from_value(state["tally"].clone()).unwrap_or_default();
+            match &mut tally {
+                Some(tally) => tally.add(found),
+                None => tally = Some(found),
+            }
+        }
+        let conversion = plan.conversion.clone().durable(durable);
+        check_missing(&conversion.output, &missing, all.len())?;
+        let tally = tally.unwrap_or_default();
+        Ok(Joining { start: Instant::now(), parts, plan, conversion, all, samples, tally })
+    }
+
+    fn run(mut self, monitor: &mut dyn Monitor) -> Result<Report> {
+        let format = self.conversion.output_format();
+        let output = self.conversion.output.clone();
+        let begun = self.parts.commit_begun();
+        check_unseen(&self.tally.unseen)?;
+        let mut is_done = false;
+        if begun {
+            is_done = match format {
+                Format::Dataset => self.is_published()?,
+                format => export::clear_place(format, &output, self.parts)?,
+            };
+            // What is there may be replaced: everything else was refused.
+            self.conversion.options.overwrite = true;
+        } else {
+            self.conversion.check_places(&self.plan).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    error.advise("remove it or rename it, then join the parts again")
+                }
+                _ => error,
+            })?;
+            self.parts.begin_commit(&self.conversion.targets()?)?;
+        }
+        match format {
+            _ if is_done => monitor.notice(Notice::Joined(output.clone())),
+            _ => {}
+        }
+        match format {
+            Format::Dataset if is_done => self.found(),
+            _ if is_done => {
+                let quarantine = Quarantine::settle(Quarantine::path_of(&output), None)?;
+                Ok(Report { was_complete: true, quarantine, ..self.report(Vec::new()) })
+            }
+            Format::Dataset => self.datasets(monitor),
+            format => self.export(format, monitor),
+        }
+    }
+
+    /// The samples of all parts in order.
+    fn source(&self) -> Result<Box<dyn Source>> {
+        let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
+        for part in &self.all {
+            inputs.push(Box::new(DatasetSource::open(self.parts.path(*part))?));
+        }
+        Ok(Box::new(InOrder::new(Chained::new(inputs)?)))
+    }
+
+    /// Whether all datasets are there that an earlier run was about to write; what is there is
+    /// theirs, or was there before it.
+    fn is_published(&self) -> Result<bool> {
+        let mut all = true;
+        for path in self.conversion.targets()? {
+            // A dataset that had all its files when it was interrupted is finished, not rewritten.
+            if matches!(repair::inspect(&path)?, Some(Leftover::Committed)) {
+                repair::finish(&path)?;
+            }
+            match self.parts.place(&path)? {
+                Place::Made => {}
+                Place::Free | Place::Before => all = false,
+                Place::Foreign => return Err(export::foreign(&path)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Publishes one of the datasets. The parts recognise it by its data file.
+    fn publish(&self, mut writer: Writer, path: &Path) -> Result<Stats> {
+        writer.flush()?;
+        self.parts.will_publish(&staging::dir_of(path).join("data"), path)?;
+        // Something else may have come there meanwhile.
+        match self.parts.place(path)? {
+            Place::Foreign => {
+                let _ = writer.abort();
+                Err(export::foreign(path))
+            }
+            _ => writer.finish(),
+        }
+    }
+
+    /// Writes one dataset, or several.
+    fn datasets(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        let split = &self.conversion.options.split;
+        if split.digests()? != self.plan.split_lists {
+            let message = "a list of the split has changed since the parts were written";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let mut assignment = split.assignment()?;
+        let paths = assignment.paths(&self.conversion.output);
+        let names = self.plan.labels.as_deref();
+        let labels = paths.iter().map(|path| self.conversion.plan_labels(path, names));
+        let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
+        let (mut skipped, mut stats) = (0, Vec::new());
+        match split.seed() {
+            None => {
+                let writers = self.writers(&paths, false)?;
+                let written = self.write_split(assignment, writers, monitor)?;
+                skipped = written.skipped;
+                assignment = written.assignment;
+                for (at, mut writer) in written.writers.into_iter().enumerate() {
+                    self.conversion.set_labels(&mut writer, labels[at].as_deref())?;
+                    stats.push(self.publish(writer, &paths[at])?);
+                }
+            }
+            Some(seed) => {
+                let joined = match (&self.all[..], split.is_split()) {
+                    // There is nothing to join.
+                    ([one], false) => vec![self.parts.path(*one)],
+                    _ => {
+                        let meanwhile: Vec<PathBuf> = (0..paths.len())
+                            .map(|at| self.parts.dir().join(format!("joined-{at}.msgpack")))
+                            .collect();
+                        let writers = self.writers(&meanwhile, true)?;
+                        let written = self.write_split(assignment, writers, monitor)?;
+                        skipped = written.skipped;
+                        assignment = written.assignment;
+                        for writer in written.writers {
+                            writer.finish()?;
+                        }
+                        meanwhile
+                    }
+                };
+                for ((from, path), labels) in joined.iter().zip(&paths).zip(&labels) {
+                    let options = self.conversion.writer_options();
+                    let options = options.overwrite(self.conversion.options.overwrite);
+                    let mut writer = options.create(path)?;
+                    self.conversion.set_labels(&mut writer, labels.as_deref())?;
+                    if let Err(error) = shuffle(from, seed, &mut writer, monitor) {
+                        let _ = writer.abort();
+                        return Err(error);
+                    }
+                    stats.push(self.publish(writer, path)?);
+                }
+            }
+        }
+        let quarantine = self.quarantine()?;
+        if let Some((keys, first)) = assignment.unused() {
+            monitor.notice(Notice::UnusedListKeys { keys, first: first.to_owned() });
+        }
+        let output = |(path, stats): (PathBuf, Stats)| {
+            WrittenOutput::dataset(path, stats.samples, stats.bytes)
+        };
+        let mut report = self.report(paths.into_iter().zip(stats).map(output).collect());
+        report.quarantine = quarantine;
+        report.skipped_duplicates += skipped;
+        Ok(report)
+    }
+
+    /// Writers of these datasets, or of datasets that are only needed meanwhile.
+    fn writers(&self, paths: &[PathBuf], meanwhile: bool) -> Result<Vec<Writer>> {
+        let options = self.conversion.writer_options();
+        let options = match meanwhile {
+            true => {
+                options.overwrite(true).digests(false).lookup(false).checksums(false).durable(false)
+            }
+            false => options.overwrite(self.conversion.options.overwrite),
+        };
+        paths.iter().map(|path| options.clone().create(path)).collect()
+    }
+
+    /// Writes each sample to the dataset that it belongs to.
+    fn write_split(
+        &self,
+        assignment: Assignment,
+        writers: Vec<Writer>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<WrittenSplit> {
+        let total = Total { samples: Some(self.samples), ..Total::default() };
+        monitor.begin(Phase::Joining, total);
+        let mut writer = SplitWriter { assignment, writers };
+        let mut source = match self.source() {
+            Ok(source) => source,
+            Err(error) => {
+                writer.abort();
+                return Err(error);
+            }
+        };
+        let duplicates = self.conversion.options.duplicates;
+        let mut passing = Passing::new(monitor, BadInput::Stop, duplicates);
+        passing.limit = self.conversion.limit_or_max();
+        let passed = passing.pass(&mut *source, &mut writer);
+        let skipped = passing.tally.skipped_duplicates;
+        passing.monitor().begin(Phase::Finishing, Total::default());
+        match passed {
+            Ok(()) => {
+                let SplitWriter { assignment, writers } = writer;
+                Ok(WrittenSplit { assignment, writers, skipped })
+            }
+            Err(error) => {
+                writer.abort();
+                Err(match error.kind() {
+                    ErrorKind::DuplicateKey => error.with_remedy(Remedy::SkipDuplicates),
+                    _ => error,
+                })
+            }
+        }
+    }
+
+    fn export(&self, format: Format, monitor: &mut dyn Monitor) -> Result<Report> {
+        let mut source = Peeked::new(self.source()?, self.plan.labels.clone())?;
+        let total = Total { samples: source.len_hint(), ..Total::default() };
+        monitor.begin(Phase::Joining, total);
+        let quarantine = match self.conversion.options.bad {
+            BadInput::Quarantine => {
+                // Samples that this format cannot hold follow those that were bad in the parts.
+                let path = Quarantine::path_of(&self.conversion.output);
+                let mut quarantine = Quarantine::begin(path, 0)?;
+                for part in &self.all {
+                    quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"))?;
+                }
+                Some(quarantine)
+            }
+            _ => None,
+        };
+        let exporting = Exporting {
+            format,
+            before: Some(self.tally.clone()),
+            unseen: Unseen::default(),
+            quarantine,
+            parts: Some(self.parts),
+        };
+        let report = self.conversion.export(exporting, &mut source, monitor)?;
+        let skipped_files = self.plan.skipped_files;
+        Ok(Report { skipped_files, duration: self.start.elapsed(), ..report })
+    }
+
+    /// What an earlier run wrote, which only had left to remove the parts.
+    fn found(&self) -> Result<Report> {
+        let quarantine = self.quarantine()?;
+        let mut outputs = Vec::new();
+        for path in self.conversion.targets()? {
+            let reader = DatasetReader::open(&path)?;
+            let (samples, bytes) = (reader.len() as u64, reader.data_len());
+            outputs.push(WrittenOutput::dataset(path, samples, bytes));
+        }
+        Ok(Report { was_complete: true, quarantine, ..self.report(outputs) })
+    }
+
+    fn report(&self, outputs: Vec<WrittenOutput>) -> Report {
+        Report {
+            outputs,
+            skipped_files: self.plan.skipped_files,
+            duration: self.start.elapsed(),
+            ..Report::of(self.tally.clone())
+        }
+    }
+
+    /// The quarantine files of all parts as one.
+    fn quarantine(&self) -> Result<Option<PathBuf>> {
+        if self.conversion.options.bad != BadInput::Quarantine || self.tally.bad == 0 {
+            return Ok(None);
+        }
+        let path = Quarantine::path_of(&self.conversion.output);
+        let mut quarantine = Quarantine::begin(path, 0)?;
+        for part in &self.all {
+            quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"))?;
+        }
+        quarantine.finish()
+    }
+}
+
+/// Datasets that have their samples, but are not yet published.
+struct WrittenSplit {
+    assignment: Assignment,
+    writers: Vec<Writer>,
+    skipped: u64,
+}
+
+/// Fails if parts are missing.
+fn check_missing(output: &Path, missing: &[Part], all: usize) -> Result<()> {
+    let Some(first) = missing.first() else { return Ok(()) };
+    let message = match (missing.len(), all) {
+        (_, 1) => "the part is not finished".to_owned(),
+        (1, all) => format!("1 of {all} parts is missing: {first}"),
+        (count, all) => {
+            let shown: Vec<String> = missing.iter().take(10).map(Part::to_string).collect();
+            let more = if count > 10 { " and more" } else { "" };
+            format!("{count} of {all} parts are missing: {}{more}", shown.join(", "))
+        }
+    };
+    Err(Error::new(ErrorKind::Interrupted, message)
+        .at(output)
+        .with_remedy(Remedy::MakePart { first: first.to_string(), missing: (missing.len(), all) }))
+}
+
+/// Writes a dataset in random order.
+fn shuffle(from: &Path, seed: u64, writer: &mut Writer, monitor: &mut dyn Monitor) -> Result<()> {
+    let reader = DatasetReader::open(from)?;
+    let samples = reader.len() as u64;
+    let order = Shuffle::new(samples, seed).order(0)?;
+    monitor.begin(Phase::Shuffling, Total { samples: Some(2 * samples), ..Total::default() });
+    let data = fs::metadata(from).map_err(|error| Error::io(from, error))?.len();
+    // External shuffling needs at least a five-hundredth of the data in memory.
+    let memory = SHUFFLE_MEMORY.max(data.saturating_add(samples.saturating_mul(64)) / 200);
+    rearrange::external_shuffle(&reader, &*order, memory, writer, |moved| {
+        monitor.progress(Progress { samples: moved, ..Progress::default() });
+    })?;
+    monitor.begin(Phase::Finishing, Total::default());
+    Ok(())
+}

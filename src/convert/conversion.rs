@@ -1,0 +1,578 @@
+//! [`Conversion`]: the description of a conversion, which is also its plan.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bad::BadInput;
+use super::format::{self, Format};
+use super::passing::Duplicates;
+use super::split::Split;
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage::{LocalStorage, Storage};
+use crate::writer::{Writer, WriterOptions};
+
+/// What is converted to what, and how: samples out of raw data, other formats or datasets, into a
+/// dataset, several datasets, or another format.
+///
+/// A conversion is a description. Nothing is opened until [`run`](Conversion::run),
+/// [`run_part`](Conversion::run_part), [`dry_run`](Conversion::dry_run) or
+/// [`plan`](Conversion::plan), which also check it. It can be serialised: that is what a plan
+/// contains, and how a part, a resumed run or [`commit`](super::commit) know that they belong
+/// together.
+///
+/// ```
+/// use kiste::convert::{BadInput, Conversion, Silent};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.msgpack"));
+/// # std::fs::write(&lines, "{\"key\": \"a\", \"n\": 1, \"junk\": 0}\n{\"key\": \"b\", \"n\": 2}\n")?;
+/// let report = Conversion::new([&lines], &words)
+///     .drop_fields(["junk"])
+///     .rename("n", "count")
+///     .on_bad_input(BadInput::Skip)
+///     .run(&mut Silent)?;
+/// assert_eq!(report.outputs[0].samples, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A large conversion can be divided: any number of machines run the parts, in any order, and one
+/// of them [commits](super::commit). The bytes are those of one run.
+///
+/// ```
+/// use kiste::convert::{Conversion, Part, Silent, commit};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.msgpack"));
+/// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n")?;
+/// let conversion = Conversion::new([&lines], &words);
+/// for part in Part::all(3) {
+///     conversion.run_part(part, &mut Silent)?;
+/// }
+/// assert_eq!(commit(&words, &mut Silent)?.outputs[0].samples, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[must_use = "a conversion does nothing until it is run"]
+pub struct Conversion {
+    pub(super) sources: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) output: PathBuf,
+    #[serde(default)]
+    pub(super) options: Options,
+    #[serde(skip)]
+    pub(super) how: How,
+}
+
+/// What changes the samples or their files.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Options {
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) from: Option<Format>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) to: Option<Format>,
+    #[serde(flatten)]
+    pub(super) read: ReadOptions,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) drop: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) rename: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) key_field: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) key: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) limit: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays_min: Option<usize>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays_fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) bad: BadInput,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) duplicates: Duplicates,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) split: Split,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) append: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) overwrite: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) no_digests: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) lookup: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) checksums: bool,
+}
+
+/// How sources are read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ReadOptions {
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) texts: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) guess_types: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) max_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) pattern: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) include: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) exclude: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) root: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) header: Option<bool>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) labels: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) text_labels: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) resize: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) upscale: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) image_format: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) quality: Option<u8>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) subsampling: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) verify_images: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) image_fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) max_pixels: Option<u64>,
+}
+
+/// What changes neither samples nor files, and so is no part of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct How {
+    pub(super) resume: bool,
+    pub(super) durable: bool,
+    pub(super) mapped: bool,
+}
+
+impl Default for How {
+    fn default() -> How {
+        How { resume: false, durable: true, mapped: true }
+    }
+}
+
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn strings<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Vec<String> {
+    names.into_iter().map(Into::into).collect()
+}
+
+impl Conversion {
+    /// Converts these sources, in this order, to this output.
+    ///
+    /// A source is a file, a directory, a pattern of images such as `photos/{LABEL}/**`, or `-` for
+    /// JSON lines from standard input. A source that does not exist may have braces such as
+    /// `{000..123}`. The output is the data file of a dataset, or a file or directory of another
+    /// [format](Conversion::to).
+    pub fn new<P: Into<PathBuf>>(
+        sources: impl IntoIterator<Item = P>,
+        output: impl AsRef<Path>,
+    ) -> Conversion {
+        Conversion {
+            sources: sources.into_iter().map(Into::into).collect(),
+            output: output.as_ref().to_path_buf(),
+            options: Options::default(),
+            how: How::default(),
+        }
+    }
+
+    // What is read.
+
+    /// The format of the sources. Default: what each certainly is, by its name or its first bytes.
+    pub fn from(mut self, format: Format) -> Self {
+        self.options.from = Some(format);
+        self
+    }
+
+    /// The features of TFRecord that are strings. Default: none; byte strings stay bytes.
+    pub fn texts<S: Into<String>>(mut self, features: impl IntoIterator<Item = S>) -> Self {
+        self.options.read.texts = strings(features);
+        self
+    }
+
+    /// Whether columns of CSV and TSV that hold numbers become numbers, for which the files are read
+    /// twice. Default: no; they are strings.
+    pub fn guess_types(mut self, yes: bool) -> Self {
+        self.options.read.guess_types = yes;
+        self
+    }
+
+    /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
+    /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
+    /// arrays of an npz together.
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.options.read.max_bytes = Some(bytes);
+        self
+    }
+
+    /// The files below a directory, or in a zip archive, that are images: patterns such as
+    /// `train/{LABEL}/**`. Default: `{LABEL}/**`.
+    pub fn pattern<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.options.read.pattern = strings(patterns);
+        self
+    }
+
+    /// Only the images that match one of these patterns. Default: all.
+    pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.options.read.include = strings(patterns);
+        self
+    }
+
+    /// None of the images that match one of these patterns. Default: none.
+    pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.options.read.exclude = strings(patterns);
+        self
+    }
+
+    /// The directory that paths in a list are relative to. A source that is a file is a list then.
+    /// Default: the directory of the list.
+    pub fn root(mut self, dir: impl AsRef<Path>) -> Self {
+        self.options.read.root = Some(dir.as_ref().to_path_buf());
+        self
+    }
+
+    /// Whether the first row of a list names the columns. Default: detected.
+    pub fn header(mut self, yes: bool) -> Self {
+        self.options.read.header = Some(yes);
+        self
+    }
+
+    /// A file with all labels of images, one per line, that of number 0 first. Default: the labels
+    /// that occur, in natural order.
+    pub fn labels(mut self, file: impl AsRef<Path>) -> Self {
+        self.options.read.labels = Some(file.as_ref().to_path_buf());
+        self
+    }
+
+    /// Whether samples hold labels as strings instead of numbers. Default: no.
+    pub fn text_labels(mut self, yes: bool) -> Self {
+        self.options.read.text_labels = yes;
+        self
+    }
+
+    // What happens to images; needs the feature `images`.
+
+    /// Resizes images: `640x480`, `short:256`, `max:1024`. See `Resize`.
+    pub fn resize(mut self, size: impl Into<String>) -> Self {
+        self.options.read.resize = Some(size.into());
+        self
+    }
+
+    /// Whether small images become larger too. Default: no.
+    pub fn upscale(mut self, yes: bool) -> Self {
+        self.options.read.upscale = yes;
+        self
+    }
+
+    /// Encodes images as `jpeg`, `png`, `webp` or `keep`. See `StoredAs`. Default: `keep`.
+    pub fn image_format(mut self, format: impl Into<String>) -> Self {
+        self.options.read.image_format = Some(format.into());
+        self
+    }
+
+    /// The quality of encoded JPEG, 1 to 100. Default: 90.
+    pub fn quality(mut self, quality: u8) -> Self {
+        self.options.read.quality = Some(quality);
+        self
+    }
+
+    /// The chroma subsampling of encoded JPEG: `4:4:4`, `4:2:2` or `4:2:0`. Default: `4:2:0`.
+    pub fn subsampling(mut self, ratio: impl Into<String>) -> Self {
+        self.options.read.subsampling = Some(ratio.into());
+        self
+    }
+
+    /// Whether all images are decoded, to find those that are damaged. Default: no.
+    pub fn verify_images(mut self, yes: bool) -> Self {
+        self.options.read.verify_images = yes;
+        self
+    }
+
+    /// The fields that hold images. Default: all whose first bytes are those of an image.
+    pub fn image_fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
+        self.options.read.image_fields = strings(fields);
+        self
+    }
+
+    /// Refuses images of more pixels than this. Default: 200 million.
+    pub fn max_pixels(mut self, pixels: u64) -> Self {
+        self.options.read.max_pixels = Some(pixels);
+        self
+    }
+
+    // What samples become.
+
+    /// Keeps only these fields, and the key. Default: all.
+    pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.options.fields = strings(names);
+        self
+    }
+
+    /// Leaves these fields out.
+    pub fn drop_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.options.drop = strings(names);
+        self
+    }
+
+    /// Renames a field. Call it once for each.
+    pub fn rename(mut self, old: impl Into<String>, new: impl Into<String>) -> Self {
+        self.options.rename.push((old.into(), new.into()));
+        self
+    }
+
+    /// The field that becomes the key: a string, bytes that are one, or an integer.
+    pub fn key_field(mut self, name: impl Into<String>) -> Self {
+        self.options.key_field = Some(name.into());
+        self
+    }
+
+    /// A pattern that keys are made from: text with `{key}`, `{key.stem}` (the key without its
+    /// ending), `{key.name}` (its last component) and `{FIELD}`.
+    pub fn key(mut self, pattern: impl Into<String>) -> Self {
+        self.options.key = Some(pattern.into());
+        self
+    }
+
+    /// Writes at most this many samples, not counting those that are skipped. A part writes up to
+    /// as many, and [`commit`](super::commit) takes the first.
+    pub fn limit(mut self, samples: u64) -> Self {
+        self.options.limit = Some(samples);
+        self
+    }
+
+    /// How arrays are stored: `plain`, `blpk` or `blpk:CODEC:LEVEL:SHUFFLE`. See
+    /// [`ArrayPolicy`](crate::array::ArrayPolicy). Default: as they are.
+    pub fn arrays(mut self, form: impl Into<String>) -> Self {
+        self.options.arrays = Some(form.into());
+        self
+    }
+
+    /// Packs only arrays of at least this many bytes. Default: 1 KiB.
+    pub fn arrays_min(mut self, bytes: usize) -> Self {
+        self.options.arrays_min = Some(bytes);
+        self
+    }
+
+    /// Only the arrays in these fields. Default: in all.
+    pub fn arrays_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.options.arrays_fields = strings(names);
+        self
+    }
+
+    /// What happens to bad input. Default: it stops the conversion.
+    pub fn on_bad_input(mut self, bad: BadInput) -> Self {
+        self.options.bad = bad;
+        self
+    }
+
+    /// What happens to samples whose key was there before. Default: they stop the conversion.
+    pub fn on_duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.options.duplicates = duplicates;
+        self
+    }
+
+    // What is written.
+
+    /// The format of the output. Default: what its name says, and else a dataset.
+    pub fn to(mut self, format: Format) -> Self {
+        self.options.to = Some(format);
+        self
+    }
+
+    /// Distributes samples over several datasets, or shuffles them. Default: neither.
+    pub fn split(mut self, split: Split) -> Self {
+        self.options.split = split;
+        self
+    }
+
+    /// Appends to the dataset that is there. Default: no.
+    pub fn append(mut self, yes: bool) -> Self {
+        self.options.append = yes;
+        self
+    }
+
+    /// Replaces an output that is there. Default: that is an error.
+    pub fn overwrite(mut self, yes: bool) -> Self {
+        self.options.overwrite = yes;
+        self
+    }
+
+    /// Whether digests are written (`.md5`). Default: yes.
+    pub fn digests(mut self, yes: bool) -> Self {
+        self.options.no_digests = !yes;
+        self
+    }
+
+    /// Whether `.lookup` is written. Default: no.
+    pub fn lookup(mut self, yes: bool) -> Self {
+        self.options.lookup = yes;
+        self
+    }
+
+    /// Whether a checksum of each sample is written (`.crc`). Default: no.
+    pub fn checksums(mut self, yes: bool) -> Self {
+        self.options.checksums = yes;
+        self
+    }
+
+    // How it runs. None of this is part of the plan.
+
+    /// Continues what an earlier run of the same conversion left, if it did. An error then keeps
+    /// what was written for the next run. Default: no.
+    pub fn resume(mut self, yes: bool) -> Self {
+        self.how.resume = yes;
+        self
+    }
+
+    /// Whether the end waits for the disk. Default: yes.
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.how.durable = yes;
+        self
+    }
+
+    /// Whether datasets are read through a memory map. Without one, a file that another program
+    /// truncates meanwhile is an error, and not a signal that ends the process. Default: yes.
+    pub fn memory_map(mut self, yes: bool) -> Self {
+        self.how.mapped = yes;
+        self
+    }
+
+    /// The sources.
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.sources
+    }
+
+    /// The output.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The format of the output: the one that was given, or what its name says.
+    pub fn output_format(&self) -> Format {
+        self.options.to.unwrap_or_else(|| Format::of_output(&self.output))
+    }
+
+    pub(super) fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(match self.how.mapped {
+            true => LocalStorage::mapped(),
+            false => LocalStorage::positioned(),
+        })
+    }
+
+    pub(super) fn writer_options(&self) -> WriterOptions {
+        Writer::options()
+            .digests(!self.options.no_digests)
+            .lookup(self.options.lookup)
+            .checksums(self.options.checksums)
+            .durable(self.how.durable)
+    }
+
+    pub(super) fn limit_or_max(&self) -> u64 {
+        self.options.limit.unwrap_or(u64::MAX)
+    }
+
+    /// The field that is the key, if the source itself calls it `key`.
+    pub(super) fn own_key(&self) -> Option<&str> {
+        let key = self.options.key_field.as_deref();
+        key.filter(|name| *name == crate::format::msgpack::sample::KEY)
+    }
+
+    /// Fails if the description makes no sense, before anything is opened.
+    pub(super) fn check(&self) -> Result<()> {
+        let invalid = |message: &str| Error::new(ErrorKind::Invalid, message);
+        if self.sources.is_empty() {
+            return Err(invalid("expected something to read"));
+        }
+        if self.output.as_os_str().is_empty() {
+            return Err(invalid("expected an output to write"));
+        }
+        super::reshape::check(&self.options)?;
+        if self.options.to.is_none() {
+            format::check_output_name(&self.output)?;
+        }
+        self.options.split.check()?;
+        match self.output_format() {
+            Format::Dataset => super::place::check_data_path(&self.output)?,
+            format => self.check_export(format)?,
+        }
+        if self.options.append && self.options.split.is_wanted() {
+            return Err(invalid("cannot be combined with split or shuffle").with_option("append"));
+        }
+        Ok(())
+    }
+
+    /// Fails for options that only datasets have.
+    fn check_export(&self, format: Format) -> Result<()> {
+        format.check_available()?;
+        let options = &self.options;
+        let only = |option| {
+            Error::new(ErrorKind::Invalid, "is for datasets, but the output is of another format")
+                .with_option(option)
+        };
+        if options.split.is_wanted() {
+            let option = if options.split.is_split() { "split" } else { "shuffle" };
+            return Err(only(option).with_remedy(Remedy::DatasetFirst));
+        }
+        let option = match () {
+            () if options.append => "append",
+            () if options.duplicates == Duplicates::Skip => "on_duplicates",
+            () if self.how.resume => "resume",
+            () if options.no_digests => "digests",
+            () if options.lookup => "lookup",
+            () if options.checksums => "checksums",
+            () if !self.how.durable => "durable",
+            () if options.overwrite && format.output() != format::Output::File => {
+                let message = "replaces datasets and single files only";
+                return Err(Error::new(ErrorKind::Invalid, message)
+                    .with_option("overwrite")
+                    .advise("remove what is there first"));
+            }
+            () => return Ok(()),
+        };
+        Err(only(option).with_remedy(Remedy::WriteDataset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_comes_back_as_it_was() {
+        let plain = Conversion::new(["a.jsonl"], "b.msgpack");
+        assert_eq!(
+            serde_json::to_string(&plain).unwrap(),
+            r#"{"sources":["a.jsonl"],"output":"b.msgpack","options":{}}"#
+        );
+        let split = Split::new().ratio("train", 0.9).ratio("val", 0.1).shuffle(7);
+        let full = plain
+            .from(Format::Csv)
+            .guess_types(true)
+            .rename("a", "b")
+            .arrays("blpk:zstd:5")
+            .on_bad_input(BadInput::Quarantine)
+            .on_duplicates(Duplicates::Skip)
+            .resize("short:256")
+            .split(split);
+        let text = serde_json::to_string(&full).unwrap();
+        assert_eq!(serde_json::from_str::<Conversion>(&text).unwrap(), full);
+    }
+}

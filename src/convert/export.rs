@@ -1,0 +1,259 @@
+//! [`Export`]: samples in another format than a dataset, next to their place until they are complete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "zip")]
+use super::NpzWriter;
+use super::export_dir::ExportDir;
+use super::format::{Format, Output, ending};
+use super::writer::SampleWriter;
+#[cfg(feature = "parquet")]
+use super::{ArrowIpcWriter, ParquetWriter};
+#[cfg(feature = "formats")]
+use super::{CsvWriter, TfRecordWriter};
+use super::{
+    ImageFolderWriter, JsonLinesWriter, MdsWriter, Parts, Place, ShardOptions, WebDatasetWriter,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{LocalStorage, Storage};
+
+/// The field of the numbers whose names are in `NAME.labels`.
+#[cfg(feature = "parquet")]
+const LABEL: &str = "label";
+
+/// An output in a directory next to its place: it is moved there when it is complete, and removed if
+/// it never is.
+pub(super) struct Export {
+    format: Format,
+    path: PathBuf,
+    overwrite: bool,
+    // Writers remove their own files when they are dropped, so the writer has to go before the
+    // directory.
+    writer: Box<dyn SampleWriter>,
+    dir: ExportDir,
+}
+
+impl Export {
+    /// Begins it, if nothing is in its place, or something that may be replaced.
+    ///
+    /// `labels` are the names of the numeric labels in the samples.
+    pub(super) fn create(
+        format: Format,
+        path: &Path,
+        overwrite: bool,
+        labels: Option<&[String]>,
+    ) -> Result<Export> {
+        check_place(format, path, overwrite)?;
+        let (dir, path) = (ExportDir::begin(path)?, path.to_path_buf());
+        let writer = writer(format, dir.path(), &path, labels)?;
+        Ok(Export { format, path, overwrite, writer, dir })
+    }
+
+    pub(super) fn writer(&mut self) -> &mut dyn SampleWriter {
+        &mut *self.writer
+    }
+
+    /// Moves the output to its place. Returns its files, or its directory. Everything is on the disk
+    /// before anything gets its name, and `publishing` is called first for each with both names.
+    pub(super) fn finish(
+        self,
+        publishing: impl FnMut(&Path, &Path) -> Result<()>,
+    ) -> Result<Vec<PathBuf>> {
+        self.writer.finish()?;
+        self.dir.sync()?;
+        // Something may have come there meanwhile that nobody allowed to replace.
+        check_place(self.format, &self.path, self.overwrite)?;
+        publish(&self.dir, &self.path, publishing)
+    }
+
+    /// The same for a trial that is read and thrown away: it is not synced.
+    pub(super) fn finish_trial(self) -> Result<Vec<PathBuf>> {
+        self.writer.finish()?;
+        publish(&self.dir, &self.path, |_, _| Ok(()))
+    }
+}
+
+/// The writer of a format, whose files go to this directory under the name of this output.
+fn writer(
+    format: Format,
+    dir: &Path,
+    output: &Path,
+    labels: Option<&[String]>,
+) -> Result<Box<dyn SampleWriter>> {
+    format.check_available()?;
+    let inner = dir.join(output.file_name().unwrap_or_default());
+    Ok(match format {
+        Format::Webdataset => {
+            Box::new(WebDatasetWriter::create(dir.join(prefix(output)), ShardOptions::default())?)
+        }
+        Format::Mds => Box::new(MdsWriter::create(inner, MdsWriter::SIZE_LIMIT)?),
+        Format::Images => Box::new(ImageFolderWriter::create(inner, labels)?),
+        #[cfg(feature = "formats")]
+        Format::Tfrecord => Box::new(TfRecordWriter::create(inner)?),
+        #[cfg(feature = "formats")]
+        Format::Csv => Box::new(CsvWriter::create(inner, b',')?),
+        #[cfg(feature = "zip")]
+        Format::Npz => Box::new(NpzWriter::create(inner)),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => {
+            Box::new(ParquetWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
+        }
+        #[cfg(feature = "parquet")]
+        Format::Arrow => {
+            Box::new(ArrowIpcWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
+        }
+        // For a trial, a dataset is as good as its samples in JSON lines.
+        Format::Jsonl | Format::Dataset => Box::new(JsonLinesWriter::create(inner)?),
+        format => {
+            let message = format!("{format} can be read, but not written");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    })
+}
+
+/// Writers of one file or directory, all of which have the same two methods.
+macro_rules! sample_writers {
+    ($($(#[$feature:meta])? $writer:ident: $path:ident),* $(,)?) => {$(
+        $(#[$feature])?
+        impl SampleWriter for $writer {
+            fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+                $writer::write_packed(self, packed)
+            }
+
+            fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+                let path = self.$path().to_path_buf();
+                $writer::finish(*self).map(|()| vec![path])
+            }
+        }
+    )*};
+}
+
+sample_writers! {
+    JsonLinesWriter: path,
+    ImageFolderWriter: path,
+    MdsWriter: path,
+    #[cfg(feature = "formats")] TfRecordWriter: path,
+    #[cfg(feature = "formats")] CsvWriter: path,
+    #[cfg(feature = "zip")] NpzWriter: path,
+    #[cfg(feature = "parquet")] ParquetWriter: path,
+    #[cfg(feature = "parquet")] ArrowIpcWriter: path,
+}
+
+impl SampleWriter for WebDatasetWriter {
+    fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        WebDatasetWriter::write_packed(self, packed).map_err(|error| {
+            match error.key().is_some_and(|key| key.contains('.')) {
+                true => error.with_remedy(crate::error::Remedy::KeyStem),
+                false => error,
+            }
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+        WebDatasetWriter::finish(*self)
+    }
+}
+
+fn publish(
+    dir: &ExportDir,
+    path: &Path,
+    mut publishing: impl FnMut(&Path, &Path) -> Result<()>,
+) -> Result<Vec<PathBuf>> {
+    let names = dir.entries()?;
+    let pairs: Vec<(PathBuf, PathBuf)> =
+        names.iter().map(|name| (dir.path().join(name), path.with_file_name(name))).collect();
+    for (from, to) in &pairs {
+        publishing(from, to)?;
+    }
+    for (from, to) in &pairs {
+        fs::rename(from, to).map_err(|error| Error::io(to, error))?;
+    }
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let synced = LocalStorage::mapped().sync_dir(parent);
+    // A bare name is in the current directory.
+    let shown = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    synced.map_err(|error| Error::io(shown, error))?;
+    Ok(pairs.into_iter().map(|(_, to)| to).collect())
+}
+
+/// What the names of shards begin with.
+fn prefix(path: &Path) -> PathBuf {
+    let plain = if ending(path) == "tar" { path.file_stem() } else { None };
+    PathBuf::from(plain.or(path.file_name()).unwrap_or_default())
+}
+
+/// Fails if something is there that must stay, before anything is read.
+pub(super) fn check_place(format: Format, path: &Path, overwrite: bool) -> Result<()> {
+    let exists = |path: &Path| Error::new(ErrorKind::AlreadyExists, "exists already").at(path);
+    match format.output() {
+        Output::Shards => match shards(path)?.first() {
+            Some(shard) => {
+                Err(exists(shard).advise("remove the old shards first: new ones may be fewer"))
+            }
+            None => Ok(()),
+        },
+        _ if path.symlink_metadata().is_err() => Ok(()),
+        Output::Directory => {
+            Err(exists(path).advise("remove the old folder first, or name another"))
+        }
+        _ if path.is_dir() => {
+            let message = "expected a file to make, found a directory";
+            Err(Error::new(ErrorKind::Invalid, message).at(path))
+        }
+        _ if overwrite => Ok(()),
+        _ => Err(exists(path)),
+    }
+}
+
+/// The shards that are there.
+fn shards(path: &Path) -> Result<Vec<PathBuf>> {
+    let prefix = format!("{}-", prefix(path).display());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let mut shards = Vec::new();
+    for entry in fs::read_dir(parent).map_err(|error| Error::io(parent, error))? {
+        let name = entry.map_err(|error| Error::io(parent, error))?.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
+        if number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit())) {
+            shards.push(path.with_file_name(&*name));
+        }
+    }
+    Ok(shards)
+}
+
+/// Clears the place of an export that an earlier commit of the same parts began: removes what it
+/// published, if that was not everything. True if it was, so that nothing is left to do.
+pub(super) fn clear_place(format: Format, path: &Path, parts: &Parts) -> Result<bool> {
+    ExportDir::clear(path)?;
+    let made: Vec<PathBuf> =
+        parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();
+    let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);
+    let all: Result<Vec<bool>> = made.iter().map(is_made).collect();
+    if !made.is_empty() && all?.into_iter().all(|made| made) {
+        return Ok(true);
+    }
+    let there = match format.output() {
+        Output::Shards => shards(path)?,
+        _ => vec![path.to_path_buf()],
+    };
+    for path in there {
+        let removed = match parts.place(&path)? {
+            Place::Free | Place::Before => Ok(()),
+            Place::Made if path.is_dir() => fs::remove_dir_all(&path),
+            Place::Made => fs::remove_file(&path),
+            Place::Foreign => return Err(foreign(&path)),
+        };
+        removed.map_err(|error| Error::io(&path, error))?;
+    }
+    Ok(false)
+}
+
+/// Something was put in the place of the output after its parts began to be joined.
+pub(super) fn foreign(path: &Path) -> Error {
+    let message = "what is there now was put there since the parts began to be joined";
+    Error::new(ErrorKind::Foreign, message)
+        .at(path)
+        .advise("remove it or rename it, then join the parts again")
+}

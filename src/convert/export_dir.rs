@@ -1,0 +1,159 @@
+//! [`ExportDir`]: the directory `NAME.partial`, where an export is written before it is moved to its
+//! place.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::regular;
+use crate::storage::{LocalStorage, Lock, Storage};
+
+/// The file that marks the directory as ours, and is locked while its process lives.
+const LOCK: &str = ".kiste-lock";
+
+/// A directory that belongs to this process alone. When dropped, it is removed with its contents.
+pub(super) struct ExportDir {
+    dir: PathBuf,
+    lock: Option<Lock>,
+}
+
+impl ExportDir {
+    /// Creates the directory next to the output. What an export left that was killed is removed, as
+    /// exports cannot be resumed; nothing else is, and no link is followed.
+    pub(super) fn begin(path: &Path) -> Result<ExportDir> {
+        let dir = dir_of(path);
+        let at = |error| Error::io(&dir, error);
+        match fs::create_dir(&dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                ExportDir::clear(path)?;
+                fs::create_dir(&dir).map_err(at)?;
+            }
+            Err(error) => return Err(at(error)),
+        }
+        match lock(&dir)? {
+            Some(lock) => Ok(ExportDir { dir, lock: Some(lock) }),
+            None => Err(at_work(&dir)),
+        }
+    }
+
+    /// Removes what an export left that was killed, if it left anything.
+    pub(super) fn clear(path: &Path) -> Result<()> {
+        let dir = dir_of(path);
+        let at = |error| Error::io(&dir, error);
+        let found = match dir.symlink_metadata() {
+            Ok(found) => found.file_type(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(at(error)),
+        };
+        let foreign = |message: String| {
+            Error::new(ErrorKind::Foreign, message).with_remedy(Remedy::RemoveDir(dir.clone()))
+        };
+        if !found.is_dir() {
+            let found = regular::name_of(found);
+            let message = format!("expected nothing or an unfinished export, found {found}");
+            return Err(foreign(message).at(&dir));
+        }
+        // Killed between the first two steps.
+        if fs::remove_dir(&dir).is_ok() {
+            return Ok(());
+        }
+        if !dir.join(LOCK).symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Err(foreign("exists already, and is no unfinished export".to_owned()).at(&dir));
+        }
+        let Some(_lock) = lock(&dir)? else { return Err(at_work(&dir)) };
+        if let Some(other) = special_below(&dir).map_err(at)? {
+            let message = "expected only files and folders of an export here";
+            return Err(foreign(message.to_owned()).at(other));
+        }
+        fs::remove_dir_all(&dir).map_err(at)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The names of the files and directories in it, sorted.
+    pub(super) fn entries(&self) -> Result<Vec<PathBuf>> {
+        entries(&self.dir)
+    }
+
+    /// Makes everything in it durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        sync_below(&self.dir)
+    }
+}
+
+impl Drop for ExportDir {
+    fn drop(&mut self) {
+        if let Some(_lock) = self.lock.take() {
+            // If it cannot be removed, the next run reports it.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn dir_of(path: &Path) -> PathBuf {
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".partial");
+    PathBuf::from(partial)
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    let at = |error| Error::io(dir, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let name = entry.map_err(at)?.file_name();
+        if name != LOCK {
+            names.push(PathBuf::from(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn lock(dir: &Path) -> Result<Option<Lock>> {
+    let path = dir.join(LOCK);
+    LocalStorage::positioned().lock(&path).map_err(|error| Error::io(&path, error))
+}
+
+fn at_work(dir: &Path) -> Error {
+    Error::new(ErrorKind::Locked, "another conversion is writing it").at(dir)
+}
+
+/// The first thing in a folder, or below, that is neither a file nor a folder.
+fn special_below(dir: &Path) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let found = entry.file_type()?;
+        if found.is_dir() {
+            if let Some(special) = special_below(&entry.path())? {
+                return Ok(Some(special));
+            }
+        } else if !found.is_file() {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes all files in a directory durable, and their names. Syncing is mostly waiting, so all cores
+/// sync at the same time.
+fn sync_below(dir: &Path) -> Result<()> {
+    let at = |error| Error::io(dir, error);
+    let entries: Vec<PathBuf> = fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(at)?;
+    entries.par_iter().try_for_each(|path| match path.is_dir() {
+        true => sync_below(path),
+        false => {
+            // Some systems sync only files that are open for writing.
+            let file = fs::File::options().write(true).open(path);
+            file.and_then(|file| file.sync_all()).map_err(|error| Error::io(path, error))
+        }
+    })?;
+    LocalStorage::mapped().sync_dir(dir).map_err(at)
+}

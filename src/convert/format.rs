@@ -1,0 +1,487 @@
+//! [`Format`]: the registry of what conversions read and write.
+//!
+//! Each format has one line in the table below: its name, what it is, whether it is read and
+//! written, which names and first bytes identify it, which names of outputs ask for it. The
+//! command line, its help and the error messages are made from this table. A new format is a line
+//! here, its reader in `open.rs` and its writer in `export.rs`.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Mds, compressed};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::regular::open_regular;
+
+/// What a conversion reads or writes. As a string: its [`name`](Format::name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Format {
+    /// A dataset of kiste or datadings.
+    Dataset,
+    /// JSON lines: an object with a `key` in each.
+    Jsonl,
+    /// A folder of images, patterns of images, or a zip archive of them.
+    Images,
+    /// A CSV or TSV file that lists images with labels and other columns.
+    List,
+    /// Tar archives of WebDataset.
+    Webdataset,
+    /// TFRecord files of `tf.train.Example`.
+    Tfrecord,
+    /// Shards of MosaicML Streaming.
+    Mds,
+    /// CIFAR-10, as pickles or binary files.
+    Cifar10,
+    /// CIFAR-100, as pickles or binary files.
+    Cifar100,
+    /// The idx files of MNIST: images, and perhaps labels.
+    Mnist,
+    /// An archive of NumPy arrays.
+    Npz,
+    /// Comma-separated values.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC, as a file or a stream.
+    Arrow,
+}
+
+/// What there is to know about a format.
+struct Description {
+    format: Format,
+    name: &'static str,
+    /// What it is, in a few words.
+    title: &'static str,
+    reads: bool,
+    writes: bool,
+    /// Whether it keeps the names of numeric labels.
+    keeps_labels: bool,
+    /// What its output is: a file, a directory, or several files.
+    output: Output,
+    /// The endings that an output of this format has, without the dot.
+    endings: &'static [&'static str],
+    /// The field that has the key of a sample, where the key is a field like others.
+    key_field: bool,
+    /// What is appended to the names of fields.
+    suffixes: &'static [&'static str],
+    /// The feature of the crate that it needs.
+    feature: Option<&'static str>,
+}
+
+/// What an output is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    File,
+    Directory,
+    /// Files that are numbered.
+    Shards,
+    None,
+}
+
+const READ: Description = Description {
+    format: Format::Dataset,
+    name: "",
+    title: "",
+    reads: true,
+    writes: false,
+    keeps_labels: false,
+    output: Output::None,
+    endings: &[],
+    key_field: false,
+    suffixes: &[""],
+    feature: None,
+};
+const BOTH: Description = Description { writes: true, output: Output::File, ..READ };
+
+/// All formats, in the order in which they are listed for people.
+const FORMATS: [Description; 15] = [
+    Description {
+        format: Format::Dataset,
+        name: "dataset",
+        title: "a dataset of kiste or datadings",
+        keeps_labels: true,
+        endings: &["msgpack"],
+        ..BOTH
+    },
+    Description {
+        format: Format::Images,
+        name: "images",
+        title: "a folder, a zip archive or patterns of images",
+        keeps_labels: true,
+        output: Output::Directory,
+        ..BOTH
+    },
+    Description { format: Format::List, name: "list", title: "a table that lists images", ..READ },
+    Description {
+        format: Format::Jsonl,
+        name: "jsonl",
+        title: "JSON lines",
+        endings: &["jsonl", "ndjson"],
+        ..BOTH
+    },
+    Description {
+        format: Format::Webdataset,
+        name: "webdataset",
+        title: "tar archives of WebDataset",
+        output: Output::Shards,
+        endings: &["tar"],
+        suffixes: &["", ".txt", ".cls", ".npy", ".json", ".bin"],
+        ..BOTH
+    },
+    Description {
+        format: Format::Tfrecord,
+        name: "tfrecord",
+        title: "TFRecord of tf.train.Example",
+        endings: &["tfrecord", "tfrecords"],
+        key_field: true,
+        feature: Some("formats"),
+        ..BOTH
+    },
+    Description {
+        format: Format::Mds,
+        name: "mds",
+        title: "shards of MosaicML Streaming",
+        output: Output::Directory,
+        key_field: true,
+        ..BOTH
+    },
+    Description { format: Format::Cifar10, name: "cifar10", title: "CIFAR-10", ..READ },
+    Description { format: Format::Cifar100, name: "cifar100", title: "CIFAR-100", ..READ },
+    Description { format: Format::Mnist, name: "mnist", title: "idx files of MNIST", ..READ },
+    Description {
+        format: Format::Npz,
+        name: "npz",
+        title: "an archive of NumPy arrays",
+        endings: &["npz"],
+        key_field: true,
+        feature: Some("zip"),
+        ..BOTH
+    },
+    Description {
+        format: Format::Csv,
+        name: "csv",
+        title: "comma-separated values",
+        endings: &["csv"],
+        key_field: true,
+        feature: Some("formats"),
+        ..BOTH
+    },
+    Description {
+        format: Format::Tsv,
+        name: "tsv",
+        title: "tab-separated values",
+        feature: Some("formats"),
+        ..READ
+    },
+    Description {
+        format: Format::Parquet,
+        name: "parquet",
+        title: "Parquet",
+        keeps_labels: true,
+        endings: &["parquet"],
+        feature: Some("parquet"),
+        ..BOTH
+    },
+    Description {
+        format: Format::Arrow,
+        name: "arrow",
+        title: "Arrow IPC",
+        keeps_labels: true,
+        endings: &["arrow", "feather"],
+        feature: Some("parquet"),
+        ..BOTH
+    },
+];
+
+impl Format {
+    fn description(self) -> &'static Description {
+        // Every format is in the table; a test makes sure of it.
+        FORMATS.iter().find(|known| known.format == self).unwrap_or(&READ)
+    }
+
+    /// All formats that can be read.
+    pub fn readable() -> impl Iterator<Item = Format> {
+        FORMATS.iter().filter(|known| known.reads).map(|known| known.format)
+    }
+
+    /// All formats that can be written.
+    pub fn writable() -> impl Iterator<Item = Format> {
+        FORMATS.iter().filter(|known| known.writes).map(|known| known.format)
+    }
+
+    /// Its name, such as `jsonl`.
+    pub fn name(self) -> &'static str {
+        self.description().name
+    }
+
+    /// What it is, in a few words.
+    pub fn title(self) -> &'static str {
+        self.description().title
+    }
+
+    /// Whether it keeps the names of numeric labels.
+    pub fn keeps_labels(self) -> bool {
+        self.description().keeps_labels
+    }
+
+    /// Whether this build of the crate has it.
+    pub fn is_available(self) -> bool {
+        match self.description().feature {
+            Some("formats") => cfg!(feature = "formats"),
+            Some("zip") => cfg!(feature = "zip"),
+            Some("parquet") => cfg!(feature = "parquet"),
+            _ => true,
+        }
+    }
+
+    pub(super) fn output(self) -> Output {
+        self.description().output
+    }
+
+    /// Whether the key of a sample becomes a field among the others.
+    pub(super) fn has_key_field(self) -> bool {
+        self.description().key_field
+    }
+
+    /// What a writer may append to the name of a field.
+    pub(super) fn suffixes(self) -> &'static [&'static str] {
+        self.description().suffixes
+    }
+
+    /// Fails if this build of the crate does not have it.
+    pub(super) fn check_available(self) -> Result<()> {
+        match self.description().feature.filter(|_| !self.is_available()) {
+            Some(feature) => {
+                let message = format!("this build of kiste has no {}", self.name());
+                Err(Error::new(ErrorKind::Unsupported, message)
+                    .with_remedy(Remedy::Feature(feature)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What an output of this name is: a dataset, unless its ending says something else.
+    ///
+    /// ```
+    /// use kiste::convert::Format;
+    ///
+    /// assert_eq!(Format::of_output("photos.tar"), Format::Webdataset);
+    /// assert_eq!(Format::of_output("photos"), Format::Dataset);
+    /// ```
+    pub fn of_output(path: impl AsRef<Path>) -> Format {
+        let ending = ending(path.as_ref());
+        let known = FORMATS.iter().find(|known| known.endings.contains(&&ending[..]));
+        known.map_or(Format::Dataset, |known| known.format)
+    }
+
+    /// What this input certainly is, by its name or its first bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it may be several things, or something unknown.
+    pub fn of_input(path: impl AsRef<Path>) -> Result<Format> {
+        detect(path.as_ref())
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Format> {
+        let known = FORMATS.iter().find(|known| known.name == name);
+        known.map(|known| known.format).ok_or_else(|| {
+            let names: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
+            let message = format!("expected a format ({}), found {name:?}", names.join(", "));
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+}
+
+/// The ending of a name, in lower case.
+pub(super) fn ending(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
+}
+
+/// Fails if the name of an output asks for something that cannot be written: it was not meant for a
+/// dataset.
+pub(super) fn check_output_name(path: &Path) -> Result<()> {
+    let flaw = match &ending(path)[..] {
+        "7z" | "bz2" | "gz" | "lz4" | "tbz" | "tbz2" | "tgz" | "txz" | "tzst" | "xz" | "zip"
+        | "zst" => "compressed outputs cannot be written",
+        "json" => "JSON can only be written as JSON lines, whose names end in .jsonl",
+        "npy" => "a single array cannot be written, but npz can",
+        "tsv" => "TSV cannot be written, but CSV can",
+        "h5" | "hdf5" | "lmdb" | "mat" | "pickle" | "pkl" | "pt" | "safetensors" | "txt"
+        | "xls" | "xlsx" => "the name asks for a format that cannot be written",
+        "mds" => "MDS is a folder",
+        _ => return Ok(()),
+    };
+    let names =
+        ".msgpack (dataset), .jsonl, .tar (webdataset), .tfrecord, .npz, .csv, .parquet or .arrow";
+    Err(Error::new(ErrorKind::Invalid, flaw).at(path).with_remedy(Remedy::NameOutput(names)))
+}
+
+/// Whether this is no file but a pattern of some.
+pub(super) fn is_pattern(path: &Path) -> bool {
+    let pattern = path.to_str().filter(|_| path.symlink_metadata().is_err());
+    pattern.is_some_and(|pattern| pattern.contains("{LABEL}") || pattern.contains(['*', '?', '[']))
+}
+
+/// The format that all of these certainly are.
+pub(super) fn detect_all(paths: &[impl AsRef<Path>]) -> Result<Format> {
+    let mut known: Option<(Format, &Path)> = None;
+    for path in paths {
+        let path = path.as_ref();
+        let found = detect(path)?;
+        match known {
+            Some((first, at)) if first != found => {
+                let message =
+                    format!("{} is {first}, but {} is {found}", at.display(), path.display());
+                return Err(
+                    Error::new(ErrorKind::Invalid, message).advise("convert one after the other")
+                );
+            }
+            _ => known = Some((found, path)),
+        }
+    }
+    known
+        .map(|(format, _)| format)
+        .ok_or_else(|| Error::new(ErrorKind::Invalid, "expected something to read"))
+}
+
+/// Bytes at the start of a file that are looked at: no format needs more than the 12 bytes of the
+/// header of a TFRecord.
+const HEAD: usize = 12;
+
+fn detect(path: &Path) -> Result<Format> {
+    if path == Path::new("-") {
+        return Ok(Format::Jsonl);
+    }
+    if is_pattern(path) {
+        return Ok(Format::Images);
+    }
+    if path.is_dir() {
+        return detect_directory(path);
+    }
+    // A pipe can be read only once.
+    let is_file = path.metadata().map_err(|error| Error::io(path, error))?.is_file();
+    let head = if is_file { head(path) } else { Ok(Vec::new()) };
+    let head = head.map_err(|error| Error::io(path, error))?;
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let compressed = [".bz2", ".gz", ".zst"];
+    let plain = compressed.iter().find_map(|ending| file_name.strip_suffix(ending));
+    let plain = plain.unwrap_or(&file_name);
+    let ends = |endings: &[&str]| endings.iter().any(|ending| plain.ends_with(ending));
+    // First the formats that their first bytes identify.
+    #[cfg(feature = "formats")]
+    if head.first_chunk().is_some_and(|head| crate::format::tfrecord::parse_header(head).is_ok()) {
+        return Ok(Format::Tfrecord);
+    }
+    if matches!(head[..], [0, 0, 8 | 9 | 11..=14, 1..=4, ..]) {
+        return Ok(Format::Mnist);
+    }
+    let zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
+    match () {
+        () if head.starts_with(b"PAR1") => Ok(Format::Parquet),
+        () if head.starts_with(b"ARROW1") => Ok(Format::Arrow),
+        // An Arrow stream has no magic: it starts with a continuation marker and the length of its
+        // schema.
+        () if file_name.ends_with(".arrow") && head.starts_with(&[0xff; 4]) => Ok(Format::Arrow),
+        () if file_name.ends_with(".npz") && zip => Ok(Format::Npz),
+        () if file_name.ends_with(".zip") && zip => Ok(Format::Images),
+        () if ends(&[".jsonl", ".ndjson"]) => Ok(Format::Jsonl),
+        () if file_name.ends_with(".msgpack") => Ok(Format::Dataset),
+        () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(Format::Webdataset),
+        () if ends(&[".csv"]) => Ok(Format::Csv),
+        () if ends(&[".tsv"]) => Ok(Format::Tsv),
+        () => Err(unknown(path, &head, plain)),
+    }
+}
+
+fn detect_directory(path: &Path) -> Result<Format> {
+    if Mds::open(path).is_ok() {
+        return Ok(Format::Mds);
+    }
+    let shards = ["parquet", "arrow", "tar", "tfrecord", "mds", "msgpack"];
+    for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
+        let shard = entry.map_err(|error| Error::io(path, error))?.path();
+        let ending = shard.extension().unwrap_or_default();
+        if shards.iter().any(|known| ending == *known) {
+            let message =
+                format!("holds shards such as {}, so it is no folder of images", shard.display());
+            let formats = vec!["images", "mds", "parquet", "arrow"];
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .at(path)
+                .with_remedy(Remedy::NameInput(formats)));
+        }
+    }
+    Ok(Format::Images)
+}
+
+/// Says what it could be.
+fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
+    let size = path.metadata().map_or(0, |metadata| metadata.len());
+    let cifar = || Remedy::NameInput(vec!["cifar10", "cifar100"]);
+    let (flaw, remedy) = match head {
+        _ if plain.contains(".tfrecord") => (
+            "named like TFRecord, but its first checksum is not that of one",
+            Remedy::ReadAs("tfrecord"),
+        ),
+        _ if plain.ends_with(".npz") => {
+            ("named like npz, but it is no zip archive", Remedy::ReadAs("npz"))
+        }
+        [0x80, 2..=5, ..] => ("this is a pickle, which may be CIFAR", cifar()),
+        _ if size > 0 && (size % 3073 == 0 || size % 3074 == 0) => {
+            ("this may be CIFAR by its size", cifar())
+        }
+        _ => (
+            "neither its name nor its first bytes say for certain what it is",
+            Remedy::NameInput(Format::readable().map(Format::name).collect()),
+        ),
+    };
+    Error::new(ErrorKind::Invalid, flaw).at(path).with_remedy(remedy)
+}
+
+/// The first bytes of a file, decompressed if they are compressed.
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    if let Ok(head) = compressed::first_bytes(path, HEAD) {
+        return Ok(head);
+    }
+    // What cannot be decompressed is reported by its reader.
+    let mut head = Vec::new();
+    open_regular(path)?.take(HEAD as u64).read_to_end(&mut head).map(|_| head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_in_the_table_once() {
+        for known in &FORMATS {
+            assert_eq!(known.format.description().name, known.name);
+            assert_eq!(known.name.parse::<Format>().unwrap(), known.format);
+            assert_eq!(serde_json::to_value(known.format).unwrap(), known.name);
+            assert!(known.reads || known.writes, "{}", known.name);
+            assert_eq!(known.writes, known.output != Output::None, "{}", known.name);
+            for ending in known.endings {
+                assert_eq!(Format::of_output(format!("x.{ending}")), known.format);
+            }
+        }
+        assert!("hdf5".parse::<Format>().unwrap_err().to_string().contains("jsonl"));
+    }
+}

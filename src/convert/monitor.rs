@@ -1,0 +1,211 @@
+//! [`Monitor`]: progress, warnings and cancellation, for whoever draws or logs them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::Part;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Watches a conversion: a progress bar, a log, a window with a button to stop.
+///
+/// Every method does nothing by default. They are called on the thread that runs the conversion, a
+/// few times a second at most for each core, so they may take a lock or print.
+///
+/// A closure is a monitor that hears of progress alone, and [`Silent`] one that hears of nothing.
+///
+/// ```
+/// use kiste::convert::{Conversion, Progress};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (lines, out) = (dir.path().join("a.jsonl"), dir.path().join("a.msgpack"));
+/// # std::fs::write(&lines, "{\"key\": \"a\"}\n")?;
+/// let mut last = 0;
+/// Conversion::new([&lines], &out).run(&mut |progress: Progress| last = progress.samples)?;
+/// assert_eq!(last, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Monitor {
+    /// A phase begins, and the one before it is over.
+    fn begin(&mut self, phase: Phase, total: Total) {
+        let _ = (phase, total);
+    }
+
+    /// How far the present phase is.
+    fn progress(&mut self, progress: Progress) {
+        let _ = progress;
+    }
+
+    /// Something that a person should know.
+    fn notice(&mut self, notice: Notice) {
+        let _ = notice;
+    }
+
+    /// Whether to stop: asked before each batch of samples. The conversion then ends with
+    /// [`Cancelled`](ErrorKind::Cancelled), and leaves what an error would leave.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// A monitor that hears of nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Monitor for Silent {}
+
+impl<F: FnMut(Progress)> Monitor for F {
+    fn progress(&mut self, progress: Progress) {
+        self(progress);
+    }
+}
+
+/// What a conversion is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Reads the input and writes samples.
+    Converting,
+    /// The same for one part.
+    Part(Part),
+    /// Joins parts.
+    Joining,
+    /// Writes samples in random order.
+    Shuffling,
+    /// Waits for the disk and publishes what was written.
+    Finishing,
+}
+
+/// How much there is to do in a phase, where that is known in advance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Total {
+    /// Samples, those that are there already included.
+    pub samples: Option<u64>,
+    /// Bytes of input.
+    pub input_bytes: Option<u64>,
+}
+
+/// How far a phase is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Samples that have been written.
+    pub samples: u64,
+    /// Bytes that have been written.
+    pub bytes: u64,
+    /// Bytes of input that have been read; 0 where that is not known.
+    pub input_bytes: u64,
+}
+
+/// Something that a person should know about a conversion. Prints as one line without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The output is complete: there is nothing to resume.
+    Complete(PathBuf),
+    /// It continues after this many samples.
+    Resumes {
+        /// The output.
+        path: PathBuf,
+        /// Samples that are there.
+        samples: u64,
+    },
+    /// The part was finished before.
+    PartFinished {
+        /// The output.
+        path: PathBuf,
+        /// The part.
+        part: Part,
+    },
+    /// The parts were joined before; only their directory was left to remove.
+    Joined(PathBuf),
+    /// The names of the labels are lost, as the output has no place for them.
+    LabelsLost,
+    /// A field of the first samples changes on the way, or is lost.
+    FieldChanges {
+        /// The output.
+        path: PathBuf,
+        /// What happens to which field.
+        change: String,
+    },
+    /// More fields change: [`dry_run`](super::Conversion::dry_run) lists all.
+    MoreFieldsChange,
+    /// Keys in lists of a split that no sample has.
+    UnusedListKeys {
+        /// How many.
+        keys: u64,
+        /// The first of them.
+        first: String,
+    },
+}
+
+impl Notice {
+    /// Whether something may be other than expected. Else it is only for information.
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Notice::LabelsLost | Notice::UnusedListKeys { .. })
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Complete(path) => {
+                write!(f, "{}: complete already, nothing to resume", path.display())
+            }
+            Notice::Resumes { path, samples } => {
+                write!(f, "{}: resuming after {}", path.display(), counted(*samples, "sample"))
+            }
+            Notice::PartFinished { path, part } => {
+                write!(f, "{}: part {part} is finished already", path.display())
+            }
+            Notice::Joined(path) => write!(f, "{}: was joined before", path.display()),
+            Notice::LabelsLost => f.write_str(
+                "the names of the labels are lost, as this format has no place for them",
+            ),
+            Notice::FieldChanges { path, change } => write!(f, "{}: {change}", path.display()),
+            Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
+            Notice::UnusedListKeys { keys, first } => {
+                let keys = counted(*keys, "key");
+                write!(
+                    f,
+                    "the lists of the split have {keys} that no sample has, such as {first:?}"
+                )
+            }
+        }
+    }
+}
+
+/// `1 sample`, `1,000 samples`
+fn counted(count: u64, noun: &str) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Fails if the monitor wants to stop.
+pub(super) fn check_cancelled(monitor: &dyn Monitor) -> Result<()> {
+    match monitor.is_cancelled() {
+        true => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_commas() {
+        for (count, text) in [(0, "0 keys"), (1, "1 key"), (999, "999 keys"), (1000, "1,000 keys")]
+        {
+            assert_eq!(counted(count, "key"), text);
+        }
+        assert_eq!(counted(1_234_567, "key"), "1,234,567 keys");
+    }
+}

@@ -1,0 +1,473 @@
+//! Opens the sources of a conversion in their format.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "zip")]
+use super::Npz;
+use super::chained_streams::ChainedStreams;
+use super::conversion::{Conversion, ReadOptions};
+use super::format::{self, Format};
+use super::image_folder::{FolderOptions, ImageFolder};
+#[cfg(feature = "parquet")]
+use super::{ArrowIpc, Parquet};
+use super::{
+    Chained, Cifar, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Source,
+    WebDataset, compressed, expand_braces, place,
+};
+#[cfg(feature = "formats")]
+use super::{Csv, TfRecords};
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{DatasetReader, Labels};
+use crate::regular::open_regular;
+
+/// Samples to convert.
+pub(super) struct Opened {
+    pub(super) samples: Samples,
+    /// Files of a folder that are no images, or have no place in it.
+    pub(super) skipped_files: u64,
+}
+
+/// Samples as they can be had.
+pub(super) enum Samples {
+    /// In units, each of which can be read without the others.
+    Units(Box<dyn Input>),
+    /// One after the other, and only once.
+    Stream(Box<dyn Source>),
+}
+
+impl Samples {
+    fn units(input: impl Input + 'static) -> Samples {
+        Samples::Units(Box::new(input))
+    }
+
+    /// All of them, in order.
+    pub(super) fn into_source(self) -> Box<dyn Source> {
+        match self {
+            Samples::Units(input) => Box::new(InOrder::new(input)),
+            Samples::Stream(source) => source,
+        }
+    }
+
+    pub(super) fn as_input(&self) -> Option<&dyn Input> {
+        match self {
+            Samples::Units(input) => Some(&**input),
+            Samples::Stream(_) => None,
+        }
+    }
+
+    pub(super) fn label_names(&self) -> Option<&[String]> {
+        match self {
+            Samples::Units(input) => input.label_names(),
+            Samples::Stream(source) => source.label_names(),
+        }
+    }
+}
+
+impl Conversion {
+    /// Opens the sources.
+    pub(super) fn open(&self) -> Result<Opened> {
+        place::check_sources(&self.sources)?;
+        let paths = expand(&self.sources)?;
+        let options = &self.options.read;
+        let format = match self.options.from {
+            Some(format) => format,
+            None if options.root.is_some() && paths.iter().all(|path| path.is_file()) => {
+                Format::List
+            }
+            None => format::detect_all(&paths)?,
+        };
+        if format != Format::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
+            let message = "standard input is read as JSON lines only";
+            let message = format!("{message}, but this is to be {format}");
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .at("-")
+                .advise("write it to a file and name that"));
+        }
+        options.check(format)?;
+        format.check_available()?;
+        check_images(options)?;
+        let (samples, skipped_files) = self.open_as(format, &paths)?;
+        if format == Format::Dataset {
+            place::check_is_other(&self.sources, &self.output)?;
+        }
+        Ok(Opened { samples: with_images(samples, options)?, skipped_files })
+    }
+
+    fn open_as(&self, format: Format, paths: &[PathBuf]) -> Result<(Samples, u64)> {
+        let options = &self.options.read;
+        let (max, key) = (options.max_bytes, self.own_key());
+        let samples = match format {
+            Format::Images => {
+                let folder = options.open_folder(paths)?;
+                return Ok((Samples::units(folder.0), folder.1));
+            }
+            Format::List => Samples::units(options.open_list(only(paths, "a list of files")?)?),
+            Format::Jsonl => each(paths, |path| lines(path, max))?,
+            Format::Dataset => each(paths, |path| {
+                place::check_finished(path)?;
+                let reader = DatasetReader::options().storage(self.storage()).open(path)?;
+                Ok(Samples::units(DatasetSource::new(reader)?))
+            })?,
+            Format::Mds => each(paths, |path| {
+                let mds = within(Mds::open(path)?, max, Mds::max_bytes);
+                Ok(Samples::units(with_key(mds, key, Mds::key)))
+            })?,
+            Format::Mnist => Samples::units(mnist(paths, max)?),
+            Format::Webdataset => {
+                let shards = WebDataset::open(strings(paths)?)?;
+                Samples::units(within(shards, max, WebDataset::max_bytes))
+            }
+            Format::Cifar10 => {
+                Samples::units(within(Cifar::cifar10(strings(paths)?)?, max, Cifar::max_bytes))
+            }
+            Format::Cifar100 => {
+                Samples::units(within(Cifar::cifar100(strings(paths)?)?, max, Cifar::max_bytes))
+            }
+            #[cfg(feature = "zip")]
+            Format::Npz => each(paths, |path| {
+                let npz = match max {
+                    Some(max) => Npz::rows_within(path, max)?,
+                    None => Npz::rows(path)?,
+                };
+                Ok(Samples::units(with_key(npz, key, Npz::key)))
+            })?,
+            #[cfg(feature = "formats")]
+            Format::Tfrecord => {
+                let records = TfRecords::open(strings(paths)?)?.texts(options.texts.clone());
+                let records = within(records, max, TfRecords::max_bytes);
+                Samples::units(with_key(records, key, TfRecords::key))
+            }
+            #[cfg(feature = "formats")]
+            Format::Csv | Format::Tsv => {
+                let delimiter = if format == Format::Csv { b',' } else { b'\t' };
+                let table = Csv::open(strings(paths)?)?.delimiter(delimiter);
+                let table = with_key(within(table, max, Csv::max_bytes), key, Csv::key);
+                Samples::units(if options.guess_types { table.guess_types()? } else { table })
+            }
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                let table = within(Parquet::open(strings(paths)?)?, max, Parquet::max_bytes);
+                Samples::units(with_key(table, key, Parquet::key))
+            }
+            #[cfg(feature = "parquet")]
+            Format::Arrow => {
+                let table = within(ArrowIpc::open(strings(paths)?)?, max, ArrowIpc::max_bytes);
+                Samples::units(with_key(table, key, ArrowIpc::key))
+            }
+            // Reported above, by `check_available`.
+            #[allow(unreachable_patterns, reason = "reachable without some features")]
+            format => {
+                let message = format!("this build of kiste has no {format}");
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        };
+        Ok((samples, 0))
+    }
+}
+
+impl ReadOptions {
+    /// Fails for an option that would change nothing: it was meant for something else.
+    fn check(&self, format: Format) -> Result<()> {
+        let table = matches!(format, Format::Csv | Format::Tsv);
+        let (option, formats) = match () {
+            () if !self.texts.is_empty() && format != Format::Tfrecord => ("texts", "tfrecord"),
+            () if self.max_bytes.is_some() && format == Format::Dataset => {
+                ("max_bytes", "what other programs wrote")
+            }
+            () if self.guess_types && !table => ("guess_types", "csv and tsv"),
+            () if matches!(format, Format::Images | Format::List) => return Ok(()),
+            () => match self.folder_option() {
+                Some(option) => (option, "images and list"),
+                None => return Ok(()),
+            },
+        };
+        Err(misplaced(option, formats, format))
+    }
+
+    /// An option for images or lists that was given.
+    fn folder_option(&self) -> Option<&'static str> {
+        match () {
+            () if !self.pattern.is_empty() => Some("pattern"),
+            () if !self.include.is_empty() => Some("include"),
+            () if !self.exclude.is_empty() => Some("exclude"),
+            () if self.labels.is_some() => Some("labels"),
+            () if self.text_labels => Some("text_labels"),
+            () => self.list_option(),
+        }
+    }
+
+    fn list_option(&self) -> Option<&'static str> {
+        match () {
+            () if self.root.is_some() => Some("root"),
+            () if self.header.is_some() => Some("header"),
+            () => None,
+        }
+    }
+
+    /// Images of a folder, of patterns, or of an archive; and how many files were skipped.
+    fn open_folder(&self, paths: &[PathBuf]) -> Result<(ImageFolder, u64)> {
+        if let Some(option) = self.list_option() {
+            return Err(misplaced(option, "list", Format::Images));
+        }
+        let options = self.folder_options();
+        let folder = if paths.iter().all(|path| format::is_pattern(path)) {
+            if let Some(pattern) = self.pattern.first() {
+                let message = format!("{pattern} was given, but the source is a pattern too");
+                return Err(Error::new(ErrorKind::Invalid, message)
+                    .with_option("pattern")
+                    .advise("give the folder as the source"));
+            }
+            options.patterns(paths.iter().filter_map(|path| path.to_str()))?
+        } else {
+            let [path] = paths else {
+                let expected = "expected a folder, an archive, or patterns alone";
+                let message = format!("{expected}, found {} names", paths.len());
+                return Err(Error::new(ErrorKind::Invalid, message));
+            };
+            match self.pattern.is_empty() {
+                _ if path.is_file() => options.zip(path, &self.pattern)?,
+                true => options.folder(path)?,
+                false => options.root(path).patterns(&self.pattern)?,
+            }
+        };
+        let skipped = folder.skipped();
+        Ok((folder, skipped))
+    }
+
+    /// Images of a list.
+    fn open_list(&self, list: &Path) -> Result<ImageFolder> {
+        if !self.pattern.is_empty() {
+            return Err(misplaced("pattern", "images", Format::List));
+        }
+        let mut options = self.folder_options();
+        if let Some(root) = &self.root {
+            options = options.root(root);
+        }
+        if let Some(header) = self.header {
+            options = options.header(header);
+        }
+        options.list(list)
+    }
+
+    fn folder_options(&self) -> FolderOptions {
+        let mut options = ImageFolder::options().text_labels(self.text_labels);
+        options = options.include(&self.include).exclude(&self.exclude);
+        if let Some(labels) = &self.labels {
+            options = options.labels(Labels::file(labels));
+        }
+        match self.max_bytes {
+            Some(bytes) => options.max_bytes(bytes),
+            None => options,
+        }
+    }
+
+    /// An option that says what happens to images.
+    fn image_edit(&self) -> Option<&'static str> {
+        match () {
+            () if self.resize.is_some() => Some("resize"),
+            () if self.image_format.is_some() => Some("image_format"),
+            () if self.verify_images => Some("verify_images"),
+            () => None,
+        }
+    }
+
+    /// An option that says how that is done.
+    fn image_detail(&self) -> Option<&'static str> {
+        match () {
+            () if self.upscale => Some("upscale"),
+            () if self.quality.is_some() => Some("quality"),
+            () if self.subsampling.is_some() => Some("subsampling"),
+            () if !self.image_fields.is_empty() => Some("image_fields"),
+            () if self.max_pixels.is_some() => Some("max_pixels"),
+            () => None,
+        }
+    }
+}
+
+fn misplaced(option: &'static str, formats: &str, format: Format) -> Error {
+    let message = format!("is for {formats}, but this is {format}");
+    Error::new(ErrorKind::Invalid, message).with_option(option)
+}
+
+/// Fails for options about images that would change nothing, or that this build does not have.
+fn check_images(options: &ReadOptions) -> Result<()> {
+    match (options.image_edit(), options.image_detail()) {
+        (None, Some(option)) => Err(Error::new(
+            ErrorKind::Invalid,
+            "changes nothing, as images are neither resized, encoded nor verified",
+        )
+        .with_option(option)
+        .with_remedy(crate::error::Remedy::EditImages)),
+        (Some(_), _) => image_options(options).map(drop),
+        (None, None) => Ok(()),
+    }
+}
+
+#[cfg(feature = "images")]
+fn image_options(options: &ReadOptions) -> Result<super::ImageOptions> {
+    let is_jpeg = !matches!(options.image_format.as_deref(), Some("png" | "webp"));
+    let lossy = options.quality.map(|_| "quality");
+    let lossy = lossy.or(options.subsampling.as_ref().map(|_| "subsampling"));
+    if let Some(option) = lossy.filter(|_| !is_jpeg) {
+        let message = "is for JPEG: PNG and WebP are written without loss";
+        return Err(Error::new(ErrorKind::Invalid, message).with_option(option));
+    }
+    let mut image = super::ImageOptions::new()
+        .upscale(options.upscale)
+        .verify(options.verify_images)
+        .fields(&options.image_fields);
+    if let Some(size) = &options.resize {
+        image = image.resize(size.parse()?);
+    }
+    if let Some(format) = &options.image_format {
+        image = image.format(format.parse()?);
+    }
+    if let Some(quality) = options.quality {
+        image = image.quality(quality);
+    }
+    if let Some(subsampling) = &options.subsampling {
+        image = image.subsampling(subsampling.parse()?);
+    }
+    Ok(match options.max_pixels {
+        Some(max) => image.max_pixels(max),
+        None => image,
+    })
+}
+
+#[cfg(not(feature = "images"))]
+fn image_options(options: &ReadOptions) -> Result<()> {
+    match options.image_edit() {
+        Some(option) => Err(Error::new(ErrorKind::Unsupported, "is not in this build of kiste")
+            .with_option(option)
+            .with_remedy(crate::error::Remedy::Feature("images"))),
+        None => Ok(()),
+    }
+}
+
+/// The same samples, with their images as asked for.
+#[cfg(feature = "images")]
+fn with_images(samples: Samples, options: &ReadOptions) -> Result<Samples> {
+    use super::Images;
+    if options.image_edit().is_none() {
+        return Ok(samples);
+    }
+    let images = image_options(options)?;
+    Ok(match samples {
+        Samples::Units(input) => Samples::units(Images::new(input, images)),
+        Samples::Stream(source) => Samples::Stream(Box::new(Images::new(source, images))),
+    })
+}
+
+#[cfg(not(feature = "images"))]
+fn with_images(samples: Samples, _: &ReadOptions) -> Result<Samples> {
+    Ok(samples)
+}
+
+/// The input with the limit that was given.
+fn within<T>(input: T, max: Option<u64>, limit: fn(T, u64) -> T) -> T {
+    match max {
+        Some(max) => limit(input, max),
+        None => input,
+    }
+}
+
+/// The input whose keys are this field.
+fn with_key<'a, T>(input: T, key: Option<&'a str>, set: fn(T, &'a str) -> T) -> T {
+    match key {
+        Some(key) => set(input, key),
+        None => input,
+    }
+}
+
+/// All names with their braces expanded. A file that is there as named has none.
+fn expand(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for source in sources {
+        match source.to_str() {
+            Some(pattern) if !source.exists() => {
+                paths.extend(expand_braces(pattern)?.into_iter().map(PathBuf::from));
+            }
+            _ => paths.push(source.clone()),
+        }
+    }
+    Ok(paths)
+}
+
+/// One source after the other: in units, if all are.
+fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Samples>) -> Result<Samples> {
+    let mut all = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
+    if all.len() == 1 {
+        return Ok(all.remove(0));
+    }
+    if all.iter().any(|samples| matches!(samples, Samples::Stream(_))) {
+        let sources = all.into_iter().map(Samples::into_source).collect();
+        return Ok(Samples::Stream(Box::new(ChainedStreams::new(sources))));
+    }
+    let input = |samples| match samples {
+        Samples::Units(input) => Some(input),
+        Samples::Stream(_) => None,
+    };
+    Ok(Samples::units(Chained::new(all.into_iter().filter_map(input).collect())?))
+}
+
+fn lines(path: &Path, max_bytes: Option<u64>) -> Result<Samples> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return Ok(stream(JsonLines::new(io::stdin(), name), max_bytes));
+    }
+    Ok(Samples::units(within(JsonLinesFile::open(path)?, max_bytes, JsonLinesFile::max_bytes)))
+}
+
+fn stream<R: Read + Send + 'static>(lines: JsonLines<R>, max_bytes: Option<u64>) -> Samples {
+    Samples::Stream(Box::new(within(lines, max_bytes, JsonLines::max_bytes)))
+}
+
+fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {
+    match paths {
+        [path] => Ok(path),
+        _ => {
+            let message = format!("expected {what} alone, found {} names", paths.len());
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+    }
+}
+
+/// Names for readers that take them as strings.
+fn strings(paths: &[PathBuf]) -> Result<Vec<&str>> {
+    let mut strings = Vec::with_capacity(paths.len());
+    for path in paths {
+        let invalid = || Error::new(ErrorKind::Invalid, "the name is not UTF-8").at(path);
+        strings.push(path.to_str().ok_or_else(invalid)?);
+    }
+    Ok(strings)
+}
+
+/// Images and perhaps labels, in either order: labels have one dimension.
+fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<Idx> {
+    let is_labels = |path: &Path| head(path).is_ok_and(|head| head == Some(1));
+    let open = |images: &Path, labels| match max_bytes {
+        Some(max) => Idx::open_within(images, labels, max),
+        None => Idx::open(images, labels),
+    };
+    match paths {
+        [images] => open(images, None),
+        [labels, images] if is_labels(labels) && !is_labels(images) => open(images, Some(labels)),
+        [images, labels] => open(images, Some(labels)),
+        _ => {
+            let expected = "expected a file of images and one of labels";
+            let message = format!("{expected}, found {} names", paths.len());
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+    }
+}
+
+/// The number of dimensions of an idx file, which its fourth byte holds.
+fn head(path: &Path) -> io::Result<Option<u8>> {
+    if let Ok(head) = compressed::first_bytes(path, 4) {
+        return Ok(head.get(3).copied());
+    }
+    let mut head = Vec::new();
+    open_regular(path)?.take(4).read_to_end(&mut head)?;
+    Ok(head.get(3).copied())
+}

@@ -1,0 +1,100 @@
+//! [`Report`]: what a conversion did.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::bad::Tally;
+use crate::array::ArrayTally;
+
+/// What a conversion did.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What was written: one output, or several datasets of a split. A part that is not yet joined
+    /// has the file of the part.
+    pub outputs: Vec<WrittenOutput>,
+    /// Whether all of it was there before, so that nothing had to be done.
+    pub was_complete: bool,
+    /// Samples that were skipped because their key was there before.
+    pub skipped_duplicates: u64,
+    /// Bad samples that were left out.
+    pub bad: BadSamples,
+    /// The file that lists them, if there is one.
+    pub quarantine: Option<PathBuf>,
+    /// Files of a folder that were not read: no images by their names, or outside of the folders of
+    /// labels, or not in the metadata.
+    pub skipped_files: u64,
+    /// What happened to arrays, if they were to be stored differently.
+    pub arrays: Option<ArrayTally>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// An output that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenOutput {
+    /// The output, as it was named.
+    pub path: PathBuf,
+    /// Its files: the data file, a directory, or all shards.
+    pub files: Vec<PathBuf>,
+    /// Samples it has.
+    pub samples: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Samples that are new: all, unless they were appended.
+    pub added: u64,
+    /// Bytes of them.
+    pub added_bytes: u64,
+    /// Whether it is a dataset.
+    pub is_dataset: bool,
+    /// The file of the labels of a dataset, if there is one.
+    pub labels: Option<PathBuf>,
+}
+
+/// Bad samples that were left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BadSamples {
+    /// How many.
+    pub count: u64,
+    /// Those among them that may be sound, but are of a kind that cannot be read here.
+    pub unsupported: u64,
+    /// Places after which the rest of a file could not be read.
+    pub unread_places: u64,
+    /// What is wrong with the first of them, and where.
+    pub first: Vec<String>,
+}
+
+impl WrittenOutput {
+    pub(super) fn dataset(path: PathBuf, samples: u64, bytes: u64) -> WrittenOutput {
+        let labels = super::place::present_labels(&path);
+        WrittenOutput {
+            files: vec![path.clone()],
+            path,
+            samples,
+            bytes,
+            added: samples,
+            added_bytes: bytes,
+            is_dataset: true,
+            labels,
+        }
+    }
+}
+
+impl Report {
+    /// What was counted.
+    pub(super) fn of(tally: Tally) -> Report {
+        Report {
+            skipped_duplicates: tally.skipped_duplicates,
+            bad: BadSamples {
+                count: tally.bad,
+                unsupported: tally.unsupported,
+                unread_places: tally.cut,
+                first: tally.first,
+            },
+            arrays: tally.arrays,
+            ..Report::default()
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Runs a conversion: a dataset, or another format, from start to end or from where an earlier run
+//! was interrupted.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::bad::{BadInput, Quarantine, Tally};
+use super::conversion::Conversion;
+use super::export::{self, Export};
+use super::format::{Format, Output};
+use super::monitor::{Monitor, Notice, Phase, Total};
+use super::open::{Opened, Samples};
+use super::parts::no_units;
+use super::passing::{Passing, starts};
+use super::plan::line_difference;
+use super::report::{Report, WrittenOutput};
+use super::reshape::{Reshape, Unseen, check_unseen};
+use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
+use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Source, dry_run};
+use crate::array::ArrayPolicy;
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::reader::DatasetReader;
+use crate::writer::{Writer, WriterOptions};
+
+impl Conversion {
+    /// Runs it. Until everything is written nothing is published, and an error leaves everything as
+    /// it was. Only an error of the last step, such as a full disk, keeps the samples in
+    /// `OUTPUT.partial`, for [`repair`](crate::repair); and so does any error of a conversion that
+    /// [resumes](Self::resume), for its next run.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the conversion makes no sense,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists), [`Interrupted`](ErrorKind::Interrupted) and
+    /// [`Locked`](ErrorKind::Locked) for what is in the place of the output,
+    /// [`Cancelled`](ErrorKind::Cancelled) if the monitor stops it, bad input unless
+    /// [`on_bad_input`](Self::on_bad_input) leaves it out, and errors of the system.
+    pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        self.check()?;
+        let opened = self.open()?;
+        match self.output_format() {
+            Format::Dataset if self.options.split.is_wanted() => self.run_split(opened, monitor),
+            Format::Dataset => self.run_dataset(opened, monitor),
+            format => self.run_export(format, opened, monitor),
+        }
+    }
+
+    fn run_dataset(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
+        let start = Instant::now();
+        let (dataset, skipped_files) = (&*self.output, opened.skipped_files);
+        // A run that resumes may first publish what an earlier one wrote, and its labels with it.
+        let plan_labels = || self.plan_labels(dataset, opened.samples.label_names());
+        let early = if self.how.resume { None } else { Some(plan_labels()?) };
+        let begun = match self.begin(&opened, monitor)? {
+            Beginning::Begun(begun) => *begun,
+            Beginning::Complete(complete) => {
+                let bytes = Some(complete.tally.quarantined);
+                let quarantine = Quarantine::settle(Quarantine::path_of(dataset), bytes)?;
+                let Complete { samples, bytes, tally } = complete;
+                let output = WrittenOutput::dataset(dataset.to_path_buf(), samples, bytes);
+                return Ok(Report {
+                    outputs: vec![output],
+                    quarantine,
+                    skipped_files,
+                    duration: start.elapsed(),
+                    ..Report::of(tally)
+                });
+            }
+            Beginning::Done => {
+                monitor.notice(Notice::Complete(dataset.to_path_buf()));
+                return self.report_present(&[dataset.to_path_buf()], skipped_files, start);
+            }
+        };
+        let labels = early.map_or_else(plan_labels, Ok)?;
+        let units = opened.samples.as_input().map(Input::units);
+        let (before, bytes_before) = match self.options.append {
+            true => (begun.writer.len(), begun.writer.bytes()),
+            false => (0, 0),
+        };
+        let first = begun.unit.unwrap_or(0);
+        let (starts, source, len) = match opened.samples {
+            Samples::Units(input) => {
+                let (starts, len) = (starts(&*input, 0..input.units()), input.len_hint());
+                let rest = first..input.units();
+                (starts, Box::new(InOrder::of_units(input, rest)) as Box<dyn Source>, len)
+            }
+            Samples::Stream(source) => {
+                let len = source.len_hint();
+                (Vec::new(), source, len)
+            }
+        };
+        let limit = self.options.limit;
+        let len = len.map(|len| limit.map_or(len, |limit| limit.min(len))).or(limit);
+        let total =
+            Total { samples: len.map(|len| before + len), input_bytes: starts.last().copied() };
+        monitor.begin(Phase::Converting, total);
+        let limit = limit.map_or(u64::MAX, |limit| before.saturating_add(limit));
+        let quarantine = Quarantine::path_of(dataset);
+        let whole = Whole { units, limit, quarantine, starts: &starts, is_part: false };
+        let (mut writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
+        monitor.begin(Phase::Finishing, Total::default());
+        self.set_labels(&mut writer, labels.as_deref())?;
+        let stats = writer.finish().map_err(|error| error.with_remedy(Remedy::Repair))?;
+        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
+        let output = WrittenOutput {
+            added: stats.samples - before,
+            added_bytes: stats.bytes - bytes_before,
+            ..WrittenOutput::dataset(dataset.to_path_buf(), stats.samples, stats.bytes)
+        };
+        Ok(Report {
+            outputs: vec![output],
+            quarantine,
+            skipped_files,
+            duration: start.elapsed(),
+            ..Report::of(tally)
+        })
+    }
+
+    /// Datasets that are there already, of which nothing is new.
+    pub(super) fn report_present(
+        &self,
+        paths: &[PathBuf],
+        skipped_files: u64,
+        start: Instant,
+    ) -> Result<Report> {
+        let mut outputs = Vec::new();
+        for path in paths {
+            let reader = DatasetReader::open(path)?;
+            let output =
+                WrittenOutput::dataset(path.clone(), reader.len() as u64, reader.data_len());
+            outputs.push(WrittenOutput { added: 0, added_bytes: 0, ..output });
+        }
+        let duration = start.elapsed();
+        Ok(Report { outputs, was_complete: true, skipped_files, duration, ..Report::default() })
+    }
+
+    /// Writes all samples of a source; an error leaves what is there if it can be resumed.
+    pub(super) fn fill(
+        &self,
+        begun: Begun,
+        source: Box<dyn Source>,
+        whole: Whole<'_>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<(Writer, Tally, Option<Quarantine>)> {
+        let Begun { mut writer, log, tally, .. } = begun;
+        let bytes = tally.as_ref().map_or(0, |tally| tally.quarantined);
+        let (mut source, unseen) = self.shaped(source)?;
+        let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
+            .after(tally)
+            .unseen(unseen)
+            .starts(whole.starts);
+        (passing.log, passing.limit) = (log, whole.limit);
+        passing.written = (writer.len(), writer.bytes());
+        if self.options.bad == BadInput::Quarantine {
+            passing.quarantine = Some(match self.options.append {
+                true => Quarantine::append(whole.quarantine)?,
+                false => Quarantine::begin(whole.quarantine, bytes)?,
+            });
+        }
+        let passed = passing.pass(&mut *source, &mut writer).and_then(|()| match whole.is_part {
+            // Another part may have seen the field.
+            true => Ok(()),
+            false => check_unseen(&passing.tally.unseen),
+        });
+        match passed.and_then(|()| passing.finish(whole.units, &mut writer)) {
+            Ok(()) => Ok((writer, passing.tally, passing.quarantine)),
+            // The writer leaves its files when it is dropped.
+            Err(error) if self.how.resume || whole.is_part => Err(with_remedy(error)),
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = writer.abort();
+                if let Some(quarantine) = passing.quarantine {
+                    quarantine.abort();
+                }
+                Err(with_remedy(error))
+            }
+        }
+    }
+
+    /// The writer of a dataset that is written in one run.
+    fn begin(&self, opened: &Opened, monitor: &mut dyn Monitor) -> Result<Beginning> {
+        let dataset = &self.output;
+        let options = self.writer_options().overwrite(self.options.overwrite);
+        let plan = match &opened.samples {
+            Samples::Units(_) if !self.options.append => {
+                Some(self.plan_of(opened, None)?.to_line()?)
+            }
+            _ => None,
+        };
+        let begun = match (&plan, self.options.append, self.how.resume) {
+            (_, true, _) => options
+                .append(dataset)
+                .map(|writer| Begun { writer, log: None, unit: None, tally: None }.into()),
+            (None, _, true) => return Err(no_units().with_remedy(Remedy::ResumeFiles)),
+            (Some(plan), _, true) => Begun::again(options, dataset, plan),
+            (plan, ..) => Begun::new(options, dataset, plan.as_deref()).map(Begun::into),
+        };
+        if let Ok(Beginning::Begun(begun)) = &begun {
+            if begun.unit.is_some() {
+                let samples = begun.writer.len();
+                monitor.notice(Notice::Resumes { path: dataset.clone(), samples });
+            }
+        }
+        begun.map_err(|error| self.not_begun(plan.as_deref(), error))
+    }
+
+    /// Why nothing was begun, and what can be done about it.
+    fn not_begun(&self, plan: Option<&str>, error: Error) -> Error {
+        let left = || unfinished_plan(&self.output).ok().flatten();
+        match error.kind() {
+            ErrorKind::AlreadyExists => error.with_remedy(Remedy::OverwriteOrAppend),
+            ErrorKind::Invalid if self.how.resume => {
+                let here = plan.unwrap_or_default();
+                let error = match left().and_then(|left| line_difference(&left, here)) {
+                    Some(difference) => error.note(difference),
+                    None => error,
+                };
+                error.with_remedy(Remedy::StartOver)
+            }
+            ErrorKind::Interrupted if plan.is_some() && left().as_deref() == plan => {
+                error.with_remedy(Remedy::Resume)
+            }
+            ErrorKind::NotFound if self.options.append => error.with_remedy(Remedy::Create),
+            _ => error,
+        }
+    }
+
+    /// The same source, with the fields and arrays that were asked for.
+    pub(super) fn shaped(&self, source: Box<dyn Source>) -> Result<(Box<dyn Source>, Unseen)> {
+        let reshape = Reshape::new(source, &self.options)?;
+        let unseen = reshape.unseen();
+        let Some(policy) = self.array_policy()? else { return Ok((Box::new(reshape), unseen)) };
+        Ok((Box::new(Recode::new(Box::new(reshape), policy)), unseen))
+    }
+
+    fn array_policy(&self) -> Result<Option<ArrayPolicy>> {
+        let Some(form) = &self.options.arrays else { return Ok(None) };
+        let mut policy: ArrayPolicy = form.parse()?;
+        if let Some(bytes) = self.options.arrays_min {
+            policy = policy.min_bytes(bytes);
+        }
+        if !self.options.arrays_fields.is_empty() {
+            policy = policy.fields(&self.options.arrays_fields);
+        }
+        Ok(Some(policy))
+    }
+
+    /// Writes another format.
+    fn run_export(
+        &self,
+        format: Format,
+        opened: Opened,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
+        let start = Instant::now();
+        let (source, unseen) = self.shaped(opened.samples.into_source())?;
+        let names = source.label_names().map(<[String]>::to_vec);
+        let mut source = Peeked::new(source, names)?;
+        let total = Total { samples: source.len_hint(), ..Total::default() };
+        monitor.begin(Phase::Converting, total);
+        let quarantine = match self.options.bad {
+            BadInput::Quarantine => {
+                // The quarantine of an earlier run stays if this one cannot begin.
+                export::check_place(format, &self.output, self.options.overwrite)?;
+                Some(Quarantine::begin(Quarantine::path_of(&self.output), 0)?)
+            }
+            _ => None,
+        };
+        let exporting = Exporting { format, before: None, unseen, quarantine, parts: None };
+        let report = self.export(exporting, &mut source, monitor)?;
+        Ok(Report { skipped_files: opened.skipped_files, duration: start.elapsed(), ..report })
+    }
+
+    /// Writes all samples in another format, and publishes them: nothing, if there are none where a
+    /// format must have some.
+    pub(super) fn export(
+        &self,
+        exporting: Exporting<'_>,
+        source: &mut Peeked,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
+        let Exporting { format, before, unseen, quarantine, parts } = exporting;
+        let path = &self.output;
+        let is_joined = parts.is_some();
+        // While an export is written the tally has no log, so the counts need not be kept.
+        let (written, tally, quarantine) = {
+            let export = Export::create(format, path, self.options.overwrite, source.label_names());
+            let mut export = match export {
+                Ok(export) => export,
+                Err(error) => {
+                    quarantine.into_iter().for_each(Quarantine::abort);
+                    return Err(error);
+                }
+            };
+            dry_run::report_changes(format, path, &source.first, source.label_names(), monitor)?;
+            if source.label_names().is_some() && !format.keeps_labels() {
+                monitor.notice(Notice::LabelsLost);
+            }
+            let mut passing = Passing::new(monitor, self.options.bad, Duplicates::Refuse)
+                .after(before)
+                .unseen(unseen);
+            (passing.limit, passing.quarantine) = (self.limit_or_max(), quarantine);
+            passing.locates = !is_joined;
+            let passed = passing.pass(source, export.writer());
+            let (samples, bytes) = passing.written;
+            let is_empty = samples == 0 && !matches!(format, Format::Jsonl | Format::Csv);
+            let finished = passed.map_err(with_remedy).and_then(|()| match is_empty {
+                true => Ok(Vec::new()),
+                false => {
+                    if !is_joined {
+                        check_unseen(&passing.tally.unseen)?;
+                    }
+                    passing.monitor().begin(Phase::Finishing, Total::default());
+                    export.finish(|from, place| publishing(parts, from, place))
+                }
+            });
+            match finished {
+                Ok(files) => ((files, samples, bytes, is_empty), passing.tally, passing.quarantine),
+                Err(error) => {
+                    passing.quarantine.into_iter().for_each(Quarantine::abort);
+                    return Err(error);
+                }
+            }
+        };
+        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
+        let (files, samples, bytes, is_empty) = written;
+        let report = Report { quarantine, ..Report::of(tally) };
+        if is_empty {
+            return Err(nothing_to_write(path, &report));
+        }
+        let path = match (format.output(), &files[..]) {
+            (Output::Shards, _) => path.clone(),
+            (_, [file]) => file.clone(),
+            _ => path.clone(),
+        };
+        let output = WrittenOutput {
+            path,
+            files,
+            samples,
+            bytes,
+            added: samples,
+            added_bytes: bytes,
+            is_dataset: false,
+            labels: None,
+        };
+        Ok(Report { outputs: vec![output], ..report })
+    }
+}
+
+/// Adds what can be done about errors of samples.
+fn with_remedy(error: Error) -> Error {
+    match (error.kind(), error.remedy()) {
+        (ErrorKind::DuplicateKey, None) => error.with_remedy(Remedy::SkipDuplicates),
+        _ => error,
+    }
+}
+
+fn nothing_to_write(path: &Path, report: &Report) -> Error {
+    let expected = "expected samples to write, found none";
+    match report.bad.count {
+        0 => Error::new(ErrorKind::Invalid, expected).at(path),
+        count => {
+            let reasons = report.bad.first.join("; ");
+            let message = format!("{expected} that are not bad; {count} are: {reasons}");
+            Error::new(ErrorKind::Damaged, message).at(path)
+        }
+    }
+}
+
+/// Notes what is about to be published, so that a commit that is killed recognises it.
+fn publishing(parts: Option<&Parts>, from: &Path, place: &Path) -> Result<()> {
+    let Some(parts) = parts else { return Ok(()) };
+    parts.will_publish(from, place)?;
+    // Something else may have come there meanwhile.
+    match parts.place(place)? {
+        Place::Foreign => Err(export::foreign(place)),
+        _ => Ok(()),
+    }
+}
+
+/// What [`Conversion::fill`] needs to know about the whole of which it writes a part.
+pub(super) struct Whole<'a> {
+    /// The unit after the last one; `None` for a stream.
+    pub(super) units: Option<usize>,
+    pub(super) limit: u64,
+    pub(super) quarantine: PathBuf,
+    /// Bytes of input before each unit.
+    pub(super) starts: &'a [u64],
+    pub(super) is_part: bool,
+}
+
+/// What [`Conversion::export`] continues with.
+pub(super) struct Exporting<'a> {
+    pub(super) format: Format,
+    /// What was counted while the parts were written.
+    pub(super) before: Option<Tally>,
+    pub(super) unseen: Unseen,
+    pub(super) quarantine: Option<Quarantine>,
+    pub(super) parts: Option<&'a Parts>,
+}
+
+/// A writer, and where it continues.
+pub(super) struct Begun {
+    pub(super) writer: Writer,
+    pub(super) log: Option<UnitLog>,
+    /// The first unit that is not yet complete.
+    pub(super) unit: Option<usize>,
+    pub(super) tally: Option<Tally>,
+}
+
+impl Begun {
+    /// A new dataset. With a plan it can be resumed.
+    pub(super) fn new(options: WriterOptions, path: &Path, plan: Option<&str>) -> Result<Begun> {
+        let writer = options.create(path)?;
+        let log = plan.map(|plan| UnitLog::create(path, plan)).transpose()?;
+        Ok(Begun { writer, log, unit: None, tally: None })
+    }
+
+    /// Resumes what was interrupted, if anything was.
+    pub(super) fn again(options: WriterOptions, path: &Path, plan: &str) -> Result<Beginning> {
+        Ok(match resume(options.clone(), path, plan)? {
+            Resumption::Nothing => match Begun::new(options, path, Some(plan)) {
+                // If what is there cannot be opened, the user has to look at it.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => match is_dataset(path) {
+                    true => Beginning::Done,
+                    false => return Err(error),
+                },
+                begun => begun?.into(),
+            },
+            Resumption::Complete { samples, bytes, state } => {
+                let tally = serde_json::from_value(state).unwrap_or_default();
+                Beginning::Complete(Complete { samples, bytes, tally })
+            }
+            Resumption::GoesOn(resumed) => {
+                let Resumed { writer, log, unit, state } = *resumed;
+                let tally = serde_json::from_value(state).ok();
+                Begun { writer, log: Some(log), unit, tally }.into()
+            }
+        })
+    }
+}
+
+/// What there is to do.
+pub(super) enum Beginning {
+    Begun(Box<Begun>),
+    /// Nothing: an earlier run had only left to publish it, and now it is published.
+    Complete(Complete),
+    /// Nothing: the dataset is there.
+    Done,
+}
+
+impl From<Begun> for Beginning {
+    fn from(begun: Begun) -> Beginning {
+        Beginning::Begun(Box::new(begun))
+    }
+}
+
+/// What an earlier run wrote.
+pub(super) struct Complete {
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
+    pub(super) tally: Tally,
+}
+
+/// Whether there is a dataset that can be opened, and its first and last samples read.
+pub(super) fn is_dataset(path: &Path) -> bool {
+    let ends = |reader: DatasetReader| {
+        let last = reader.len().checked_sub(1);
+        last.is_none_or(|last| reader.key(0).is_ok() && reader.key(last).is_ok())
+    };
+    DatasetReader::open(path).is_ok_and(ends)
+}
+
+/// A source whose first batch can be looked at, and whose labels have these names.
+pub(super) struct Peeked {
+    source: Box<dyn Source>,
+    pub(super) first: Vec<Result<Vec<u8>>>,
+    names: Option<Vec<String>>,
+}
+
+impl Peeked {
+    pub(super) fn new(mut source: Box<dyn Source>, names: Option<Vec<String>>) -> Result<Peeked> {
+        let first = source.next_batch()?;
+        Ok(Peeked { source, first, names })
+    }
+}
+
+impl Source for Peeked {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        match self.first.is_empty() {
+            true => self.source.next_batch(),
+            false => Ok(std::mem::take(&mut self.first)),
+        }
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.source.locate(item, error)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.source.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.names.as_deref()
+    }
+}

@@ -1,0 +1,36 @@
+//! [`ScratchDir`]: a directory for temporary files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::{Error, Result};
+
+/// A directory for temporary files that only this user can read, removed when it is dropped.
+pub(super) struct ScratchDir(PathBuf);
+
+impl ScratchDir {
+    pub(super) fn create() -> Result<ScratchDir> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("kiste-{}-{}", std::process::id(), since.as_nanos());
+        let path = std::env::temp_dir().join(name);
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        // A directory that exists is an error, so this one can only be ours.
+        match builder.create(&path) {
+            Ok(()) => Ok(ScratchDir(path)),
+            Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Split`]: samples distributed over several datasets, and in which order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::conversion::is_default;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::hex;
+use crate::rearrange::ByKey;
+use crate::regular;
+
+/// The dataset of the samples that are in no list, where no ratios are given.
+const REST: &str = "rest";
+
+/// Which dataset each sample goes to, and in which order samples are there.
+///
+/// The dataset `DST.msgpack` becomes `DST-NAME.msgpack` for each name. A digest of its key decides
+/// where a sample goes, so a sample goes to the same dataset whatever else is in the input.
+///
+/// ```
+/// use kiste::convert::{Conversion, Split};
+///
+/// let split = Split::new().ratio("train", 0.9).ratio("val", 0.1).shuffle(42);
+/// let conversion = Conversion::new(["photos/"], "photos.msgpack").split(split);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[must_use]
+pub struct Split {
+    #[serde(skip_serializing_if = "is_default")]
+    ratios: Vec<(String, f64)>,
+    #[serde(skip_serializing_if = "is_default")]
+    lists: Vec<(String, PathBuf)>,
+    #[serde(skip_serializing_if = "is_default")]
+    salt: String,
+    /// The seed.
+    #[serde(skip_serializing_if = "is_default")]
+    shuffle: Option<u64>,
+}
+
+/// Whether this may be in the name of a file.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "._-+".contains(c))
+}
+
+impl Split {
+    /// One dataset, in the order of the input.
+    pub fn new() -> Split {
+        Split::default()
+    }
+
+    /// Adds a dataset that gets this share of the samples, relative to the other shares.
+    pub fn ratio(mut self, name: impl Into<String>, share: f64) -> Self {
+        self.ratios.push((name.into(), share));
+        self
+    }
+
+    /// Adds a dataset of the samples whose keys are in this file, one per line. The others go where
+    /// their ratio says, or to `rest`.
+    pub fn list(mut self, name: impl Into<String>, keys: impl AsRef<Path>) -> Self {
+        self.lists.push((name.into(), keys.as_ref().to_path_buf()));
+        self
+    }
+
+    /// Another salt distributes samples differently. Default: empty.
+    pub fn salt(mut self, salt: impl Into<String>) -> Self {
+        self.salt = salt.into();
+        self
+    }
+
+    /// Writes the samples of each dataset in the random order of this seed. Needs room for all
+    /// samples twice meanwhile.
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.shuffle = Some(seed);
+        self
+    }
+
+    pub(super) fn seed(&self) -> Option<u64> {
+        self.shuffle
+    }
+
+    /// Fails for names and shares that cannot be.
+    pub(super) fn check(&self) -> Result<()> {
+        let names =
+            self.ratios.iter().map(|(name, _)| name).chain(self.lists.iter().map(|(n, _)| n));
+        for name in names {
+            if !is_name(name) {
+                let message =
+                    format!("expected a name of letters, digits and ._-+, found {name:?}");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        }
+        match self.ratios.iter().find(|(_, share)| !(*share > 0.0 && share.is_finite())) {
+            Some((name, share)) => {
+                let message = format!("expected a share above 0 for {name}, found {share}");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there are several datasets.
+    pub(super) fn is_split(&self) -> bool {
+        !self.ratios.is_empty() || !self.lists.is_empty()
+    }
+
+    /// Whether samples can be put in their places only when all of them are there.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_split() || self.shuffle.is_some()
+    }
+
+    /// The digests of the lists, for the plan: they must be the same at the end.
+    pub(super) fn digests(&self) -> Result<BTreeMap<String, String>> {
+        let mut digests = BTreeMap::new();
+        for (name, path) in &self.lists {
+            let bytes = regular::read(path).map_err(|error| Error::io(path, error))?;
+            digests.insert(format!("{name}={}", path.display()), hex(&Sha256::digest(bytes)));
+        }
+        Ok(digests)
+    }
+
+    /// Reads the lists.
+    pub(super) fn assignment(&self) -> Result<Assignment> {
+        let mut assignment = Assignment {
+            names: Vec::new(),
+            listed: HashMap::new(),
+            others: Vec::new(),
+            by_key: None,
+        };
+        for (name, path) in &self.lists {
+            let target = assignment.target(name);
+            let text = regular::read_to_string(path).map_err(|error| Error::io(path, error))?;
+            for key in text.lines().filter(|key| !key.is_empty()) {
+                let known = assignment.listed.insert(key.to_owned(), (target, false));
+                if known.is_some_and(|(other, _)| other != target) {
+                    let message = format!("the key {key:?} is in another list too");
+                    return Err(Error::new(ErrorKind::Invalid, message).at(path));
+                }
+            }
+        }
+        let rest = [(REST.to_owned(), 1.0)];
+        let shares = match self.ratios.is_empty() && self.is_split() {
+            true => &rest,
+            false => &self.ratios[..],
+        };
+        for (name, _) in shares {
+            let target = assignment.target(name);
+            if assignment.others.contains(&target) {
+                let message = format!("has {name} twice");
+                return Err(Error::new(ErrorKind::Invalid, message).with_option("split"));
+            }
+            assignment.others.push(target);
+        }
+        let ratios: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+        if !ratios.is_empty() {
+            assignment.by_key = Some(ByKey::new(&ratios, &self.salt)?);
+        }
+        Ok(assignment)
+    }
+}
+
+/// Which dataset gets which sample.
+pub(super) struct Assignment {
+    names: Vec<String>,
+    /// Keys in lists: where they go, and whether they were seen.
+    listed: HashMap<String, (usize, bool)>,
+    /// The targets of those that are in none.
+    others: Vec<usize>,
+    by_key: Option<ByKey>,
+}
+
+impl Assignment {
+    /// The number of a name.
+    fn target(&mut self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
+
+    /// The data files of all targets: DST itself, if that is the only one.
+    pub(super) fn paths(&self, dataset: &Path) -> Vec<PathBuf> {
+        match self.by_key {
+            Some(_) => self.names.iter().map(|name| named(dataset, name)).collect(),
+            None => vec![dataset.to_path_buf()],
+        }
+    }
+
+    /// The target of a sample.
+    pub(super) fn of(&mut self, key: &str) -> usize {
+        if let Some((target, seen)) = self.listed.get_mut(key) {
+            *seen = true;
+            return *target;
+        }
+        let other = self.by_key.as_ref().map(|by_key| by_key.part(key));
+        other.and_then(|other| self.others.get(other)).copied().unwrap_or(0)
+    }
+
+    /// How many keys of the lists no sample has, and the first of them.
+    pub(super) fn unused(&self) -> Option<(u64, &str)> {
+        let unused = self.listed.iter().filter(|(_, (_, seen))| !seen).map(|(key, _)| &key[..]);
+        let count = unused.clone().count() as u64;
+        unused.min().map(|first| (count, first))
+    }
+}
+
+/// `dir/ROOT-NAME.EXT` for `dir/ROOT.EXT`.
+fn named(dataset: &Path, name: &str) -> PathBuf {
+    let mut file = dataset.file_stem().unwrap_or_default().to_os_string();
+    file.push(format!("-{name}"));
+    if let Some(extension) = dataset.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    dataset.with_file_name(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_shares() {
+        assert!(Split::new().ratio("train", 0.9).check().is_ok());
+        for (name, share) in [("", 1.0), ("a/b", 1.0), ("a", 0.0), ("a", -1.0), ("a", f64::NAN)] {
+            assert!(Split::new().ratio(name, share).check().is_err(), "{name} {share}");
+        }
+        assert!(Split::new().ratio("a", f64::INFINITY).check().is_err());
+        assert_eq!(named(Path::new("a/b.msgpack"), "val"), Path::new("a/b-val.msgpack"));
+    }
+
+    #[test]
+    fn lists_come_before_ratios() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys.txt");
+        std::fs::write(&path, "a\nb\n").unwrap();
+        let split = Split::new().list("val", path);
+        let mut assignment = split.assignment().unwrap();
+        assert_eq!(assignment.paths(Path::new("x")), ["x-val", "x-rest"].map(PathBuf::from));
+        assert_eq!(["a", "b", "c"].map(|key| assignment.of(key)), [0, 0, 1]);
+        let assignment = split.ratio("train", 1.0).assignment().unwrap();
+        assert_eq!(assignment.paths(Path::new("x")), ["x-val", "x-train"].map(PathBuf::from));
+    }
+}

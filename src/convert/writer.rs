@@ -1,0 +1,100 @@
+//! [`SampleWriter`]: samples out, in any format.
+
+use std::path::PathBuf;
+
+use super::split::Assignment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack;
+use crate::writer::Writer;
+
+/// Writes samples in one format: one sample in at a time, and at the end the files.
+///
+/// The writer of datasets is one, and so is the writer of each other format; what a format cannot
+/// hold, its writer refuses sample by sample.
+pub trait SampleWriter: Send {
+    /// Adds a packed sample: a msgpack map with its `key`.
+    ///
+    /// # Errors
+    ///
+    /// The error has the key of the sample and, where it is known, the field. Where
+    /// [`refuses`](Self::refuses) says so, nothing of the sample was written, and the writer can
+    /// continue.
+    fn write_packed(&mut self, packed: &[u8]) -> Result<()>;
+
+    /// Hands what is buffered to the operating system, where the format allows that.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether an error of [`write_packed`](Self::write_packed) is about this sample alone, which the
+    /// format cannot hold.
+    fn refuses(&self, error: &Error, packed: &[u8]) -> bool {
+        let kinds = [
+            ErrorKind::AlreadyExists,
+            ErrorKind::Damaged,
+            ErrorKind::DuplicateKey,
+            ErrorKind::Invalid,
+            ErrorKind::Limit,
+            ErrorKind::Unsupported,
+        ];
+        // Without the key it is about all samples: about the disk, or the format as a whole.
+        let of_it = error.key().is_some_and(|key| msgpack::check_sample(packed) == Ok(key));
+        of_it && kinds.contains(&error.kind())
+    }
+
+    /// Completes the output. Returns its files, or its directory.
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>>;
+}
+
+impl SampleWriter for Writer {
+    fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        Writer::write_packed(self, packed)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Writer::flush(self)
+    }
+
+    /// Of its errors only this kind is about the sample.
+    fn refuses(&self, error: &Error, _packed: &[u8]) -> bool {
+        error.kind() == ErrorKind::Invalid
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+        let path = self.path().to_path_buf();
+        Writer::finish(*self).map(|_| vec![path])
+    }
+}
+
+/// Several datasets, each of which gets the samples that a split assigns to it.
+pub(super) struct SplitWriter {
+    pub(super) assignment: Assignment,
+    pub(super) writers: Vec<Writer>,
+}
+
+impl SplitWriter {
+    /// Removes what was written. The error that leads to this is the one to report.
+    pub(super) fn abort(self) {
+        self.writers.into_iter().for_each(|writer| drop(writer.abort()));
+    }
+}
+
+impl SampleWriter for SplitWriter {
+    fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        self.writers[self.assignment.of(key)].write_packed(packed)
+    }
+
+    /// The samples were accepted by the writers of the parts already.
+    fn refuses(&self, _error: &Error, _packed: &[u8]) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+        self.writers
+            .into_iter()
+            .map(|writer| Box::new(writer) as Box<dyn SampleWriter>)
+            .map(|writer| writer.finish().map(|mut files| files.remove(0)))
+            .collect()
+    }
+}

@@ -49,6 +49,12 @@ impl convert::Monitor for Monitor<'_> {
             Notice::MoreFieldsChange => {
                 self.output.hint("--dry-run says what happens to the other fields");
             }
+            Notice::KeyBecomesField(_) => {
+                self.output.note(format_args!("{notice}: --key-field key makes it the key again"));
+            }
+            Notice::UnusedListKeys { .. } => {
+                self.output.warn(format_args!("--split-list: {notice}"));
+            }
             notice if notice.is_warning() => self.output.warn(notice),
             notice => self.output.note(notice),
         }

@@ -336,11 +336,11 @@ impl fmt::Display for Error {
         if let Some(key) = key {
             write!(f, "key {key:?}: ")?;
         }
-        if let Some(field) = field {
-            write!(f, "field {field:?}: ")?;
-        }
         if let Some(range) = range {
             write!(f, "bytes {}..{}: ", range.start, range.end)?;
+        }
+        if let Some(field) = field {
+            write!(f, "field {field:?}: ")?;
         }
         if let Some(option) = option {
             write!(f, "{option} ")?;

@@ -217,6 +217,9 @@ pub(super) fn report_changes(
     for field in &before {
         let name = &field.name;
         match field.found_in(&after, format) {
+            Some(found) if found.name == OWN_KEY => {
+                monitor.notice(Notice::KeyBecomesField(path.to_path_buf()));
+            }
             None => changes.push(format!("field {name:?} is lost")),
             Some(found) => changes.extend(field.change(found)),
         }
@@ -321,9 +324,6 @@ impl Field {
     /// What is not as it was, if anything.
     fn change(&self, other: &Field) -> Option<String> {
         let (name, now) = (&self.name, &other.name);
-        if now == OWN_KEY {
-            return Some("the key becomes a field \"key\"".to_owned());
-        }
         let (before, after) = (self.types(), other.types());
         let renamed = match now == name {
             true => String::new(),

@@ -128,6 +128,9 @@ pub enum Notice {
         /// What happens to which field.
         change: String,
     },
+    /// The key becomes a field like others, called `key`. A conversion back makes it the key again
+    /// with [`key_field`](super::Conversion::key_field).
+    KeyBecomesField(PathBuf),
     /// More fields change: [`dry_run`](super::Conversion::dry_run) lists all.
     MoreFieldsChange,
     /// Keys in lists of a split that no sample has.
@@ -163,13 +166,12 @@ impl fmt::Display for Notice {
                 "the names of the labels are lost, as this format has no place for them",
             ),
             Notice::FieldChanges { path, change } => write!(f, "{}: {change}", path.display()),
+            Notice::KeyBecomesField(path) => {
+                write!(f, "{}: the key becomes a field \"key\"", path.display())
+            }
             Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
             Notice::UnusedListKeys { keys, first } => {
-                let keys = counted(*keys, "key");
-                write!(
-                    f,
-                    "the lists of the split have {keys} that no sample has, such as {first:?}"
-                )
+                write!(f, "no samples for {}, such as {first:?}", counted(*keys, "key"))
             }
         }
     }

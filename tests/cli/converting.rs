@@ -131,7 +131,10 @@ fn what_is_not_lossless_says_so() {
     for (there, says) in [
         ("w.tar", "w.tar: field \"n\" is named \"n.cls\"\nw-000000.tar: 3 samples\n"),
         ("w.tfrecord", "w.tfrecord: field \"text\": str becomes bytes\n"),
-        ("folder", "folder: the key is a field \"key\": --key-field key makes it the key again\n"),
+        (
+            "folder",
+            "folder: the key becomes a field \"key\": --key-field key makes it the key again\n",
+        ),
     ] {
         let to: &[&str] = if there == "folder" { &["--to", "mds"] } else { &[] };
         let run_ = run(&dir, [&["convert", "words.msgpack", there, "--json"], to].concat());
@@ -310,12 +313,12 @@ fn names_of_what_cannot_be_made_are_refused() {
     let dir = with_words();
     let before = snapshot(dir.path());
     for (name, says) in [
-        ("z.tar.gz", "nothing compressed"),
-        ("z.jsonl.zst", "nothing compressed"),
-        ("z.ZIP", "nothing compressed"),
-        ("z.tsv", "TSV cannot be made"),
+        ("z.tar.gz", "compressed outputs cannot"),
+        ("z.jsonl.zst", "compressed outputs cannot"),
+        ("z.ZIP", "compressed outputs cannot"),
+        ("z.tsv", "TSV cannot be written"),
         ("z.npy", "npz can"),
-        ("z.json", "JSON lines only"),
+        ("z.json", "only be written as JSON lines"),
         ("-", "nothing is written to a pipe"),
     ] {
         run(&dir, ["convert", "words.msgpack", name]).fails(2, says);

@@ -97,8 +97,8 @@ fn other_formats_are_made_of_what_was_split_and_shuffled() {
     fs::write(dir.path().join("n.jsonl"), lines).unwrap();
     let before = snapshot(dir.path());
     let failed = run(&dir, ["convert", "n.jsonl", "n.csv", "--split", "a=1,b=1"])
-        .fails(2, "--split is for datasets, but something else is made here");
-    assert!(failed.err.contains("kiste convert some-NAME.msgpack DST"), "{failed:?}");
+        .fails(2, "--split is for datasets, but the output is of another format");
+    assert!(failed.err.contains("kiste convert each of them to DST"), "{failed:?}");
     run(&dir, ["convert", "n.jsonl", "n.csv", "--shuffle"]).fails(2, "--shuffle is for datasets");
     assert_eq!(snapshot(dir.path()), before);
     // As the hint says.

@@ -64,7 +64,7 @@ fn keys_that_come_twice_are_found_across_parts() {
     // Where they are in different parts, no part has it twice.
     (1..=9).for_each(|number| drop(part(&dir, number, 9, &[]).exits(0)));
     let failed = run(&dir, ["commit", "parts.msgpack"]).fails(2, "key \"8-3\"");
-    let hint = "anew with it, after rm -r parts.msgpack.parts";
+    let hint = "again with it, after rm -r parts.msgpack.parts";
     assert!(
         failed.err.contains("hint: --skip-duplicates") && failed.err.contains(hint),
         "{failed:?}"
@@ -80,7 +80,7 @@ fn a_plan_says_what_is_done_and_parts_of_another_are_refused() {
     let before = snapshot(dir.path());
     let plan = ["convert", FILES, "parts.msgpack", "--plan", "--limit", "9"];
     let plan = run(&dir, plan).quietly().json();
-    assert_eq!((&plan["units"], &plan["options"]), (&8.into(), &serde_json::json!(["--limit=9"])));
+    assert_eq!((&plan["units"], &plan["options"]), (&8.into(), &serde_json::json!({"limit": 9})));
     assert_eq!(plan["files"][7]["name"], "crawl-8.jsonl");
     assert_eq!(snapshot(dir.path()), before);
 
@@ -88,9 +88,9 @@ fn a_plan_says_what_is_done_and_parts_of_another_are_refused() {
     let again = part(&dir, 2, 3, &[]).exits(0);
     assert!(again.err.contains("is finished already"), "{again:?}");
     let failed =
-        part(&dir, 2, 4, &[]).fails(2, "there are parts of another plan: parts 3 there, 4 here");
+        part(&dir, 2, 4, &[]).fails(2, "there are parts of another plan: parts is 3 there, 4 here");
     assert!(failed.err.contains("hint: remove it"), "{failed:?}");
-    part(&dir, 1, 3, &["--limit", "9"]).fails(2, "of another plan: options [] there");
+    part(&dir, 1, 3, &["--limit", "9"]).fails(2, "of another plan: limit is not set there, 9 here");
     fs::write(dir.path().join("crawl-1.jsonl"), "{\"key\":\"new\"}").unwrap();
     part(&dir, 1, 3, &[]).fails(2, "of another plan");
     let failed =
@@ -241,15 +241,15 @@ fn killed_and_resumed_it_goes_on_after_the_units_that_are_whole() {
     assert!(!made.exists());
     // Of other options it is no continuation.
     let other = run(&dir, [&args[..], &["--drop", "x"]].concat());
-    let said = "had other sources or options: options [] there, [\"--drop=x\"] here";
+    let said = "had other sources or options; drop is not set there, [\"x\"] here";
     other.fails(2, said);
     let plain = run(&dir, &args[..3]).fails(2, "an unfinished write is left");
-    assert!(plain.err.contains("hint: the same command with --resume goes on"), "{plain:?}");
+    assert!(plain.err.contains("hint: the same command with --resume continues"), "{plain:?}");
     let other = run(&dir, [&args[..3], &["--drop", "x"]].concat()).exits(2);
     assert!(other.err.contains("hint: try: kiste repair"), "{other:?}");
     spoil_first_line(&dir.path().join("large.jsonl"));
     let run_ = run(&dir, args).exits(0);
-    assert!(run_.err.contains("going on after"), "{run_:?}");
+    assert!(run_.err.contains("resuming after"), "{run_:?}");
     assert_same_dataset(&dir.path().join("whole.msgpack"), &made);
     assert!(!dir.path().join("made.msgpack.partial").exists());
 }
@@ -266,7 +266,7 @@ fn what_the_disk_lost_is_converted_again() {
     let log = dir.path().join("made.msgpack.partial/units");
     fs::File::options().append(true).open(log).unwrap().write_all(b"{\"unit\":5").unwrap();
     let run_ = run(&dir, args).exits(0);
-    assert!(!run_.err.contains("going on after"), "{run_:?}");
+    assert!(!run_.err.contains("resuming after"), "{run_:?}");
     assert_same_dataset(&dir.path().join("whole.msgpack"), &made);
 }
 
@@ -282,7 +282,7 @@ fn what_was_set_aside_before_a_kill_stays_so() {
     let made = dir.path().join("made.msgpack");
     assert!(kill_when(&dir, &convert("made.msgpack"), || has_whole_units(&made)));
     let run_ = run(&dir, convert("made.msgpack")).exits(1);
-    assert!(run_.err.contains("going on after"), "{run_:?}");
+    assert!(run_.err.contains("resuming after"), "{run_:?}");
     assert!(run_.err.contains("left out 90 bad samples"), "{run_:?}");
     assert_same_dataset(&dir.path().join("other.msgpack"), &made);
     let aside = |name| fs::read(dir.path().join(format!("{name}.msgpack.quarantine.jsonl")));
@@ -385,7 +385,7 @@ fn names_of_labels_are_the_same_in_parts() {
     for (to, file, left_behind) in targets {
         let told = |run: Run| {
             let run = run.exits(0);
-            assert_eq!(run.err.contains("labels are left behind"), left_behind, "{run:?}");
+            assert_eq!(run.err.contains("labels are lost"), left_behind, "{run:?}");
         };
         told(run(&dir, ["convert", "photos", to, "--to", to]));
         let whole = (read(file), tree(&dir.path().join(to)));

@@ -110,7 +110,7 @@ fn images_beside_the_folders_of_labels_are_counted() {
         let args = [&["convert", source, "again.msgpack", "--force"], more].concat();
         let stderr = run(&dir, args).exits(0).err;
         let expected = format!(
-            "skipped {skipped}: no images by name, beside the folders of labels, or not in"
+            "skipped {skipped}: not named like images, outside of the folders of labels, or"
         );
         assert!(stderr.contains(&expected), "{source} {more:?}: {stderr}");
     }
@@ -200,7 +200,7 @@ fn lists_have_paths_labels_and_columns() {
     let table: [(&[&str], &str); 7] = [
         (&["d.csv", "--root", "photos"], "photos/gone.jpg: "),
         (&["c.csv", "--from", "list", "--header", "yes"], "expected a column path"),
-        (&["photos", "--root", "photos"], "--root is for lists"),
+        (&["photos", "--root", "photos"], "--root is for list, but this is images"),
         (&["photos", "--header", "no"], "--header is for lists"),
         (&["d.csv", "--labels", "x"], "--labels is for images and list, but this is csv"),
         (&["d.csv", "--root", "photos", "--pattern", "x"], "--pattern is for images"),

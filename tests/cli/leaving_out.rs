@@ -162,7 +162,7 @@ fn where_all_is_bad_the_reasons_are_told() {
             let bad = if skip { "skip" } else { "quarantine" };
             let one_go = ["convert", "bad.jsonl", "p", "--to", to, "--bad", bad];
             let failed = run(&dir, one_go).fails(1, said);
-            assert!(failed.err.contains("left out 2 bad samples"), "{failed:?}");
+            assert!(failed.err.contains("; 2 are: "), "{failed:?}");
             assert!(failed.err.contains("bad.jsonl: line 2: "), "{failed:?}");
             let aside = dir.path().join("p.quarantine.jsonl");
             assert_eq!(aside.exists(), !skip);

@@ -185,7 +185,7 @@ fn an_export_follows_no_link_and_removes_nothing_of_others() {
         // Ours, but with something in it that no export makes.
         fs::write(partial.join(".kiste-lock"), "").unwrap();
         symlink("../mine", partial.join("link")).unwrap();
-        export(force).fails(2, "expected files and folders of an export here alone");
+        export(force).fails(2, "expected only files and folders of an export here");
         assert_eq!(read(&dir, "mine/file"), "precious");
         fs::remove_dir_all(&partial).unwrap();
     }
@@ -208,7 +208,7 @@ fn a_killed_export_is_told_from_one_at_work() {
     fs::write(partial.join("x.csv.partial"), "half").unwrap();
     let lock = LocalStorage::positioned().lock(&partial.join(".kiste-lock")).unwrap().unwrap();
     for force in [&[][..], &["--force"]] {
-        export(force).fails(2, "another conversion is at work on it");
+        export(force).fails(2, "another conversion is writing it");
         assert!(partial.join("x.csv.partial").exists());
     }
     drop(lock);

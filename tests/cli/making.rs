@@ -68,7 +68,7 @@ fn a_folder_of_images_becomes_a_dataset_with_labels() {
     images(&dir, "wrong", &["cat/99.png"]);
     let before = snapshot_files(&dir, "photos.msgpack");
     let failed = run(&dir, ["convert", "--append", "wrong", "photos.msgpack"]);
-    failed.fails(2, "label 0 is \"bird\" here but \"cat\" in the folder");
+    failed.fails(2, "label 0 is \"bird\" here but \"cat\" in the source");
     assert_eq!(snapshot_files(&dir, "photos.msgpack"), before);
     // Without the list nobody knows.
     fs::remove_file(dir.path().join("photos.msgpack.labels")).unwrap();

@@ -98,8 +98,8 @@ fn images_are_resized_and_encoded() {
 fn options_that_would_do_nothing_are_refused() {
     let dir = with_photos();
     let table: [(&[&str], &str); 8] = [
-        (&["--quality", "50"], "--quality says how, but nothing is done"),
-        (&["--max-pixels", "9"], "--max-pixels says how"),
+        (&["--quality", "50"], "--quality changes nothing"),
+        (&["--max-pixels", "9"], "--max-pixels changes nothing"),
         (&["--resize", "9y9"], "expected a size such as 640x480"),
         (&["--image-format", "heic"], "expected keep, jpeg, png or webp, found \"heic\""),
         (&["--resize", "9", "--subsampling", "4:1:1"], "expected 4:4:4, 4:2:2 or 4:2:0"),
@@ -277,7 +277,7 @@ fn tables_hold_texts_and_numbers() {
 fn what_has_no_place_in_a_table_is_named() {
     let dir = with_words();
     let failed = run(&dir, ["convert", "words.msgpack", "w.csv"]);
-    failed.fails(2, "field \"raw\": expected text or a number, found bytes");
+    failed.fails(2, "field \"raw\": expected a string or a number, found bytes");
     assert!(!dir.path().join("w.csv").exists());
     run(&dir, ["convert", "words.msgpack", "w.csv", "--drop", "raw"]).exits(0);
     let text = fs::read_to_string(dir.path().join("w.csv")).unwrap();

@@ -76,8 +76,8 @@ fn errors_are_one_line_and_hints_another() {
     assert_eq!(
         run.err,
         "kiste: words.msgpack.md5: neither its name nor its first bytes say for certain what it is\n\
-         hint: say it with --from images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, \
-         cifar100, mnist, npz, csv, tsv, parquet or arrow\n"
+         hint: say what it is with --from dataset, images, list, jsonl, webdataset, tfrecord, mds, \
+         cifar10, cifar100, mnist, npz, csv, tsv, parquet or arrow\n"
     );
     assert_eq!(run.out, "");
 }

@@ -14,7 +14,7 @@ use crate::format::hex;
 use crate::format::msgpack::{self, Cursor};
 use crate::index::{self, Checksums};
 use crate::staging::{self, Journal, Staging, Unfinished};
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{LocalStorage, ReplaceFile, ReplaceOptions, Source, Storage};
 use crate::writer::{Base, Stats, Writer, WriterOptions};
 
 /// What a writer that died left beside a dataset.
@@ -133,7 +133,6 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Option<Leftover>> {
 }
 
 fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover>> {
-    let at = |e| Error::io(path, e);
     let Some((staging, state)) = staging::unfinished(storage, path)? else { return Ok(None) };
     let foreign = match &state {
         Unfinished::Committed => staging.overtaken()?,
@@ -153,9 +152,9 @@ fn inspect_in(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Leftover
                 Some(_) => path.to_path_buf(),
                 None => staging.path(None),
             };
-            let len = storage.stat(&data).map_err(at)?.map_or(0, |stat| stat.len);
+            let len = storage.stat(&data)?.map_or(0, |stat| stat.len);
             let bytes = len.saturating_sub(journal.base.map_or(0, |base| base.bytes));
-            let earlier = storage.stat(path).map_err(at)?.is_some();
+            let earlier = storage.stat(path)?.is_some();
             Leftover::Samples { base: journal.base, bytes, earlier }
         }
         _ => Leftover::Nothing,
@@ -192,12 +191,11 @@ fn count_whole(
         Some(base) => (path.to_path_buf(), base.bytes),
         None => (staging.path(None), 0),
     };
-    let at = |e| Error::io(&data, e);
-    if storage.stat(&data).map_err(at)?.is_none() {
+    if storage.stat(&data)?.is_none() {
         return Ok(0);
     }
-    let source = storage.open(&data).map_err(at)?;
-    let bytes = source.read(start.min(source.len())..source.len()).map_err(at)?;
+    let source = storage.open(&data)?;
+    let bytes = source.read(start.min(source.len())..source.len())?;
     let mut cursor = Cursor::new(&bytes);
     let mut samples = 0;
     while !cursor.is_at_end() {
@@ -380,9 +378,8 @@ fn salvage_in(
     let partial = staging::staged_data(&**storage, path)?;
     let half_written = partial.is_some();
     let source = partial.unwrap_or_else(|| path.to_path_buf());
-    let at = |e| Error::io(&source, e);
-    let data = storage.open(&source).map_err(at)?;
-    let bytes = data.read(0..data.len()).map_err(at)?;
+    let data = storage.open(&source)?;
+    let bytes = data.read(0..data.len())?;
     let hints = if half_written { Vec::new() } else { believable_offsets(&**storage, path, &data) };
     let known = match half_written {
         true => None,
@@ -398,7 +395,7 @@ fn salvage_in(
     let signed = base.map_or(data.len(), |base| base.bytes.min(data.len()));
     let options = if known.is_some() { options.checksums(true) } else { options };
     let report_path = report_path(output);
-    let is_there = |path: &Path| storage.lstat(path).map_err(|e| Error::io(path, e));
+    let is_there = |path: &Path| storage.lstat(path);
     // One without an output is of a run that was cut short.
     let is_taken = is_there(&report_path)?.is_some() && is_there(output)?.is_some();
     if !options.overwrites() && is_taken {
@@ -409,7 +406,7 @@ fn salvage_in(
     let mut report = Salvage { source: source.clone(), old_digests, ..Salvage::default() };
     let (md5, saved) = rayon::join(
         || match recorded {
-            Some(_) => md5_of(&source, &data, signed).map(Some),
+            Some(_) => md5_of(&data, signed).map(Some),
             None => Ok(None),
         },
         || report.save_all(writer, &bytes, &hints, known.as_ref()),
@@ -425,7 +422,7 @@ fn salvage_in(
     };
     // Before the output can be seen: its digests do not tell.
     if is_there(&report_path)?.is_some() {
-        storage.remove(&report_path).map_err(|e| Error::io(&report_path, e))?;
+        storage.remove(&report_path)?;
     }
     (report.samples, report.bytes) = (writer.len(), writer.bytes());
     if !report.lost.is_empty() || report.matches_md5 == Some(false) {
@@ -437,9 +434,9 @@ fn salvage_in(
     Ok(report)
 }
 
-fn md5_of(path: &Path, data: &Source, len: u64) -> Result<[u8; 16]> {
+fn md5_of(data: &Source, len: u64) -> Result<[u8; 16]> {
     let mut md5 = Md5::new();
-    index::digest_into(&mut md5, path, data, 0..len)?;
+    index::digest_into(&mut md5, data, 0..len)?;
     Ok(md5.finalize().into())
 }
 
@@ -605,14 +602,11 @@ impl Salvage {
 
     /// Leaves the report next to the output, in place of an older one.
     fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
-        let at = |e| Error::io(path, e);
-        let mut text = serde_json::to_vec_pretty(self).map_err(|e| at(e.into()))?;
+        let mut text = serde_json::to_vec_pretty(self).map_err(|e| Error::io(path, e.into()))?;
         text.push(b'\n');
-        // Cut short it is replaced by the next run, as there is no output that it tells of.
-        let mut file = storage.create(path).map_err(at)?;
-        file.append(&text).and_then(|()| file.sync()).map_err(at)?;
-        let parent = path.parent().unwrap_or(Path::new(""));
-        storage.sync_dir(parent).map_err(at)
+        let mut file = ReplaceFile::create_in(storage, path, &ReplaceOptions::default())?;
+        file.append(&text)?;
+        file.finish()
     }
 }
 

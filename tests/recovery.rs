@@ -174,55 +174,55 @@ impl fmt::Debug for Meanwhile {
 }
 
 impl Storage for Meanwhile {
-    fn open(&self, path: &Path) -> io::Result<Source> {
+    fn open(&self, path: &Path) -> kiste::Result<Source> {
         self.call().open(path)
     }
 
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+    fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
         self.call().stat(path)
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.call().create(path)
     }
 
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.call().reopen(path)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> kiste::Result<()> {
         self.call().remove(path)
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
+    fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().create_dir(path)
     }
 
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
         self.call().create_dir_all(path)
     }
 
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+    fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().remove_dir(path)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
         self.call().list(dir)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
         self.call().sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.call().lock(path)
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.call().lock_file(path)
     }
 }
@@ -844,52 +844,52 @@ mod on_disk {
         }
         const REAL: fn() -> LocalStorage = LocalStorage::mapped;
         impl Storage for Cut {
-            fn open(&self, path: &Path) -> io::Result<Source> {
+            fn open(&self, path: &Path) -> kiste::Result<Source> {
                 REAL().open(path)
             }
-            fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+            fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
                 REAL().stat(path)
             }
-            fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+            fn lstat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
                 REAL().lstat(path)
             }
-            fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
                 REAL().create(path)
             }
-            fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
                 REAL().reopen(path)
             }
-            fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
                 match to.starts_with(from.parent().unwrap()) && to.extension().is_none() {
                     true => REAL().rename(from, to),
-                    false => Err(io::Error::other("cut short")),
+                    false => Err(kiste::Error::io(to, io::Error::other("cut short"))),
                 }
             }
-            fn remove(&self, path: &Path) -> io::Result<()> {
+            fn remove(&self, path: &Path) -> kiste::Result<()> {
                 match path.ends_with("commit") {
-                    true => Err(io::Error::other("cut short")),
+                    true => Err(kiste::Error::io(path, io::Error::other("cut short"))),
                     false => REAL().remove(path),
                 }
             }
-            fn create_dir(&self, path: &Path) -> io::Result<()> {
+            fn create_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().create_dir(path)
             }
-            fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+            fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
                 REAL().create_dir_all(path)
             }
-            fn remove_dir(&self, path: &Path) -> io::Result<()> {
+            fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().remove_dir(path)
             }
-            fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+            fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
                 REAL().list(dir)
             }
-            fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
                 REAL().sync_dir(dir)
             }
-            fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+            fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
                 REAL().lock(path)
             }
-            fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+            fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
                 REAL().lock_file(path)
             }
         }

@@ -69,7 +69,7 @@ impl ArraySource {
         }
         let path = self.dir.join(path);
         let storage = &*self.options.storage;
-        let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = storage.stat(&path)?;
         if stat.is_some_and(|stat| !stat.is_dir()) {
             if version.is_some() {
                 let message = "expected a chunked array, which has versions, found a file";
@@ -89,7 +89,7 @@ impl ArraySource {
 fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let has = |name: &str| -> Result<bool> {
         let path = dir.join(name);
-        Ok(storage.stat(&path).map_err(|e| Error::io(&path, e))?.is_some())
+        Ok(storage.stat(&path)?.is_some())
     };
     Ok(has("__rootdirs__")? || (has(names::STORAGE)? && !has(names::VERSIONS)?))
 }

@@ -148,7 +148,7 @@ impl IndexOptions {
 /// The number of samples by `.offsets`.
 fn samples(storage: &dyn Storage, path: &Path) -> Result<u64> {
     let path = SideFile::Offsets.path(path);
-    let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+    let stat = storage.stat(&path)?;
     Ok(stat.map_or(0, |stat| (stat.len / 8).saturating_sub(1)))
 }
 
@@ -157,9 +157,8 @@ fn has_checksums(storage: &Arc<dyn Storage>, path: &Path, data_len: u64) -> Resu
     let md5 = recorded_md5(storage, path)?;
     let found = open_checksums(&**storage, path, || {
         let offsets_path = SideFile::Offsets.path(path);
-        let at = |e| Error::io(&offsets_path, e);
-        let file = storage.open(&offsets_path).map_err(at)?;
-        let sum = checksum_of(&file, 0).map_err(at)?;
+        let file = storage.open(&offsets_path)?;
+        let sum = checksum_of(&file, 0)?;
         Ok(of_data(&file, data_len, md5, sum))
     })?;
     Ok(found.current().is_some_and(|found| md5.is_none() || found.of().md5.is_some()))
@@ -186,9 +185,9 @@ impl<'a> Rebuild<'a> {
         let storage = &options.storage;
         let exists = |file: SideFile| -> Result<bool> {
             let path = file.path(path);
-            Ok(storage.stat(&path).map_err(|e| Error::io(path, e))?.is_some())
+            Ok(storage.stat(&path)?.is_some())
         };
-        let data = storage.open(path).map_err(|e| Error::io(path, e))?;
+        let data = storage.open(path)?;
         // Offsets and keys come from one pass, so one missing means both.
         let positions = options.force || !exists(SideFile::Offsets)? || !exists(SideFile::Keys)?;
         let mut make = Vec::new();
@@ -250,7 +249,7 @@ impl<'a> Rebuild<'a> {
         };
         if wanted.key_hashes || wanted.filter || wanted.lookup {
             let keys_path = self.current(staging, SideFile::Keys);
-            let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+            let keys = storage.open(&keys_path)?;
             if !self.makes(SideFile::Keys) {
                 self.check_count(&keys_path, &keys)?;
             }
@@ -270,11 +269,11 @@ impl<'a> Rebuild<'a> {
     fn stage_checksums(&self, staging: &Staging) -> Result<Option<[u8; 16]>> {
         let storage = &self.options.storage;
         let path = self.current(staging, SideFile::Offsets);
-        let file = storage.open(&path).map_err(|e| Error::io(&path, e))?;
-        let offsets = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let file = storage.open(&path)?;
+        let offsets = file.read(0..file.len())?;
         let recorded = recorded_md5(storage, self.path)?;
         let old = open_checksums(&**storage, self.path, || {
-            let sum = checksum_of(&file, 0).map_err(|e| Error::io(&path, e))?;
+            let sum = checksum_of(&file, 0)?;
             Ok(of_data(&file, self.data.len(), None, sum))
         })?;
         let old = old.current();
@@ -333,11 +332,11 @@ impl<'a> Rebuild<'a> {
     /// Keys that were there before are believed only if there are as many as offsets.
     fn check_count(&self, keys_path: &Path, keys: &Source) -> Result<()> {
         let path = SideFile::Offsets.path(self.path);
-        let stat = self.options.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = self.options.storage.stat(&path)?;
         let samples = offsets::count(stat.map_or(0, |stat| stat.len));
         let samples = samples.map_err(|e| Error::from(e).at(&path))?;
         let head = keys.read(0..keys.len().min(keys::MAX_HEADER as u64));
-        let head = head.map_err(|e| Error::io(keys_path, e))?;
+        let head = head?;
         let (count, _) = keys::parse_header(&head).map_err(|e| Error::from(e).at(keys_path))?;
         if count != samples {
             let message = format!("expected {samples} keys, found {count}");
@@ -376,7 +375,7 @@ impl<'a> Rebuild<'a> {
     }
 
     fn by_data(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
-        let bytes = self.data.read(0..self.data.len()).map_err(|e| Error::io(self.path, e))?;
+        let bytes = self.data.read(0..self.data.len())?;
         let mut cursor = Cursor::new(&bytes);
         let mut index = 0;
         while !cursor.is_at_end() {
@@ -396,8 +395,8 @@ impl<'a> Rebuild<'a> {
     fn by_legacy_index(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
         let path = SideFile::Index.path(self.path);
         let damaged = |e| Error::from(e).at(&path);
-        let file = self.options.storage.open(&path).map_err(|e| Error::io(&path, e))?;
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let file = self.options.storage.open(&path)?;
+        let bytes = file.read(0..file.len())?;
         let entries = legacy_index::Entries::parse(&bytes).map_err(damaged)?;
         let mut entries = entries.peekable();
         let mut index = 0;
@@ -440,7 +439,7 @@ impl<'a> Rebuild<'a> {
     fn stage_digests(&self, staging: &Staging, md5: Option<[u8; 16]>) -> Result<()> {
         let storage = &self.options.storage;
         let path = SideFile::Md5.path(self.path);
-        let old = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+        let old = match storage.stat(&path)? {
             Some(_) if !self.options.force => read_digests(storage, &path)?,
             _ => Digests::default(),
         };
@@ -462,11 +461,10 @@ impl<'a> Rebuild<'a> {
                 new.set(&file_name, digest(storage, &self.current(staging, file))?)?;
             }
         }
-        let at = |e| Error::io(&path, e);
         let mut sink = staging.create(Some(SideFile::Md5))?;
-        sink.append(new.render().as_bytes()).map_err(at)?;
+        sink.append(new.render().as_bytes())?;
         if self.options.durable {
-            sink.sync().map_err(at)?;
+            sink.sync()?;
         }
         Ok(())
     }

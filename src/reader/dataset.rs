@@ -156,7 +156,7 @@ struct Witness {
 
 impl Witness {
     fn check(&self, storage: &dyn Storage, dataset: &Path) -> Result<()> {
-        let stat = |path: &Path| storage.stat(path).map_err(|e| Error::io(path, e));
+        let stat = |path: &Path| storage.stat(path);
         let appeared = self.absent.as_deref().map(stat).transpose()?.flatten().is_some();
         match stat(&self.path)? {
             Some(now) if now.id == self.id && !appeared => Ok(()),
@@ -272,7 +272,7 @@ impl DatasetReader {
     pub fn check(&self, index: usize) -> Result<()> {
         self.inner.checksums()?;
         let range = self.inner.byte_range(index)?;
-        let raw = self.inner.data.read(range).map_err(|e| Error::io(&self.inner.path, e))?;
+        let raw = self.inner.data.read(range)?;
         self.inner.compare(index, &raw)
     }
 
@@ -423,11 +423,7 @@ impl fmt::Debug for DatasetReader {
 impl Inner {
     fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Inner> {
         let offsets_path = SideFile::Offsets.path(path);
-        let offsets_file = match storage.open(&offsets_path) {
-            Ok(file) => Some(file),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io(offsets_path, e)),
-        };
+        let offsets_file = storage.open_if_exists(&offsets_path)?;
         if offsets_file.is_none() {
             refuse_half_published(&*storage, path)?;
         }
@@ -465,12 +461,7 @@ impl Inner {
 
     /// Opens a side file of this very dataset, `None` where it has none.
     pub(super) fn side_file(&self, file: SideFile) -> Result<Option<Source>> {
-        let path = file.path(&self.path);
-        let source = match self.storage.open(&path) {
-            Ok(source) => Some(source),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io(path, e)),
-        };
+        let source = self.storage.open_if_exists(&file.path(&self.path))?;
         self.check_current()?;
         Ok(source)
     }
@@ -488,7 +479,7 @@ impl Inner {
             Offsets::File(file) => {
                 let at = index as u64 * offsets::ENTRY;
                 let bytes = file.read(at..at + 2 * offsets::ENTRY);
-                let bytes = bytes.map_err(|e| Error::io(SideFile::Offsets.path(&self.path), e))?;
+                let bytes = bytes?;
                 offsets::entry(&bytes, 0).zip(offsets::entry(&bytes, 1))
             }
             Offsets::Derived(ends) => ends.get(index).copied().zip(ends.get(index + 1).copied()),
@@ -502,7 +493,7 @@ impl Inner {
     #[inline]
     pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let range = self.byte_range(index)?;
-        let raw = self.data.read(range).map_err(|e| Error::io(&self.path, e))?;
+        let raw = self.data.read(range)?;
         if self.check {
             self.compare(index, &raw)?;
         }
@@ -543,8 +534,7 @@ impl Inner {
     fn find_checksums(&self) -> Result<Found> {
         index::open_checksums(&*self.storage, &self.path, || {
             let offsets = match &self.offsets {
-                Offsets::File(file) => index::checksum_of(file, 0)
-                    .map_err(|e| Error::io(SideFile::Offsets.path(&self.path), e))?,
+                Offsets::File(file) => index::checksum_of(file, 0)?,
                 Offsets::Derived(ends) => index::checksum_of_offsets(ends),
             };
             let md5 = index::recorded_md5(&self.storage, &self.path)?;
@@ -605,8 +595,7 @@ impl Inner {
                 self.keys.get_or_init(|| file)
             }
         };
-        let read = file.as_ref().map(|file| file.read(0..file.len())).transpose();
-        read.map_err(|e| Error::io(SideFile::Keys.path(&self.path), e))
+        file.as_ref().map(|file| file.read(0..file.len())).transpose()
     }
 
     /// The keys of `.keys`, once it promises as many as there are samples.
@@ -669,24 +658,23 @@ impl Inner {
     }
 }
 
-fn missing(storage: &dyn Storage, path: &Path, error: std::io::Error) -> Error {
-    let unfinished = error.kind() == std::io::ErrorKind::NotFound
+fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
+    let unfinished = error.kind() == ErrorKind::NotFound
         && matches!(storage.lstat(&staging::dir_of(path)), Ok(Some(stat)) if stat.is_dir());
     if unfinished {
         // Between the old data file and the new one there is none for a moment.
         if let Err(error) = refuse_half_published(storage, path) {
             return error;
         }
-        let message = "this dataset was never finished: \"kiste repair\" says what can be done";
+        let message = "this dataset was never finished";
         return Error::new(ErrorKind::Interrupted, message).at(path);
     }
-    Error::io(path, error)
+    error
 }
 
 fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {
     if staging::is_half_published(storage, path)? {
-        let message = "a writer is publishing this dataset, or died while it did: try again, or \
-                       let \"kiste repair\" complete it";
+        let message = "a writer is publishing this dataset, or died while it did";
         return Err(Error::new(ErrorKind::Interrupted, message).at(path));
     }
     Ok(())
@@ -722,7 +710,7 @@ fn check_offsets(
     let path = SideFile::Offsets.path(data_path);
     let entry = |i: u64| -> Result<u64> {
         let at = i * offsets::ENTRY;
-        let bytes = file.read(at..at + offsets::ENTRY).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(at..at + offsets::ENTRY)?;
         Ok(offsets::entry(&bytes, 0).unwrap_or_default())
     };
     let damaged = |e: FormatError| Error::from(e).at(&path);
@@ -754,9 +742,9 @@ fn derive_offsets(
 ) -> Result<Vec<u64>> {
     let index_path = SideFile::Index.path(path);
     let damaged = |e: FormatError| Error::from(e).at(&index_path);
-    match storage.open(&index_path) {
-        Ok(file) => {
-            let bytes = file.read(0..file.len()).map_err(|e| Error::io(&index_path, e))?;
+    match storage.open_if_exists(&index_path)? {
+        Some(file) => {
+            let bytes = file.read(0..file.len())?;
             let mut offsets = Vec::new();
             for entry in legacy_index::Entries::parse(&bytes).map_err(damaged)? {
                 offsets.push(entry.map_err(damaged)?.1);
@@ -764,14 +752,13 @@ fn derive_offsets(
             offsets.push(data_len);
             Ok(offsets)
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => walk(path, data, data_len),
-        Err(e) => Err(Error::io(index_path, e)),
+        None => walk(path, data, data_len),
     }
 }
 
 /// Where the messages of a data file begin, and its end.
 fn walk(path: &Path, data: &Source, data_len: u64) -> Result<Vec<u64>> {
-    let bytes = data.read(0..data_len).map_err(|e| Error::io(path, e))?;
+    let bytes = data.read(0..data_len)?;
     let mut offsets = vec![0];
     let mut cursor = Cursor::new(&bytes);
     while !cursor.is_at_end() {

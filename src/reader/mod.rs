@@ -390,8 +390,8 @@ pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
     arrays.find_map(|stored| {
         let stored = stored.ok()?;
         let flaw = stored.check().err()?;
-        let message = format!("field {:?}: {flaw}", stored.field_name());
-        let error = Error::new(ErrorKind::Damaged, message);
+        let error = Error::new(ErrorKind::Damaged, flaw.to_string());
+        let error = error.with_field(stored.field_name().to_string());
         Some(match msgpack::key(sample) {
             Ok(Some(key)) => error.with_key(key),
             _ => error,

@@ -205,7 +205,7 @@ impl Search {
                 Error::new(ErrorKind::Damaged, message).at(&inner.path)
             }
             _ => {
-                let message = "the hashes lack this key: \"kiste index --force\" makes them anew";
+                let message = "the hashes lack this key";
                 let path = SideFile::KeyHashes.path(&inner.path);
                 Error::new(ErrorKind::Damaged, message).at(path)
             }
@@ -243,12 +243,12 @@ impl Search {
         let path = file.path(&inner.path);
         let Some(digests) = inner.side_file(SideFile::Md5)? else { return Ok(false) };
         let md5_path = SideFile::Md5.path(&inner.path);
-        let text = digests.read(0..digests.len()).map_err(|e| Error::io(&md5_path, e))?;
+        let text = digests.read(0..digests.len())?;
         let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(&md5_path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(expected) = digests.get(&name).copied() else { return Ok(false) };
         let mut md5 = Md5::new();
-        index::digest_into(&mut md5, &path, source, 0..source.len())?;
+        index::digest_into(&mut md5, source, 0..source.len())?;
         if <[u8; 16]>::from(md5.finalize()) != expected {
             let message = "the file does not match its MD5";
             return Err(Error::new(ErrorKind::Damaged, message).at(path));
@@ -352,7 +352,7 @@ impl Hashes {
             let e = FormatError::new(SALT, format!("{} hashes", inner.len), count.to_string());
             return Err(damaged(e));
         }
-        let salt = file.read(0..SALT).map_err(|e| Error::io(&path, e))?;
+        let salt = file.read(0..SALT)?;
         let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
         let trusted = AtomicBool::new(false);
         let hashes = Hashes { salt, len: inner.len, bytes: HashBytes::File(file), trusted };
@@ -405,7 +405,7 @@ impl Hashes {
             }
             HashBytes::File(file) => {
                 let at = at as u64 + SALT;
-                Ok(whole(&file.read(at..at + 8).map_err(unreadable)?))
+                Ok(whole(&file.read(at..at + 8)?))
             }
         }
     }
@@ -422,7 +422,7 @@ impl Hashes {
             HashBytes::File(file) => {
                 let range = SALT + from as u64 * 8..SALT + self.len as u64 * 8;
                 let part = |bytes: &[u8], at: u64| with(((at - SALT) / 8) as usize, bytes);
-                file.scan(range, STEP, part).map_err(unreadable)
+                file.scan(range, STEP, part)
             }
         }
     }
@@ -447,11 +447,6 @@ impl Hashes {
 #[cold]
 fn at_hashes(inner: &Inner, error: Error) -> Error {
     error.at(SideFile::KeyHashes.path(&inner.path))
-}
-
-#[cold]
-fn unreadable(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("the key hashes cannot be read: {error}"))
 }
 
 /// A search on all cores. What it gains is mostly page faults side by side.
@@ -480,10 +475,8 @@ struct Lookup {
 
 impl Lookup {
     fn open(inner: &Inner, hashes: &Hashes) -> Result<Option<Lookup>> {
-        let path = SideFile::Lookup.path(&inner.path);
         let Some(source) = inner.side_file(SideFile::Lookup)? else { return Ok(None) };
-        let header = source.read(0..source.len().min(lookup::HEADER as u64));
-        let header = header.map_err(|e| Error::io(&path, e))?;
+        let header = source.read(0..source.len().min(lookup::HEADER as u64))?;
         // Damaged, or of another dataset, as after Python rewrote this one: all that is in it can
         // be had without it, and verifying tells.
         let Ok(header) = lookup::Header::parse(&header, source.len()) else { return Ok(None) };
@@ -503,10 +496,7 @@ impl Lookup {
     #[inline]
     fn slot(&self, slot: u64) -> Result<u32> {
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
-        let bytes = self.source.read(at..at + lookup::SLOT);
-        let bytes = bytes.map_err(|e| {
-            Error::new(ErrorKind::Io, format!("the accelerator cannot be read: {e}"))
-        })?;
+        let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }
 }
@@ -523,8 +513,7 @@ impl Filter {
         let path = SideFile::Filter.path(&inner.path);
         let Some(source) = inner.side_file(SideFile::Filter)? else { return Ok(None) };
         let damaged = |e: FormatError| Error::from(e).at(&path);
-        let header = source.read(0..source.len().min(filter::HEADER as u64));
-        let header = header.map_err(|e| Error::io(&path, e))?;
+        let header = source.read(0..source.len().min(filter::HEADER as u64))?;
         let params = filter::Params::parse(&header, source.len()).map_err(damaged)?;
         let expected = filter::Params::for_len(inner.len as u64);
         if params.elements() != expected.elements() {
@@ -538,7 +527,7 @@ impl Filter {
 
     #[cold]
     fn lacks(&self, inner: &Inner, index: usize, key: &str) -> Error {
-        let message = "the filter lacks this key: \"kiste index --force\" makes it anew";
+        let message = "the filter lacks this key";
         Error::new(ErrorKind::Damaged, message)
             .at(SideFile::Filter.path(&inner.path))
             .with_index(index as u64)

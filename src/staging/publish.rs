@@ -279,9 +279,8 @@ impl<'a> Publication<'a> {
             if !found.is_some_and(|found| recorded.has_content_of(&found)) {
                 continue;
             }
-            let at = |e| Error::io(&path, e);
-            let source = self.staging.storage.open(&path).map_err(at)?;
-            let text = source.read(0..source.len()).map_err(at)?;
+            let source = self.staging.storage.open(&path)?;
+            let text = source.read(0..source.len())?;
             let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(&path))?;
             let name = file_of(&self.staging.target, suffix);
             let name = name.file_name().unwrap_or_default().to_string_lossy();
@@ -291,16 +290,13 @@ impl<'a> Publication<'a> {
     }
 
     fn md5(&self, path: &Path) -> Result<[u8; 16]> {
-        let at = |e| Error::io(path, e);
-        let source = self.staging.storage.open(path).map_err(at)?;
+        let source = self.staging.storage.open(path)?;
         let mut md5 = Md5::new();
         let all = 0..source.len();
-        source
-            .scan(all, STEP, |part, _| {
-                md5.update(part);
-                None::<()>
-            })
-            .map_err(at)?;
+        source.scan(all, STEP, |part, _| {
+            md5.update(part);
+            None::<()>
+        })?;
         Ok(md5.finalize().into())
     }
 
@@ -332,7 +328,7 @@ impl<'a> Publication<'a> {
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         // Named after the file of the dataset, whichever way it goes.
         let shown = if from.starts_with(&self.staging.dir) { to } else { from };
-        self.staging.storage.rename(from, to).map_err(|e| Error::io(shown, e))
+        self.staging.storage.rename(from, to).map_err(|e| e.shown_at(shown))
     }
 
     /// Makes changes of names last, in both directories.

@@ -162,7 +162,7 @@ impl WriterOptions {
     pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
         let path = path.as_ref();
         check_name(path)?;
-        let old = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
+        let old = self.storage.stat(path)?;
         if old.is_some_and(|old| old.is_dir()) {
             let message = "there is a directory of this name";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
@@ -196,7 +196,7 @@ impl WriterOptions {
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
-        if self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some() {
+        if self.storage.stat(path)?.is_some() {
             let message = "the dataset exists already and overwriting it was not asked for";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }
@@ -222,7 +222,6 @@ impl WriterOptions {
         path: &Path,
         until: impl FnOnce(&[u8]) -> u64,
     ) -> Result<Writer> {
-        let at = |e| Error::io(path, e);
         let (staging, journal) = match staging::unfinished(&self.storage, path)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 (staging, journal)
@@ -233,7 +232,7 @@ impl WriterOptions {
                 return Err(nothing_unfinished(path));
             }
             Some(_) => {
-                let message = "there are no samples to continue with: \"kiste repair\" tidies up";
+                let message = "there are no samples to continue with";
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
             }
             None => return Err(nothing_unfinished(path)),
@@ -252,7 +251,7 @@ impl WriterOptions {
             None => staging.path(None),
         };
         // The writer may have died before it created the file.
-        if self.storage.stat(&data_path).map_err(at)?.is_none() {
+        if self.storage.stat(&data_path)?.is_none() {
             staging.create(None)?;
         }
         let storage = self.storage.clone();
@@ -261,16 +260,16 @@ impl WriterOptions {
             None => None,
         };
         let start = journal.base.map_or(0, |base| base.bytes);
-        let data = storage.open(&data_path).map_err(at)?;
-        let bytes = data.read(start..data.len().max(start)).map_err(at)?;
+        let data = storage.open(&data_path)?;
+        let bytes = data.read(start..data.len().max(start))?;
         let until = usize::try_from(until(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
         let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, end)| end);
         let end = start + whole;
         // No byte beyond is looked at again, as in a moment it is no longer in the file.
         let bytes = &bytes[..whole as usize];
         // Cut first: what is appended goes to where the file ended when it was opened.
-        let mut sink = storage.reopen(&data_path).map_err(at)?;
-        sink.set_len(end).map_err(at)?;
+        let mut sink = storage.reopen(&data_path)?;
+        sink.set_len(end)?;
         let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed)?;
         if let Some(old) = &old {
             writer.note_all(old)?;
@@ -308,9 +307,9 @@ impl WriterOptions {
         let path = &*self.follow(path.as_ref())?;
         check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
-        self.lookup |= self.storage.stat(&lookup).map_err(|e| Error::io(&lookup, e))?.is_some();
+        self.lookup |= self.storage.stat(&lookup)?.is_some();
         let crc = SideFile::Crc.path(path);
-        self.checksums |= self.storage.stat(&crc).map_err(|e| Error::io(&crc, e))?.is_some();
+        self.checksums |= self.storage.stat(&crc)?.is_some();
         let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
         // What cannot be appended to is told before anything is made.
         let before = open()?;
@@ -324,7 +323,7 @@ impl WriterOptions {
             let base = Base { samples: old.len() as u64, bytes: old.data_len() };
             let journal = Journal::samples(Some(base), self.digests, self.lookup);
             let journal = staging.journal(journal.checksums(self.checksums), observed)?;
-            let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
+            let data = self.storage.reopen(path)?;
             // What is written goes to the file that was opened just now.
             match staging.rewritten(&journal)? {
                 None => Ok((old, journal, data)),
@@ -353,14 +352,13 @@ impl WriterOptions {
 impl WriterOptions {
     /// The dataset that a symbolic link leads to; any other path stays as it is.
     fn follow(&self, path: &Path) -> Result<PathBuf> {
-        let at = |e| Error::io(path, e);
-        if !self.storage.lstat(path).map_err(at)?.is_some_and(|stat| stat.kind == FileKind::Link) {
+        if !self.storage.lstat(path)?.is_some_and(|stat| stat.kind == FileKind::Link) {
             return Ok(path.to_path_buf());
         }
-        let real = self.storage.resolve(path).map_err(at)?;
+        let real = self.storage.resolve(path)?;
         for file in SideFile::ALL {
             let (link, of_real) = (file.path(path), file.path(&real));
-            let stat = |path: &Path| self.storage.stat(path).map_err(|e| Error::io(path, e));
+            let stat = |path: &Path| self.storage.stat(path);
             let Some(found) = stat(&link)? else { continue };
             if stat(&of_real)?.map(|stat| stat.id) != Some(found.id) {
                 let message = format!(
@@ -375,7 +373,7 @@ impl WriterOptions {
     }
 
     fn refuse_hard_links(&self, path: &Path) -> Result<()> {
-        let stat = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
+        let stat = self.storage.stat(path)?;
         match stat.map_or(1, |stat| stat.links) {
             0 | 1 => Ok(()),
             links => {
@@ -547,7 +545,7 @@ impl Writer {
             };
             // Where there is data already, all of it is hashed in one go at the end.
             let digest = options.digests && start == Start::New;
-            let data = Pipeline::start(data, digest).map_err(|e| Error::io(path, e))?;
+            let data = Pipeline::start(data, digest).map_err(|e| e.shown_at(path))?;
             Ok((offsets, keys, checksums, data))
         };
         let (offsets, keys, checksums, data) = match spools() {
@@ -675,7 +673,7 @@ impl Writer {
         let path = &self.path;
         let queued = open(&mut self.open, self.broken, path)?.data.append(packed);
         let end = self.bytes + packed.len() as u64;
-        let noted = queued.map_err(|e| Error::io(path, e)).and_then(|()| self.note(key, end, sum));
+        let noted = queued.map_err(|e| e.shown_at(path)).and_then(|()| self.note(key, end, sum));
         self.broken = noted.is_err();
         noted
     }
@@ -729,7 +727,7 @@ impl Writer {
         let Some(recorded) = recorded else { return Ok(()) };
         let mut md5 = Md5::new();
         let range = 0..old.data_len();
-        index::digest_into(&mut md5, &self.path, old.data(), range.clone())?;
+        index::digest_into(&mut md5, old.data(), range.clone())?;
         if <[u8; 16]>::from(md5.finalize()) != recorded {
             let message =
                 "the data before the append does not match its MD5: nothing was published";
@@ -805,14 +803,14 @@ impl Writer {
     /// them.
     pub fn flush(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
-        data.flush(false).map_err(|e| Error::io(&self.path, e))
+        data.flush(false).map_err(|e| e.shown_at(&self.path))
     }
 
     /// Waits until all samples so far are on disk: `kiste repair` finds them after a power failure
     /// too.
     pub fn sync(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
-        data.flush(true).map_err(|e| Error::io(&self.path, e))
+        data.flush(true).map_err(|e| e.shown_at(&self.path))
     }
 
     /// Room for files that are needed only while this dataset is written. They are where it is
@@ -896,7 +894,7 @@ fn open<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'
 
 #[cold]
 fn over(path: &Path) -> Error {
-    let message = "an earlier write failed: what was written stays for \"kiste repair\"";
+    let message = "an earlier write failed: what was written stays until it is repaired";
     Error::new(ErrorKind::Io, message).at(path)
 }
 

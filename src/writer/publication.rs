@@ -21,9 +21,9 @@ impl Publication<'_> {
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
         let Open { staging, journal, data, offsets, keys, checksums } = files;
         let (options, sync) = (self.options, self.options.durable);
-        let at = |e| Error::io(self.path, e);
+        let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
-        let (mut data, streamed) = data.finish().map_err(at)?;
+        let (mut data, streamed) = data.finish().map_err(shown)?;
         offsets.finish(sync)?;
         let keys_path = staging.path(Some(SideFile::Keys));
         keys.finish(sync, || {
@@ -39,12 +39,12 @@ impl Publication<'_> {
         let wanted = Wanted { key_hashes: true, filter: true, lookup: options.lookup };
         let (build, (sync_data, (data_md5, early))) = rayon::join(
             || {
-                let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+                let keys = storage.open(&keys_path)?;
                 index::build(&staging, &keys_path, &keys, wanted, sync, options.hash_many)
             },
             || {
                 rayon::join(
-                    || if sync { data.sync().map_err(at) } else { Ok(()) },
+                    || if sync { data.sync().map_err(shown) } else { Ok(()) },
                     || {
                         let data_md5 = match (options.digests, streamed, journal.base) {
                             (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
@@ -83,9 +83,9 @@ impl Publication<'_> {
                 }
             }
             let mut sink = staging.create(Some(SideFile::Md5))?;
-            sink.append(digests.render().as_bytes()).map_err(at)?;
+            sink.append(digests.render().as_bytes())?;
             if sync {
-                sink.sync().map_err(at)?;
+                sink.sync()?;
             }
             publish.push(Some(SideFile::Md5));
         } else {
@@ -109,12 +109,12 @@ impl Publication<'_> {
     /// The MD5 of all of the data, once the old part is seen to be what its digest says.
     fn appended_digest(&self, base: Base, bytes: u64) -> Result<[u8; 16]> {
         let storage = &self.options.storage;
-        let source = storage.open(self.path).map_err(|e| Error::io(self.path, e))?;
+        let source = storage.open(self.path)?;
         let mut md5 = Md5::new();
-        index::digest_into(&mut md5, self.path, &source, 0..base.bytes)?;
+        index::digest_into(&mut md5, &source, 0..base.bytes)?;
         let old: [u8; 16] = md5.clone().finalize().into();
         let path = SideFile::Md5.path(self.path);
-        let recorded = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+        let recorded = match storage.stat(&path)? {
             Some(_) => index::read_digests(storage, &path)?.get(&name(self.path)).copied(),
             None => None,
         };
@@ -123,7 +123,7 @@ impl Publication<'_> {
                 "the data before the append does not match its MD5: nothing was published";
             return Err(Error::new(ErrorKind::Damaged, message).with_range(0..base.bytes));
         }
-        index::digest_into(&mut md5, self.path, &source, base.bytes..bytes)?;
+        index::digest_into(&mut md5, &source, base.bytes..bytes)?;
         Ok(md5.finalize().into())
     }
 }

@@ -388,7 +388,12 @@ impl PackOptions {
     ) -> Result<()> {
         let target = self.target(storage, path)?;
         let beside = beside(&target.path);
-        let mut sink = storage.create_as(&beside, target.mode)?;
+        // Nobody knows the file by the name that it has meanwhile.
+        let shown = |error: Error| match error.path() {
+            Some(at) if at == beside => error.shown_at(path),
+            _ => error,
+        };
+        let mut sink = storage.create_as(&beside, target.mode).map_err(shown)?;
         let done = work(&mut *sink).and_then(|ending| {
             let mut end = || {
                 sink.write_at(&ending.offsets, ending.offsets_at)?;
@@ -412,7 +417,7 @@ impl PackOptions {
             // It is of no use; the first error is the one to report.
             let _ = storage.remove(&beside);
         }
-        done
+        done.map_err(shown)
     }
 
     /// What a container of this name takes the place of. Of a symbolic link it is the file that the

@@ -158,10 +158,10 @@ fn a_second_writer_is_refused_and_harms_nothing() {
     locked(options.clone().overwrite(true).create(dataset()).map(drop));
     locked(options.clone().resume(dataset()).map(drop));
     locked(IndexOptions::default().force(true).storage(shared.clone()).build(dataset()).map(drop));
-    let repair = kiste::repair::RepairOptions::default().storage(shared);
-    locked(repair.inspect(dataset()).map(drop));
-    locked(repair.finish(dataset()).map(drop));
-    locked(repair.undo(dataset()));
+    let repair = kiste::repair::Repair::of(dataset()).storage(shared);
+    locked(repair.leftover().map(drop));
+    locked(repair.finish().map(drop));
+    locked(repair.undo());
 
     // A reader meanwhile sees the old dataset.
     assert_eq!(open_in(&storage, &dataset()).unwrap().len(), 3);

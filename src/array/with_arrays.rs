@@ -12,11 +12,12 @@ use crate::array::chunked::At;
 use crate::array::options::ArrayOptions;
 use crate::array::packed::PackedArray;
 use crate::array::rows::{Rows, row_count};
+use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{RowRef, Value};
-use crate::reader::{DatasetReader, Location, Reader, pack};
+use crate::reader::{Location, Reader, pack};
 use crate::storage::Storage;
 
 /// Where the arrays are that samples refer to, and how they are read.

@@ -14,12 +14,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::{STRIDE, damaged};
+use crate::dataset::DatasetReader;
+use crate::dataset::Writer;
+use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::DatasetReader;
 use crate::sampler::Order;
-use crate::staging::Scratch;
 use crate::storage::{Sink, Source};
-use crate::writer::Writer;
 
 /// What a sample of the current bucket takes in memory beside its bytes: where it is.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;

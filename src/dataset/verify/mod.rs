@@ -17,9 +17,11 @@ use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, crc, filter, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, numpy};
 use crate::format::{FormatError, hex};
-use crate::index::{self, Found};
-use crate::staging;
 use crate::storage::{LocalStorage, Source, Stat, Storage};
+
+use super::index::{self, Found};
+use super::staging;
+use super::walk::{NoMessage, messages};
 
 /// What to check.
 #[derive(Debug, Clone)]
@@ -704,15 +706,14 @@ impl Files {
     fn walk(&self, data: &Source, problems: &mut Vec<Problem>) -> Result<Vec<u64>> {
         let bytes = data.read(0..self.end)?;
         let mut ends = vec![0];
-        let mut cursor = msgpack::Cursor::new(&bytes);
-        while !cursor.is_at_end() {
-            let start = cursor.position() as u64;
-            if let Err(e) = cursor.skip() {
-                let problem = Problem::at_format(&self.path, e).index(ends.len() - 1);
-                problems.push(problem.bytes(start..self.end));
-                break;
+        for message in messages(&bytes) {
+            match message {
+                Ok(message) => ends.push(message.end),
+                Err(NoMessage { start, error }) => {
+                    let problem = Problem::at_format(&self.path, error).index(ends.len() - 1);
+                    problems.push(problem.bytes(start..self.end));
+                }
             }
-            ends.push(cursor.position() as u64);
         }
         Ok(ends)
     }

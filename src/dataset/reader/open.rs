@@ -1,134 +1,28 @@
-//! [`DatasetReader`]: lazy, each side file opened on first need.
+//! The files of a dataset that is open, each opened on first need.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
-
-use super::iter::{Iter, Keys, RawIter};
-use super::search::Search;
-use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
-use crate::format::msgpack::{self, Cursor, Value};
-use crate::index::{self, Checksums, Found};
-use crate::staging;
-use crate::storage::{FileId, LocalStorage, Source, Storage};
+use crate::format::msgpack::{self, Value};
+use crate::storage::{FileId, Source, Storage};
 
-/// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
-const NEIGHBOUR: u64 = 4096;
+use super::super::index::{self, Checksums, Found};
+use super::super::staging;
+use super::super::walk::{NoMessage, messages};
 
-/// How to open a dataset.
-#[derive(Debug, Clone)]
-pub struct ReaderOptions {
-    storage: Arc<dyn Storage>,
-    checksums: bool,
-}
-
-impl Default for ReaderOptions {
-    fn default() -> Self {
-        ReaderOptions { storage: Arc::new(LocalStorage::mapped()), checksums: false }
-    }
-}
-
-impl ReaderOptions {
-    /// Where the files are. Default: the local file system, mapped;
-    /// [`LocalStorage::positioned`] reads without a map.
-    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
-        self.storage = storage;
-        self
-    }
-
-    /// Compares each sample with its checksum in `.crc` before it is handed out, decoded or looked
-    /// at for its key: a damaged one is an error that names it, and never a wrong answer. Default:
-    /// no.
-    ///
-    /// Readers that are made of this one, and loaders, check by it too. It reads all bytes of each
-    /// sample that is touched, and all of `.crc` and `.offsets` when it opens: twelve bytes a
-    /// sample.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let path = dir.path().join("one.msgpack");
-    /// let mut writer = kiste::Writer::options().checksums(true).create(&path)?;
-    /// writer.write_raw("a", b"\x82\xa3key\xa1a\xa1v\x07")?;
-    /// writer.finish()?;
-    ///
-    /// std::fs::write(&path, b"\x82\xa3key\xa1a\xa1v\x05")?; // a bit falls over
-    /// assert!(kiste::DatasetReader::open(&path)?.get(0).is_ok());
-    /// let careful = kiste::DatasetReader::options().checksums(true).open(&path)?;
-    /// let error = careful.get(0).unwrap_err();
-    /// assert_eq!((error.kind(), error.key()), (kiste::ErrorKind::Damaged, Some("a")));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn checksums(mut self, yes: bool) -> Self {
-        self.checksums = yes;
-        self
-    }
-
-    /// Opens a dataset. See [`DatasetReader::open`].
-    ///
-    /// # Errors
-    ///
-    /// With [`checksums`](Self::checksums) also [`NotFound`](ErrorKind::NotFound) if there is no
-    /// `.crc`, and [`Damaged`](ErrorKind::Damaged) if it is damaged or of another version of the
-    /// dataset: `kiste index --crc` makes it.
-    pub fn open(self, path: impl AsRef<Path>) -> Result<DatasetReader> {
-        let mut inner = Inner::open(self.storage, path.as_ref())?;
-        if self.checksums {
-            inner.checksums()?;
-            inner.check = true;
-        }
-        Ok(DatasetReader { inner: Arc::new(inner) })
-    }
-}
-
-/// A dataset, open for reading.
-///
-/// Cheap to clone, and shared by any number of threads: all methods take `&self`, and nothing has
-/// a position. It may be used in a process forked from the one that opened it.
-///
-/// ```
-/// use serde::Deserialize;
-/// # let dir = tempfile::tempdir()?;
-/// # let path = dir.path().join("digits.msgpack");
-/// # let mut writer = kiste::Writer::create(&path)?;
-/// # writer.write(&std::collections::BTreeMap::from([("key", "3/0001.png"), ("label", "three")]))?;
-/// # writer.finish()?;
-///
-/// let digits = kiste::DatasetReader::open(&path)?;
-/// assert_eq!(digits.len(), 1);
-///
-/// // By index or by key; as a dynamic value, or typed and borrowed from the map.
-/// assert_eq!(digits.get(0)?["label"].as_str(), Some("three"));
-/// let index = digits.find("3/0001.png")?.expect("it was written");
-///
-/// #[derive(Deserialize)]
-/// struct Digit<'a> {
-///     label: &'a str,
-/// }
-/// let digit: Digit = digits.get_as(index)?;
-/// assert_eq!(digit.label, "three");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct DatasetReader {
-    pub(super) inner: Arc<Inner>,
-}
-
-/// What the clones share.
-pub(super) struct Inner {
+/// The files of one dataset, open.
+pub(super) struct OpenDataset {
     pub(super) path: PathBuf,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) data: Source,
     pub(super) data_len: u64,
     pub(super) len: usize,
     pub(super) offsets: Offsets,
-    search: Search,
     keys: OnceLock<Option<Source>>,
     checksums: OnceLock<Checksums>,
     /// Whether samples are compared with them whenever they are read.
@@ -168,260 +62,8 @@ impl Witness {
     }
 }
 
-impl DatasetReader {
-    /// Opens a dataset by the name of its data file.
-    ///
-    /// Touches a few pages, however many samples there are. Without `.offsets` they are taken from
-    /// the legacy `.index`, and without that from the data, which takes a pass over it
-    /// (`kiste index` makes the files for good).
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound); [`Damaged`](ErrorKind::Damaged) if offsets and data do
-    /// not belong together; [`Interrupted`](ErrorKind::Interrupted) if a writer died while it
-    /// published this dataset, or before it finished it for the first time.
-    pub fn open(path: impl AsRef<Path>) -> Result<DatasetReader> {
-        DatasetReader::options().open(path)
-    }
-
-    /// The options, to be changed before [`open`](ReaderOptions::open).
-    pub fn options() -> ReaderOptions {
-        ReaderOptions::default()
-    }
-
-    /// The path of the data file.
-    pub fn path(&self) -> &Path {
-        &self.inner.path
-    }
-
-    /// Samples.
-    pub fn len(&self) -> usize {
-        self.inner.len
-    }
-
-    /// Whether there are no samples.
-    pub fn is_empty(&self) -> bool {
-        self.inner.len == 0
-    }
-
-    /// Bytes of all samples.
-    pub fn data_len(&self) -> u64 {
-        self.inner.data_len
-    }
-
-    /// Where a sample lies in the data file.
-    #[inline]
-    pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {
-        self.inner.byte_range(index)
-    }
-
-    /// The packed bytes of a sample, borrowed from the map where there is one.
-    ///
-    /// They are what the offsets say and are not looked at, unless with
-    /// [`ReaderOptions::checksums`]: decoding checks them, and [`verify`](crate::verify::verify)
-    /// checks all.
-    #[inline]
-    pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        self.inner.raw(index)
-    }
-
-    /// A sample as a dynamic value. Arrays, complex numbers and NumPy scalars are the maps that
-    /// msgpack-numpy makes of them.
-    pub fn get(&self, index: usize) -> Result<Value> {
-        let raw = self.get_raw(index)?;
-        msgpack::decode(&raw).map_err(|e| self.inner.damaged_sample(index, e))
-    }
-
-    /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
-    /// the map. Fields that it does not have are skipped.
-    ///
-    /// Without a map ([`LocalStorage::positioned`]) there is nothing to borrow from: such types
-    /// are an error then, owned ones work.
-    pub fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
-        super::unpack(self.get_raw(index)?, || Reader::locate(self, index))
-    }
-
-    /// One field of a sample, the rest of which is not decoded.
-    pub fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
-        let packed = self.field_raw(index, name)?;
-        let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();
-        decoded.map_err(|e| self.inner.damaged_sample(index, e))
-    }
-
-    /// The packed bytes of one field.
-    pub fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        let damaged = |e| self.inner.damaged_sample(index, e);
-        match self.get_raw(index)? {
-            Cow::Borrowed(raw) => {
-                Ok(msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed))
-            }
-            Cow::Owned(raw) => {
-                let field = msgpack::field(&raw, name).map_err(damaged)?;
-                Ok(field.map(|field| Cow::Owned(field.to_vec())))
-            }
-        }
-    }
-
-    /// Compares a sample with its checksum in `.crc`, without decoding it. The first call reads all
-    /// of `.crc` and `.offsets`.
-    ///
-    /// # Errors
-    ///
-    /// [`Damaged`](ErrorKind::Damaged), naming the sample, its key and its bytes, if it differs;
-    /// those of [`ReaderOptions::open`] if there is nothing to compare with.
-    pub fn check(&self, index: usize) -> Result<()> {
-        self.inner.checksums()?;
-        let range = self.inner.byte_range(index)?;
-        let raw = self.inner.data.read(range)?;
-        self.inner.compare(index, &raw)
-    }
-
-    /// The key of a sample.
-    pub fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        self.inner.key(index)
-    }
-
-    /// The keys of all samples, in order.
-    pub fn keys(&self) -> Keys<'_> {
-        Keys::new(self)
-    }
-
-    /// The index of the sample with this key, if there is one.
-    ///
-    /// The first look-ups search the mapped hashes, which takes no preparation; when they have
-    /// cost about as much as a table does, one is built (see [`prepare_keys`](Self::prepare_keys))
-    /// unless there is a `.lookup` file. A match is confirmed against the sample's own key.
-    pub fn find(&self, key: &str) -> Result<Option<usize>> {
-        self.inner.search.find(&self.inner, key)
-    }
-
-    /// The sample with this key, if there is one.
-    pub fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
-        self.find(key)?.map(|index| self.get(index)).transpose()
-    }
-
-    /// Whether there is a sample with this key.
-    ///
-    /// The Bloom filter answers for most keys that are absent. It is believed once it was compared
-    /// with its digest, which happens when that has become cheap against the look-ups made (or in
-    /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, the hashes
-    /// are asked as well.
-    pub fn contains_key(&self, key: &str) -> Result<bool> {
-        self.inner.search.contains(&self.inner, key)
-    }
-
-    /// Makes look-ups by key as fast as they get, now rather than after some hundred of them:
-    /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
-    /// compares the filter with its digest.
-    pub fn prepare_keys(&self) -> Result<()> {
-        self.inner.search.prepare(&self.inner)
-    }
-
-    /// The packed bytes of the samples of a range, in order.
-    ///
-    /// # Panics
-    ///
-    /// If the range is not within the dataset, as slicing does.
-    pub fn iter_raw(&self, range: impl RangeBounds<usize>) -> RawIter<'_> {
-        RawIter::new(&self.inner, self.resolve(range))
-    }
-
-    /// The samples of a range as dynamic values, in order. Panics as
-    /// [`iter_raw`](Self::iter_raw).
-    pub fn iter(&self, range: impl RangeBounds<usize>) -> Iter<'_> {
-        Iter::new(self, self.resolve(range))
-    }
-
-    /// The samples of a range as a type of yours, in order. Panics as
-    /// [`iter_raw`](Self::iter_raw).
-    pub fn iter_as<'a, T: Deserialize<'a>>(
-        &'a self,
-        range: impl RangeBounds<usize>,
-    ) -> impl ExactSizeIterator<Item = Result<T>> {
-        self.resolve(range).map(move |index| self.get_as(index))
-    }
-
-    /// The data file.
-    pub(crate) fn data(&self) -> &Source {
-        &self.inner.data
-    }
-
-    /// Compares a sample that was read by way of [`data`](Self::data) with its checksum, if this
-    /// reader does so.
-    pub(crate) fn check_read(&self, index: usize, raw: &[u8]) -> Result<()> {
-        if self.inner.check { self.inner.compare(index, raw) } else { Ok(()) }
-    }
-
-    /// What there is of a `.crc`.
-    pub(crate) fn find_checksums(&self) -> Result<Found> {
-        self.inner.find_checksums()
-    }
-
-    /// An error if the dataset was replaced since it was opened.
-    pub(crate) fn check_current(&self) -> Result<()> {
-        self.inner.check_current()
-    }
-
-    fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
-        super::resolve(range, self.len())
-    }
-}
-
-impl Reader for DatasetReader {
-    fn len(&self) -> usize {
-        self.inner.len
-    }
-
-    fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        self.inner.key(index)
-    }
-
-    fn find(&self, key: &str) -> Result<Option<usize>> {
-        self.inner.search.find(&self.inner, key)
-    }
-
-    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        self.inner.raw(index)
-    }
-
-    fn contains_key(&self, key: &str) -> Result<bool> {
-        self.inner.search.contains(&self.inner, key)
-    }
-
-    fn locate(&self, index: usize) -> Location {
-        let path = Some(self.path().to_path_buf());
-        Location { path, index: index as u64, range: self.byte_range(index).ok() }
-    }
-
-    /// Tells the kernel, where the data is mapped; neighbours are told as one.
-    fn prefetch(&self, indices: &[usize]) {
-        if self.inner.data.mapped().is_none() {
-            return;
-        }
-        let mut ranges: Vec<Range<u64>> =
-            indices.iter().filter_map(|&index| self.byte_range(index).ok()).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        let mut ranges = ranges.into_iter();
-        let Some(mut run) = ranges.next() else { return };
-        for range in ranges {
-            if range.start <= run.end.saturating_add(NEIGHBOUR) {
-                run.end = run.end.max(range.end);
-            } else {
-                self.inner.data.will_need(std::mem::replace(&mut run, range));
-            }
-        }
-        self.inner.data.will_need(run);
-    }
-}
-
-impl fmt::Debug for DatasetReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DatasetReader({}, {} samples)", self.path().display(), self.len())
-    }
-}
-
-impl Inner {
-    fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Inner> {
+impl OpenDataset {
+    pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
         let offsets_path = SideFile::Offsets.path(path);
         let offsets_file = storage.open_if_exists(&offsets_path)?;
         if offsets_file.is_none() {
@@ -439,14 +81,13 @@ impl Inner {
         // Before what was found is believed, good or bad: are these the files of one dataset?
         witness.check(&*storage, path)?;
         let (offsets, len, data_len) = offsets?;
-        Ok(Inner {
+        Ok(OpenDataset {
             path: path.to_path_buf(),
             storage,
             data,
             data_len,
             len,
             offsets,
-            search: Search::default(),
             keys: OnceLock::new(),
             checksums: OnceLock::new(),
             check: false,
@@ -478,8 +119,7 @@ impl Inner {
             }
             Offsets::File(file) => {
                 let at = index as u64 * offsets::ENTRY;
-                let bytes = file.read(at..at + 2 * offsets::ENTRY);
-                let bytes = bytes?;
+                let bytes = file.read(at..at + 2 * offsets::ENTRY)?;
                 offsets::entry(&bytes, 0).zip(offsets::entry(&bytes, 1))
             }
             Offsets::Derived(ends) => ends.get(index).copied().zip(ends.get(index + 1).copied()),
@@ -500,9 +140,15 @@ impl Inner {
         Ok(raw)
     }
 
+    /// A sample as a dynamic value.
+    pub(super) fn value(&self, index: usize) -> Result<Value> {
+        let raw = self.raw(index)?;
+        msgpack::decode(&raw).map_err(|e| self.damaged_sample(index, e))
+    }
+
     /// Compares a sample with its checksum.
     #[inline(never)]
-    fn compare(&self, index: usize, raw: &[u8]) -> Result<()> {
+    pub(super) fn compare(&self, index: usize, raw: &[u8]) -> Result<()> {
         let Some(mismatch) = self.checksums()?.compare(index, raw)? else { return Ok(()) };
         let error = Error::new(ErrorKind::Damaged, mismatch.to_string());
         let error =
@@ -514,7 +160,7 @@ impl Inner {
         }
     }
 
-    fn checksums(&self) -> Result<&Checksums> {
+    pub(super) fn checksums(&self) -> Result<&Checksums> {
         match self.checksums.get() {
             Some(checksums) => Ok(checksums),
             None => {
@@ -531,7 +177,7 @@ impl Inner {
     }
 
     /// What there is of a `.crc`.
-    fn find_checksums(&self) -> Result<Found> {
+    pub(super) fn find_checksums(&self) -> Result<Found> {
         index::open_checksums(&*self.storage, &self.path, || {
             let offsets = match &self.offsets {
                 Offsets::File(file) => index::checksum_of(file, 0)?,
@@ -760,13 +406,12 @@ fn derive_offsets(
 fn walk(path: &Path, data: &Source, data_len: u64) -> Result<Vec<u64>> {
     let bytes = data.read(0..data_len)?;
     let mut offsets = vec![0];
-    let mut cursor = Cursor::new(&bytes);
-    while !cursor.is_at_end() {
-        let start = cursor.position() as u64;
-        cursor.skip().map_err(|e| {
-            Error::from(e).at(path).with_index(offsets.len() as u64 - 1).with_range(start..data_len)
+    for message in messages(&bytes) {
+        let message = message.map_err(|NoMessage { start, error }| {
+            let index = offsets.len() as u64 - 1;
+            Error::from(error).at(path).with_index(index).with_range(start..data_len)
         })?;
-        offsets.push(cursor.position() as u64);
+        offsets.push(message.end);
     }
     Ok(offsets)
 }

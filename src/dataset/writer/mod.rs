@@ -21,24 +21,26 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
+use super::index::{self, HashMany};
+use super::reader::DatasetReader;
+use super::staging::{
+    self, Base, ChecksumSpool, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging,
+    Unfinished,
+};
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
 use crate::format::msgpack::{self, Value};
-use crate::index::{self, HashMany};
-use crate::reader::DatasetReader;
-use crate::staging::{
-    self, ChecksumSpool, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging,
-    Unfinished,
-};
 use crate::storage::{FileKind, LocalStorage, Storage};
+
+use super::files::DatasetFile;
+use super::walk::whole_samples;
 
 mod key_set;
 mod pipeline;
 mod publication;
 
-pub use crate::staging::Base;
 use key_set::KeySet;
 use pipeline::Pipeline;
 use publication::Publication;
@@ -107,7 +109,7 @@ impl WriterOptions {
     /// [`salvage`](crate::repair::salvage), [`ReaderOptions::checksums`]). It takes four bytes a
     /// sample, and next to no time. Default: no.
     ///
-    /// [`ReaderOptions::checksums`]: crate::reader::ReaderOptions::checksums
+    /// [`ReaderOptions::checksums`]: crate::dataset::ReaderOptions::checksums
     pub fn checksums(mut self, yes: bool) -> Self {
         self.checksums = yes;
         self
@@ -127,6 +129,11 @@ impl WriterOptions {
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));
         self
+    }
+
+    /// Where these options write.
+    pub(super) fn storage_of(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     /// Where to write. Default: the local file system.
@@ -187,7 +194,7 @@ impl WriterOptions {
         }
         let begun = || {
             let journal = staging.journal(journal, staging.observe()?)?;
-            Ok((journal, staging.create(None)?))
+            Ok((journal, staging.create(DatasetFile::Data)?))
         };
         match begun() {
             Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
@@ -248,11 +255,11 @@ impl WriterOptions {
         staging.scratch().clear()?;
         let data_path = match journal.base {
             Some(_) => path.to_path_buf(),
-            None => staging.path(None),
+            None => staging.path(DatasetFile::Data),
         };
         // The writer may have died before it created the file.
         if self.storage.stat(&data_path)?.is_none() {
-            staging.create(None)?;
+            staging.create(DatasetFile::Data)?;
         }
         let storage = self.storage.clone();
         let old = match journal.base {
@@ -263,7 +270,7 @@ impl WriterOptions {
         let data = storage.open(&data_path)?;
         let bytes = data.read(start..data.len().max(start))?;
         let until = usize::try_from(until(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
-        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, end)| end);
+        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, range)| range.end);
         let end = start + whole;
         // No byte beyond is looked at again, as in a moment it is no longer in the file.
         let bytes = &bytes[..whole as usize];
@@ -274,11 +281,9 @@ impl WriterOptions {
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
-        let mut begin = 0;
-        for (key, end) in whole_samples(bytes) {
-            let sum = writer.checksum(&bytes[begin as usize..end as usize]);
-            writer.note(key, start + end, sum)?;
-            begin = end;
+        for (key, range) in whole_samples(bytes) {
+            let sum = writer.checksum(&bytes[range.start as usize..range.end as usize]);
+            writer.note(key, start + range.end, sum)?;
         }
         Ok(writer)
     }
@@ -395,17 +400,6 @@ fn gave_up(staging: Staging, error: Error) -> Error {
 
 fn nothing_unfinished(path: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is no unfinished write").at(path)
-}
-
-/// The samples that follow each other from the start of these bytes on, and where each ends. The
-/// first thing that is none is where the writer was when it died.
-fn whole_samples(bytes: &[u8]) -> impl Iterator<Item = (&str, u64)> {
-    let mut cursor = msgpack::Cursor::new(bytes);
-    std::iter::from_fn(move || {
-        let raw = cursor.skip_raw().ok()?;
-        let key = msgpack::check_sample(raw).ok()?;
-        Some((key, cursor.position() as u64))
-    })
 }
 
 fn check_name(path: &Path) -> Result<()> {
@@ -533,9 +527,8 @@ impl Writer {
         data: Box<dyn crate::storage::Sink>,
         start: Start,
     ) -> Result<Writer> {
-        let spool = |file| -> Result<Spool> {
-            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
-        };
+        let spool =
+            |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let spools = || {
             let offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
             let keys = KeySpool::new(options.storage.clone(), spool(SideFile::Keys)?)?;

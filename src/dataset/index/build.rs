@@ -9,11 +9,11 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
+use super::super::staging::Staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, filter, keys, lookup};
-use crate::staging::Staging;
 use crate::storage::{Source, Storage};
 
 /// Keys that are hashed at a time.
@@ -56,7 +56,7 @@ pub(crate) fn build(
     }
     let Hashed { mut salt, mut hashes, filter } = hash_all(&body, wanted.filter, hash_many)?;
     if let Some((params, bits)) = filter {
-        let mut sink = staging.create(Some(SideFile::Filter))?;
+        let mut sink = staging.create(SideFile::Filter)?;
         sink.append(&params.header())?;
         sink.append(&bits)?;
         if sync {
@@ -84,7 +84,7 @@ pub(crate) fn build(
             [(wanted.key_hashes, SideFile::KeyHashes), (wanted.lookup, SideFile::Lookup)]
         {
             if made {
-                staging.discard(Some(file))?;
+                staging.discard(file)?;
             }
         }
         salt = Salt::of_try(tries);
@@ -135,7 +135,7 @@ fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany
 }
 
 fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> Result<()> {
-    let mut sink = staging.create(Some(SideFile::KeyHashes))?;
+    let mut sink = staging.create(SideFile::KeyHashes)?;
     sink.append(&salt.0)?;
     let mut bytes = Vec::new();
     for part in hashes.chunks(1 << 15) {
@@ -187,7 +187,7 @@ pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
 
 fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<()> {
     let bytes = lookup_file(salt, hashes)?;
-    let mut sink = staging.create(Some(SideFile::Lookup))?;
+    let mut sink = staging.create(SideFile::Lookup)?;
     sink.append(&bytes)?;
     if sync {
         sink.sync()?;

@@ -10,9 +10,12 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
-use crate::format::msgpack::{self, Cursor};
-use crate::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
+use crate::format::msgpack;
 use crate::storage::{LocalStorage, Sink, Source, Storage};
+
+use super::files::DatasetFile;
+use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
+use super::walk::messages;
 
 mod build;
 mod checksums;
@@ -226,7 +229,7 @@ impl<'a> Rebuild<'a> {
     }
 
     fn publish(self, staging: Staging, journal: &Journal) -> Result<Indexed> {
-        let publish: Vec<_> = self.make.iter().copied().map(Some).collect();
+        let publish: Vec<_> = self.make.iter().copied().map(DatasetFile::Side).collect();
         // What is made anew invalidates a digest that is not.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
         let remove =
@@ -277,8 +280,8 @@ impl<'a> Rebuild<'a> {
             Ok(of_data(&file, self.data.len(), None, sum))
         })?;
         let old = old.current();
-        let spool = staging.create(Some(SideFile::Crc))?;
-        let spool = Spool::new(staging.path(Some(SideFile::Crc)), spool);
+        let spool = staging.create(SideFile::Crc)?;
+        let spool = Spool::new(staging.path(SideFile::Crc), spool);
         let mut spool = ChecksumSpool::new(spool)?;
         let samples = Samples { path: self.path, data: &self.data, offsets: &offsets };
         let wanted = recorded.is_some() || self.makes(SideFile::Md5);
@@ -347,14 +350,13 @@ impl<'a> Rebuild<'a> {
 
     /// Where a side file is that this publication leaves or makes.
     fn current(&self, staging: &Staging, file: SideFile) -> PathBuf {
-        if self.makes(file) { staging.path(Some(file)) } else { file.path(self.path) }
+        if self.makes(file) { staging.path(file) } else { file.path(self.path) }
     }
 
     /// Offsets and keys, by the legacy index or by a walk over the data.
     fn stage_positions(&self, staging: &Staging) -> Result<()> {
-        let spool = |file| -> Result<Spool> {
-            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
-        };
+        let spool =
+            |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let mut offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
         let mut keys = KeySpool::new(self.options.storage.clone(), spool(SideFile::Keys)?)?;
         let mut push = |key: &str, end: u64| -> Result<()> {
@@ -369,25 +371,20 @@ impl<'a> Rebuild<'a> {
         let sync = self.options.durable;
         offsets.finish(sync)?;
         keys.finish(sync, || -> Result<Box<dyn Sink>> {
-            staging.discard(Some(SideFile::Keys))?;
-            staging.create(Some(SideFile::Keys))
+            staging.discard(SideFile::Keys)?;
+            staging.create(SideFile::Keys)
         })
     }
 
     fn by_data(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
         let bytes = self.data.read(0..self.data.len())?;
-        let mut cursor = Cursor::new(&bytes);
-        let mut index = 0;
-        while !cursor.is_at_end() {
-            let start = cursor.position() as u64;
-            let damaged = |e| {
+        for (index, message) in (0..).zip(messages(&bytes)) {
+            let damaged = |start, error| {
                 let range = start..self.data.len();
-                Error::from(e).at(self.path).with_index(index).with_range(range)
+                Error::from(error).at(self.path).with_index(index).with_range(range)
             };
-            let raw = cursor.skip_raw().map_err(damaged)?;
-            let key = msgpack::check_sample(raw).map_err(damaged)?;
-            push(key, cursor.position() as u64)?;
-            index += 1;
+            let message = message.map_err(|none| damaged(none.start, none.error))?;
+            push(message.key().map_err(|error| damaged(message.start, error))?, message.end)?;
         }
         Ok(())
     }
@@ -461,7 +458,7 @@ impl<'a> Rebuild<'a> {
                 new.set(&file_name, digest(storage, &self.current(staging, file))?)?;
             }
         }
-        let mut sink = staging.create(Some(SideFile::Md5))?;
+        let mut sink = staging.create(SideFile::Md5)?;
         sink.append(new.render().as_bytes())?;
         if self.options.durable {
             sink.sync()?;

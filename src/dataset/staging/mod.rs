@@ -57,6 +57,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{self, FileKind, Lock, Sink, Storage};
 
+use super::files::DatasetFile;
+
 mod checksums;
 mod identity;
 mod journal;
@@ -70,10 +72,6 @@ pub(crate) use journal::{Journal, Labels};
 use publish::Publication;
 pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
-
-/// What is appended to the name of a dataset for the file of the names of its labels. It is no side
-/// file, as Python datadings knows nothing of it, but is published with them.
-pub(crate) const LABELS: &str = ".labels";
 
 /// The files that say which dataset it is, by their suffixes, as they were found; the data is "".
 pub(crate) type Observed = BTreeMap<String, Identity>;
@@ -131,7 +129,7 @@ pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<b
 /// The data file of a write that was never finished, if there is one.
 pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option<PathBuf>> {
     let dir = dir_of(target);
-    let path = staged_path(&dir, "");
+    let path = staged_path(&dir, DatasetFile::Data);
     for (path, kind) in [(&dir, FileKind::Dir), (&path, FileKind::File)] {
         let stat = storage.lstat(path)?;
         if stat.is_none_or(|stat| stat.kind != kind) {
@@ -141,20 +139,8 @@ pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-/// The file of a dataset that goes by this suffix; the data file is "".
-pub(crate) fn file_of(target: &Path, suffix: &str) -> PathBuf {
-    let mut name = target.as_os_str().to_os_string();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 fn parent_of(target: &Path) -> PathBuf {
     target.parent().map(Path::to_path_buf).unwrap_or_default()
-}
-
-/// The suffixes of all files that a dataset may have; the data file is "".
-fn suffixes() -> impl Iterator<Item = &'static str> {
-    ["", LABELS].into_iter().chain(SideFile::ALL.iter().map(|file| file.suffix()))
 }
 
 /// Whether a file of this name in a staging directory is one of ours.
@@ -177,7 +163,7 @@ fn is_ours(name: &str) -> bool {
     let staged = name.strip_prefix(OLD).unwrap_or(name);
     OURS.contains(&name)
         || is_numbered(name)
-        || suffixes().any(|suffix| staged_name(suffix) == staged)
+        || DatasetFile::all().any(|file| staged_name(file) == staged)
 }
 
 /// The permission bit that a read-only dataset lacks.
@@ -241,10 +227,9 @@ impl Staging {
     /// another program changes in between shows when it is compared with the journal.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
-        for suffix in DEFINING {
-            let path = file_of(&self.target, suffix);
-            if let Some(found) = Identity::of(&*self.storage, &path)? {
-                observed.insert(suffix.to_owned(), found);
+        for file in DatasetFile::DEFINING {
+            if let Some(found) = Identity::of(&*self.storage, &file.path(&self.target))? {
+                observed.insert(file.suffix().to_owned(), found);
             }
         }
         Ok(observed)
@@ -340,11 +325,11 @@ impl Staging {
     /// That is known before anything is cut or replaced: the program that wrote the dataset since
     /// need not know of staging directories.
     pub(crate) fn rewritten(&self, journal: &Journal) -> Result<Option<String>> {
-        for suffix in DEFINING {
-            let path = file_of(&self.target, suffix);
-            let old = journal.old.get(suffix);
-            let len = match (suffix, journal.base) {
-                ("", Some(base)) => base.bytes,
+        for file in DatasetFile::DEFINING {
+            let path = file.path(&self.target);
+            let old = journal.old.get(file.suffix());
+            let len = match (file, journal.base) {
+                (DatasetFile::Data, Some(base)) => base.bytes,
                 _ => u64::MAX,
             };
             let now = Identity::of_prefix(&*self.storage, &path, len)?;
@@ -361,12 +346,12 @@ impl Staging {
     }
 
     /// The path of a staged file.
-    pub(crate) fn path(&self, file: Option<SideFile>) -> PathBuf {
-        staged_path(&self.dir, file.map_or("", SideFile::suffix))
+    pub(crate) fn path(&self, file: impl Into<DatasetFile>) -> PathBuf {
+        staged_path(&self.dir, file.into())
     }
 
-    /// Creates a staged file: a side file, or with `None` the data file.
-    pub(crate) fn create(&self, file: Option<SideFile>) -> Result<Box<dyn Sink>> {
+    /// Creates a staged file.
+    pub(crate) fn create(&self, file: impl Into<DatasetFile>) -> Result<Box<dyn Sink>> {
         let path = self.path(file);
         self.create_at(&path)
     }
@@ -378,14 +363,14 @@ impl Staging {
     }
 
     /// Removes a staged file, to write it again.
-    pub(crate) fn discard(&self, file: Option<SideFile>) -> Result<()> {
+    pub(crate) fn discard(&self, file: impl Into<DatasetFile>) -> Result<()> {
         let path = self.path(file);
         self.storage.remove(&path)
     }
 
     /// Removes all staged side files, to make them again.
     pub(crate) fn discard_side_files(&self) -> Result<()> {
-        SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(Some(*file))))
+        SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(*file)))
     }
 
     /// Room for files that are needed only meanwhile.
@@ -399,7 +384,7 @@ impl Staging {
         match text {
             None => journal.labels = Labels::Go,
             Some(text) => {
-                self.replace(staged_name(LABELS), text.as_bytes())?;
+                self.replace(staged_name(DatasetFile::Labels), text.as_bytes())?;
                 journal.labels = Labels::Staged;
             }
         }
@@ -416,27 +401,26 @@ impl Staging {
     pub(crate) fn commit(
         self,
         journal: &Journal,
-        publish: &[Option<SideFile>],
+        publish: &[DatasetFile],
         remove: &[SideFile],
     ) -> Result<()> {
-        let mut suffixes: Vec<(&str, bool)> =
-            publish.iter().map(|file| (file.map_or("", SideFile::suffix), true)).collect();
-        suffixes.extend(remove.iter().map(|file| (file.suffix(), false)));
+        let mut changes: Vec<(DatasetFile, Change)> =
+            publish.iter().map(|file| (*file, Change::Publish)).collect();
+        changes.extend(remove.iter().map(|file| (DatasetFile::Side(*file), Change::Remove)));
         match journal.labels {
             Labels::Stay => {}
-            Labels::Staged => suffixes.push((LABELS, true)),
-            Labels::Go => suffixes.push((LABELS, false)),
+            Labels::Staged => changes.push((DatasetFile::Labels, Change::Publish)),
+            Labels::Go => changes.push((DatasetFile::Labels, Change::Remove)),
         }
         let prepared = || {
             check_names(&*self.storage, &self.target)?;
             if let Some(mode) = self.mode.filter(|mode| mode & OWNER_WRITES == 0) {
-                for (suffix, _) in suffixes.iter().filter(|(_, is_new)| *is_new) {
-                    let path = staged_path(&self.dir, suffix);
-                    self.storage.set_mode(&path, mode)?;
+                for (file, _) in changes.iter().filter(|(_, change)| *change == Change::Publish) {
+                    self.storage.set_mode(&staged_path(&self.dir, *file), mode)?;
                 }
             }
             self.sync_dir(&self.dir)?;
-            let publication = Publication::new(&self, &suffixes)?;
+            let publication = Publication::new(&self, &changes)?;
             publication.record()?;
             // Only now: what is changed from here on is no longer what was recorded.
             match (journal.replace, self.rewritten(journal)?) {
@@ -483,7 +467,7 @@ impl Staging {
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
     /// last, so that nobody takes the rest for a leftover meanwhile.
     fn clear(&self) -> Result<()> {
-        let old = self.dir.join(format!("{OLD}{}", staged_name("")));
+        let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
         if self.exists(&old)? && !self.exists(&self.target)? {
             let message = "is the old data file, and there is no other: it stays";
             return Err(foreign(&old, message));
@@ -573,16 +557,22 @@ impl Staging {
 }
 
 /// The name of a file while it is staged.
-fn staged_name(suffix: &str) -> &str {
-    suffix.strip_prefix('.').unwrap_or("data")
+fn staged_name(file: DatasetFile) -> &'static str {
+    file.suffix().strip_prefix('.').unwrap_or("data")
 }
 
-fn staged_path(dir: &Path, suffix: &str) -> PathBuf {
-    dir.join(staged_name(suffix))
+fn staged_path(dir: &Path, file: DatasetFile) -> PathBuf {
+    dir.join(staged_name(file))
 }
 
-/// The files whose content says which dataset it is.
-const DEFINING: [&str; 3] = ["", SideFile::Offsets.suffix(), SideFile::Index.suffix()];
+/// What a publication does to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// The staged file takes its place.
+    Publish,
+    /// It is removed.
+    Remove,
+}
 
 /// Fails if what goes by the name of the directory is none, or not ours to touch.
 fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
@@ -618,7 +608,7 @@ fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
 /// Fails if a file of this dataset could not be given its name, before any work is done: the name
 /// is too long for the file system, or something else has it.
 fn check_names(storage: &dyn Storage, target: &Path) -> Result<()> {
-    for path in suffixes().map(|suffix| file_of(target, suffix)) {
+    for path in DatasetFile::all().map(|file| file.path(target)) {
         let stat = storage.lstat(&path)?;
         let kind = stat.map(|stat| stat.kind);
         if let Some(kind) = kind.filter(|kind| !matches!(kind, FileKind::File | FileKind::Link)) {

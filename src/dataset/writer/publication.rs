@@ -4,11 +4,12 @@ use std::path::Path;
 
 use md5::{Digest as _, Md5};
 
+use super::super::files::DatasetFile;
+use super::super::index::{self, Wanted};
+use super::super::staging::Base;
 use super::{Open, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
-use crate::index::{self, Wanted};
-use crate::staging::Base;
 
 /// What [`Writer::finish`](super::Writer::finish) does.
 pub(super) struct Publication<'a> {
@@ -25,14 +26,14 @@ impl Publication<'_> {
         let storage = &options.storage;
         let (mut data, streamed) = data.finish().map_err(shown)?;
         offsets.finish(sync)?;
-        let keys_path = staging.path(Some(SideFile::Keys));
+        let keys_path = staging.path(SideFile::Keys);
         keys.finish(sync, || {
-            staging.discard(Some(SideFile::Keys))?;
-            staging.create(Some(SideFile::Keys))
+            staging.discard(SideFile::Keys)?;
+            staging.create(SideFile::Keys)
         })?;
         let staged_digest = |file| -> Result<Option<(SideFile, [u8; 16])>> {
             match options.digests {
-                true => Ok(Some((file, index::digest(storage, &staging.path(Some(file)))?))),
+                true => Ok(Some((file, index::digest(storage, &staging.path(file))?))),
                 false => Ok(None),
             }
         };
@@ -49,7 +50,7 @@ impl Publication<'_> {
                         let data_md5 = match (options.digests, streamed, journal.base) {
                             (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
                             (true, None, None) => {
-                                index::digest(storage, &staging.path(None)).map(Some)
+                                index::digest(storage, &staging.path(DatasetFile::Data)).map(Some)
                             }
                             _ => Ok(streamed),
                         };
@@ -65,14 +66,14 @@ impl Publication<'_> {
         let (hashes, filter) =
             rayon::join(|| staged_digest(SideFile::KeyHashes), || staged_digest(SideFile::Filter));
         let mut publish = vec![
-            Some(SideFile::Offsets),
-            Some(SideFile::Keys),
-            Some(SideFile::KeyHashes),
-            Some(SideFile::Filter),
+            SideFile::Offsets.into(),
+            SideFile::Keys.into(),
+            SideFile::KeyHashes.into(),
+            SideFile::Filter.into(),
         ];
         let mut remove = vec![SideFile::Index];
         if journal.base.is_none() {
-            publish.push(None);
+            publish.push(DatasetFile::Data);
         }
         if let Some(md5) = data_md5 {
             let mut digests = Digests::default();
@@ -82,24 +83,24 @@ impl Publication<'_> {
                     digests.set(&name(&file.path(self.path)), md5)?;
                 }
             }
-            let mut sink = staging.create(Some(SideFile::Md5))?;
+            let mut sink = staging.create(SideFile::Md5)?;
             sink.append(digests.render().as_bytes())?;
             if sync {
                 sink.sync()?;
             }
-            publish.push(Some(SideFile::Md5));
+            publish.push(SideFile::Md5.into());
         } else {
             remove.push(SideFile::Md5);
         }
         match checksums {
             Some(checksums) => {
                 checksums.finish(data_md5, sync)?;
-                publish.push(Some(SideFile::Crc));
+                publish.push(SideFile::Crc.into());
             }
             None => remove.push(SideFile::Crc),
         }
         match options.lookup {
-            true => publish.push(Some(SideFile::Lookup)),
+            true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
         staging.commit(&journal, &publish, &remove)?;

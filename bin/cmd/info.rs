@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::repair::{self, Leftover};
+use kiste::repair::{Leftover, Repair};
 use kiste::stat::{self, FieldSummary, stat};
 use kiste::{DatasetReader, ErrorKind, ReaderExt};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -186,7 +186,7 @@ fn files(data: &Path) -> Outcome<Vec<File>> {
 }
 
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
-    match repair::inspect(data) {
+    match Repair::of(data).leftover() {
         Ok(None) => Ok(None),
         Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => {
             Ok(Some("an unfinished write: \"kiste repair\" finishes or undoes it"))

@@ -133,16 +133,15 @@ impl AppendOptions {
         locked.refuse_hard_links(path)?;
         locked.recover(storage)?;
         let path = &*locked.path;
-        let io = |error| Error::io(path, error);
         // The map is gone before the file is written.
         let plan = {
-            let source = storage.open(path).map_err(io)?;
+            let source = storage.open(path)?;
             locked.expect(source.id())?;
-            let file = source.read(0..source.len()).map_err(io)?;
+            let file = source.read(0..source.len())?;
             self.plan(&file, bytes, rows).map_err(|error| error.at(path))?
         };
         if let Some(plan) = plan {
-            locked.expect(storage.stat(path).map_err(io)?.map_or((0, 0), |stat| stat.id))?;
+            locked.expect(storage.stat(path)?.map_or((0, 0), |stat| stat.id))?;
             plan.execute(storage, path)?;
         }
         Ok(())
@@ -421,16 +420,15 @@ impl Plan {
             sink.set_len(*new_end)?;
             sink.sync()
         };
-        write().map_err(|error| Error::io(path, error))
+        write()
     }
 }
 
 /// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
 /// see its end before all else. [`PackedArray`](super::PackedArray) shows what was there before.
 pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let io = |error| Error::io(path, error);
-    let source = storage.open(path).map_err(io)?;
-    let file = source.read(0..source.len()).map_err(io)?;
+    let source = storage.open(path)?;
+    let file = source.read(0..source.len())?;
     check_finished(&file).map_err(|error| error.at(path))
 }
 
@@ -479,14 +477,13 @@ struct Locked {
 
 impl Locked {
     fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
-        let at = |error| Error::io(target, error);
-        let path = storage.resolve(target).map_err(at)?;
+        let path = storage.resolve(target)?;
         let locked =
             || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
-        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
-        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
+        let lock = storage.lock_file(&path)?.ok_or_else(locked)?;
+        let stat = storage.stat(&path)?.ok_or_else(locked)?;
         // Errors call the file what the caller calls it, where that is the same name.
-        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
+        let is_link = storage.lstat(target)?.is_none_or(|found| found.id != stat.id);
         let path = if is_link { path } else { target.to_path_buf() };
         Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
     }
@@ -516,11 +513,10 @@ impl Locked {
     }
 
     fn recover(&self, storage: &dyn Storage) -> Result<bool> {
-        let io = |error| Error::io(&self.path, error);
         let found = {
-            let source = storage.open(&self.path).map_err(io)?;
+            let source = storage.open(&self.path)?;
             self.expect(source.id())?;
-            let file = source.read(0..source.len()).map_err(io)?;
+            let file = source.read(0..source.len())?;
             Undo::find(&file).map(|undo| (undo.state(&file), undo))
         };
         let Some((state, undo)) = found else { return Ok(false) };
@@ -545,6 +541,6 @@ impl Locked {
             sink.set_len(end)?;
             sink.sync().map(|()| true)
         };
-        mend().map_err(io)
+        mend()
     }
 }

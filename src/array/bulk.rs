@@ -85,7 +85,7 @@ impl PackOptions {
             let mut head = Vec::new();
             let mut encoder =
                 Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
-            sink.append(&head).map_err(|error| Error::io(path, error))?;
+            sink.append(&head)?;
             on_threads(self.threads, || {
                 pipeline(
                     || chunks.next_window(),
@@ -93,7 +93,7 @@ impl PackOptions {
                     |chunk| {
                         let digest = encoder.push(chunk).map_err(refused)?;
                         chunk.extend_from_slice(digest.as_slice());
-                        sink.append(chunk).map_err(|error| Error::io(path, error))
+                        sink.append(chunk)
                     },
                 )
             })?;
@@ -160,20 +160,18 @@ impl Spool<'_> {
     fn create<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Spool<'a>> {
         let path = beside(target);
         // The container may be private, and this goes anyway.
-        let sink = storage.create_as(&path, Some(PRIVATE));
-        let sink = sink.map_err(|error| Error::io(&path, error))?;
+        let sink = storage.create_as(&path, Some(PRIVATE))?;
         Ok(Spool { storage, path, sink })
     }
 
     /// Compresses everything into the file. Gives the number of bytes before that.
     fn fill(&mut self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
-        let (path, sink) = (&self.path, &mut self.sink);
-        let io = |error| Error::io(path, error);
+        let sink = &mut self.sink;
         on_threads(threads, || {
             pipeline(
                 || chunks.next_window(),
                 |scratch, chunk: Vec<u8>, out| compress(params, &chunk, scratch, out),
-                |chunk| sink.append(chunk).map_err(io),
+                |chunk| sink.append(chunk),
             )
         })?;
         Ok(chunks.total)
@@ -181,18 +179,17 @@ impl Spool<'_> {
 
     /// Writes the container of these chunks.
     fn move_to(&self, sink: &mut dyn Sink, job: &Job) -> Result<Ending> {
-        let io = |error| Error::io(&self.path, error);
-        let source = self.storage.open(&self.path).map_err(io)?;
+        let source = self.storage.open(&self.path)?;
         let mut bytes = Vec::new();
         let mut encoder = Encoder::start(job.header, &job.metadata, &mut bytes).map_err(refused)?;
         let mut at = 0;
         while at < source.len() {
-            let chunk = next_spooled(&source, at).map_err(io)?;
+            let chunk = next_spooled(&source, at)?;
             at += chunk.len() as u64;
             let digest = encoder.push(&chunk).map_err(refused)?;
             bytes.extend_from_slice(&chunk);
             bytes.extend_from_slice(digest.as_slice());
-            sink.append(&bytes).map_err(io)?;
+            sink.append(&bytes)?;
             bytes.clear();
             source.release(0..at);
         }
@@ -208,9 +205,10 @@ impl Drop for Spool<'_> {
 }
 
 /// The chunk at this place.
-fn next_spooled(source: &Source, at: u64) -> io::Result<Cow<'_, [u8]>> {
+fn next_spooled(source: &Source, at: u64) -> Result<Cow<'_, [u8]>> {
     let head = source.read(at..at + CHUNK_HEADER as u64)?;
-    let header = ChunkHeader::parse(&head).map_err(io::Error::other)?;
+    let header = ChunkHeader::parse(&head)
+        .map_err(|error| Error::io(source.path(), io::Error::other(error)))?;
     source.read(at..at + header.chunk_len() as u64)
 }
 

@@ -361,16 +361,15 @@ impl ArrayStore {
         for (number, chunks) in files {
             let column = &writing.content.column;
             let file = self.files.superchunk(writing.base.version(), column, number)?;
-            let at = |e| Error::io(&file.path, e);
-            let mut sink = self.files.storage.reopen(&file.path).map_err(at)?;
+            let mut sink = self.files.storage.reopen(&file.path)?;
             for (place, chunk) in chunks {
                 let slot = file.layout.slot(place.slot)?;
                 let mut bytes = chunk.clone();
                 bytes.resize((slot.end - slot.start) as usize, 0);
-                sink.write_at(&bytes, slot.start).map_err(at)?;
+                sink.write_at(&bytes, slot.start)?;
             }
             if self.options.durable {
-                sink.sync().map_err(at)?;
+                sink.sync()?;
             }
         }
         Ok(())

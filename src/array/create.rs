@@ -2,7 +2,6 @@
 //!
 //! Not here: arrays that are made of rows, which are in [`bands`](super::bands).
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -117,14 +116,13 @@ fn storage_of(options: &ArrayOptions, dtype: &DType, shape: &[usize]) -> Result<
 /// An array is created where there is nothing, or where its creation was cut short.
 fn refuse_other_things(files: &Files) -> Result<()> {
     let (storage, root) = (&files.storage, &files.root);
-    let at = |e| Error::io(root, e);
-    let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
+    let Some(stat) = storage.stat(root)? else { return Ok(()) };
     let exists = || Error::new(ErrorKind::AlreadyExists, "there is something already").at(root);
     if !stat.is_dir() {
         return Err(exists());
     }
     let known = |path: &PathBuf| path.ends_with("data") || path.ends_with("meta");
-    let others = storage.list(root).map_err(at)?.iter().any(|path| !known(path));
+    let others = storage.list(root)?.iter().any(|path| !known(path));
     let versions = files.version_numbers().unwrap_or_default();
     if others || !versions.is_empty() { Err(exists()) } else { Ok(()) }
 }
@@ -137,13 +135,13 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
     files.expect_own_dirs(dirs.iter().map(|dir| dir.trim_end_matches('/')))?;
     let storage = &*files.storage;
     for dir in dirs.iter().map(|dir| files.path(dir)) {
-        let missing = missing_dirs(storage, &dir).map_err(|e| Error::io(&dir, e))?;
-        storage.create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
+        let missing = missing_dirs(storage, &dir)?;
+        storage.create_dir_all(&dir)?;
         if durable {
             for made in missing {
                 let parent = made.parent().map(Path::to_path_buf).unwrap_or_default();
                 // Above a plain name is a directory without one.
-                storage.sync_dir(&parent).map_err(|e| Error::io(made, e))?;
+                storage.sync_dir(&parent)?;
             }
         }
     }
@@ -152,7 +150,7 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
 
 /// A directory and those above it, as far as they may not last yet. That is also those inside the
 /// array that exist: whoever made them may have died before they were synced.
-fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a Path>> {
+fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> Result<Vec<&'a Path>> {
     let mut missing = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
         let inside = missing.len() < 4;

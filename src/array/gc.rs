@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::array::chunked::micros_of;
 use crate::array::store::{ArrayStore, is_leftover};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::chunked::{Version, names, parse_time};
 
 /// Which versions [`ArrayStore::gc`] keeps. The newest stays whatever is said.
@@ -99,7 +99,7 @@ impl ArrayStore {
         let mut useless = Vec::new();
         for name in self.dirs() {
             let dir = self.files.path(&name);
-            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            let files = self.files.storage.list(&dir)?;
             useless.extend(files.into_iter().filter(|path| needed.is_useless(self, &name, path)));
         }
         Ok(useless)

@@ -16,9 +16,9 @@ pub(crate) fn real_root(storage: &dyn Storage, root: &Path) -> Result<PathBuf> {
     // Without a slash at the end, which would follow a link.
     let plain: PathBuf = root.components().collect();
     for dir in plain.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        let found = storage.lstat(dir).map_err(|e| Error::io(dir, e))?;
+        let found = storage.lstat(dir)?;
         if found.is_some_and(|stat| stat.kind == FileKind::Link) {
-            return storage.resolve(&plain).map_err(|e| Error::io(root, e));
+            return storage.resolve(&plain);
         }
     }
     Ok(plain)
@@ -34,7 +34,7 @@ impl Files {
         for dir in dirs {
             let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
             for path in ends.map(|end| self.path(&dir[..end])) {
-                let found = self.storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+                let found = self.storage.lstat(&path)?;
                 if let Some(stat) = found.filter(|stat| !stat.is_dir()) {
                     let message = format!(
                         "expected a directory, found {}: an array is written only where all of it \
@@ -51,7 +51,7 @@ impl Files {
     /// What is known of a file that is to be removed or replaced; `None` if it is not there. Fails if
     /// there is something else of this name.
     pub(crate) fn expect_own(&self, path: &Path) -> Result<Option<Stat>> {
-        let found = self.storage.lstat(path).map_err(|e| Error::io(path, e))?;
+        let found = self.storage.lstat(path)?;
         match found.filter(|stat| !stat.is_file()) {
             None => Ok(found),
             Some(stat) => {
@@ -71,7 +71,7 @@ impl Files {
             paths.iter().map(|path| self.expect_own(path)).collect::<Result<_>>()?;
         for (path, stat) in paths.iter().zip(stats) {
             if let Some(stat) = stat {
-                self.storage.remove(path).map_err(|e| Error::io(path, e))?;
+                self.storage.remove(path)?;
                 removed(stat.len);
             }
         }

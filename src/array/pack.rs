@@ -375,11 +375,7 @@ impl PackOptions {
     }
 
     fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job, bytes: &[u8]) -> Result<()> {
-        self.publish(storage, path, |sink| {
-            self.run(job, bytes, &mut |bytes| {
-                sink.append(bytes).map_err(|error| Error::io(path, error))
-            })
-        })
+        self.publish(storage, path, |sink| self.run(job, bytes, &mut |bytes| sink.append(bytes)))
     }
 
     /// Writes a file next to it, by `work`, and gives it its name: ending, sync, rename. After an error
@@ -390,11 +386,14 @@ impl PackOptions {
         path: &Path,
         work: impl FnOnce(&mut dyn Sink) -> Result<Ending>,
     ) -> Result<()> {
-        let at = |error| Error::io(path, error);
         let target = self.target(storage, path)?;
         let beside = beside(&target.path);
-        let sink = storage.create_as(&beside, target.mode);
-        let mut sink = sink.map_err(|error| Error::io(&beside, error))?;
+        // Nobody knows the file by the name that it has meanwhile.
+        let shown = |error: Error| match error.path() {
+            Some(at) if at == beside => error.shown_at(path),
+            _ => error,
+        };
+        let mut sink = storage.create_as(&beside, target.mode).map_err(shown)?;
         let done = work(&mut *sink).and_then(|ending| {
             let mut end = || {
                 sink.write_at(&ending.offsets, ending.offsets_at)?;
@@ -409,23 +408,22 @@ impl PackOptions {
                 }
             };
             // It may have been made while the chunks were.
-            if !self.overwrite && storage.lstat(path).map_err(at)?.is_some() {
+            if !self.overwrite && storage.lstat(path)?.is_some() {
                 return Err(exists(path));
             }
-            end().map_err(at)
+            end()
         });
         if done.is_err() {
             // It is of no use; the first error is the one to report.
             let _ = storage.remove(&beside);
         }
-        done
+        done.map_err(shown)
     }
 
     /// What a container of this name takes the place of. Of a symbolic link it is the file that the
     /// link leads to; the link stays.
     fn target(&self, storage: &dyn Storage, path: &Path) -> Result<Target> {
-        let at = |error| Error::io(path, error);
-        let Some(found) = storage.lstat(path).map_err(at)? else {
+        let Some(found) = storage.lstat(path)? else {
             return Ok(Target { path: path.to_path_buf(), mode: None, _lock: None });
         };
         if !self.overwrite {
@@ -437,10 +435,10 @@ impl PackOptions {
         let (real, stat) = match found.kind {
             FileKind::Link => {
                 let real = storage.resolve(path).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => refused(&"a symbolic link that leads nowhere"),
-                    _ => at(error),
+                    ErrorKind::NotFound => refused(&"a symbolic link that leads nowhere"),
+                    _ => error,
                 })?;
-                let stat = storage.stat(&real).map_err(at)?.unwrap_or(found);
+                let stat = storage.stat(&real)?.unwrap_or(found);
                 (real, stat)
             }
             _ => (path.to_path_buf(), found),
@@ -455,8 +453,8 @@ impl PackOptions {
                 return Err(Error::new(ErrorKind::Locked, message).at(path));
             }
             // Without permission to open it no process of this user appends to it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            lock => lock.map_err(at)?,
+            Err(error) if error.io_kind() == Some(io::ErrorKind::PermissionDenied) => None,
+            lock => lock?,
         };
         let mode = stat.mode.map(|mode| mode & 0o777);
         Ok(Target { path: real, mode, _lock: lock })

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -114,7 +113,7 @@ impl ArrayStore {
         };
         // Of a link the permissions say nothing.
         let path = files.version_path(version.version);
-        let stat = files.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = files.storage.stat(&path)?;
         let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
         let next_superchunk = version.columns.iter().map(next).collect::<Result<_>>()?;
         let newest = ChunkedArray::of(files.clone(), version, options.pool()?)?;
@@ -371,17 +370,14 @@ impl ArrayStore {
         let path = dir.join(name);
         let beside = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
-        let at = |e| Error::io(&beside, e);
         let replaced = self.files.expect_own(&path)?;
         self.files.remove_own(std::slice::from_ref(&beside), |_| ())?;
         let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
-        let mut sink = storage.create_as(&beside, mode).map_err(at)?;
+        let mut sink = storage.create_as(&beside, mode)?;
         let written = append_parts(&mut *sink, parts);
         let synced = written.and_then(|()| if self.options.durable { sink.sync() } else { Ok(()) });
         drop(sink);
-        let done = synced
-            .map_err(at)
-            .and_then(|()| storage.rename(&beside, &path).map_err(|e| Error::io(&path, e)));
+        let done = synced.and_then(|()| storage.rename(&beside, &path));
         if done.is_err() {
             // The disk may be full, and this is of no use; the error to report is the first.
             let _ = storage.remove(&beside);
@@ -391,7 +387,7 @@ impl ArrayStore {
 
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
         if self.options.durable {
-            self.files.storage.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
+            self.files.storage.sync_dir(dir)?;
         }
         Ok(())
     }
@@ -419,7 +415,7 @@ impl ArrayStore {
         let mut unfinished = Vec::new();
         for name in self.dirs() {
             let dir = self.files.path(&name);
-            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            let files = self.files.storage.list(&dir)?;
             unfinished.extend(files.into_iter().filter(|file| is_leftover(&name, file)));
         }
         self.files.remove_own(&unfinished, |_| ())
@@ -473,7 +469,7 @@ impl<'a> SplitRows<'a> {
 }
 
 /// Appends parts to a file, small ones together.
-fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> io::Result<()> {
+fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> Result<()> {
     let mut small = Vec::new();
     for part in parts {
         if small.len() + part.len() > GATHERED {
@@ -520,7 +516,7 @@ fn coordinates(at: Vec<usize>) -> Vec<u64> {
 pub(crate) fn take_lock(files: &Files) -> Result<Lock> {
     files.expect_own_dirs([names::META])?;
     let path = files.path(names::LOCK);
-    let lock = files.storage.lock(&path).map_err(|e| Error::io(&path, e))?;
+    let lock = files.storage.lock(&path)?;
     lock.ok_or_else(|| {
         Error::new(ErrorKind::Locked, "another writer is at work on this array").at(&files.root)
     })

@@ -25,13 +25,13 @@ use super::run::{Beginning, Begun, Complete, Exporting, Peeked, Whole, is_datase
 use super::split::Assignment;
 use super::writer::SplitWriter;
 use super::{Chained, DatasetSource, InOrder, Input, Part, Parts, Place, Source};
+use crate::dataset::DatasetReader;
+use crate::dataset::repair::{Leftover, Repair};
+use crate::dataset::staging;
+use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::reader::DatasetReader;
 use crate::rearrange;
-use crate::repair::{self, Leftover};
 use crate::sampler::{Sampler, Shuffle};
-use crate::staging;
-use crate::writer::{Stats, Writer};
 
 /// Bytes of samples that a shuffle holds in memory, where that is enough.
 const SHUFFLE_MEMORY: u64 = 1 << 30;
@@ -349,8 +349,8 @@ impl<'a> Joining<'a> {
         let mut all = true;
         for path in self.conversion.targets()? {
             // A dataset that had all its files when it was interrupted is finished, not rewritten.
-            if matches!(repair::inspect(&path)?, Some(Leftover::Committed)) {
-                repair::finish(&path)?;
+            if matches!(Repair::of(&path).leftover()?, Some(Leftover::Committed)) {
+                Repair::of(&path).finish()?;
             }
             match self.parts.place(&path)? {
                 Place::Made => {}

@@ -9,9 +9,9 @@ use super::bad::BadInput;
 use super::format::{self, Format};
 use super::passing::Duplicates;
 use super::split::Split;
+use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{LocalStorage, Storage};
-use crate::writer::{Writer, WriterOptions};
 
 /// What is converted to what, and how: samples out of raw data, other formats or datasets, into a
 /// dataset, several datasets, or another format.

@@ -117,7 +117,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn lock(dir: &Path) -> Result<Option<Lock>> {
     let path = dir.join(LOCK);
-    LocalStorage::positioned().lock(&path).map_err(|error| Error::io(&path, error))
+    LocalStorage::positioned().lock(&path)
 }
 
 fn at_work(dir: &Path) -> Error {
@@ -155,5 +155,5 @@ fn sync_below(dir: &Path) -> Result<()> {
             file.and_then(|file| file.sync_all()).map_err(|error| Error::io(path, error))
         }
     })?;
-    LocalStorage::mapped().sync_dir(dir).map_err(at)
+    LocalStorage::mapped().sync_dir(dir)
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::conversion::Conversion;
 use super::labels_path;
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
-use crate::writer::Writer;
 
 impl Conversion {
     /// The names for the file of labels, if it is to be written. Fails, before anything is written,

@@ -17,8 +17,9 @@ use super::{
 };
 #[cfg(feature = "formats")]
 use super::{Csv, TfRecords};
+use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::{DatasetReader, Labels};
+use crate::reader::Labels;
 use crate::regular::open_regular;
 
 /// Samples to convert.

@@ -7,8 +7,8 @@ use super::monitor::{Monitor, Progress, check_cancelled};
 use super::reshape::Unseen;
 use super::writer::SampleWriter;
 use super::{Source, UnitLog};
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::writer::Writer;
 
 /// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
 /// next one, so what there is goes to the file.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::labels_path;
+use crate::dataset::staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::regular::open_regular;
-use crate::staging;
 
 /// Fails if this cannot be the data file of a dataset: a directory, a device or a side file.
 pub fn check_data_path(path: &Path) -> Result<()> {

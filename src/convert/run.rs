@@ -18,9 +18,9 @@ use super::reshape::{Reshape, Unseen, check_unseen};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Source, dry_run};
 use crate::array::ArrayPolicy;
+use crate::dataset::DatasetReader;
+use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::reader::DatasetReader;
-use crate::writer::{Writer, WriterOptions};
 
 impl Conversion {
     /// Runs it. Until everything is written nothing is published, and an error leaves everything as

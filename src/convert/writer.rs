@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::split::Assignment;
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
-use crate::writer::Writer;
 
 /// Writes samples in one format: one sample in at a time, and at the end the files.
 ///

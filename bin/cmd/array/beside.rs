@@ -55,7 +55,7 @@ impl Beside {
         fs::rename(&self.path, &self.to).map_err(|error| Failure::io(&self.to, error))?;
         self.published = true;
         let parent = parent_of(&self.to);
-        LocalStorage::mapped().sync_dir(parent).map_err(|error| Failure::io(parent, error))
+        Ok(LocalStorage::mapped().sync_dir(parent)?)
     }
 }
 
@@ -86,5 +86,5 @@ fn create_parents(dir: &Path) -> io::Result<()> {
     let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(missing).collect();
     fs::create_dir_all(dir)?;
-    missing.iter().try_for_each(|dir| LocalStorage::mapped().sync_dir(parent_of(dir)))
+    Ok(missing.iter().try_for_each(|dir| LocalStorage::mapped().sync_dir(parent_of(dir)))?)
 }

@@ -116,7 +116,7 @@ impl BcolzOptions {
     pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
         // Without a slash at the end, behind which there would be no name.
         let path: PathBuf = path.components().collect();
-        if storage.lstat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
+        if storage.lstat(&path)?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
         }
         let plan = Plan::of(self, rows)?;
@@ -124,9 +124,9 @@ impl BcolzOptions {
         let beside = beside(&path);
         let done = plan.write(&mut tree, &beside, rows).and_then(|()| {
             tree.sync()?;
-            storage.rename(&beside, &path).map_err(|error| Error::io(&path, error))?;
+            storage.rename(&beside, &path)?;
             let parent = path.parent().unwrap_or(Path::new(""));
-            storage.sync_dir(parent).map_err(|error| Error::io(&path, error))
+            storage.sync_dir(parent)
         });
         if done.is_err() {
             tree.remove();
@@ -346,25 +346,24 @@ struct Tree<'a> {
 
 impl Tree<'_> {
     fn dir(&mut self, path: &Path) -> Result<()> {
-        self.storage.create_dir(path).map_err(|error| Error::io(path, error))?;
+        self.storage.create_dir(path)?;
         self.made.push((path.to_path_buf(), true));
         Ok(())
     }
 
     fn file(&mut self, path: &Path, parts: &[&[u8]]) -> Result<()> {
-        let at = |error| Error::io(path, error);
-        let mut sink = self.storage.create(path).map_err(at)?;
+        let mut sink = self.storage.create(path)?;
         self.made.push((path.to_path_buf(), false));
         for part in parts {
-            sink.append(part).map_err(at)?;
+            sink.append(part)?;
         }
-        sink.sync().map_err(at)
+        sink.sync()
     }
 
     /// Makes the names of all files survive a power failure.
     fn sync(&self) -> Result<()> {
         for (dir, _) in self.made.iter().filter(|(_, is_dir)| *is_dir) {
-            self.storage.sync_dir(dir).map_err(|error| Error::io(dir, error))?;
+            self.storage.sync_dir(dir)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "zip")]
 use super::Npz;
 use super::chained_streams::ChainedStreams;
-use super::conversion::{Conversion, ReadOptions};
+use super::conversion::{Conversion, OwnInput, ReadOptions};
 use super::format::{self, Format};
 use super::image_folder::{FolderOptions, ImageFolder};
 #[cfg(feature = "parquet")]
@@ -68,6 +68,11 @@ impl Samples {
 impl Conversion {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened> {
+        if let Some(OwnInput(input)) = &self.input {
+            check_images(&self.options.read)?;
+            let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
+            return Ok(Opened { samples, skipped_files: 0 });
+        }
         place::check_sources(&self.sources)?;
         let paths = expand(&self.sources)?;
         let options = &self.options.read;

@@ -168,7 +168,7 @@ fn what_a_format_has_no_place_for_is_named_and_nothing_is_left() {
             "w.tar",
             "dots.jsonl: key \"a.png\": line 1: expected a key whose last part",
         ),
-        ("map.jsonl", "w.tfrecord", "field \"n\" is nothing that a feature can hold"),
+        ("map.jsonl", "w.tfrecord", "field \"n\": expected a value that a feature can hold"),
         ("none.jsonl", "w.tfrecord", "expected samples to write, found none"),
         ("none.jsonl", "w.tar", "expected samples to write, found none"),
     ] {

@@ -72,7 +72,8 @@ fn a_folder_of_images_becomes_a_dataset_with_labels() {
     assert_eq!(snapshot_files(&dir, "photos.msgpack"), before);
     // Without the list nobody knows.
     fs::remove_file(dir.path().join("photos.msgpack.labels")).unwrap();
-    run(&dir, ["convert", "--append", "more", "photos.msgpack"]).fails(2, "nobody knows");
+    run(&dir, ["convert", "--append", "more", "photos.msgpack"])
+        .fails(2, "the meaning of the numbers is unknown");
     run(&dir, ["verify", "--deep", "photos.msgpack"]).quietly();
 }
 

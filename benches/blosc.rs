@@ -11,7 +11,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kiste::format::blosc::{Codec, Params, Scratch, Shuffle, safe};
+use kiste::format::__private::blosc as safe;
+use kiste::format::blosc::{Codec, Params, Scratch, Shuffle};
 
 const LEN: usize = 1 << 20;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiste::format::mat::{Array, Limits, MatFile, Sparse, Structs};
+use kiste::format::__private::mat::{Array, Limits, MatFile, Sparse, Structs};
 use kiste::value::{ByteOrder, Element, Kind, NdArray};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};

@@ -14,10 +14,10 @@ use crate::format::FormatError;
 pub const MAGIC: [u8; 4] = *b"PAR1";
 
 /// The length of the footer and the magic after it.
-pub const TAIL: usize = 8;
+pub(crate) const TAIL: usize = 8;
 
 /// How many columns, and structures within footers, may be in one another.
-pub const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// How long a footer is, from the last bytes of a file.
 pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {

@@ -25,7 +25,7 @@ use crate::format::FormatError;
 pub const BLOCK: usize = 512;
 
 /// Archives are filled up with zeros to a multiple of this, as tar and Python do.
-pub const RECORD: usize = 20 * BLOCK;
+pub(crate) const RECORD: usize = 20 * BLOCK;
 
 /// What the largest size is that a header can hold in octal.
 const MAX_OCTAL: u64 = 0o777_7777_7777;
@@ -102,7 +102,7 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
 }
 
 /// Names and values.
-pub type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(crate) type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// The records of a [`Kind::Pax`] entry: names and values, in order.
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use kiste::ErrorKind;
 use kiste::array::Rows;
 use kiste::array::bcolz::{Bcolz, BcolzArray};
-use kiste::format::bcolz::HEADER;
+use kiste::format::__private::bcolz::HEADER;
 use kiste::storage::{MemoryStorage, Storage};
 
 use super::{array_in, golden_dir, in_memory, manifest, open_in, sha256, table_in};

@@ -12,7 +12,7 @@ use kiste::convert::{
     Chained, Cifar, Csv, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Npz,
     Source, TfRecords, WebDataset, expand_braces, first_bytes, open_regular,
 };
-use kiste::format::tfrecord;
+use kiste::format::__private::tfrecord;
 
 use super::chain::Chain;
 use super::files::{Files, is_pattern};

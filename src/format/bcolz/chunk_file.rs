@@ -14,12 +14,12 @@ pub const HEADER: usize = 16;
 pub const HEADER_BYTES: [u8; HEADER] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
 
 /// The name of the data file of a chunk, below `data`.
-pub fn chunk_file_name(chunk: u64) -> String {
+pub(crate) fn chunk_file_name(chunk: u64) -> String {
     format!("__{chunk}.blp")
 }
 
 /// The name of a superchunk in the documents before bcolz, below `data`. They count from 1.
-pub fn superchunk_file_name(number: u64) -> String {
+pub(crate) fn superchunk_file_name(number: u64) -> String {
     format!("__{number}__.bin")
 }
 
@@ -58,7 +58,7 @@ pub fn chunk_in(file: &[u8]) -> Result<&[u8], FormatError> {
 }
 
 /// Whether a chunk is long enough for what it is to unpack to, before memory is asked for.
-pub fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
+pub(crate) fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
     let most = header.chunk_len() as u64 * MAX_RATIO;
     if header.nbytes() as u64 <= most {
         return Ok(());
@@ -68,6 +68,6 @@ pub fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
 }
 
 /// An error of a chunk, at its place in the data file.
-pub fn behind_header(error: FormatError) -> FormatError {
+pub(crate) fn behind_header(error: FormatError) -> FormatError {
     error.behind(HEADER as u64)
 }

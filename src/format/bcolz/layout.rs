@@ -113,7 +113,7 @@ impl Layout {
 /// assert_eq!(chunklen_for(1_000_000_000, 4), 524_288);
 /// assert_eq!(chunklen_for(10, 1 << 30), 1);
 /// ```
-pub fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
+pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     const MEGABYTE: u128 = 1 << 20;
     let bytes = u128::from(expectedlen) * u128::from(row_bytes);
     // The decimal logarithm of the megabytes, cut towards zero, from -4 to 4.

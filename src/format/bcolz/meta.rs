@@ -12,9 +12,9 @@ use crate::value::{ByteOrder, DType, Kind};
 use super::dflt::write_dflt;
 
 /// The most bytes of `meta/sizes`, `meta/storage` and `__rootdirs__` that are believed.
-pub const MAX_META_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_META_BYTES: u64 = 1 << 20;
 /// The most bytes of `__attrs__` that are believed.
-pub const MAX_ATTRS_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_ATTRS_BYTES: u64 = 64 << 20;
 
 /// What stands between items, and between a key and its value, where nothing was said.
 const SEPARATORS: [&str; 2] = [", ", ": "];
@@ -211,7 +211,7 @@ pub fn names_to_json(names: &[impl AsRef<str>]) -> String {
 
 /// Whether a column may have this name, which is that of its directory: it must not lead out of the
 /// table, nor be a file that the table has.
-pub fn check_name(name: &str) -> Result<(), FormatError> {
+pub(crate) fn check_name(name: &str) -> Result<(), FormatError> {
     let is_taken = matches!(name, "" | "." | ".." | "__attrs__" | "__rootdirs__");
     if !is_taken && !name.contains(['/', '\\', ':', '\0']) {
         return Ok(());

@@ -23,17 +23,14 @@ mod superchunk;
 #[cfg(test)]
 mod tests;
 
-pub use chunk_file::{
-    HEADER, HEADER_BYTES, behind_header, check_ratio, chunk_file_name, chunk_in,
-    superchunk_file_name,
-};
-pub use layout::{Layout, chunklen_for};
-pub use meta::{
-    CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, Sizes, Storage, attrs_to_json, check_name,
-    names_to_json, parse_attrs, parse_names,
-};
+pub use chunk_file::{HEADER, HEADER_BYTES, chunk_in};
+pub(crate) use chunk_file::{behind_header, check_ratio, chunk_file_name, superchunk_file_name};
+pub use layout::Layout;
+pub(crate) use layout::chunklen_for;
+pub(crate) use meta::{CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, check_name};
+pub use meta::{Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_names};
 pub use superchunk::Superchunk;
-pub use variant::{Variant, recognise};
+pub use variant::recognise;
 
 /// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
 ///
@@ -50,7 +47,7 @@ pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
 }
 
 /// The element size that bcolz gives to Blosc: what the shuffle takes for one element.
-pub fn typesize(dtype: &DType) -> usize {
+pub(crate) fn typesize(dtype: &DType) -> usize {
     use crate::value::Kind;
     match dtype.kind() {
         Kind::Bytes => 1,

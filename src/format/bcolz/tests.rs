@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::variant::Variant;
 use super::*;
 use crate::format::blosc::{Params, compress, decompress};
 use crate::format::bloscpack::{Checksum, Encoder, Header};

@@ -39,7 +39,7 @@ mod header;
 mod validate;
 mod shuffle;
 mod blosclz;
-pub mod safe;
+pub(crate) mod safe;
 #[cfg(feature = "c-blosc")]
 mod c;
 #[cfg(not(feature = "c-blosc"))]

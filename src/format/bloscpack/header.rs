@@ -6,19 +6,19 @@ use crate::format::blosc;
 use super::checksum::Checksum;
 
 /// The first four bytes of every version.
-pub const MAGIC: [u8; 4] = *b"blpk";
+pub(crate) const MAGIC: [u8; 4] = *b"blpk";
 /// The version that is written.
-pub const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 3;
 /// Bytes of a header of version 2 or 3.
-pub const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 /// Bytes of a header of version 1.
-pub const HEADER_V1: usize = 16;
+pub(crate) const HEADER_V1: usize = 16;
 /// The option bit that says there are offsets.
-pub const OPTION_OFFSETS: u8 = 0x01;
+pub(crate) const OPTION_OFFSETS: u8 = 0x01;
 /// The option bit that says there is metadata.
-pub const OPTION_METADATA: u8 = 0x02;
+pub(crate) const OPTION_METADATA: u8 = 0x02;
 /// The largest chunk: what fits a Blosc chunk of 2³¹ − 1 bytes with its header.
-pub const MAX_CHUNK_SIZE: u32 = blosc::MAX_CHUNK as u32;
+pub(crate) const MAX_CHUNK_SIZE: u32 = blosc::MAX_CHUNK as u32;
 
 /// A container's header. `None` is the −1 of the format: not known when it was written.
 ///

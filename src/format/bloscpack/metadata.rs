@@ -14,9 +14,9 @@ use crate::format::{FormatError, hex};
 use super::checksum::Checksum;
 
 /// Bytes of the header of the section.
-pub const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 /// How the text is written down; the only format there is.
-pub const MAGIC_FORMAT: [u8; 8] = *b"JSON\0\0\0\0";
+pub(crate) const MAGIC_FORMAT: [u8; 8] = *b"JSON\0\0\0\0";
 
 /// How the text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -244,7 +244,11 @@ impl MetadataHeader {
 
 /// Writes a section with this text behind `out`. A text that does not fit its room, or is longer
 /// than 4 GiB, is an error, and `out` is as it was.
-pub fn encode(text: &str, options: &MetadataOptions, out: &mut Vec<u8>) -> Result<(), FormatError> {
+pub(crate) fn encode(
+    text: &str,
+    options: &MetadataOptions,
+    out: &mut Vec<u8>,
+) -> Result<(), FormatError> {
     let start = out.len();
     let too_long = |found: usize, room: u64| {
         FormatError::new(0, format!("metadata of at most {room} bytes"), format!("{found} bytes"))
@@ -336,7 +340,7 @@ pub(in crate::format) fn with_tokens(
 }
 
 /// Writes a JSON value as Python's `json.dumps(value, separators=(",", ":"))` does: all ASCII.
-pub fn write_json(value: &serde_json::Value, out: &mut String) {
+pub(crate) fn write_json(value: &serde_json::Value, out: &mut String) {
     write_spaced(value, [",", ":"], out);
 }
 

@@ -14,22 +14,22 @@ use super::key_hashes::Salt;
 use crate::format::FormatError;
 
 /// What every `.lookup` begins with.
-pub const MAGIC: [u8; 8] = *b"KISTELUP";
+pub(crate) const MAGIC: [u8; 8] = *b"KISTELUP";
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Bytes before the slots.
 pub const HEADER: usize = 128;
 
 /// Bytes of a slot.
-pub const SLOT: u64 = 4;
+pub(crate) const SLOT: u64 = 4;
 
 /// What stands in a slot without a sample.
 pub const EMPTY: u32 = u32::MAX;
 
 /// The most samples: each needs an index below [`EMPTY`].
-pub const MAX_COUNT: u64 = u32::MAX as u64;
+pub(crate) const MAX_COUNT: u64 = u32::MAX as u64;
 
 /// The measures of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -398,7 +398,7 @@ fn check_shape(shape: &Shape, file_len: u64) -> Result<(), FormatError> {
 
 /// The bytes of a slot.
 #[inline]
-pub const fn encode(slot: u32) -> [u8; 4] {
+pub(crate) const fn encode(slot: u32) -> [u8; 4] {
     slot.to_be_bytes()
 }
 
@@ -412,22 +412,22 @@ pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
 /// Digests a `.key_hashes` file, piece by piece, for [`Header::new`] or to verify
 /// [`Header::digest`].
 #[derive(Debug, Clone)]
-pub struct SourceDigest(State);
+pub(crate) struct SourceDigest(State);
 
 impl SourceDigest {
     /// The digest of nothing yet.
-    pub fn new() -> SourceDigest {
+    pub(crate) fn new() -> SourceDigest {
         SourceDigest(State::new())
     }
 
     /// Takes the next bytes of the file, the salt included.
-    pub fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
+    pub(crate) fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
         self.0.update(bytes);
         self
     }
 
     /// The digest of all bytes so far.
-    pub fn finish(&self) -> [u8; 32] {
+    pub(crate) fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_array()
     }
 }

@@ -14,7 +14,7 @@ pub mod key_hashes;
 pub mod filter;
 pub mod digests;
 pub mod legacy_index;
-pub mod lookup;
+pub(crate) mod lookup;
 pub mod crc;
 
 pub use digests::Digests;

@@ -10,7 +10,7 @@ use crate::format::FormatError;
 use crate::value::{ByteOrder, DType, NdArray, Order};
 
 /// How deep arrays may be in one another.
-pub const MAX_NESTING: usize = 64;
+pub(crate) const MAX_NESTING: usize = 64;
 
 /// How many dimensions an array may have: as many as NumPy allowed for long, and more than anyone
 /// uses.

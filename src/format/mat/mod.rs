@@ -57,14 +57,12 @@ mod numbers;
 mod sparse;
 mod value;
 
-pub use chars::Chars;
-pub use matrix::{Class, MAX_NESTING};
 pub use sparse::Sparse;
-pub use value::{Array, Cells, Mismatch, Opaque, Record, Structs};
+pub use value::{Array, Record, Structs};
 
 use element::{Element, Elements, Stored};
 use header::Level;
-use matrix::Header;
+use matrix::{Class, Header, MAX_NESTING};
 use memory::Memory;
 
 use crate::format::FormatError;

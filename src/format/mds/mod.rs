@@ -21,9 +21,12 @@ mod encoding;
 mod index;
 mod shard;
 
-pub use encoding::{Decoded, Encoding};
-pub use index::{Column, FileInfo, Index, ShardInfo};
-pub use shard::{Cells, Shard, encode_sample, encode_shard};
+pub(crate) use encoding::Decoded;
+pub use encoding::Encoding;
+pub use index::{Column, Index};
+pub(crate) use index::{FileInfo, ShardInfo};
+pub use shard::Shard;
+pub(crate) use shard::{encode_sample, encode_shard};
 
 #[cfg(test)]
 mod tests;

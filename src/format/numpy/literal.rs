@@ -97,7 +97,7 @@ impl Literal {
 /// assert_eq!(text_repr("it's"), r#""it's""#);
 /// assert_eq!(text_repr("é\t\u{200b}"), r"'é\t\u200b'");
 /// ```
-pub fn text_repr(text: &str) -> String {
+pub(crate) fn text_repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);

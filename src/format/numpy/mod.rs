@@ -7,7 +7,7 @@
 //! Absent on purpose: pickles, in which NumPy saves arrays of objects. They are refused.
 
 pub mod descr;
-pub mod literal;
+pub(crate) mod literal;
 pub mod npy;
 
 #[cfg(test)]

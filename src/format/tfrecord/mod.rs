@@ -21,7 +21,7 @@ use crate::format::FormatError;
 pub const HEADER: usize = 12;
 
 /// Bytes after the data of a record.
-pub const FOOTER: usize = 4;
+pub(crate) const FOOTER: usize = 4;
 
 /// Added to a checksum that was turned, so that the checksum of bytes with a checksum in them is no
 /// weaker.
@@ -41,7 +41,7 @@ pub fn parse_header(header: &[u8; HEADER]) -> Result<u64, FormatError> {
 }
 
 /// Compares the data of a record with the checksum after it.
-pub fn check_data(data: &[u8], footer: [u8; FOOTER]) -> Result<(), FormatError> {
+pub(crate) fn check_data(data: &[u8], footer: [u8; FOOTER]) -> Result<(), FormatError> {
     expect(HEADER as u64 + data.len() as u64, data, u32::from_le_bytes(footer), "the data")
 }
 

@@ -2,7 +2,8 @@
 #![no_main]
 
 use kiste::format::msgpack::numpy::{decode_array, encode_array};
-use kiste::format::numpy::{descr, literal::Literal, npy};
+use kiste::format::__private::numpy::Literal;
+use kiste::format::numpy::{descr, npy};
 use kiste::value::{Kind, NdArray};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! MAT files: whatever is read can be looked at in every way.
 #![no_main]
 
-use kiste::format::mat::{Array, Limits, MatFile};
+use kiste::format::__private::mat::{Array, Limits, MatFile};
 use libfuzzer_sys::fuzz_target;
 use num_complex::Complex;
 

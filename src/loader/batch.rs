@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Value};
-use crate::reader::{Reader, damaged_array};
+use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
 
 /// What becomes of a sample that cannot be read or decoded.
@@ -99,13 +99,7 @@ impl<'a> Record<'a> {
         let mut cursor = Cursor::new(self.raw);
         cursor.skip()?;
         cursor.expect_end()?;
-        rmp_serde::from_slice(self.raw).map_err(|e| {
-            if let Some(error) = damaged_array(self.raw) {
-                return error;
-            }
-            let message = format!("the sample is not of the type asked for: {e}");
-            Error::new(ErrorKind::Invalid, message)
-        })
+        rmp_serde::from_slice(self.raw).map_err(|error| not_of_type(self.raw, &error))
     }
 
     /// One field, packed; an error if the sample has none of this name.

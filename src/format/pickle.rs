@@ -90,21 +90,6 @@ pub struct Object<'p, 'a> {
 
 impl<'a> Pickle<'a> {
     /// Reads a whole pickle.
-    ///
-    /// ```
-    /// use kiste::format::pickle::Pickle;
-    ///
-    /// // pickle.dumps({"labels": [6, 9]}, protocol=2)
-    /// let bytes = b"\x80\x02}q\x00X\x06\0\0\0labelsq\x01]q\x02(K\x06K\x09es.";
-    /// let pickle = Pickle::parse(bytes)?;
-    /// let labels = pickle.root().get("labels").unwrap();
-    /// let labels: Vec<_> = labels.items().unwrap().map(|label| label.as_int()).collect();
-    /// assert_eq!(labels, [Some(6), Some(9)]);
-    ///
-    /// let err = Pickle::parse(b"cos\nsystem\n(S'true'\ntR.").unwrap_err();
-    /// assert_eq!(err.to_string(), "byte 0: expected plain data, found the name os.system");
-    /// # Ok::<(), kiste::format::FormatError>(())
-    /// ```
     pub fn parse(bytes: &'a [u8]) -> Result<Pickle<'a>, FormatError> {
         let mut machine = Machine::new(bytes);
         while machine.step()? {}
@@ -602,6 +587,22 @@ fn text_of(node: &Node<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_a_dictionary() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::pickle::Pickle;
+
+        // pickle.dumps({"labels": [6, 9]}, protocol=2)
+        let bytes = b"\x80\x02}q\x00X\x06\0\0\0labelsq\x01]q\x02(K\x06K\x09es.";
+        let pickle = Pickle::parse(bytes)?;
+        let labels = pickle.root().get("labels").unwrap();
+        let labels: Vec<_> = labels.items().unwrap().map(|label| label.as_int()).collect();
+        assert_eq!(labels, [Some(6), Some(9)]);
+
+        let err = Pickle::parse(b"cos\nsystem\n(S'true'\ntR.").unwrap_err();
+        assert_eq!(err.to_string(), "byte 0: expected plain data, found the name os.system");
+        Ok(())
+    }
 
     /// As cPickle of Python 2 writes an array in protocol 2: the way of the original CIFAR files.
     const PYTHON2: &[u8] = b"\x80\x02}q\x01(U\x06labelsq\x04]q\x05(K\x06K\x09eU\x04dataq\x06\

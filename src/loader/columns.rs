@@ -11,7 +11,7 @@ use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::{DType, Element, Kind as Type, Number};
+use crate::value::{DType, DTypeKind as Type, Element, Number};
 
 /// Which columns a batch has, and what they are made of. No two have the same name.
 ///

@@ -60,7 +60,7 @@ use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
 pub use mixture::{Mixture, MixtureSource, quotas};
-pub use partition::{Batch, Partition, State, Tail};
+pub use partition::{BatchPositions, Partition, State, Tail};
 pub use permutation::Permutation;
 pub use quasi_shuffle::DatadingsQuasiShuffle;
 pub use range::Sequential;

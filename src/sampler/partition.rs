@@ -154,10 +154,10 @@ impl Partition {
     /// # Panics
     ///
     /// If there is no such rank.
-    pub fn batch(&self, step: u64, rank: u64) -> Batch {
+    pub fn batch(&self, step: u64, rank: u64) -> BatchPositions {
         assert!(rank < self.world, "rank {rank} of {}", self.world);
         if step >= self.steps() {
-            return Batch { start: self.len, end: self.len, padding: 0, len: self.len };
+            return BatchPositions { start: self.len, end: self.len, padding: 0, len: self.len };
         }
         let number = u128::from(step) * u128::from(self.world) + u128::from(rank);
         let start = u128::from(self.start) + number * u128::from(self.batch);
@@ -170,7 +170,7 @@ impl Partition {
         };
         // Padding goes round: a batch that is nothing else starts where the one before it ended.
         let start = if real.is_empty() && padding > 0 { (start % len) as u64 } else { real.start };
-        Batch { start, end: start + (real.end - real.start), padding, len: self.len }
+        BatchPositions { start, end: start + (real.end - real.start), padding, len: self.len }
     }
 
     /// The step and the rank whose batch a position is in; `None` if it is in no batch, because it
@@ -192,7 +192,11 @@ impl Partition {
     /// # Panics
     ///
     /// If there is no such rank or worker.
-    pub fn share(&self, rank: u64, worker: u64) -> impl Iterator<Item = (u64, Batch)> + '_ {
+    pub fn share(
+        &self,
+        rank: u64,
+        worker: u64,
+    ) -> impl Iterator<Item = (u64, BatchPositions)> + '_ {
         assert!(worker < self.workers, "worker {worker} of {}", self.workers);
         let stride = usize::try_from(self.workers).unwrap_or(usize::MAX);
         (worker..self.steps_of(rank))
@@ -247,7 +251,7 @@ fn positive(number: u64, what: &str) -> Result<u64> {
 
 /// The positions of one batch: a range, and after it what pads it from the epoch's beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchPositions {
     start: u64,
     end: u64,
     padding: u64,
@@ -255,7 +259,7 @@ pub struct Batch {
     len: u64,
 }
 
-impl Batch {
+impl BatchPositions {
     /// Positions, padding included.
     pub fn len(&self) -> u64 {
         self.end - self.start + self.padding

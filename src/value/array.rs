@@ -7,8 +7,9 @@ use ndarray::{
     ArrayBase, ArrayD, ArrayViewD, CowArray, Data, Dimension, IxDyn, ShapeBuilder, StrideShape,
 };
 
-use super::dtype::{ByteOrder, DType, Kind, byte_size};
+use super::dtype::{ByteOrder, DType, byte_size};
 use super::element::Element;
+use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
 /// An array of any type and shape: its bytes, owned or borrowed from where they were read.
@@ -295,7 +296,7 @@ impl<'a> NdArray<'a> {
 
     /// The byte strings of an array of `S`, without the zeros at their ends, in C order.
     pub fn byte_strings(&self) -> Result<impl Iterator<Item = &[u8]> + '_, AccessError> {
-        self.expect_kind(Kind::Bytes, "byte strings")?;
+        self.expect_kind(DTypeKind::Bytes, "byte strings")?;
         let strip =
             |bytes: &'_ [u8]| bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
         Ok(self.items().map(move |item| &item[..strip(item)]))
@@ -305,7 +306,7 @@ impl<'a> NdArray<'a> {
     ///
     /// An item is an error where there are numbers that are no characters.
     pub fn texts(&self) -> Result<impl Iterator<Item = Result<String>> + '_, AccessError> {
-        self.expect_kind(Kind::Text, "text")?;
+        self.expect_kind(DTypeKind::Text, "text")?;
         let big = self.dtype.byte_order() == ByteOrder::Big;
         Ok(self.items().map(move |item| text_of(item, big)))
     }
@@ -313,7 +314,7 @@ impl<'a> NdArray<'a> {
     /// A field of a structured type: a copy of that column, in C order. If the field holds an array
     /// itself, its axes come last.
     pub fn field(&self, name: &str) -> Result<NdArray<'static>, AccessError> {
-        self.expect_kind(Kind::Struct, "structures")?;
+        self.expect_kind(DTypeKind::Struct, "structures")?;
         let no_field = || AccessError::NoField(name.to_owned());
         let (offset, field) = self.dtype.field(name).ok_or_else(no_field)?;
         let size = byte_size(field.dtype().item_size(), field.shape()).ok_or_else(no_field)?;
@@ -364,15 +365,15 @@ impl<'a> NdArray<'a> {
 
     fn expect_type<T: Element>(&self) -> Result<(), AccessError> {
         let found = &self.dtype;
-        let is_time = matches!(found.kind(), Kind::DateTime | Kind::TimeDelta);
-        let same_kind = found.kind() == T::KIND || (is_time && T::KIND == Kind::Int);
+        let is_time = matches!(found.kind(), DTypeKind::DateTime | DTypeKind::TimeDelta);
+        let same_kind = found.kind() == T::KIND || (is_time && T::KIND == DTypeKind::Int);
         if same_kind && found.item_size() == size_of::<T>() {
             return Ok(());
         }
         Err(self.other_type(T::NAME))
     }
 
-    fn expect_kind(&self, kind: Kind, expected: &'static str) -> Result<(), AccessError> {
+    fn expect_kind(&self, kind: DTypeKind, expected: &'static str) -> Result<(), AccessError> {
         if self.dtype.kind() == kind { Ok(()) } else { Err(self.other_type(expected)) }
     }
 

@@ -17,8 +17,9 @@ use half::f16;
 use num_complex::Complex;
 
 use super::array::{NdArray, Order};
-use super::dtype::{ByteOrder, DType, Field, Kind, TimeUnit, Unit};
+use super::dtype::{ByteOrder, DType, Field, TimeUnit, Unit};
 use super::element::Element;
+use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How careful a conversion is: each of these allows what those before it do.
@@ -154,19 +155,23 @@ fn level(from: &DType, to: &DType) -> Option<Casting> {
     }
     let by_len =
         |from: usize, to: usize| Some(if from <= to { Casting::Safe } else { Casting::SameKind });
-    let integer = |dtype: &DType| matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt);
+    let integer =
+        |dtype: &DType| matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int | DTypeKind::UInt);
     match (from.kind(), to.kind()) {
-        (Kind::DateTime, Kind::DateTime) | (Kind::TimeDelta, Kind::TimeDelta) => {
+        (DTypeKind::DateTime, DTypeKind::DateTime)
+        | (DTypeKind::TimeDelta, DTypeKind::TimeDelta) => {
             level_of_times(from.kind(), from.time_unit()?, to.time_unit()?)
         }
-        (_, Kind::TimeDelta) if integer(from) => Some(level_of_numbers(from, &DType::of::<i64>())),
-        (_, Kind::DateTime) if integer(from) => Some(Casting::Unsafe),
-        (Kind::DateTime | Kind::TimeDelta, _) if integer(to) => Some(Casting::Unsafe),
-        (Kind::Bytes, Kind::Bytes) | (Kind::Text, Kind::Text) | (Kind::Void, Kind::Void) => {
-            by_len(from.item_size(), to.item_size())
+        (_, DTypeKind::TimeDelta) if integer(from) => {
+            Some(level_of_numbers(from, &DType::of::<i64>()))
         }
-        (Kind::Bytes, Kind::Text) => by_len(from.item_size(), to.item_size() / 4),
-        (Kind::Text, Kind::Bytes) => Some(Casting::Unsafe),
+        (_, DTypeKind::DateTime) if integer(from) => Some(Casting::Unsafe),
+        (DTypeKind::DateTime | DTypeKind::TimeDelta, _) if integer(to) => Some(Casting::Unsafe),
+        (DTypeKind::Bytes, DTypeKind::Bytes)
+        | (DTypeKind::Text, DTypeKind::Text)
+        | (DTypeKind::Void, DTypeKind::Void) => by_len(from.item_size(), to.item_size()),
+        (DTypeKind::Bytes, DTypeKind::Text) => by_len(from.item_size(), to.item_size() / 4),
+        (DTypeKind::Text, DTypeKind::Bytes) => Some(Casting::Unsafe),
         _ => None,
     }
 }
@@ -195,9 +200,9 @@ fn level_of_fields(from: &DType, to: &DType) -> Option<Casting> {
 /// Whether elements are numbers of types that Rust has.
 fn is_number(dtype: &DType) -> bool {
     match dtype.kind() {
-        Kind::Bool | Kind::Int | Kind::UInt => true,
-        Kind::Float => dtype.item_size() <= 8,
-        Kind::Complex => dtype.item_size() <= 16,
+        DTypeKind::Bool | DTypeKind::Int | DTypeKind::UInt => true,
+        DTypeKind::Float => dtype.item_size() <= 8,
+        DTypeKind::Complex => dtype.item_size() <= 16,
         _ => false,
     }
 }
@@ -207,20 +212,20 @@ fn level_of_numbers(from: &DType, to: &DType) -> Casting {
     let (a, b) = (from.item_size(), to.item_size());
     let held = |integer: usize, float: usize| integer < float || float == 8;
     let safe = match (from.kind(), to.kind()) {
-        (Kind::Bool, _) => true,
-        (Kind::Int, Kind::Int) | (Kind::UInt, Kind::UInt) => a <= b,
-        (Kind::UInt, Kind::Int) => a < b,
-        (Kind::Int | Kind::UInt, Kind::Float) => held(a, b),
-        (Kind::Int | Kind::UInt, Kind::Complex) => held(a, b / 2),
-        (Kind::Float, Kind::Float) | (Kind::Complex, Kind::Complex) => a <= b,
-        (Kind::Float, Kind::Complex) => a <= b / 2,
+        (DTypeKind::Bool, _) => true,
+        (DTypeKind::Int, DTypeKind::Int) | (DTypeKind::UInt, DTypeKind::UInt) => a <= b,
+        (DTypeKind::UInt, DTypeKind::Int) => a < b,
+        (DTypeKind::Int | DTypeKind::UInt, DTypeKind::Float) => held(a, b),
+        (DTypeKind::Int | DTypeKind::UInt, DTypeKind::Complex) => held(a, b / 2),
+        (DTypeKind::Float, DTypeKind::Float) | (DTypeKind::Complex, DTypeKind::Complex) => a <= b,
+        (DTypeKind::Float, DTypeKind::Complex) => a <= b / 2,
         _ => false,
     };
     let rank = |dtype: &DType| match dtype.kind() {
-        Kind::Bool => 0,
-        Kind::UInt => 1,
-        Kind::Int => 2,
-        Kind::Float => 3,
+        DTypeKind::Bool => 0,
+        DTypeKind::UInt => 1,
+        DTypeKind::Int => 2,
+        DTypeKind::Float => 3,
         _ => 4,
     };
     match (safe, rank(from) <= rank(to)) {
@@ -230,7 +235,7 @@ fn level_of_numbers(from: &DType, to: &DType) -> Casting {
     }
 }
 
-fn level_of_times(kind: Kind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
+fn level_of_times(kind: DTypeKind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
     if from.unit == Unit::Generic {
         return Some(Casting::Safe);
     }
@@ -247,8 +252,8 @@ fn level_of_times(kind: Kind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
         (Some(from), Some(to)) => Some(divides((from, to))),
         (None, None) => Some(divides((attoseconds(from), attoseconds(to)))),
         // There is a calendar for points in time alone.
-        (Some(_), None) if kind == Kind::DateTime => Some(Casting::Safe),
-        (None, Some(_)) if kind == Kind::DateTime => Some(Casting::SameKind),
+        (Some(_), None) if kind == DTypeKind::DateTime => Some(Casting::Safe),
+        (None, Some(_)) if kind == DTypeKind::DateTime => Some(Casting::SameKind),
         _ => None,
     }
 }
@@ -287,21 +292,24 @@ fn convert(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()
         return swap(from, source, out);
     }
     let same_kind = from.kind() == to.kind();
-    let is_time = |dtype: &DType| matches!(dtype.kind(), Kind::DateTime | Kind::TimeDelta);
+    let is_time =
+        |dtype: &DType| matches!(dtype.kind(), DTypeKind::DateTime | DTypeKind::TimeDelta);
     let as_number = |dtype: &DType| match is_time(dtype) {
         true => DType::of::<i64>().with_byte_order(dtype.byte_order()),
         false => dtype.clone(),
     };
     match from.kind() {
-        Kind::DateTime | Kind::TimeDelta if same_kind => convert_times(from, to, source, out),
-        Kind::Bytes | Kind::Void if same_kind => {
+        DTypeKind::DateTime | DTypeKind::TimeDelta if same_kind => {
+            convert_times(from, to, source, out)
+        }
+        DTypeKind::Bytes | DTypeKind::Void if same_kind => {
             let (from, to) = (from.item_size(), to.item_size());
             if from > 0 {
                 cut(source.chunks_exact(from), out.chunks_exact_mut(to));
             }
             Ok(())
         }
-        Kind::Bytes | Kind::Text => convert_text(from, to, source, out),
+        DTypeKind::Bytes | DTypeKind::Text => convert_text(from, to, source, out),
         _ => convert_numbers(&as_number(from), &as_number(to), source, out),
     }
 }
@@ -309,8 +317,8 @@ fn convert(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()
 /// Turns the bytes of each number around: of both parts of a complex one, of each character.
 fn swap(dtype: &DType, source: &[u8], out: &mut [u8]) -> Result<()> {
     let size = match dtype.kind() {
-        Kind::Complex => dtype.item_size() / 2,
-        Kind::Text => 4,
+        DTypeKind::Complex => dtype.item_size() / 2,
+        DTypeKind::Text => 4,
         _ => dtype.item_size(),
     };
     out.copy_from_slice(source);
@@ -328,7 +336,7 @@ fn cut<'a>(from: impl Iterator<Item = &'a [u8]>, to: impl Iterator<Item = &'a mu
 
 /// Characters, of one byte or of four, to such.
 fn convert_text(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()> {
-    let width = |dtype: &DType| if dtype.kind() == Kind::Text { 4 } else { 1 };
+    let width = |dtype: &DType| if dtype.kind() == DTypeKind::Text { 4 } else { 1 };
     let (a, b) = (width(from), width(to));
     if from.item_size() == 0 {
         return Ok(());
@@ -364,7 +372,7 @@ fn convert_times(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Res
     let (a, b) = units.unwrap_or((TimeUnit::GENERIC, TimeUnit::GENERIC));
     let (from_swapped, to_swapped) = (!from.is_native(), !to.is_native());
     // After how many of what 1970 was, nobody knows.
-    let nowhere = from.kind() == Kind::DateTime && a.unit == Unit::Generic && a != b;
+    let nowhere = from.kind() == DTypeKind::DateTime && a.unit == Unit::Generic && a != b;
     for (index, (from_item, to_item)) in
         source.chunks_exact(8).zip(out.chunks_exact_mut(8)).enumerate()
     {
@@ -580,20 +588,20 @@ impl Cast for bool {
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match ($dtype.kind(), $dtype.item_size()) {
-            (Kind::Bool, 1) => with_type!(@ $type = bool, $body),
-            (Kind::Int, 1) => with_type!(@ $type = i8, $body),
-            (Kind::Int, 2) => with_type!(@ $type = i16, $body),
-            (Kind::Int, 4) => with_type!(@ $type = i32, $body),
-            (Kind::Int, 8) => with_type!(@ $type = i64, $body),
-            (Kind::UInt, 1) => with_type!(@ $type = u8, $body),
-            (Kind::UInt, 2) => with_type!(@ $type = u16, $body),
-            (Kind::UInt, 4) => with_type!(@ $type = u32, $body),
-            (Kind::UInt, 8) => with_type!(@ $type = u64, $body),
-            (Kind::Float, 2) => with_type!(@ $type = f16, $body),
-            (Kind::Float, 4) => with_type!(@ $type = f32, $body),
-            (Kind::Float, 8) => with_type!(@ $type = f64, $body),
-            (Kind::Complex, 8) => with_type!(@ $type = Complex<f32>, $body),
-            (Kind::Complex, 16) => with_type!(@ $type = Complex<f64>, $body),
+            (DTypeKind::Bool, 1) => with_type!(@ $type = bool, $body),
+            (DTypeKind::Int, 1) => with_type!(@ $type = i8, $body),
+            (DTypeKind::Int, 2) => with_type!(@ $type = i16, $body),
+            (DTypeKind::Int, 4) => with_type!(@ $type = i32, $body),
+            (DTypeKind::Int, 8) => with_type!(@ $type = i64, $body),
+            (DTypeKind::UInt, 1) => with_type!(@ $type = u8, $body),
+            (DTypeKind::UInt, 2) => with_type!(@ $type = u16, $body),
+            (DTypeKind::UInt, 4) => with_type!(@ $type = u32, $body),
+            (DTypeKind::UInt, 8) => with_type!(@ $type = u64, $body),
+            (DTypeKind::Float, 2) => with_type!(@ $type = f16, $body),
+            (DTypeKind::Float, 4) => with_type!(@ $type = f32, $body),
+            (DTypeKind::Float, 8) => with_type!(@ $type = f64, $body),
+            (DTypeKind::Complex, 8) => with_type!(@ $type = Complex<f32>, $body),
+            (DTypeKind::Complex, 16) => with_type!(@ $type = Complex<f64>, $body),
             _ => {
                 let message = format!("expected a type of numbers, found {}", $dtype);
                 Err(Error::new(ErrorKind::Unsupported, message))

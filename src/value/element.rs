@@ -6,7 +6,7 @@ use bytemuck::{CheckedBitPattern, NoUninit};
 use half::f16;
 use num_complex::Complex;
 
-use super::dtype::Kind;
+use super::kind::DTypeKind;
 
 /// A type of Rust whose values are elements of arrays.
 ///
@@ -26,7 +26,7 @@ pub trait Element:
     + 'static
 {
     /// The kind of type. Its size is that of the Rust type.
-    const KIND: Kind;
+    const KIND: DTypeKind;
 
     /// NumPy's name, such as `float32`.
     const NAME: &'static str;
@@ -92,7 +92,7 @@ macro_rules! integers {
         impl sealed::Sealed for $type {}
 
         impl Element for $type {
-            const KIND: Kind = Kind::$kind;
+            const KIND: DTypeKind = DTypeKind::$kind;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -123,7 +123,7 @@ macro_rules! floats {
         impl sealed::Sealed for $type {}
 
         impl Element for $type {
-            const KIND: Kind = Kind::Float;
+            const KIND: DTypeKind = DTypeKind::Float;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -166,7 +166,7 @@ macro_rules! complexes {
         impl sealed::Sealed for Complex<$part> {}
 
         impl Element for Complex<$part> {
-            const KIND: Kind = Kind::Complex;
+            const KIND: DTypeKind = DTypeKind::Complex;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -188,7 +188,7 @@ complexes! { f32, "complex64"; f64, "complex128"; }
 impl sealed::Sealed for bool {}
 
 impl Element for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: DTypeKind = DTypeKind::Bool;
     const NAME: &'static str = "bool";
 
     #[inline]

@@ -9,6 +9,7 @@
 //! [`format::msgpack::numpy`](crate::format::msgpack::numpy).
 
 mod array;
+mod kind;
 mod dtype;
 mod element;
 mod cast;
@@ -18,5 +19,6 @@ mod tests;
 
 pub use array::{AccessError, NdArray, Order};
 pub use cast::Casting;
-pub use dtype::{ByteOrder, DType, Field, Kind, MAX_NESTING, TimeUnit, Unit};
+pub use dtype::{ByteOrder, DType, Field, MAX_NESTING, TimeUnit, Unit};
 pub use element::{Element, Number};
+pub use kind::DTypeKind;

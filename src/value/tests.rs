@@ -311,14 +311,14 @@ fn both_nan(dtype: &DType, a: &[u8], b: &[u8]) -> bool {
     let parts = |bytes: &[u8]| -> Option<Vec<f64>> {
         let array = NdArray::new(dtype.clone(), [1], bytes).unwrap();
         Some(match (dtype.kind(), dtype.item_size()) {
-            (Kind::Float, 2) => vec![array.to_ndarray::<f16>().ok()?[0].to_f64()],
-            (Kind::Float, 4) => vec![array.to_ndarray::<f32>().ok()?[0].into()],
-            (Kind::Float, 8) => vec![array.to_ndarray::<f64>().ok()?[0]],
-            (Kind::Complex, 8) => {
+            (DTypeKind::Float, 2) => vec![array.to_ndarray::<f16>().ok()?[0].to_f64()],
+            (DTypeKind::Float, 4) => vec![array.to_ndarray::<f32>().ok()?[0].into()],
+            (DTypeKind::Float, 8) => vec![array.to_ndarray::<f64>().ok()?[0]],
+            (DTypeKind::Complex, 8) => {
                 let c = array.to_ndarray::<Complex<f32>>().ok()?[0];
                 vec![c.re.into(), c.im.into()]
             }
-            (Kind::Complex, 16) => {
+            (DTypeKind::Complex, 16) => {
                 let c = array.to_ndarray::<Complex<f64>>().ok()?[0];
                 vec![c.re, c.im]
             }

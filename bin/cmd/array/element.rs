@@ -2,7 +2,7 @@
 
 use half::f16;
 use kiste::format::chunked::format_time;
-use kiste::value::{DType, Element, Kind, NdArray, Number, Unit};
+use kiste::value::{DType, DTypeKind as Kind, Element, NdArray, Number, Unit};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};
 

@@ -7,17 +7,6 @@ use crate::format::blosc;
 
 /// How the rows of an array are cut into chunks, once that has been found to be possible: every
 /// chunk has `chunklen` rows, the last one what is left.
-///
-/// ```
-/// use kiste::format::bcolz::Layout;
-///
-/// let layout = Layout::new(1000, 128, 8)?;
-/// assert_eq!(layout.chunks(), 8);
-/// assert_eq!(layout.rows_of(7), 896..1000);
-/// assert_eq!(layout.nbytes_of(7), 104 * 8);
-/// assert!(Layout::new(1000, 0, 8).is_err());
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     rows: u64,
@@ -105,14 +94,6 @@ impl Layout {
 
 /// The rows to a chunk that bcolz chooses for an array of which so many rows of so many bytes are
 /// expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the largest.
-///
-/// ```
-/// use kiste::format::bcolz::chunklen_for;
-///
-/// assert_eq!(chunklen_for(1000, 8), 8192);
-/// assert_eq!(chunklen_for(1_000_000_000, 4), 524_288);
-/// assert_eq!(chunklen_for(10, 1 << 30), 1);
-/// ```
 pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     const MEGABYTE: u128 = 1 << 20;
     let bytes = u128::from(expectedlen) * u128::from(row_bytes);
@@ -121,4 +102,28 @@ pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     let below = (1..=4).filter(|&power| bytes * 10_u128.pow(power) <= MEGABYTE).count();
     let chunk_size: u64 = (256 << 10) << above >> below;
     (chunk_size / row_bytes.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn finds_the_chunk_of_a_row() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Layout;
+
+        let layout = Layout::new(1000, 128, 8)?;
+        assert_eq!(layout.chunks(), 8);
+        assert_eq!(layout.rows_of(7), 896..1000);
+        assert_eq!(layout.nbytes_of(7), 104 * 8);
+        assert!(Layout::new(1000, 0, 8).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn chooses_a_chunk_length_as_bcolz_does() {
+        use crate::format::bcolz::chunklen_for;
+
+        assert_eq!(chunklen_for(1000, 8), 8192);
+        assert_eq!(chunklen_for(1_000_000_000, 4), 524_288);
+        assert_eq!(chunklen_for(10, 1 << 30), 1);
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::format::FormatError;
 use crate::format::bloscpack::metadata::{with_tokens, write_spaced, write_string};
 use crate::format::numpy::descr;
-use crate::value::{ByteOrder, DType, Kind};
+use crate::value::{ByteOrder, DType, DTypeKind};
 
 use super::dflt::write_dflt;
 
@@ -20,16 +20,6 @@ pub(crate) const MAX_ATTRS_BYTES: u64 = 64 << 20;
 const SEPARATORS: [&str; 2] = [", ", ": "];
 
 /// `meta/sizes`: how large the array is.
-///
-/// ```
-/// use kiste::format::bcolz::Sizes;
-///
-/// let text = "{\"shape\": [50, 7], \"nbytes\": 1400, \"cbytes\": 907}\n";
-/// let sizes = Sizes::parse(text.as_bytes())?;
-/// assert_eq!(sizes.shape, [50, 7]);
-/// assert_eq!(sizes.to_json(), text);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     /// The length of each axis.
@@ -66,19 +56,6 @@ impl Sizes {
 }
 
 /// `meta/storage`: the type of the elements, and how they are stored.
-///
-/// ```
-/// use kiste::format::bcolz::Storage;
-/// use kiste::value::Kind;
-///
-/// let text = "{\"dtype\": \"int64\", \"cparams\": {\"clevel\": 5, \"shuffle\": 1, \
-///     \"cname\": \"lz4\", \"quantize\": 0}, \"chunklen\": 8192, \"expectedlen\": 1000, \"dflt\": 7}\n";
-/// let storage = Storage::parse(text.as_bytes())?;
-/// assert_eq!((storage.dtype.kind(), storage.chunklen), (Kind::Int, 8192));
-/// assert_eq!(storage.fill(), Some(vec![7, 0, 0, 0, 0, 0, 0, 0]));
-/// assert_eq!(storage.to_json(), text);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Storage {
     /// The type of the elements.
@@ -175,15 +152,6 @@ impl CParams {
 }
 
 /// `__rootdirs__`: the columns of a table in their order, each the name of a directory beside.
-///
-/// ```
-/// use kiste::format::bcolz::{names_to_json, parse_names};
-///
-/// assert_eq!(parse_names(b"{\"names\": [\"id\", \"val\"]}\n")?, ["id", "val"]);
-/// assert!(parse_names(b"{\"names\": [\"../secret\"]}").is_err());
-/// assert_eq!(names_to_json(&["id", "val"]), "{\"names\": [\"id\", \"val\"]}\n");
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn parse_names(file: &[u8]) -> Result<Vec<String>, FormatError> {
     let object = parse_object(file)?;
     let names = object.get("names").and_then(Value::as_array).and_then(|names| {
@@ -254,7 +222,7 @@ fn parse_dtype(text: &str) -> Result<DType, FormatError> {
 fn dtype_text(dtype: &DType) -> String {
     match dtype.byte_order() {
         ByteOrder::Big => dtype.to_string(),
-        _ if matches!(dtype.kind(), Kind::Text | Kind::Struct) => dtype.to_string(),
+        _ if matches!(dtype.kind(), DTypeKind::Text | DTypeKind::Struct) => dtype.to_string(),
         _ => descr::name(&dtype.clone().with_byte_order(ByteOrder::NATIVE)),
     }
 }
@@ -299,4 +267,42 @@ fn wrong(expected: &str, found: Option<&Value>) -> FormatError {
         }
     });
     FormatError::new(0, expected, found)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_round_trip() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Sizes;
+
+        let text = "{\"shape\": [50, 7], \"nbytes\": 1400, \"cbytes\": 907}\n";
+        let sizes = Sizes::parse(text.as_bytes())?;
+        assert_eq!(sizes.shape, [50, 7]);
+        assert_eq!(sizes.to_json(), text);
+        Ok(())
+    }
+
+    #[test]
+    fn storage_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Storage;
+        use crate::value::DTypeKind;
+
+        let text = "{\"dtype\": \"int64\", \"cparams\": {\"clevel\": 5, \"shuffle\": 1, \
+            \"cname\": \"lz4\", \"quantize\": 0}, \"chunklen\": 8192, \"expectedlen\": 1000, \"dflt\": 7}\n";
+        let storage = Storage::parse(text.as_bytes())?;
+        assert_eq!((storage.dtype.kind(), storage.chunklen), (DTypeKind::Int, 8192));
+        assert_eq!(storage.fill(), Some(vec![7, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(storage.to_json(), text);
+        Ok(())
+    }
+
+    #[test]
+    fn names_round_trip() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::{names_to_json, parse_names};
+
+        assert_eq!(parse_names(b"{\"names\": [\"id\", \"val\"]}\n")?, ["id", "val"]);
+        assert!(parse_names(b"{\"names\": [\"../secret\"]}").is_err());
+        assert_eq!(names_to_json(&["id", "val"]), "{\"names\": [\"id\", \"val\"]}\n");
+        Ok(())
+    }
 }

@@ -23,14 +23,14 @@ mod superchunk;
 #[cfg(test)]
 mod tests;
 
-pub use chunk_file::{HEADER, HEADER_BYTES, chunk_in};
+pub use chunk_file::chunk_in;
 pub(crate) use chunk_file::{behind_header, check_ratio, chunk_file_name, superchunk_file_name};
 pub use layout::Layout;
 pub(crate) use layout::chunklen_for;
 pub(crate) use meta::{CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, check_name};
 pub use meta::{Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_names};
 pub use superchunk::Superchunk;
-pub use variant::recognise;
+pub use variant::{HEADER, HEADER_BYTES, recognise};
 
 /// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
 ///
@@ -48,10 +48,10 @@ pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
 
 /// The element size that bcolz gives to Blosc: what the shuffle takes for one element.
 pub(crate) fn typesize(dtype: &DType) -> usize {
-    use crate::value::Kind;
+    use crate::value::DTypeKind;
     match dtype.kind() {
-        Kind::Bytes => 1,
-        Kind::Text => 4,
+        DTypeKind::Bytes => 1,
+        DTypeKind::Text => 4,
         _ if dtype.item_size() > 255 => 1,
         _ => dtype.item_size().max(1),
     }

@@ -6,7 +6,7 @@ use super::variant::Variant;
 use super::*;
 use crate::format::blosc::{Params, compress, decompress};
 use crate::format::bloscpack::{Checksum, Encoder, Header};
-use crate::value::{ByteOrder, Kind};
+use crate::value::{ByteOrder, DTypeKind};
 
 fn storage(dtype: &str, dflt: &str) -> String {
     format!(
@@ -69,7 +69,7 @@ fn names_without_a_byte_order_are_little_endian() {
     assert_eq!(parsed.dtype.byte_order(), ByteOrder::Big);
     assert_eq!(parsed.to_json(), storage(">i4", "0"));
     let object = Storage::parse(storage("object", "0").as_bytes()).unwrap();
-    assert_eq!(object.dtype.kind(), Kind::Object);
+    assert_eq!(object.dtype.kind(), DTypeKind::Object);
 }
 
 #[test]

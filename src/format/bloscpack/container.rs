@@ -58,12 +58,12 @@ pub struct Container<B> {
     offsets_at: usize,
     data_start: usize,
     /// What walking found, once somebody had to walk.
-    walked: OnceLock<Vec<Place>>,
+    walked: OnceLock<Vec<ChunkPlace>>,
 }
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ChunkPlace {
     /// Its first byte in the container.
     pub at: u64,
     /// How many uncompressed bytes come before it.
@@ -250,20 +250,20 @@ impl<B: AsRef<[u8]>> Container<B> {
     }
 
     /// Where all chunks are. The first call walks.
-    pub fn places(&self) -> Result<&[Place], FormatError> {
+    pub fn places(&self) -> Result<&[ChunkPlace], FormatError> {
         if let Some(places) = self.walked.get() {
             return Ok(places);
         }
         let (mut places, mut start) = (Vec::new(), 0);
         for chunk in self.chunks() {
             let chunk = chunk?;
-            places.push(Place { at: chunk.at as u64, start });
+            places.push(ChunkPlace { at: chunk.at as u64, start });
             start += chunk.nbytes() as u64;
         }
         Ok(self.walked.get_or_init(|| places))
     }
 
-    fn place(&self, index: u64) -> Result<Place, FormatError> {
+    fn place(&self, index: u64) -> Result<ChunkPlace, FormatError> {
         let places = self.places()?;
         let place = usize::try_from(index).ok().and_then(|index| places.get(index));
         place.copied().ok_or_else(|| {

@@ -16,7 +16,7 @@ mod encode;
 mod undo;
 
 pub use checksum::Checksum;
-pub use container::{Chunk, Chunks, Container, MAX_RATIO, Place};
+pub use container::{Chunk, ChunkPlace, Chunks, Container, MAX_RATIO};
 pub use encode::{Encoder, Ending};
 pub use header::Header;
 pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};

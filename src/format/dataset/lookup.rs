@@ -98,28 +98,6 @@ pub struct Probe {
 impl Probe {
     /// The next sample with the hash. `slot_at` gives what stands in a slot, `hash_at` the hash of
     /// a sample.
-    ///
-    /// ```
-    /// use kiste::format::FormatError;
-    /// use kiste::format::dataset::lookup::Placer;
-    ///
-    /// let hashes = [70, 20, 1 << 63, 20];
-    /// let mut sorted: Vec<(u64, u32)> = hashes.into_iter().zip(0..).collect();
-    /// sorted.sort_unstable();
-    /// let mut placer = Placer::new(4)?;
-    /// for (hash, index) in sorted {
-    ///     placer.push(hash, index)?;
-    /// }
-    /// let (shape, slots) = placer.finish()?;
-    ///
-    /// let slot_at = |slot| Ok::<_, FormatError>(slots[slot as usize]);
-    /// let hash_at = |index| Ok(hashes[index as usize]);
-    /// let mut probe = shape.probe(20);
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(1));
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(3));
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, None);
-    /// # Ok::<(), FormatError>(())
-    /// ```
     #[inline]
     pub fn next_candidate<E: From<FormatError>>(
         &mut self,
@@ -238,20 +216,6 @@ pub struct Source {
 }
 
 /// The header of a `.lookup` file.
-///
-/// ```
-/// use kiste::format::dataset::key_hashes::Salt;
-/// use kiste::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
-///
-/// let salt = Salt::of_try(0);
-/// let source = Source { count: 0, salt, first: 0, last: 0 };
-/// let (shape, _) = Placer::new(0)?.finish()?;
-/// let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
-/// let bytes = header.encode();
-/// assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
-/// assert!(header.check_source(&source).is_ok());
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     shape: Shape,
@@ -442,6 +406,44 @@ impl Default for SourceDigest {
 mod tests {
     use super::*;
     use crate::format::dataset::{golden, key_hashes};
+
+    #[test]
+    fn walks_to_candidates() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::FormatError;
+        use crate::format::dataset::lookup::Placer;
+
+        let hashes = [70, 20, 1 << 63, 20];
+        let mut sorted: Vec<(u64, u32)> = hashes.into_iter().zip(0..).collect();
+        sorted.sort_unstable();
+        let mut placer = Placer::new(4)?;
+        for (hash, index) in sorted {
+            placer.push(hash, index)?;
+        }
+        let (shape, slots) = placer.finish()?;
+
+        let slot_at = |slot| Ok::<_, FormatError>(slots[slot as usize]);
+        let hash_at = |index| Ok(hashes[index as usize]);
+        let mut probe = shape.probe(20);
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(1));
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(3));
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn header_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::dataset::key_hashes::Salt;
+        use crate::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
+
+        let salt = Salt::of_try(0);
+        let source = Source { count: 0, salt, first: 0, last: 0 };
+        let (shape, _) = Placer::new(0)?.finish()?;
+        let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
+        let bytes = header.encode();
+        assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
+        assert!(header.check_source(&source).is_ok());
+        Ok(())
+    }
 
     fn sorted(hashes: &[u64]) -> Vec<(u64, u32)> {
         let mut sorted: Vec<_> = hashes.iter().copied().zip(0..).collect();

@@ -6,7 +6,7 @@ use super::write::{is_object, put, write, write_float, write_text};
 use crate::Value;
 use crate::format::msgpack::numpy::{Special, container_array, is_container, recognise};
 use crate::format::msgpack::widen;
-use crate::value::{DType, Kind};
+use crate::value::{DType, DTypeKind};
 
 /// How many containers in one another are shown.
 const LEVELS: usize = 4;
@@ -133,7 +133,7 @@ fn short_container(data: &[u8], max: usize, out: &mut Vec<u8>) {
 
 fn type_name(dtype: &DType) -> Cow<'static, str> {
     match dtype.kind() {
-        Kind::Struct | Kind::Void => "struct".into(),
+        DTypeKind::Struct | DTypeKind::Void => "struct".into(),
         _ => dtype.to_string().into(),
     }
 }

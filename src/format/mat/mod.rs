@@ -5,24 +5,6 @@
 //! [`MatFile::parse`] looks at names, classes and shapes only; what is compressed is inflated when
 //! [`MatFile::get`] asks for it. [`Array`] says how to get at what is in there.
 //!
-//! ```
-//! use kiste::format::mat::MatFile;
-//!
-//! // A file with the level 4 variable `a`: the two numbers 3 and 0.5 in a row.
-//! let mut bytes = Vec::new();
-//! bytes.extend([0, 1, 2, 0, 2].map(u32::to_le_bytes).as_flattened());
-//! bytes.extend(b"a\0");
-//! bytes.extend([3.0, 0.5].map(f64::to_le_bytes).as_flattened());
-//!
-//! let file = MatFile::parse(&bytes)?;
-//! assert_eq!(file.variables()[0].name(), "a");
-//! let a = file.get("a")?;
-//! assert_eq!(a.shape(), [1, 2]);
-//! assert_eq!(a.vector::<f32>()?, [3.0, 0.5]);
-//! assert_eq!(a.text().unwrap_err().to_string(), "expected a text, found an array of <f8 of 1 x 2");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! What is written in Python with `scipy.io.loadmat`, here:
 //!
 //! | Python | |
@@ -47,6 +29,7 @@
 //! later classes.
 
 mod chars;
+mod convert;
 mod element;
 mod header;
 mod inflate;
@@ -258,4 +241,29 @@ fn inflated(
 fn within(element: &Element<'_>, error: FormatError) -> FormatError {
     let found = format!("{} at byte {} of what is compressed there", error.found, error.position);
     element.error(error.expected, found)
+}
+
+#[cfg(test)]
+mod example {
+    #[test]
+    fn reads_a_level_4_variable() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::mat::MatFile;
+
+        // A file with the level 4 variable `a`: the two numbers 3 and 0.5 in a row.
+        let mut bytes = Vec::new();
+        bytes.extend([0, 1, 2, 0, 2].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(b"a\0");
+        bytes.extend([3.0, 0.5].map(f64::to_le_bytes).as_flattened());
+
+        let file = MatFile::parse(&bytes)?;
+        assert_eq!(file.variables()[0].name(), "a");
+        let a = file.get("a")?;
+        assert_eq!(a.shape(), [1, 2]);
+        assert_eq!(a.vector::<f32>()?, [3.0, 0.5]);
+        assert_eq!(
+            a.text().unwrap_err().to_string(),
+            "expected a text, found an array of <f8 of 1 x 2"
+        );
+        Ok(())
+    }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, json_string};
 use crate::format::FormatError;
-use crate::format::bloscpack::metadata::write_string;
 
 /// What an `index.json` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +107,7 @@ impl RawShard {
     fn check(self) -> Result<ShardInfo, FormatError> {
         expect_version(self.version)?;
         if self.format != "mds" {
-            return Err(FormatError::new(0, "shards of format \"mds\"", text(&self.format)));
+            return Err(FormatError::new(0, "shards of format \"mds\"", json_string(&self.format)));
         }
         let counts =
             [self.column_names.len(), self.column_encodings.len(), self.column_sizes.len()];
@@ -150,7 +149,9 @@ fn check_name(name: &str) -> Result<(), FormatError> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     match name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0']) {
         true => Ok(()),
-        false => Err(FormatError::new(0, "a file below the folder of the index", text(name))),
+        false => {
+            Err(FormatError::new(0, "a file below the folder of the index", json_string(name)))
+        }
     }
 }
 
@@ -163,11 +164,11 @@ impl ShardInfo {
         format!(
             "\"column_encodings\": [{}], \"column_names\": [{}], \"column_sizes\": [{}], \
              \"compression\": {}, \"format\": \"mds\", \"hashes\": [{}]",
-            list(&mut columns().map(|column| text(&column.encoding.to_string()))),
-            list(&mut columns().map(|column| text(&column.name))),
+            list(&mut columns().map(|column| json_string(&column.encoding.to_string()))),
+            list(&mut columns().map(|column| json_string(&column.name))),
             list(&mut columns().map(|column| optional(column.size.map(u64::from)))),
-            self.compression.as_deref().map_or("null".to_owned(), text),
-            list(&mut self.hashes.iter().map(|name| text(name))),
+            self.compression.as_deref().map_or("null".to_owned(), json_string),
+            list(&mut self.hashes.iter().map(|name| json_string(name))),
         )
     }
 
@@ -191,17 +192,12 @@ impl ShardInfo {
 
 impl FileInfo {
     fn render(&self) -> String {
-        let hash = |(name, digits): (&String, &String)| format!("{}: {}", text(name), text(digits));
+        let hash = |(name, digits): (&String, &String)| {
+            format!("{}: {}", json_string(name), json_string(digits))
+        };
         let hashes: Vec<String> = self.hashes.iter().map(hash).collect();
-        let (name, bytes) = (text(&self.basename), self.bytes);
+        let (name, bytes) = (json_string(&self.basename), self.bytes);
         let hashes = hashes.join(", ");
         format!("{{\"basename\": {name}, \"bytes\": {bytes}, \"hashes\": {{{hashes}}}}}")
     }
-}
-
-/// A text as Python's `json` writes it, in ASCII.
-pub(super) fn text(text: &str) -> String {
-    let mut out = String::new();
-    write_string(text, &mut out);
-    out
 }

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use super::literal::{Literal, shortened, text_repr};
 use crate::format::FormatError;
-use crate::value::{ByteOrder, DType, Field, Kind, MAX_NESTING, TimeUnit, Unit};
+use crate::value::{ByteOrder, DType, DTypeKind, Field, MAX_NESTING, TimeUnit, Unit};
 
 /// The type of which this is a spelling, any that `numpy.dtype` understands.
 ///
@@ -87,15 +87,17 @@ pub fn name(dtype: &DType) -> String {
     let unit = dtype.time_unit().map(unit_text).unwrap_or_default();
     match dtype.kind() {
         _ if !dtype.is_native() => dtype.to_string(),
-        Kind::Bool => "bool".to_owned(),
-        Kind::Int => bits("int"),
-        Kind::UInt => bits("uint"),
-        Kind::Float => bits("float"),
-        Kind::Complex => bits("complex"),
-        Kind::DateTime => format!("datetime64{unit}"),
-        Kind::TimeDelta => format!("timedelta64{unit}"),
-        Kind::Object => "object".to_owned(),
-        Kind::Bytes | Kind::Text | Kind::Void | Kind::Struct => dtype.to_string(),
+        DTypeKind::Bool => "bool".to_owned(),
+        DTypeKind::Int => bits("int"),
+        DTypeKind::UInt => bits("uint"),
+        DTypeKind::Float => bits("float"),
+        DTypeKind::Complex => bits("complex"),
+        DTypeKind::DateTime => format!("datetime64{unit}"),
+        DTypeKind::TimeDelta => format!("timedelta64{unit}"),
+        DTypeKind::Object => "object".to_owned(),
+        DTypeKind::Bytes | DTypeKind::Text | DTypeKind::Void | DTypeKind::Struct => {
+            dtype.to_string()
+        }
     }
 }
 
@@ -157,17 +159,17 @@ impl fmt::Display for DType {
             ByteOrder::Irrelevant => '|',
         };
         let (letter, size) = match self.kind() {
-            Kind::Bool => ('b', self.item_size()),
-            Kind::Int => ('i', self.item_size()),
-            Kind::UInt => ('u', self.item_size()),
-            Kind::Float => ('f', self.item_size()),
-            Kind::Complex => ('c', self.item_size()),
-            Kind::DateTime => ('M', self.item_size()),
-            Kind::TimeDelta => ('m', self.item_size()),
-            Kind::Bytes => ('S', self.item_size()),
-            Kind::Text => ('U', self.item_size() / 4),
-            Kind::Void | Kind::Struct => ('V', self.item_size()),
-            Kind::Object => return f.write_str("|O"),
+            DTypeKind::Bool => ('b', self.item_size()),
+            DTypeKind::Int => ('i', self.item_size()),
+            DTypeKind::UInt => ('u', self.item_size()),
+            DTypeKind::Float => ('f', self.item_size()),
+            DTypeKind::Complex => ('c', self.item_size()),
+            DTypeKind::DateTime => ('M', self.item_size()),
+            DTypeKind::TimeDelta => ('m', self.item_size()),
+            DTypeKind::Bytes => ('S', self.item_size()),
+            DTypeKind::Text => ('U', self.item_size() / 4),
+            DTypeKind::Void | DTypeKind::Struct => ('V', self.item_size()),
+            DTypeKind::Object => return f.write_str("|O"),
         };
         write!(f, "{order}{letter}{size}")?;
         self.time_unit().map_or(Ok(()), |unit| f.write_str(&unit_text(unit)))
@@ -254,7 +256,7 @@ fn named(text: &str) -> Option<DType> {
     let (order, name) = split_order(text);
     if let Some(unit) = name.strip_prefix("datetime64").or_else(|| name.strip_prefix("timedelta64"))
     {
-        let kind = if name.starts_with('d') { Kind::DateTime } else { Kind::TimeDelta };
+        let kind = if name.starts_with('d') { DTypeKind::DateTime } else { DTypeKind::TimeDelta };
         return timed(DType::new(kind, 8, order)?, unit);
     }
     let (_, kind, size) = NAMES.iter().find(|(names, ..)| names.contains(&name))?;
@@ -262,31 +264,31 @@ fn named(text: &str) -> Option<DType> {
 }
 
 /// The names of NumPy on a 64-bit Linux, with the letters of C types.
-const NAMES: [(&[&str], Kind, usize); 24] = [
-    (&["bool", "bool_", "bool8", "?"], Kind::Bool, 1),
-    (&["int8", "byte", "b"], Kind::Int, 1),
-    (&["int16", "short", "h"], Kind::Int, 2),
-    (&["int32", "intc", "i"], Kind::Int, 4),
-    (&["int64", "int", "int_", "intp", "long", "longlong", "l", "q", "p"], Kind::Int, 8),
-    (&["uint8", "ubyte", "B"], Kind::UInt, 1),
-    (&["uint16", "ushort", "H"], Kind::UInt, 2),
-    (&["uint32", "uintc", "I"], Kind::UInt, 4),
-    (&["uint64", "uint", "uintp", "ulong", "ulonglong", "L", "Q", "P"], Kind::UInt, 8),
-    (&["float16", "half", "e"], Kind::Float, 2),
-    (&["float32", "single", "f"], Kind::Float, 4),
-    (&["float64", "double", "float", "float_", "d"], Kind::Float, 8),
-    (&["float96"], Kind::Float, 12),
-    (&["float128", "longdouble", "longfloat", "g"], Kind::Float, 16),
-    (&["complex64", "csingle", "F"], Kind::Complex, 8),
-    (&["complex128", "cdouble", "complex", "complex_", "D"], Kind::Complex, 16),
-    (&["complex192"], Kind::Complex, 24),
-    (&["complex256", "clongdouble", "G"], Kind::Complex, 32),
-    (&["bytes", "bytes_", "string_", "S", "a"], Kind::Bytes, 0),
-    (&["str", "str_", "unicode_", "U"], Kind::Text, 0),
-    (&["void", "V"], Kind::Void, 0),
-    (&["object", "object_", "O"], Kind::Object, 8),
-    (&["M"], Kind::DateTime, 8),
-    (&["m"], Kind::TimeDelta, 8),
+const NAMES: [(&[&str], DTypeKind, usize); 24] = [
+    (&["bool", "bool_", "bool8", "?"], DTypeKind::Bool, 1),
+    (&["int8", "byte", "b"], DTypeKind::Int, 1),
+    (&["int16", "short", "h"], DTypeKind::Int, 2),
+    (&["int32", "intc", "i"], DTypeKind::Int, 4),
+    (&["int64", "int", "int_", "intp", "long", "longlong", "l", "q", "p"], DTypeKind::Int, 8),
+    (&["uint8", "ubyte", "B"], DTypeKind::UInt, 1),
+    (&["uint16", "ushort", "H"], DTypeKind::UInt, 2),
+    (&["uint32", "uintc", "I"], DTypeKind::UInt, 4),
+    (&["uint64", "uint", "uintp", "ulong", "ulonglong", "L", "Q", "P"], DTypeKind::UInt, 8),
+    (&["float16", "half", "e"], DTypeKind::Float, 2),
+    (&["float32", "single", "f"], DTypeKind::Float, 4),
+    (&["float64", "double", "float", "float_", "d"], DTypeKind::Float, 8),
+    (&["float96"], DTypeKind::Float, 12),
+    (&["float128", "longdouble", "longfloat", "g"], DTypeKind::Float, 16),
+    (&["complex64", "csingle", "F"], DTypeKind::Complex, 8),
+    (&["complex128", "cdouble", "complex", "complex_", "D"], DTypeKind::Complex, 16),
+    (&["complex192"], DTypeKind::Complex, 24),
+    (&["complex256", "clongdouble", "G"], DTypeKind::Complex, 32),
+    (&["bytes", "bytes_", "string_", "S", "a"], DTypeKind::Bytes, 0),
+    (&["str", "str_", "unicode_", "U"], DTypeKind::Text, 0),
+    (&["void", "V"], DTypeKind::Void, 0),
+    (&["object", "object_", "O"], DTypeKind::Object, 8),
+    (&["M"], DTypeKind::DateTime, 8),
+    (&["m"], DTypeKind::TimeDelta, 8),
 ];
 
 /// A type by a letter for the kind and a size, perhaps with a byte order and a unit of time.
@@ -294,27 +296,27 @@ fn sized(text: &str) -> Option<DType> {
     let (order, rest) = split_order(text);
     let mut chars = rest.chars();
     let kind = match chars.next()? {
-        'b' => Kind::Bool,
-        'i' => Kind::Int,
-        'u' => Kind::UInt,
-        'f' => Kind::Float,
-        'c' => Kind::Complex,
-        'M' => Kind::DateTime,
-        'm' => Kind::TimeDelta,
-        'S' | 'a' => Kind::Bytes,
-        'U' => Kind::Text,
-        'V' => Kind::Void,
-        'O' if chars.as_str().is_empty() => Kind::Object,
+        'b' => DTypeKind::Bool,
+        'i' => DTypeKind::Int,
+        'u' => DTypeKind::UInt,
+        'f' => DTypeKind::Float,
+        'c' => DTypeKind::Complex,
+        'M' => DTypeKind::DateTime,
+        'm' => DTypeKind::TimeDelta,
+        'S' | 'a' => DTypeKind::Bytes,
+        'U' => DTypeKind::Text,
+        'V' => DTypeKind::Void,
+        'O' if chars.as_str().is_empty() => DTypeKind::Object,
         'O' => return (chars.as_str() == "8").then(DType::object),
         _ => return None,
     };
     let rest = chars.as_str();
     let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let size = match &rest[..rest.len() - unit.len()] {
-        "" if kind == Kind::Object => 8,
+        "" if kind == DTypeKind::Object => 8,
         digits => digits.parse::<usize>().ok()?,
     };
-    let size = if kind == Kind::Text { size.checked_mul(4)? } else { size };
+    let size = if kind == DTypeKind::Text { size.checked_mul(4)? } else { size };
     timed(DType::new(kind, size, order)?, unit)
 }
 
@@ -407,7 +409,7 @@ fn field(literal: &Literal, place: usize, levels: usize) -> Result<Field, Format
         },
     };
     let name = match name {
-        "" if dtype.kind() != Kind::Void => format!("f{place}"),
+        "" if dtype.kind() != DTypeKind::Void => format!("f{place}"),
         name => name.to_owned(),
     };
     let shape = match shape {

@@ -31,15 +31,6 @@ pub enum Literal {
 
 impl Literal {
     /// Reads one literal and nothing else, with spaces around it.
-    ///
-    /// ```
-    /// use kiste::format::numpy::literal::Literal;
-    ///
-    /// let tuple = Literal::parse("('<f8', (2,))")?;
-    /// let shape = Literal::Tuple(vec![Literal::Int(2)]);
-    /// assert_eq!(tuple, Literal::Tuple(vec![Literal::Text("<f8".into()), shape]));
-    /// # Ok::<(), kiste::format::FormatError>(())
-    /// ```
     pub fn parse(text: &str) -> Result<Literal, FormatError> {
         let mut parser = Parser { text, at: 0 };
         let literal = parser.value(MAX_DEPTH)?;
@@ -89,14 +80,6 @@ impl Literal {
 }
 
 /// Text as Python's `repr` writes it: in single quotes if that needs fewer backslashes or as many.
-///
-/// ```
-/// use kiste::format::numpy::literal::text_repr;
-///
-/// assert_eq!(text_repr("<f8"), "'<f8'");
-/// assert_eq!(text_repr("it's"), r#""it's""#);
-/// assert_eq!(text_repr("é\t\u{200b}"), r"'é\t\u200b'");
-/// ```
 pub(crate) fn text_repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
@@ -327,5 +310,27 @@ impl<'a> Parser<'a> {
         self.at = start + digits;
         text.push(c);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn reads_a_literal() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::numpy::literal::Literal;
+
+        let tuple = Literal::parse("('<f8', (2,))")?;
+        let shape = Literal::Tuple(vec![Literal::Int(2)]);
+        assert_eq!(tuple, Literal::Tuple(vec![Literal::Text("<f8".into()), shape]));
+        Ok(())
+    }
+
+    #[test]
+    fn quotes_text() {
+        use crate::format::numpy::literal::text_repr;
+
+        assert_eq!(text_repr("<f8"), "'<f8'");
+        assert_eq!(text_repr("it's"), r#""it's""#);
+        assert_eq!(text_repr("é\t\u{200b}"), r"'é\t\u200b'");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::descr::{canonical, from_literal, name, parse, repr, to_literal};
 use super::literal::{Literal, text_repr};
 use super::npy;
-use crate::value::{DType, Field, Kind, MAX_NESTING, NdArray, Order};
+use crate::value::{DType, DTypeKind, Field, MAX_NESTING, NdArray, Order};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/numpy-2.4.6")
@@ -142,7 +142,7 @@ fn early_files_have_types_as_json() {
     // A field without a name is called after its place, unless it is padding.
     let dtype = parse("[('', '<i4'), ('', '|V3'), ('', '<f8')]").unwrap();
     assert_eq!(repr(&dtype), "[('f0', '<i4'), ('', '|V3'), ('f2', '<f8')]");
-    assert_eq!(dtype.fields()[1].dtype().kind(), Kind::Void);
+    assert_eq!(dtype.fields()[1].dtype().kind(), DTypeKind::Void);
 }
 
 #[test]

@@ -40,14 +40,6 @@ pub enum Feature<'a> {
 pub type Features<'a> = Vec<(&'a str, Feature<'a>)>;
 
 /// Reads a message.
-///
-/// ```
-/// use kiste::format::tfrecord::example::{Feature, decode, encode};
-///
-/// let features = vec![("label", Feature::Ints(vec![7])), ("image", Feature::Bytes(vec![b"\xff\xd8"]))];
-/// assert_eq!(decode(&encode(&features))?, features);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn decode(bytes: &[u8]) -> Result<Features<'_>, FormatError> {
     let mut features: Features<'_> = Vec::new();
     let mut names = std::collections::HashMap::new();
@@ -314,6 +306,16 @@ impl<'a> Field<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn example_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::tfrecord::example::{Feature, decode, encode};
+
+        let features =
+            vec![("label", Feature::Ints(vec![7])), ("image", Feature::Bytes(vec![b"\xff\xd8"]))];
+        assert_eq!(decode(&encode(&features))?, features);
+        Ok(())
+    }
 
     fn nested(numbers: &[u8], inner: &[u8]) -> Vec<u8> {
         numbers.iter().rev().fold(inner.to_vec(), |inner, &number| {

@@ -55,18 +55,6 @@ fn expect(position: u64, bytes: &[u8], found: u32, what: &str) -> Result<(), For
 }
 
 /// Appends a record of these data.
-///
-/// ```
-/// use kiste::format::tfrecord::{check_data, encode, parse_header};
-///
-/// let mut file = Vec::new();
-/// encode(b"data", &mut file);
-/// let (header, rest) = file.split_first_chunk().unwrap();
-/// assert_eq!(parse_header(header)?, 4);
-/// let (data, footer) = rest.split_last_chunk().unwrap();
-/// check_data(data, *footer)?;
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn encode(data: &[u8], out: &mut Vec<u8>) {
     let length = (data.len() as u64).to_le_bytes();
     out.extend_from_slice(&length);
@@ -78,6 +66,19 @@ pub fn encode(data: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn record_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::tfrecord::{check_data, encode, parse_header};
+
+        let mut file = Vec::new();
+        encode(b"data", &mut file);
+        let (header, rest) = file.split_first_chunk().unwrap();
+        assert_eq!(parse_header(header)?, 4);
+        let (data, footer) = rest.split_last_chunk().unwrap();
+        check_data(data, *footer)?;
+        Ok(())
+    }
 
     #[test]
     fn every_changed_bit_is_noticed() {

@@ -4,7 +4,7 @@
 use kiste::format::msgpack::numpy::{decode_array, encode_array};
 use kiste::format::__private::numpy::Literal;
 use kiste::format::numpy::{descr, npy};
-use kiste::value::{Kind, NdArray};
+use kiste::value::{DTypeKind, NdArray};
 use libfuzzer_sys::fuzz_target;
 
 fn look_at(array: &NdArray<'_>) {
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Literal::parse(text);
     if let Ok(dtype) = descr::parse(text) {
         assert_eq!(descr::parse(&descr::repr(&dtype)).unwrap(), dtype);
-        if dtype.kind() != Kind::Object {
+        if dtype.kind() != DTypeKind::Object {
             assert_eq!(descr::parse(&descr::name(&dtype)).unwrap().item_size(), dtype.item_size());
         }
     }

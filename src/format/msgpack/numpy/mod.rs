@@ -34,7 +34,7 @@ use std::borrow::Cow;
 use crate::Value;
 use crate::format::numpy::descr::{canonical, from_literal, to_literal};
 use crate::format::numpy::literal::Literal;
-use crate::value::{DType, Kind, MAX_NESTING, NdArray};
+use crate::value::{DType, DTypeKind, MAX_NESTING, NdArray};
 
 pub use complex::complex_repr;
 pub use stored::{Arrays, Form, Stored, arrays_in, canonical_array, container_array, is_container};
@@ -54,7 +54,7 @@ pub enum Special<'a> {
 impl<'a> Special<'a> {
     /// A scalar, or `None` unless the type has scalars and these are the bytes of one.
     pub fn scalar(dtype: DType, data: impl Into<Cow<'a, [u8]>>) -> Option<Special<'a>> {
-        use Kind::{Bool, Complex, DateTime, Float, Int, TimeDelta, UInt};
+        use DTypeKind::{Bool, Complex, DateTime, Float, Int, TimeDelta, UInt};
         let kinds = [Bool, Int, UInt, Float, Complex, DateTime, TimeDelta];
         let has_scalars = kinds.contains(&dtype.kind());
         NdArray::new(dtype, [], data).ok().filter(|_| has_scalars).map(Special::Scalar)
@@ -184,8 +184,8 @@ const LEVELS: usize = 2 * MAX_NESTING + 2;
 /// What stands under `kind`.
 fn kind_of(dtype: &DType) -> &'static [u8] {
     match dtype.kind() {
-        Kind::Struct | Kind::Void => b"V",
-        Kind::Object => b"O",
+        DTypeKind::Struct | DTypeKind::Void => b"V",
+        DTypeKind::Object => b"O",
         _ => b"",
     }
 }
@@ -193,7 +193,7 @@ fn kind_of(dtype: &DType) -> &'static [u8] {
 /// What stands under `type`: text, or lists for what has fields. A void type and Python objects
 /// have the one field that `numpy.dtype.descr` gives them. Titles are left out.
 fn to_packed(dtype: &DType) -> Literal {
-    if matches!(dtype.kind(), Kind::Void | Kind::Object) {
+    if matches!(dtype.kind(), DTypeKind::Void | DTypeKind::Object) {
         let field = [Literal::Text(String::new()), Literal::Text(dtype.to_string())];
         return Literal::List(vec![Literal::List(field.into())]);
     }

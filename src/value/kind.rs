@@ -1,0 +1,31 @@
+//! What the elements of an array can be, whatever their size and byte order.
+
+/// What the elements of an array are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DTypeKind {
+    /// True or false, in a byte.
+    Bool,
+    /// Integers with a sign, of 1, 2, 4 or 8 bytes.
+    Int,
+    /// Integers without a sign, of 1, 2, 4 or 8 bytes.
+    UInt,
+    /// Floats of 2, 4 or 8 bytes, or the long double of C in 12 or 16.
+    Float,
+    /// Two floats: real and imaginary part.
+    Complex,
+    /// A point in time, `datetime64`: how many [units](TimeUnit) after 1970.
+    DateTime,
+    /// A span of time, `timedelta64`: how many [units](TimeUnit).
+    TimeDelta,
+    /// Byte strings of one length, `S`. Shorter ones end with zeros.
+    Bytes,
+    /// Text of at most so many characters, `U`: four bytes each, shorter texts end with zeros.
+    Text,
+    /// Bytes of no known meaning, `V`.
+    Void,
+    /// Several named fields one after another.
+    Struct,
+    /// Objects of Python. Their arrays are kept as they are and never looked into.
+    Object,
+}

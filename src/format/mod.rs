@@ -30,6 +30,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FormatError {
     /// Byte position in the input of the decoder.
     pub position: u64,

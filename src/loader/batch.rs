@@ -12,6 +12,7 @@ use crate::sampler::State;
 
 /// What becomes of a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnError {
     /// The batch is an error, which also names epoch and step. The next one is not: going on skips
     /// the whole batch.

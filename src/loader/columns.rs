@@ -29,6 +29,7 @@ use crate::value::{DType, DTypeKind as Type, Element, Number};
 ///     });
 /// ```
 #[derive(Default, Clone)]
+#[must_use = "columns do nothing until a loader is started with them"]
 pub struct Columns(Vec<(String, Arc<dyn Column>)>);
 
 impl Columns {

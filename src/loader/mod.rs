@@ -69,6 +69,7 @@ use pool::Pool;
 
 /// How to load.
 #[derive(Clone)]
+#[must_use = "options do nothing until a loader is started with them"]
 pub struct LoaderOptions {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn Sampler>,
@@ -321,6 +322,7 @@ impl Schedule {
 /// Batches, in order: an iterator.
 ///
 /// Dropping it, in the middle of an epoch too, stops and joins its threads.
+#[must_use = "a loader that is dropped stops its threads"]
 pub struct Loader<D: Send + 'static> {
     pool: Pool<D>,
     state: State,

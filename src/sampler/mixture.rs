@@ -18,6 +18,7 @@ const MAX_ROUND: u64 = 1 << 20;
 
 /// A dataset of a [`Mixture`].
 #[derive(Clone)]
+#[must_use = "a source does nothing until it is part of a `Mixture`"]
 pub struct MixtureSource {
     samples: u64,
     quota: u64,

@@ -146,6 +146,7 @@ impl dyn Order + '_ {
 }
 
 /// Iterator over the indices of an [`Order`].
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Indices<'a> {
     order: &'a dyn Order,
     /// Those that are not in the chunk yet.

@@ -124,6 +124,7 @@ impl Partition {
     }
 
     /// What to do at the end. Default: [`Tail::Uneven`] for one rank, [`Tail::Pad`] for several.
+    #[must_use]
     pub fn tail(mut self, tail: Tail) -> Partition {
         self.tail = Some(tail);
         self

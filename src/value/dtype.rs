@@ -133,12 +133,14 @@ impl Field {
     }
 
     /// The same field with an array of this shape in it.
+    #[must_use]
     pub fn with_shape(mut self, shape: impl Into<Vec<usize>>) -> Field {
         self.shape = shape.into();
         self
     }
 
     /// The same field with a title: NumPy's second name for it.
+    #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Field {
         self.title = Some(title.into());
         self
@@ -291,6 +293,7 @@ impl DType {
     }
 
     /// The same type of time with another unit. Other types have no unit and stay as they are.
+    #[must_use]
     pub fn with_time_unit(mut self, unit: impl Into<TimeUnit>) -> DType {
         if let Detail::Time(old) = &mut self.detail {
             *old = unit.into();
@@ -300,6 +303,7 @@ impl DType {
 
     /// The same type in another byte order. What has no order stays as it is, also a structured
     /// type, whose fields have orders of their own.
+    #[must_use]
     pub fn with_byte_order(mut self, order: ByteOrder) -> DType {
         self.order = order_of(self.kind, self.size, order);
         self

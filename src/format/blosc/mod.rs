@@ -53,6 +53,7 @@ pub use validate::validate;
 
 /// What compresses the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Codec {
     /// BloscLZ, which Blosc brings along: fast, and the default of bloscpack.
     BloscLz,

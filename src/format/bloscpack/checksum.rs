@@ -21,6 +21,7 @@ use crate::format::hex;
 /// assert_eq!(Checksum::None.size(), 0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Checksum {
     /// No digest at all.
     None,

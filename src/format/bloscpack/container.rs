@@ -63,6 +63,7 @@ pub struct Container<B> {
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChunkPlace {
     /// Its first byte in the container.
     pub at: u64,
@@ -337,6 +338,7 @@ impl<B: AsRef<[u8]>> Container<B> {
 
 /// Iterator over the chunks of a container.
 #[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Chunks<'a, B> {
     container: &'a Container<B>,
     index: u64,

@@ -14,6 +14,7 @@ use super::offsets;
 /// It keeps the offsets and nothing else; the bytes are the caller's to store. There is an example
 /// at [`Container`](super::Container).
 #[derive(Debug)]
+#[must_use = "a container is complete only after `finish`"]
 pub struct Encoder {
     header: Header,
     slots: u64,
@@ -26,6 +27,7 @@ pub struct Encoder {
 
 /// What a finished container has at its beginning, in place of what was written there first.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ending {
     /// The 32 bytes at position 0.
     pub header: [u8; HEADER],

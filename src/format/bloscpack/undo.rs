@@ -116,6 +116,7 @@ impl Undo {
 
 /// How far an append came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UndoState {
     /// Nothing of the old container has been replaced.
     NotBegun,

@@ -98,6 +98,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Keys<'a> {
     bytes: &'a [u8],
     at: usize,

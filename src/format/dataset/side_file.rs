@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(SideFile::of(data), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum SideFile {
     /// Where each sample begins and ends: [`offsets`](super::offsets).
     Offsets,

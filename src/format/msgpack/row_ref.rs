@@ -60,6 +60,7 @@ impl RowRef {
     }
 
     /// The same row of this version.
+    #[must_use]
     pub fn at_version(self, version: u64) -> RowRef {
         RowRef { version: Some(version), ..self }
     }

@@ -42,6 +42,7 @@ pub use wire::{decode_array, encode_array, encode_complex, encode_scalar, read, 
 
 /// A value of NumPy or a complex number.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Special<'a> {
     /// A `numpy.ndarray`.
     Array(NdArray<'a>),

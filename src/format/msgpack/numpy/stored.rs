@@ -44,6 +44,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<NdArray<'static>, FormatError> {
 
 /// An array in a packed sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stored<'a> {
     /// The name of the field of the sample in which it is, at whatever depth; empty if that is no
     /// text.
@@ -56,6 +57,7 @@ pub struct Stored<'a> {
 
 /// The two ways to store an array in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Form<'a> {
     /// A map that says that it is an array; these are its packed bytes.
     Plain(&'a [u8]),
@@ -131,6 +133,7 @@ pub fn arrays_in(sample: &[u8]) -> Result<Arrays<'_>, FormatError> {
 
 /// The iterator of [`arrays_in`]. After an error it ends.
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Arrays<'a> {
     cursor: Cursor<'a>,
     open: Vec<Open>,

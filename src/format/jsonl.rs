@@ -18,9 +18,9 @@
 //! Maps keep their order. `$nd`, `$np`, `$c` and `$ts` are used only for what is packed in the
 //! canonical way (see [`numpy`](super::msgpack::numpy) and
 //! [`timestamp`](super::msgpack::timestamp)); everything else is written as the map or extension
-//! that it is. So [`parse`] gives back just what was given to [`write()`], down to the bits of a NaN;
-//! only that a float was of 32 bits is lost. Any object with another name beginning with `$` is
-//! refused, which leaves room for more.
+//! that it is. So [`parse`] gives back just what was given to [`write()`], down to the bits of a
+//! NaN; only that a float was of 32 bits is lost. Any object with another name beginning with `$`
+//! is refused, which leaves room for more.
 //!
 //! [`write_short`] is for the eye alone and cannot be read back.
 

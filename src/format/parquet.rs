@@ -1,9 +1,9 @@
-//! Parquet, as far as lengths go that nobody should be believed: the shape of the schema in the
-//! footer, and the sizes in the headers of pages.
+//! The lengths in a Parquet file that must not be trusted: the shape of the schema in the footer,
+//! and the sizes in page headers.
 //!
-//! Both are written in Thrift's compact protocol. What the other fields mean is for the crate of
-//! Parquet, which recurses along the schema and makes room for pages before it has seen them; so
-//! these numbers are compared with limits before it gets to see them.
+//! Both are in Thrift's compact protocol. The other fields are left to the `parquet` crate, which
+//! recurses along the schema and allocates pages before it has read them; so these numbers are
+//! checked against limits before that crate sees the file.
 //!
 //! Absent on purpose: everything else. Columns become samples in
 //! [`convert`](crate::convert).
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(parse_page_header(&header).unwrap().levels, 9);
     }
 
-    /// A footer with a list of elements that have so many children.
+    /// A footer with a list of elements that have this many children.
     fn footer(children: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x29, 0xfc, 0x80 | (children.len() % 128) as u8];
         bytes.push((children.len() / 128) as u8);
@@ -293,7 +293,7 @@ mod tests {
         check_footer(&footer(&[2, 1, 0, 0])).unwrap();
         check_footer(&footer(&[1; MAX_DEPTH])).unwrap();
         assert!(check_footer(&footer(&[1; MAX_DEPTH + 1])).is_err());
-        // Deep structures and lists that nobody asked for.
+        // Deep structures and lists in fields that no reader needs.
         assert!(check_footer(&[0x3c; 100_000]).is_err());
         assert!(check_footer(&[&[0x39][..], &[0x19; 100_000]].concat()).is_err());
         assert!(check_footer(&[0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x7f]).is_err());

@@ -1,10 +1,10 @@
 //! Pickles of plain data: read without running anything.
 //!
 //! A pickle is a program for a small machine with a stack (Python, `Lib/pickletools.py`). This one
-//! does only what makes data: `None`, truth values, numbers, bytes, texts, lists, tuples, dicts. Most
-//! programs also call functions; a handful of these, by which NumPy has arrays, types and scalars
-//! made and Python 3 bytes, are known by their names and understood as the data that they stand for.
-//! **Any other name is refused, and nothing is ever looked up or called.**
+//! does only what makes data: `None`, truth values, numbers, bytes, strings, lists, tuples, dicts.
+//! Most programs also call functions; a handful of these, by which NumPy has arrays, types and
+//! scalars made and Python 3 bytes, are known by their names and understood as the data that they
+//! stand for. **Any other name is refused, and nothing is ever looked up or called.**
 //!
 //! Strings of Python 2 are bytes here. Objects are kept in one row and refer to each other by
 //! number, so it costs nothing if one is in many places, or in itself.
@@ -196,7 +196,7 @@ impl<'a> Machine<'a> {
         Machine { bytes, at: 0, start: 0, nodes, stack, marks, memo, steps: 0, copies }
     }
 
-    /// Whether so many bytes may be copied.
+    /// Whether this many bytes may be copied.
     fn may_copy(&self, len: usize) -> bool {
         let left = self.copies.get().checked_sub(len);
         self.copies.set(left.unwrap_or(0));

@@ -16,12 +16,12 @@
 //! What does not fit comes before the entry that it is about, as an entry of its own: a name of GNU
 //! tar ([`Kind::LongName`]), or [records](pax_records) ([`Kind::Pax`]).
 //!
-//! Absent on purpose: whatever makes a file more than a name and bytes (owners, times, links), and
-//! sparse files. Reading from a file is left to who has one.
+//! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
+//! links), and sparse files. Reading from a file is left to who has one.
 
 use crate::format::FormatError;
 
-/// Headers and contents take whole blocks of so many bytes.
+/// Headers and contents take whole blocks of this many bytes.
 pub const BLOCK: usize = 512;
 
 /// Archives are filled up with zeros to a multiple of this, as tar and Python do.
@@ -116,14 +116,14 @@ pub fn pax_records(content: &[u8]) -> Result<PaxRecords<'_>, FormatError> {
     Ok(records)
 }
 
-/// How many zeros follow so many bytes.
+/// How many zero bytes follow this many bytes of content.
 pub fn padding(size: u64) -> usize {
     (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
 }
 
 /// The header of a file, and before it a [`Kind::Pax`] entry if the name does not fit in.
 ///
-/// Anybody may read the file, nobody owns it, and it is of the first second of 1970: the same files
+/// The file is readable by all, has no owner, and is dated to 1970-01-01: the same files
 /// make the same archive.
 pub fn file_header(name: &str, size: u64) -> Result<Vec<u8>, FormatError> {
     if size > MAX_OCTAL {

@@ -1,4 +1,4 @@
-//! One batch: fetching its samples, decoding them, and what becomes of those that fail.
+//! One batch: fetching its samples, decoding them, and what happens to those that fail.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use crate::format::msgpack::{self, Cursor, Value};
 use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
 
-/// What becomes of a sample that cannot be read or decoded.
+/// What happens to a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnError {
-    /// The batch is an error, which also names epoch and step. The next one is not: going on skips
-    /// the whole batch.
+    /// The batch is an error, which also names epoch and step. A caller that continues with the
+    /// next batch skips all samples of this one.
     #[default]
     Raise,
-    /// The batch is shorter by it.
+    /// The sample is left out: the batch is shorter.
     Skip,
-    /// Something takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
+    /// A placeholder takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
     Placeholder,
 }
 
@@ -54,13 +54,13 @@ pub struct Batch<D> {
     pub indices: Vec<u64>,
     /// The samples.
     pub data: D,
-    /// How many of them, the last ones, only fill the batch up ([`Tail::Pad`]): another batch of
-    /// this epoch has them as well, or this one itself has. An evaluation leaves them out.
+    /// How many samples at the end only fill up the batch ([`Tail::Pad`]). They occur elsewhere in
+    /// this epoch, so an evaluation leaves them out.
     ///
     /// [`Tail::Pad`]: crate::sampler::Tail::Pad
     pub padding: u64,
-    /// The samples that could not be read; each is listed once in an epoch. One that comes again as
-    /// padding is passed over, or replaced, without being listed again.
+    /// The samples that could not be read. Each is listed once per epoch: one that is repeated as
+    /// padding is skipped or replaced without being listed again.
     pub failures: Vec<Failure>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Record<'a> {
         msgpack::decode(self.raw).map_err(Error::from)
     }
 
-    /// All of it, as a type of yours, which may borrow.
+    /// All of it, as your own type, which may borrow.
     pub fn get_as<T: Deserialize<'a>>(&self) -> Result<T> {
         let mut cursor = Cursor::new(self.raw);
         cursor.skip()?;
@@ -130,18 +130,18 @@ pub(super) trait Gather: Send + Sync {
 pub(super) struct Gathered<D> {
     pub(super) fetched: Fetched,
     pub(super) data: D,
-    /// That the data takes, about.
+    /// Approximate size of the data.
     pub(super) bytes: usize,
 }
 
-/// What came of the samples of a batch.
+/// The outcome for the samples of a batch.
 #[derive(Default)]
 pub(super) struct Fetched {
-    /// Of those that are in the data.
+    /// Indices of the samples in the data.
     pub(super) indices: Vec<u64>,
     /// How many of these are padding.
     pub(super) padding: u64,
-    /// Those of padding are listed where they are none.
+    /// Failures of samples that are not padding.
     pub(super) failures: Vec<Failure>,
 }
 
@@ -155,12 +155,12 @@ pub(super) struct Task<'a> {
     pub(super) on_error: OnError,
 }
 
-/// Samples that are touched before they are decoded.
+/// How many samples are touched ahead of decoding.
 const TOUCHED: usize = 32;
 
-/// Looks at the first cache lines of each sample. Nothing else stands between the looks, so the
-/// processor waits for all of them at once instead of for one after another: measured, small
-/// samples in random order take half the time.
+/// Reads the first cache lines of each sample. Nothing else stands between these reads, so the
+/// processor waits for all of them together instead of one after another. Measured: small samples
+/// in random order take half the time.
 fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
     let mut sum = 0;
     for raw in raws.iter().flatten() {
@@ -171,8 +171,8 @@ fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
 }
 
 impl Task<'_> {
-    /// Calls `decode` on each sample in order. What fails goes to `failed`, which says whether
-    /// something took its place.
+    /// Calls `decode` on each sample in order. Failures go to `failed`, which returns whether
+    /// a placeholder was added.
     pub(super) fn each<S>(
         &self,
         state: &mut S,
@@ -181,7 +181,7 @@ impl Task<'_> {
     ) -> Result<Fetched> {
         let indices = Vec::with_capacity(self.indices.len());
         let mut fetched = Fetched { indices, ..Fetched::default() };
-        // First where all of them are, then their bytes: so that the waits for memory overlap.
+        // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |index: &u64| self.reader.get_raw(*index as usize);
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
         for (at, &index) in self.indices.iter().enumerate() {
@@ -234,8 +234,8 @@ impl Task<'_> {
 pub(super) struct MapSamples<F, P, S> {
     pub(super) decode: F,
     pub(super) placeholder: Option<P>,
-    /// Bytes that a sample owns elsewhere. Where nobody says, the packed sample is as good a guess
-    /// as any.
+    /// Bytes that a sample owns on the heap. If not given, the length of the packed sample is the
+    /// estimate.
     pub(super) owned: Option<S>,
 }
 

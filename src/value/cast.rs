@@ -1,15 +1,15 @@
-//! Elements of one type made into another, as `astype` of NumPy does.
+//! Conversion of elements to another type, as NumPy's `astype`.
 //!
-//! What may be converted, and how carefully, is said by [`Casting`] and decided from the types alone;
-//! then numbers are converted as NumPy's are, bit by bit, but for what it leaves to the machine:
+//! [`Casting`] says which conversions are allowed; that is decided from the types alone;
+//! then the results are NumPy's, bit for bit, except where NumPy depends on the machine:
 //!
 //! * a NaN, an infinity, or a float beyond the range is no integer, and an error;
 //! * a time that the new unit has no room for is an error, where NumPy wraps it around;
-//! * which bits a NaN has is not said.
+//! * the bits of a NaN are unspecified.
 //!
-//! Absent on purpose: numbers from text and text from numbers, spans of time from floats, spans from
-//! points in time, months from days as spans (NumPy takes an average), and the long double of C, which
-//! is another number on each machine.
+//! Absent on purpose: numbers from text and text from numbers, spans of time from floats, spans
+//! from points in time, months from days as spans (NumPy takes an average), and the long double of
+//! C, which is another number on each machine.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use super::element::Element;
 use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How careful a conversion is: each of these allows what those before it do.
+/// How careful a conversion is. Each level also allows what the ones before it do.
 ///
 /// ```
 /// use kiste::value::{Casting, DType, NdArray};
@@ -43,12 +43,12 @@ pub enum Casting {
     No,
     /// Only the byte order may change.
     Equiv,
-    /// Every value stays what it is. (Of large integers that become floats NumPy says so too.)
+    /// Every value is preserved. (NumPy counts large integers that become floats as such.)
     Safe,
-    /// Or it stays of its kind, and is rounded or cut off: float64 to float32, int64 to int8.
+    /// Also within a kind, rounded or truncated: float64 to float32, int64 to int8.
     #[default]
     SameKind,
-    /// Whatever can be converted at all: floats to integers, integers to those without a sign.
+    /// Everything that can be converted: floats to integers, signed integers to unsigned ones.
     Unsafe,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Casting {
 
 impl DType {
     /// Whether elements of this type may be made into those of another, as `numpy.can_cast` says.
-    /// What cannot be converted here at all cannot at any level.
+    /// Pairs that are never converted are `false` at any level.
     pub fn can_cast(&self, to: &DType, casting: Casting) -> bool {
         level(self, to).is_some_and(|needed| needed <= casting)
     }
@@ -94,9 +94,9 @@ impl NdArray<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if the conversion is not as careful as asked for, or an element has no
-    /// counterpart: a NaN as an integer, `ä` as a byte. [`ErrorKind::Unsupported`] for pairs of types
-    /// that are not converted.
+    /// [`ErrorKind::Invalid`] if the conversion is not as careful as asked for, or an element has
+    /// no counterpart: a NaN as an integer, `ä` as a byte. [`ErrorKind::Unsupported`] for pairs of
+    /// types that are not converted.
     pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<NdArray<'static>> {
         self.dtype().expect_cast(dtype, casting)?;
         if self.dtype() == dtype {
@@ -208,7 +208,8 @@ fn is_number(dtype: &DType) -> bool {
 }
 
 fn level_of_numbers(from: &DType, to: &DType) -> Casting {
-    // Bytes of an integer that a float of so many holds. That of 8 counts as holding all.
+    // The largest integer, in bytes, that a float of this size holds. NumPy counts 8 bytes as
+    // holding all.
     let (a, b) = (from.item_size(), to.item_size());
     let held = |integer: usize, float: usize| integer < float || float == 8;
     let safe = match (from.kind(), to.kind()) {
@@ -242,7 +243,7 @@ fn level_of_times(kind: DTypeKind, from: TimeUnit, to: TimeUnit) -> Option<Casti
     if to.unit == Unit::Generic {
         return Some(Casting::Unsafe);
     }
-    // NumPy takes seven days for no week: a step to a coarser unit is never safe.
+    // For NumPy, seven days are not a week: a step to a coarser unit is never safe.
     let finer = from.unit as u8 <= to.unit as u8;
     let divides = |(from, to): (i128, i128)| match finer && from % to == 0 {
         true => Casting::Safe,
@@ -371,7 +372,7 @@ fn convert_times(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Res
     let units = from.time_unit().zip(to.time_unit());
     let (a, b) = units.unwrap_or((TimeUnit::GENERIC, TimeUnit::GENERIC));
     let (from_swapped, to_swapped) = (!from.is_native(), !to.is_native());
-    // After how many of what 1970 was, nobody knows.
+    // Without a unit there is no telling how long after 1970 it is.
     let nowhere = from.kind() == DTypeKind::DateTime && a.unit == Unit::Generic && a != b;
     for (index, (from_item, to_item)) in
         source.chunks_exact(8).zip(out.chunks_exact_mut(8)).enumerate()
@@ -429,8 +430,8 @@ const ERA: i128 = 146_097;
 /// Days from the first of March of the year 0 to 1970.
 const EPOCH: i128 = 719_468;
 
-/// The first day of a month, both counted from 1970. Years begin in March here, so that the day that
-/// comes every four years is the last.
+/// The first day of a month, both counted from 1970. Years begin in March here, so that the day
+/// that comes every four years is the last.
 fn days_of_month(month: i128) -> i128 {
     let month = month + 1970 * 12 - 2;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12));
@@ -535,8 +536,8 @@ cast_floats! {
 }
 
 /// Rounded once: the single precision in between is rounded to an odd last digit where it is not
-/// exact, which leaves the decision to the second step. (The conversion of `half` takes only the upper
-/// digits into account.)
+/// exact, which leaves the decision to the second step. (The conversion of `half` takes only the
+/// upper digits into account.)
 fn half_of(number: f64) -> f16 {
     let single = number as f32;
     let between = f64::from(single) != number && single.is_finite() && single.to_bits() % 2 == 0;

@@ -7,7 +7,7 @@ use super::element::Element;
 use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How deep structured types may be in one another.
+/// How deep structured types may be nested.
 pub const MAX_NESTING: usize = 32;
 
 /// The type of an element: what its bytes are.
@@ -49,7 +49,7 @@ enum Detail {
 #[derive(PartialEq, Eq, Hash)]
 struct Struct {
     fields: Vec<Field>,
-    /// How many structured types are in one another, this one included.
+    /// Nesting depth of structured types, this one included.
     levels: usize,
     has_objects: bool,
 }
@@ -61,7 +61,7 @@ pub enum ByteOrder {
     Little,
     /// The most significant byte first, `>`.
     Big,
-    /// There is nothing to order, `|`.
+    /// Not applicable, `|`.
     Irrelevant,
 }
 
@@ -84,7 +84,7 @@ pub struct TimeUnit {
 #[expect(missing_docs, reason = "they are units of time")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// None was said.
+    /// No unit given.
     Generic,
     Year,
     Month,
@@ -127,7 +127,7 @@ impl Field {
         Field { name: name.into(), title: None, dtype, shape: Vec::new() }
     }
 
-    /// Bytes that mean nothing, as between fields that are aligned. They have no name.
+    /// Unused bytes, as between aligned fields. They have no name.
     pub fn padding(len: usize) -> Field {
         Field::new("", DType::void(len))
     }
@@ -265,8 +265,8 @@ impl DType {
     /// A structured type. Its fields follow one another without gaps: where there is to be one,
     /// there is a field of [padding](Field::padding).
     ///
-    /// Refused are two fields of one name, more than [`MAX_NESTING`] types in one another, and
-    /// elements too large for memory.
+    /// Two fields of one name, types nested deeper than [`MAX_NESTING`], and elements too large for
+    /// memory are refused.
     pub fn structure(fields: impl Into<Vec<Field>>) -> Result<DType> {
         let fields = fields.into();
         let mut names: Vec<&str> = fields.iter().map(Field::name).collect();
@@ -338,7 +338,7 @@ impl DType {
         }
     }
 
-    /// The fields of a structured type with the padding between them; none of any other type.
+    /// The fields of a structured type, including padding; empty for any other type.
     pub fn fields(&self) -> &[Field] {
         match &self.detail {
             Detail::Struct(inner) => &inner.fields,
@@ -363,7 +363,7 @@ impl DType {
         self.kind == DTypeKind::Struct
     }
 
-    /// Whether elements are objects of Python or have some in them.
+    /// Whether elements are or contain Python objects.
     pub fn has_objects(&self) -> bool {
         match &self.detail {
             Detail::Struct(inner) => inner.has_objects,
@@ -371,8 +371,7 @@ impl DType {
         }
     }
 
-    /// Where in memory elements like to begin: at a multiple of this. Structured types are packed
-    /// and do not care.
+    /// The preferred alignment of elements in memory. Structured types are packed and have none.
     pub fn alignment(&self) -> usize {
         match self.kind {
             DTypeKind::Bool | DTypeKind::Bytes | DTypeKind::Void | DTypeKind::Struct => 1,

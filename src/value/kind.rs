@@ -1,4 +1,4 @@
-//! What the elements of an array can be, whatever their size and byte order.
+//! What the elements of an array can be, apart from their size and byte order.
 
 /// What the elements of an array are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,12 +20,12 @@ pub enum DTypeKind {
     TimeDelta,
     /// Byte strings of one length, `S`. Shorter ones end with zeros.
     Bytes,
-    /// Text of at most so many characters, `U`: four bytes each, shorter texts end with zeros.
+    /// Text of a fixed number of characters, `U`, four bytes each. Shorter strings end with zeros.
     Text,
-    /// Bytes of no known meaning, `V`.
+    /// Opaque bytes, `V`.
     Void,
     /// Several named fields one after another.
     Struct,
-    /// Objects of Python. Their arrays are kept as they are and never looked into.
+    /// Python objects. Their arrays are passed through and never decoded.
     Object,
 }

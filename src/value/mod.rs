@@ -1,7 +1,7 @@
 //! Values in memory: element types as NumPy names them, and arrays of them.
 //!
 //! An [`NdArray`] is a type, a shape and bytes, owned or borrowed from where they were read; it is
-//! looked at through `ndarray` and does no arithmetic. A [`DType`] says what the bytes of an
+//! accessed through `ndarray` and does no arithmetic. A [`DType`] says what the bytes of an
 //! element are, an [`Element`] is a type of Rust that such bytes can be.
 //!
 //! Nothing here knows a file format: spellings of types and `.npy` files are in

@@ -140,7 +140,7 @@ fn sizes_must_be_those_of_type_and_shape() {
     for shape in [vec![usize::MAX, 2], vec![0, usize::MAX, 2], vec![usize::MAX / 2]] {
         assert!(NdArray::new(float(), shape, &[][..]).is_err());
     }
-    // Elements without bytes could be as many as anybody says.
+    // Any number of elements without bytes could be claimed.
     let many = NdArray::new(DType::bytes(0), [1 << 12, 1 << 12], &[][..]).unwrap();
     assert_eq!(many.byte_strings().unwrap().count(), 1 << 24);
     assert_eq!(many.into_owned().c_bytes().len(), 0);

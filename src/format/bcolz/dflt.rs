@@ -1,4 +1,4 @@
-//! `dflt`, the value of elements that nobody wrote: between JSON and the bytes of an element.
+//! `dflt`, the value of elements that were never written: between JSON and the bytes of an element.
 
 use half::f16;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) fn fill(value: &Value, dtype: &DType) -> Option<Vec<u8>> {
             number[size..].iter().all(|&byte| byte == 0).then(|| number[..size].to_vec())?
         }
         DTypeKind::Float => float_bytes(float(value)?, size)?,
-        // JSON has no complex numbers: whoever writes them has 0 here.
+        // JSON has no complex numbers, so writers put 0 here.
         DTypeKind::Complex => (float(value)? == 0.0).then(|| vec![0; size])?,
         DTypeKind::Bytes | DTypeKind::Void => padded(value.as_str()?.as_bytes().to_vec(), size)?,
         DTypeKind::Text => padded(
@@ -109,7 +109,7 @@ pub(super) fn write_dflt(value: &Value, dtype: &DType, out: &mut String) {
     }
 }
 
-/// A number of so many bytes with its sign carried into the others.
+/// A number of this many bytes, sign-extended.
 fn extended(mut number: [u8; 8], size: usize) -> [u8; 8] {
     let sign = if number[size.clamp(1, 8) - 1] & 0x80 == 0 { 0 } else { 0xff };
     number[size.min(8)..].fill(sign);

@@ -15,7 +15,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// So many rows of so many bytes, so many to a chunk.
+    /// A layout of this many rows, bytes per row and rows per chunk.
     pub fn new(rows: u64, chunklen: u64, row_bytes: u64) -> Result<Layout, FormatError> {
         let bad = |expected: String, found: String| Err(FormatError::new(0, expected, found));
         if chunklen == 0 {
@@ -74,7 +74,7 @@ impl Layout {
         (rows.end - rows.start) * self.row_bytes
     }
 
-    /// Whether a chunk may hold so many bytes.
+    /// Whether a chunk may hold this many bytes.
     ///
     /// The last one may hold more rows than the array has of it, up to a full chunk: bcolz writes
     /// chunks first and `meta/sizes` last, and a crash between them leaves such a chunk.
@@ -92,8 +92,9 @@ impl Layout {
     }
 }
 
-/// The rows to a chunk that bcolz chooses for an array of which so many rows of so many bytes are
-/// expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the largest.
+/// The rows to a chunk that bcolz chooses for an array of which this many rows of this many bytes
+/// are expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the
+/// largest.
 pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     const MEGABYTE: u128 = 1 << 20;
     let bytes = u128::from(expectedlen) * u128::from(row_bytes);

@@ -66,8 +66,8 @@ pub struct Storage {
     pub chunklen: u64,
     /// How many rows the writer thought there would be.
     pub expectedlen: u64,
-    /// The value of elements that nobody wrote. `NaN` and the infinities are strings of that name;
-    /// [`fill`](Storage::fill) has it as bytes.
+    /// The value of elements that were never written. `NaN` and the infinities are strings of that
+    /// name; [`fill`](Storage::fill) has it as bytes.
     pub dflt: Value,
 }
 
@@ -80,12 +80,13 @@ pub struct CParams {
     pub shuffle: u8,
     /// The codec; `blosclz` in files that do not say.
     pub cname: String,
-    /// To how many decimal digits floats were rounded before they were compressed; 0 for not at all.
+    /// To how many decimal digits floats were rounded before they were compressed; 0 for not at
+    /// all.
     pub quantize: u64,
 }
 
 impl Default for CParams {
-    /// What bcolz takes if it is told nothing.
+    /// The defaults of bcolz.
     fn default() -> CParams {
         CParams { clevel: 5, shuffle: 1, cname: "lz4".to_owned(), quantize: 0 }
     }
@@ -128,7 +129,7 @@ impl Storage {
         out
     }
 
-    /// The bytes of an element that nobody wrote, if `dflt` is a value of the type.
+    /// The bytes of an element that was never written, if `dflt` is a value of the type.
     pub fn fill(&self) -> Option<Vec<u8>> {
         super::dflt::fill(&self.dflt, &self.dtype)
     }
@@ -151,7 +152,8 @@ impl CParams {
     }
 }
 
-/// `__rootdirs__`: the columns of a table in their order, each the name of a directory beside.
+/// `__rootdirs__`: the columns of a table in their order, each the name of a directory next to this
+/// file.
 pub fn parse_names(file: &[u8]) -> Result<Vec<String>, FormatError> {
     let object = parse_object(file)?;
     let names = object.get("names").and_then(Value::as_array).and_then(|names| {

@@ -131,7 +131,7 @@ impl Header {
 
     /// What was done to the bytes of the elements before compression.
     ///
-    /// A [copied](Header::is_memcpyed) chunk is never shuffled, whatever its flags say.
+    /// A [copied](Header::is_memcpyed) chunk is never shuffled, even if its flags say so.
     pub fn shuffle(&self) -> Shuffle {
         match self.flags {
             _ if self.is_memcpyed() => Shuffle::None,

@@ -96,8 +96,8 @@ fn split(chunk: &[u8], at: usize, codec: Codec, size: usize) -> Result<usize, Fo
     Err(FormatError::new(at as u64, expected, length.to_string()))
 }
 
-/// The most compressed bytes that stand for so many. Writers store what would become longer as it
-/// is, except with Snappy, whose output they let grow.
+/// The longest stream that this many bytes compress to. Writers store what would become longer as
+/// it is, except with Snappy, whose output they let grow.
 fn longest(codec: Codec, size: usize) -> usize {
     match codec {
         Codec::Snappy => 32 + size + size / 6,

@@ -17,7 +17,7 @@ use super::ndarray::ArrayMetadata;
 use super::offsets::Offsets;
 
 /// How many times its own size a chunk may unpack to. The densest codec, zstd, comes to half of it;
-/// so a small file cannot make a reader allocate gigabytes, whatever its headers say.
+/// so a small file cannot make a reader allocate gigabytes, no matter what its headers say.
 pub const MAX_RATIO: u64 = 1 << 16;
 
 /// A container in memory, or mapped: over anything that gives the same bytes whenever it is asked.
@@ -57,7 +57,7 @@ pub struct Container<B> {
     header: Header,
     offsets_at: usize,
     data_start: usize,
-    /// What walking found, once somebody had to walk.
+    /// Where the chunks are, once they have been walked.
     walked: OnceLock<Vec<ChunkPlace>>,
 }
 
@@ -148,7 +148,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         Offsets::parse(self.bytes(), self.offsets_at, self.header.slots()).unwrap_or_default()
     }
 
-    /// The bytes that were given, with whatever is behind the container.
+    /// The bytes as given, including any after the container.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_ref()
     }

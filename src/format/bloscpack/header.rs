@@ -89,7 +89,7 @@ impl Header {
         }
     }
 
-    /// The 32 bytes of a header of version 3, whatever version it was read from.
+    /// The 32 bytes of a header of version 3, also if it was read from another version.
     pub fn encode(&self) -> [u8; HEADER] {
         let size = |size: Option<u32>| size.map_or(-1, |size| size as i32).to_le_bytes();
         let mut bytes = [0; HEADER];

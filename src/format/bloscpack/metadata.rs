@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_comes_back_whatever_the_options() {
+    fn text_round_trips_with_all_options() {
         let long = format!("{{\"a\":\"{}\"}}", "b".repeat(500));
         for text in ["5", "{}", "\"\u{1f600}\"", &long] {
             for checksum in Checksum::ALL {

@@ -42,7 +42,7 @@ impl<'a> Offsets<'a> {
         self.0.is_empty()
     }
 
-    /// Where chunk `i` is said to begin, if anything is said.
+    /// Where chunk `i` begins according to the table, if it has an entry.
     pub fn get(&self, i: u64) -> Option<u64> {
         let at = usize::try_from(i).ok()?.checked_mul(ENTRY)?;
         let entry = self.0.get(at..)?.first_chunk()?;

@@ -1,5 +1,5 @@
-//! The undo record: what an append in place replaces, kept behind the end of the container until the
-//! append is done. Ours alone; to all others it is bytes of no account.
+//! The undo record: what an append in place replaces, kept behind the end of the container until
+//! the append is done. Ours alone; to all others it is bytes of no account.
 
 use super::header::HEADER;
 
@@ -77,10 +77,10 @@ impl Undo {
         (has_header && within).then_some(Undo { old_end, new_end, new_header, patches })
     }
 
-    /// What has become of the append, in a file that begins with these bytes.
+    /// The state of the append in a file that begins with these bytes.
     ///
-    /// A power failure may leave a header of which some bytes are the old ones and some the new: the
-    /// append has [begun](UndoState::Begun) then.
+    /// A power failure may leave a header of which some bytes are the old ones and some the new:
+    /// the append has [begun](UndoState::Begun) then.
     pub fn state(&self, file: &[u8]) -> UndoState {
         if file.starts_with(&self.new_header) {
             return UndoState::Done;
@@ -125,8 +125,8 @@ pub enum UndoState {
     Begun,
     /// All is in place; only the record has to go.
     Done,
-    /// The header has bytes that are in neither the old nor the new one. Another program has written
-    /// since, and the record says nothing about this file.
+    /// The header has bytes that are in neither the old nor the new one. Another program has
+    /// written since, and the record says nothing about this file.
     Foreign,
 }
 

@@ -123,8 +123,8 @@ pub fn field(name: &str) -> String {
     escaped
 }
 
-/// The directories of all fields of a structure. Names that differ in nothing but the case of letters
-/// have their capitals escaped, as there are file systems that take them for one.
+/// The directories of all fields of a structure. Names that differ in nothing but the case of
+/// letters have their capitals escaped, as there are file systems that take them for one.
 ///
 /// ```
 /// use kiste::format::chunked::names::fields;

@@ -148,7 +148,7 @@ impl<'a> Segment<'a> {
         self.entries.is_empty()
     }
 
-    /// An entry by position, if there are so many.
+    /// The entry at a position, if there is one.
     pub fn get(&self, index: usize) -> Option<Entry> {
         self.entries.get(index).map(decode)
     }
@@ -193,7 +193,7 @@ fn found(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether an older segment of so many entries becomes one with a newer one of so many.
+/// Whether segments with these numbers of entries are merged.
 ///
 /// Then the segments of a table shrink to less than half from each to the next, so there are few.
 pub fn is_merged(older: u64, newer: u64) -> bool {

@@ -1,7 +1,7 @@
 //! A superchunk: a bloscpack container in which every slot holds one chunk.
 //!
-//! Chunks are found by the offsets alone, and little is believed because of them: an offset has to be
-//! between its neighbours, a chunk has its checksum behind it, and the chunk table has its hash.
+//! Chunks are found by the offsets alone, and little is believed because of them: an offset has to
+//! be between its neighbours, a chunk has its checksum behind it, and the chunk table has its hash.
 
 use std::ops::Range;
 
@@ -151,8 +151,8 @@ pub struct Superchunk {
 }
 
 impl Superchunk {
-    /// How many bytes come before the first chunk, from the first [`START`] of them. A claim: compare
-    /// it with the length of the file before you read so much.
+    /// How many bytes come before the first chunk, from the first [`START`] of them. A claim:
+    /// compare it with the length of the file before you read so much.
     pub fn head_len(start: &[u8]) -> Result<u64, FormatError> {
         let (header, metadata) = headers(start)?;
         let section = u64::from(metadata.max_size) + metadata.checksum.size() as u64;
@@ -213,8 +213,8 @@ impl Superchunk {
         let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
-        // Nothing covers the offsets: one that was changed to that of another chunk shows in that it
-        // is not between its neighbours.
+        // Nothing covers the offsets: one that was changed to that of another chunk shows in that
+        // it is not between its neighbours.
         let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))

@@ -3,8 +3,8 @@
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 
-/// The text of a moment, so many microseconds after 1970. Years are 0 to 9999; what is outside is
-/// taken for the nearest moment inside.
+/// A point in time as text, given in microseconds since 1970. Years are 0 to 9999; what is outside
+/// is taken for the nearest moment inside.
 ///
 /// ```
 /// use kiste::format::chunked::{format_time, parse_time};

@@ -58,7 +58,7 @@ pub struct Storage {
     pub chunkshape: Vec<u64>,
     /// Always `C`.
     pub order: String,
-    /// The bytes of one element that nobody wrote.
+    /// The bytes of an element that was never written.
     #[serde(with = "base64_text")]
     pub fill: Vec<u8>,
     /// The most chunks in one file.

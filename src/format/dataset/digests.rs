@@ -1,8 +1,8 @@
 //! `.md5`: the MD5 digests of the other files of a dataset, as `md5sum` prints them.
 //!
 //! Lines are in the order of writing: the data file, then the side files. Only the text is handled
-//! here; digests are made where the bytes are. MD5 tells accidents, not attacks: anyone who can change
-//! the data can change this file as well.
+//! here; digests are made where the bytes are. MD5 tells accidents, not attacks: anyone who can
+//! change the data can change this file as well.
 
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -3,8 +3,8 @@
 //! The header has the number of elements and the probability of a false answer; how many bits there
 //! are and how many of them a key has follows from these. Keys are hashed *without* the salt.
 //!
-//! A filter says "no" or "perhaps". Where bytes are missing the answer here is "perhaps": a cut file
-//! must not hide keys that are there, as it does in Python.
+//! A filter says "no" or "perhaps". Where bytes are missing the answer here is "perhaps": a cut
+//! file must not hide keys that are there, as it does in Python.
 
 use blake2s_simd::Params as Blake2sParams;
 
@@ -212,7 +212,7 @@ pub fn pair(key: &[u8]) -> Pair {
 
 /// The hashes of many keys: several times as fast as one by one.
 ///
-/// Hashes as many as both slices have room for.
+/// Hashes keys until either slice ends.
 pub fn pair_many<K: AsRef<[u8]>>(keys: &[K], out: &mut [Pair]) {
     blake2s::each(&Blake2sParams::new(), keys, |i, pair| {
         if let Some(out) = out.get_mut(i) {

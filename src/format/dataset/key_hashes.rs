@@ -55,7 +55,7 @@ pub fn hash(salt: &Salt, key: &[u8]) -> u64 {
 
 /// The hashes of many keys: several times as fast as one by one.
 ///
-/// Hashes as many as both slices have room for.
+/// Hashes keys until either slice ends.
 ///
 /// ```
 /// use kiste::format::dataset::key_hashes::{self, Salt};

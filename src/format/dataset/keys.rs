@@ -163,7 +163,8 @@ impl<'a> Iterator for Keys<'a> {
     }
 }
 
-/// Steps over the key at `at`, looking at its length alone: neither UTF-8 nor the bytes are touched.
+/// Steps over the key at `at`, looking at its length alone: neither UTF-8 nor the bytes are
+/// touched.
 ///
 /// On an error `at` stays.
 ///

@@ -78,7 +78,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // An entry takes two bytes at least, whatever the header claims.
+        // An entry takes at least two bytes, so a wrong count in the header cannot allocate more.
         let most = self.left.min((self.bytes.len().saturating_sub(self.at) / 2) as u64) as usize;
         (0, Some(most.saturating_add(1)))
     }

@@ -1,8 +1,8 @@
 //! `.lookup`: a hash table over `.key_hashes`, so that a key is found without a scan. Ours alone.
 //!
 //! The table is the samples sorted by hash, with gaps: each is at the place that its hash has among
-//! all possible ones, its home, or as near behind it as those before leave room. So a search starts at
-//! home and ends at an empty slot or at a greater hash.
+//! all possible ones, its home, or as near behind it as those before leave room. So a search starts
+//! at home and ends at an empty slot or at a greater hash.
 //!
 //! A table that is kept in memory has the same layout: [`Placer`] makes it, [`Shape::probe`] looks
 //! things up in it, and neither cares where the slots are. A file also has a [`Header`], which says

@@ -27,7 +27,8 @@ mod golden;
 mod tests {
     use super::*;
 
-    /// Numbers that are in files out there. Whoever has to change one of these has to stop and think.
+    /// Numbers that are in files out there. Whoever has to change one of these has to stop and
+    /// think.
     #[test]
     fn frozen() {
         assert_eq!(

@@ -1,7 +1,8 @@
 //! `.offsets`: where each sample begins and ends in the data file.
 //!
-//! n + 1 numbers for n samples: sample i is the range from entry i to entry i + 1. Nothing here reads
-//! the file as a whole: a reader looks at two entries a sample, and [`pair`] checks just these.
+//! n + 1 numbers for n samples: sample i is the range from entry i to entry i + 1. Nothing here
+//! reads the file as a whole: a reader looks at two entries a sample, and [`pair`] checks just
+//! these.
 
 use std::ops::Range;
 

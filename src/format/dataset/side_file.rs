@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file that stands beside a data file.
+/// A file next to a data file.
 ///
 /// ```
 /// use kiste::format::dataset::side_file::SideFile;

@@ -327,7 +327,7 @@ fn object(
             Some((name, value)) if members.is_empty() => special(&name, value, depth - 1, start),
             _ => {
                 let expected = "a name beginning with \"$\" to be the only one of its object";
-                Err(FormatError::new(start as u64, expected, "others beside it"))
+                Err(FormatError::new(start as u64, expected, "others next to it"))
             }
         };
     }
@@ -430,7 +430,7 @@ fn np(value: &Value) -> Option<Value> {
     Some(Special::scalar(dtype_from_value(dtype)?, base64(data)?)?.to_value())
 }
 
-/// The members of an object that has just these, in whatever order.
+/// The members of an object that has exactly these, in any order.
 fn members<'a, const N: usize>(value: &'a Value, names: [&str; N]) -> Option<[&'a Value; N]> {
     let entries = value.as_map().filter(|entries| entries.len() == N)?;
     let member = |name| entries.iter().find(|(key, _)| key.as_str() == Some(name));

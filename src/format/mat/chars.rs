@@ -10,7 +10,7 @@ use crate::value::ByteOrder;
 /// There are such files. No file may ask for gigabytes of blanks, though.
 const MAX_BLANKS: usize = 4096;
 
-/// An array of characters. Rows of it are texts.
+/// An array of characters. Its rows are strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chars {
     shape: Vec<usize>,
@@ -39,7 +39,7 @@ impl Chars {
         Ok(Chars { shape, units })
     }
 
-    /// Characters that are there already, as many as the shape says.
+    /// Decoded characters, one for each element of the shape.
     pub(super) fn new(shape: Vec<usize>, units: Vec<u32>) -> Chars {
         Chars { shape, units }
     }
@@ -78,7 +78,7 @@ fn units(element: &Element<'_>, order: ByteOrder) -> Result<Vec<u32>, FormatErro
             });
             units.map(u32::from).collect()
         }
-        // As everyone does, since MATLAB 7 cuts texts in the middle of a character.
+        // As everyone does, since MATLAB 7 cuts strings in the middle of a character.
         Stored::Utf8 => String::from_utf8_lossy(element.data).chars().map(u32::from).collect(),
         Stored::Utf32 => {
             let units = element.data.chunks_exact(4).map(|b| match order {

@@ -1,4 +1,5 @@
-//! Numbers as the type that a caller asks for, and what is said when an array is something else.
+//! Numbers converted to the type that a caller asks for, and the error when an array holds
+//! something else.
 
 use std::fmt;
 

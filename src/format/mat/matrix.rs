@@ -12,7 +12,7 @@ use crate::value::{ByteOrder, DType, NdArray, Order};
 /// How deep arrays may be in one another.
 pub(crate) const MAX_NESTING: usize = 64;
 
-/// How many dimensions an array may have: as many as NumPy allowed for long, and more than anyone
+/// How many dimensions an array may have: the limit of NumPy before 2.0, and more than anyone
 /// uses.
 const MAX_DIMENSIONS: usize = 32;
 

@@ -254,7 +254,7 @@ fn bombs() {
         assert!(error.contains("which the limit does not allow"), "{error}");
     }
 
-    // A length that is a lie, more than so many bytes can be inflated to, and less.
+    // Wrong lengths: more than the bytes can inflate to, and less.
     for len in [u32::MAX, 1 << 20, zeros.len() as u32] {
         let mut lie = zeros[..1000].to_vec();
         lie[4..8].copy_from_slice(&len.to_le_bytes());

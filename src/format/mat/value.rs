@@ -7,7 +7,7 @@ use super::convert::{Mismatch, converted};
 use super::sparse::Sparse;
 use crate::value::{self, NdArray};
 
-/// An array: everything in MATLAB is one, single numbers and texts too.
+/// An array: everything in MATLAB is one, single numbers and strings too.
 ///
 /// Files nest them deeply and wrap nearly everything in arrays of one element. So the methods say
 /// what is wanted, and otherwise give a [`Mismatch`] that says what is there:
@@ -78,7 +78,7 @@ impl Array {
     }
 
     /// The numbers as numbers of this type, in the shape that they have. Iteration is in C order,
-    /// whatever the order in memory.
+    /// regardless of the order in memory.
     ///
     /// MATLAB makes nearly everything a double, so any type can be asked for: floats are rounded
     /// to; every other type must be able to hold just these numbers. Zeros are filled into sparse
@@ -129,7 +129,7 @@ impl Array {
         match self {
             Array::Chars(chars) => Ok(chars.rows().collect()),
             Array::Cells(cells) => cells.iter().map(Array::text).collect(),
-            _ => Err(self.is_not("texts")),
+            _ => Err(self.is_not("strings")),
         }
     }
 

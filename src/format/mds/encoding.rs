@@ -50,8 +50,8 @@ pub enum Encoding {
     /// `pil`: width, height and length of the mode in four bytes each, mode, pixels; `jpeg`, `png`:
     /// the files. The bytes stay as they are.
     Image(&'static str),
-    /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images, their
-    /// lengths (four bytes each), the images.
+    /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images,
+    /// their lengths (four bytes each), the images.
     Images(&'static str),
     /// `jpeg_array`, `jpegarray`: as such a list, without the first four bytes.
     ImageArray(&'static str),
@@ -64,7 +64,7 @@ pub enum Encoding {
 pub enum Decoded<'a> {
     /// Bytes, images among them.
     Bytes(&'a [u8]),
-    /// Texts, numbers, and whatever JSON has.
+    /// Any JSON value.
     Value(Value),
     /// A number of NumPy.
     Scalar(NdArray<'a>),

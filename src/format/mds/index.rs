@@ -158,7 +158,7 @@ fn check_name(name: &str) -> Result<(), FormatError> {
 impl ShardInfo {
     /// The fields that are in a shard as well as in the index, sorted.
     pub(super) fn config(&self) -> String {
-        let list = |texts: &mut dyn Iterator<Item = String>| texts.collect::<Vec<_>>().join(", ");
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         let columns = || self.columns.iter();
         let optional = |number: Option<u64>| number.map_or("null".into(), |n: u64| n.to_string());
         format!(

@@ -14,7 +14,7 @@
 //! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
 //! of all columns. [`Encoding`] says what those mean.
 //!
-//! Absent on purpose: pickles, which are programs and never run; decoding images; and whatever
+//! Absent on purpose: pickles, which are programs and never run; decoding images; and anything that
 //! compresses or hashes whole files, which is left to who reads them.
 
 mod encoding;

@@ -102,8 +102,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The bytes of a sample with these values, which must be those of the columns. `None` where a value
-/// is nothing that its column can hold, or too long.
+/// The bytes of a sample with these values, which must be those of the columns. `None` where a
+/// value is nothing that its column can hold, or too long.
 pub(crate) fn encode_sample(columns: &[Column], values: &[Decoded<'_>]) -> Option<Vec<u8>> {
     let (mut head, mut body) = (Vec::new(), Vec::new());
     for (column, value) in columns.iter().zip(values) {

@@ -82,7 +82,8 @@ pub fn repr(dtype: &DType) -> String {
 /// assert_eq!(name(&DType::bytes(7)), "|S7");
 /// ```
 pub fn name(dtype: &DType) -> String {
-    // Of numbers only: others may have any number of bytes, of which there are no eight times as many.
+    // Of numbers only: others may have any number of bytes, of which there are no eight times as
+    // many.
     let bits = |kind: &str| format!("{kind}{}", 8 * dtype.item_size());
     let unit = dtype.time_unit().map(unit_text).unwrap_or_default();
     match dtype.kind() {

@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         FormatError::new(self.at as u64, expected, found)
     }
 
-    /// Reads a value with at most so many containers in one another: this bounds the recursion.
+    /// Reads a value with at most this many nested containers, which bounds the recursion.
     fn value(&mut self, levels: usize) -> Result<Literal, FormatError> {
         self.space();
         let Some(first) = self.rest().chars().next() else {

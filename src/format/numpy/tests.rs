@@ -257,7 +257,8 @@ fn damaged_npy_files_are_errors_or_other_arrays() {
         }
         let mut longer = file.clone();
         longer.push(0);
-        // Elements that take no bytes can be as many as the header wants, but not more bytes.
+        // The header can claim any number of elements without bytes, but no more bytes than there
+        // are.
         assert!(npy::decode(&longer).is_err(), "{name}");
         let mut damaged = file.clone();
         for at in 0..file.len() {

@@ -13,9 +13,9 @@
 //! | `Int64List` | \[1\] varints: packed into one string, or one by one |
 //!
 //! The wire format is that of protobuf's "Encoding": a varint of field number and wire type, then a
-//! varint (0), eight bytes (1), a length and so many bytes (2), or four bytes (5). Fields of other
-//! numbers are passed over, as protobuf does; of an entry or message that comes twice the later one
-//! counts, or is added to the first, as protobuf does.
+//! varint (0), eight bytes (1), a length and that many bytes (2), or four bytes (5). Fields of
+//! other numbers are passed over, as protobuf does; of an entry or message that comes twice the
+//! later one counts, or is added to the first, as protobuf does.
 //!
 //! Nothing in here recurses, and lists are no longer than their bytes.
 //!
@@ -28,7 +28,7 @@ use crate::format::FormatError;
 pub enum Feature<'a> {
     /// Nothing was set.
     Empty,
-    /// Byte strings, which may be texts.
+    /// Byte strings, which may be text.
     Bytes(Vec<&'a [u8]>),
     /// Floats of 32 bits.
     Floats(Vec<f32>),

@@ -10,8 +10,8 @@
 //! | length | the data |
 //! | 4 | masked CRC-32C of the data |
 //!
-//! A file has no head and no end of its own. [`example`] reads and writes what the data usually are.
-//! Feature `formats`.
+//! A file has no head and no end of its own. [`example`] reads and writes what the data usually
+//! are. Feature `formats`.
 
 pub mod example;
 

@@ -1,5 +1,5 @@
-//! What Python's msgpack-numpy makes of arrays, NumPy scalars and complex numbers: maps with
-//! binary keys.
+//! Arrays, NumPy scalars and complex numbers as Python's msgpack-numpy packs them: maps with binary
+//! keys.
 //!
 //! * [`decode_array`], [`read`] and [`encode_array`] go between packed bytes and [`NdArray`]s; what
 //!   is read borrows its elements. Reading is lenient, as Python's is: any spelling of a type, more
@@ -7,19 +7,19 @@
 //! * [`recognise`] and [`Special::to_value`] go between [`Value`]s and the same. Only the canonical
 //!   forms are recognised, those which msgpack-numpy itself writes: exactly these entries in exactly
 //!   this order, a type in NumPy's own spelling, and as much data as type and shape call for. So
-//!   the two are inverse to each other to the byte, and whatever deviates stays the map it is.
+//!   the two are exact inverses, and anything that deviates stays an ordinary map.
 //! * [`serde_ndarray`] is for fields of structs; [`NdArray`] itself is one such field.
 //! * [`arrays_in`] finds the arrays of a packed sample without decoding it.
 //!
 //! An array may also be stored as a container of [bloscpack](crate::format::bloscpack) in binary
-//! data: `bin` that begins with `blpk`. Whoever reads an array here gets it from either form;
-//! [`recognise`] does not, as to a [`Value`] a container is the bytes that it is.
+//! data: `bin` that begins with `blpk`. Reading an array here takes either form;
+//! [`recognise`] does not, as a container is plain bytes to a [`Value`].
 //!
 //! What is written is what msgpack-numpy writes, also for times in contiguous memory, at which
 //! Python fails. Titles of fields are left out: Python writes them and cannot read them again.
 //!
-//! Absent on purpose: what is in arrays of Python objects, whose data are a pickle, that is a
-//! program. They are kept as they are, and nothing here ever looks into them.
+//! Absent on purpose: the content of arrays of Python objects, whose data is a pickle and so a
+//! program. They are passed through undecoded.
 
 mod complex;
 pub mod serde_ndarray;

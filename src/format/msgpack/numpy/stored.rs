@@ -1,8 +1,8 @@
-//! Where the arrays of a packed sample are, and in which of the two forms each is stored: as the map
-//! that msgpack-numpy writes, or as a container of [bloscpack](crate::format::bloscpack).
+//! Where the arrays of a packed sample are, and in which of the two forms each is stored: as the
+//! map that msgpack-numpy writes, or as a container of [bloscpack](crate::format::bloscpack).
 //!
-//! A container is binary data that begin with its magic, so there is nothing in a sample that says
-//! so besides the container itself. Absent on purpose: turning one form into the other, which takes
+//! A container is recognised by the magic at the start of the binary data; nothing else in a sample
+//! marks it. Absent on purpose: turning one form into the other, which takes
 //! the decisions of [`ArrayPolicy`](crate::array::ArrayPolicy).
 
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<NdArray<'static>, FormatError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored<'a> {
-    /// The name of the field of the sample in which it is, at whatever depth; empty if that is no
+    /// The name of the field of the sample in which it is, at any depth; empty if that is no
     /// text.
     pub field: &'a [u8],
     /// Its bytes in the sample, from the header of the map or of the binary data on.

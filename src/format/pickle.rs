@@ -2,14 +2,14 @@
 //!
 //! A pickle is a program for a small machine with a stack (Python, `Lib/pickletools.py`). This one
 //! does only what makes data: `None`, truth values, numbers, bytes, strings, lists, tuples, dicts.
-//! Most programs also call functions; a handful of these, by which NumPy has arrays, types and
-//! scalars made and Python 3 bytes, are known by their names and understood as the data that they
-//! stand for. **Any other name is refused, and nothing is ever looked up or called.**
+//! Most programs also call functions; a handful of these, which NumPy uses to build arrays, types
+//! and scalars and Python 3 to build bytes, are recognised by name and replaced by the data that
+//! they stand for. **Any other name is refused, and nothing is ever looked up or called.**
 //!
-//! Strings of Python 2 are bytes here. Objects are kept in one row and refer to each other by
-//! number, so it costs nothing if one is in many places, or in itself.
+//! Strings of Python 2 are bytes here. Objects are kept in one list and refer to each other by
+//! number, so shared and recursive objects cost nothing.
 //!
-//! Absent on purpose: protocol 0 but for what later ones have of it, integers beyond 64 bits,
+//! Absent on purpose: protocol 0 except where later ones use it, integers beyond 64 bits,
 //! structured types, sets, and writing.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use crate::format::FormatError;
 use crate::format::numpy::descr;
 use crate::value::{ByteOrder, DType, NdArray, Order};
 
-/// So many steps that put something on the stack or aside are believed to be honest.
+/// The maximum number of steps that push to the stack or the memo.
 const MAX_STEPS: usize = 1 << 24;
 
 /// Bytes are copied, where they must be, up to this multiple of the pickle's length: once from a
@@ -108,7 +108,7 @@ impl<'p, 'a> Object<'p, 'a> {
         &self.pickle.nodes[self.id]
     }
 
-    /// The value under a name in a dict, be the name a text or bytes. Of several the last counts.
+    /// The value under a name in a dict, whether string or bytes. The last one counts.
     pub fn get(self, name: &str) -> Option<Object<'p, 'a>> {
         let Node::Dict(entries) = self.node() else { return None };
         let object = |id| Object { pickle: self.pickle, id };

@@ -13,11 +13,11 @@
 //! | 257..263 | `ustar` and a zero, or of GNU tar `ustar` and a space |
 //! | 345..500 | with `ustar` and a zero: what comes before the name, with a slash between |
 //!
-//! What does not fit comes before the entry that it is about, as an entry of its own: a name of GNU
+//! What does not fit is stored before its entry, as an entry of its own: a name of GNU
 //! tar ([`Kind::LongName`]), or [records](pax_records) ([`Kind::Pax`]).
 //!
 //! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
-//! links), and sparse files. Reading from a file is left to who has one.
+//! links), and sparse files. Reading from a file is left to the caller.
 
 use crate::format::FormatError;
 
@@ -66,7 +66,7 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
         return Ok(None);
     }
     let sum = octal(block, 148, 8)?;
-    // Very old programs added the bytes up as signed ones.
+    // Very old programs summed the bytes as signed numbers.
     if sum != unsigned_sum(block) && i64::try_from(sum) != Ok(signed_sum(block)) {
         let found = format!("{sum} for bytes that sum up to {}", unsigned_sum(block));
         return Err(FormatError::new(148, "the checksum of a tar header", found));

@@ -3,8 +3,8 @@
 //! # In this module
 //!
 //! [`Sizes`] and [`Storage`] are the files below `meta`, [`Layout`] is the arithmetic of rows and
-//! chunks, [`chunk_in`] takes a data file apart. [`recognise`] tells the headers of the documents
-//! before bcolz from one another, and [`Superchunk`] reads them.
+//! chunks, [`chunk_in`] splits a data file. [`recognise`] identifies headers of the drafts before
+//! bcolz, and [`Superchunk`] reads them.
 //!
 //! Absent on purpose: directories, which are in [`array::bcolz`](crate::array::bcolz); and what is
 //! inside a chunk, which is in [`blosc`](super::blosc).

@@ -1,8 +1,8 @@
 //! The whole container: where its sections and chunks are, and what they decode to.
 //!
 //! Chunks follow one another without gaps, so walking from the first finds them all; that is what
-//! every reader agrees on. Offsets only save the walk to a chunk in the middle, and are believed
-//! where the chunk they lead to ends where the next begins.
+//! every reader agrees on. Offsets only save the walk to a chunk in the middle, and are
+//! trusted only if the chunk that they lead to ends where the next one begins.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -16,12 +16,12 @@ use super::metadata::Metadata;
 use super::ndarray::ArrayMetadata;
 use super::offsets::Offsets;
 
-/// How many times its own size a chunk may unpack to. The densest codec, zstd, comes to half of it;
+/// How many times its own size a chunk may unpack to. The densest codec, zstd, reaches half of it;
 /// so a small file cannot make a reader allocate gigabytes, no matter what its headers say.
 pub const MAX_RATIO: u64 = 1 << 16;
 
-/// A container in memory, or mapped: over anything that gives the same bytes whenever it is asked.
-/// Parsing looks at header and sections only.
+/// A container in memory or in a memory map: in anything that returns the same bytes each time.
+/// Parsing reads only header and sections.
 ///
 /// ```
 /// use kiste::format::blosc::{Params, compress};
@@ -83,7 +83,7 @@ pub struct Chunk<'a> {
 }
 
 impl<B: AsRef<[u8]>> Container<B> {
-    /// The container at the start of these bytes. Bytes behind its last chunk are of no account:
+    /// The container at the start of these bytes. Bytes after its last chunk are ignored:
     /// bloscpack leaves some there when it appends.
     pub fn parse(bytes: B) -> Result<Container<B>, FormatError> {
         let header = Header::parse(bytes.as_ref())?;
@@ -104,7 +104,7 @@ impl<B: AsRef<[u8]>> Container<B> {
     /// The metadata section, if there is one.
     pub fn metadata(&self) -> Option<Metadata<'_>> {
         match self.header.metadata {
-            // It was there when the container was parsed.
+            // Parsed before, so this cannot fail.
             true => Metadata::parse(self.bytes(), self.header.size()).ok(),
             false => None,
         }
@@ -142,9 +142,9 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// The offsets as they stand there; empty if there are none.
+    /// The offsets as stored; empty if there are none.
     pub fn offsets(&self) -> Offsets<'_> {
-        // They were there when the container was parsed.
+        // Parsed before, so this cannot fail.
         Offsets::parse(self.bytes(), self.offsets_at, self.header.slots()).unwrap_or_default()
     }
 
@@ -193,7 +193,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// Chunk `index`: by its offset if that is to be believed, by walking if not.
+    /// Chunk `index`: by its offset if that can be trusted, otherwise by walking.
     pub fn chunk(&self, index: u64) -> Result<Chunk<'_>, FormatError> {
         if index == 0 && self.header.nchunks != Some(0) {
             return self.chunk_at(self.data_start, 0);
@@ -239,7 +239,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// All of it, decoded. Every chunk's header is looked at before memory is asked for.
+    /// All of it, decoded. The headers of all chunks are checked before memory is allocated.
     pub fn to_vec(&self) -> Result<Vec<u8>, FormatError> {
         let mut total = 0;
         for chunk in self.chunks() {
@@ -274,7 +274,7 @@ impl<B: AsRef<[u8]>> Container<B> {
     }
 
     /// The chunk at the offset, if there is one that ends where the next begins, and begins where
-    /// the one before it ends. Then a wrong offset would have to have two accomplices.
+    /// the one before it ends. So a single wrong offset is always detected.
     fn by_offset(&self, index: u64) -> Option<Chunk<'_>> {
         let count = self.header.nchunks.filter(|&count| index < count)?;
         let offsets = self.offsets();

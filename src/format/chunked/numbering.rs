@@ -73,11 +73,11 @@ impl Numbering {
     ///
     /// # Panics
     ///
-    /// Panics when there are not as many coordinates as axes.
+    /// Panics if the number of coordinates differs from that of axes.
     pub fn number(&self, coordinates: &[u64]) -> u64 {
         let Some((first, rest)) = coordinates.split_first() else { return 0 };
         assert_eq!(rest.len(), self.extents.len(), "a coordinate for each axis");
-        // Inside the grid nothing wraps: `suits` has seen to that.
+        // Inside the grid nothing wraps: `suits` has checked that.
         let step =
             |number: u64, (i, extent): (&u64, &u64)| number.wrapping_mul(*extent).wrapping_add(*i);
         rest.iter().zip(&self.extents).fold(*first, step)

@@ -1,7 +1,7 @@
 //! A segment of a chunk table: entries by chunk number, and the hash of them all.
 //!
-//! Which segments make up a table is not said here but by the [version](super::Version); when two
-//! become one is ([`is_merged`], [`merge`]).
+//! Which segments make up a table is recorded in the [version](super::Version); [`is_merged`] and
+//! [`merge`] decide when two become one.
 
 use crate::format::FormatError;
 
@@ -21,7 +21,7 @@ pub const HASH: usize = 32;
 pub struct Entry {
     /// The number of the chunk.
     pub chunk: u64,
-    /// The superchunk and the slot in it; `None` if the chunk is all fill again.
+    /// The superchunk and the slot in it; `None` if the chunk is all fill value again.
     pub place: Option<Place>,
 }
 
@@ -68,7 +68,7 @@ pub fn encode(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// A segment that was found to be whole; borrowed.
+/// A borrowed segment that has been validated.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
     entries: &'a [[u8; ENTRY]],
@@ -88,7 +88,7 @@ impl<'a> Segment<'a> {
     }
 
     /// The same without hash and order, for bytes that [`parse`](Self::parse) has seen before.
-    /// Whatever they are, nothing panics; but answers may be wrong.
+    /// Other bytes cannot cause a panic, only wrong answers.
     pub fn assume(bytes: &'a [u8]) -> Result<Segment<'a>, FormatError> {
         let head = |expected: &str| FormatError::new(0, expected, found(bytes));
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {

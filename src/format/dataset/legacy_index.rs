@@ -9,7 +9,7 @@ use crate::format::FormatError;
 /// The longest header: a reader that has this many bytes of the file can parse it.
 pub const MAX_HEADER: usize = 5;
 
-/// The number of entries, and the length of the header that says so. The number is a mere claim.
+/// The number of entries, and the length of the header that says so. The number is unverified.
 pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
     match *bytes {
         [first @ 0x80..=0x8f, ..] => Ok((u64::from(first & 0x0f), 1)),
@@ -21,7 +21,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
 
 /// Walks over the entries of a whole `.index` file: each key and where its sample begins.
 ///
-/// After an error there are no more items. Bytes behind the last entry are an error as well.
+/// After an error there are no more items. Bytes after the last entry are also an error.
 ///
 /// ```
 /// use kiste::format::dataset::legacy_index::Entries;

@@ -39,7 +39,7 @@ pub enum SideFile {
 }
 
 impl SideFile {
-    /// All side files, in the order in which they are declared.
+    /// All side files, in order of declaration.
     pub const ALL: [SideFile; 8] = [
         SideFile::Offsets,
         SideFile::Keys,
@@ -70,14 +70,14 @@ impl SideFile {
         }
     }
 
-    /// The path of this side file of a data file. Names that are not Unicode are kept as they are.
+    /// The path of this side file of a data file. Names that are not Unicode are preserved.
     pub fn path(self, data: &Path) -> PathBuf {
         let mut path = data.as_os_str().to_owned();
         path.push(self.suffix());
         PathBuf::from(path)
     }
 
-    /// The side file that this path is named like, if any.
+    /// The side file with the suffix of this path, if any.
     ///
     /// A *data* file must not be named like this: Python datadings takes such a name for the side
     /// file itself, and so overwrites the data when it writes the index.

@@ -7,7 +7,7 @@ use crate::format::FormatError;
 use crate::format::bloscpack::metadata::write_string;
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
-/// The codes of types of arrays, and how they are called.
+/// The codes and names of array types.
 const TYPES: [(u8, &str, DTypeKind, usize); 11] = [
     (8, "uint8", DTypeKind::UInt, 1),
     (9, "int8", DTypeKind::Int, 1),
@@ -43,7 +43,7 @@ pub enum Encoding {
     TextInt,
     /// `str_float`: a float in digits.
     TextFloat,
-    /// `str_decimal`: a decimal number in digits, which stays a text.
+    /// `str_decimal`: a decimal number in digits, which stays a string.
     TextDecimal,
     /// `json`: UTF-8.
     Json,
@@ -129,7 +129,7 @@ impl Encoding {
         })
     }
 
-    /// How many bytes each value has, if all have as many.
+    /// The fixed size of a value in bytes, if there is one.
     pub fn size(&self) -> Option<u32> {
         match self {
             Encoding::Int => Some(8),

@@ -29,7 +29,7 @@ pub struct ShardInfo {
     pub zip: Option<FileInfo>,
     /// How many samples are in it.
     pub samples: u64,
-    /// How many bytes a shard was meant to have at most.
+    /// The intended maximum size of a shard.
     pub size_limit: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ pub struct Column {
     pub name: String,
     /// What its bytes mean.
     pub encoding: Encoding,
-    /// How many bytes each value has, if all have as many.
+    /// The fixed size of a value in bytes, if there is one.
     pub size: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Column {
 /// A file of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileInfo {
-    /// Its name below the folder of the index; has been checked to lead nowhere else.
+    /// Its name below the folder of the index; checked not to lead anywhere else.
     pub basename: String,
     /// How many bytes it has.
     pub bytes: u64,
@@ -144,7 +144,7 @@ fn expect_version(version: u64) -> Result<(), FormatError> {
     }
 }
 
-/// Merged indices have folders in their names; but none leads out of the data set.
+/// Merged indices have folders in their names, but none may lead out of the data set.
 fn check_name(name: &str) -> Result<(), FormatError> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     match name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0']) {

@@ -15,7 +15,7 @@
 //! of all columns. [`Encoding`] says what those mean.
 //!
 //! Absent on purpose: pickles, which are programs and never run; decoding images; and anything that
-//! compresses or hashes whole files, which is left to who reads them.
+//! compresses or hashes whole files, which is left to the caller.
 
 mod encoding;
 mod index;

@@ -17,7 +17,7 @@ use super::literal::{Literal, shortened, text_repr};
 use crate::format::FormatError;
 use crate::value::{ByteOrder, DType, DTypeKind, Field, MAX_NESTING, TimeUnit, Unit};
 
-/// The type of which this is a spelling, any that `numpy.dtype` understands.
+/// Parses any spelling that `numpy.dtype` understands.
 ///
 /// ```
 /// use kiste::format::numpy::descr::parse;
@@ -70,8 +70,8 @@ pub fn repr(dtype: &DType) -> String {
     if dtype.is_struct() { dtype.to_string() } else { format!("'{dtype}'") }
 }
 
-/// What `str` makes of a type of NumPy, which bcolz stores: a name such as `int32` for numbers and
-/// times in the byte order of this machine, which is not recorded, else as `Display`.
+/// The `str` of a NumPy type, which bcolz stores: a name such as `int32` for numbers and times in
+/// native byte order, which is not recorded; otherwise as `Display`.
 ///
 /// ```
 /// use kiste::format::numpy::descr::name;
@@ -435,7 +435,7 @@ fn no_type(found: &str) -> FormatError {
     FormatError::new(0, "a type of NumPy", found)
 }
 
-/// Compares what is printed with a text, without making another.
+/// Compares what is printed with a string, without allocating.
 struct SameText<'a>(&'a str);
 
 impl SameText<'_> {

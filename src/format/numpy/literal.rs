@@ -1,8 +1,9 @@
-//! Literals of Python: what `ast.literal_eval` reads of them that types and headers are made of.
+//! Python literals: the part of `ast.literal_eval` that types and headers use.
 //!
 //! That is text, byte strings, whole numbers, `True`, `False` and `None`, lists, tuples and
-//! dictionaries of these. JSON is read too, as far as it looks the same; early bloscpack files have
-//! types in it. Absent on purpose: all of Python that is no literal, and floats, which no type has.
+//! dictionaries of these. JSON is read where it has the same syntax, because early bloscpack files
+//! store types in it. Absent on purpose: all of Python that is no literal, and floats, which no
+//! type has.
 
 use crate::format::FormatError;
 
@@ -65,7 +66,7 @@ impl Literal {
         }
     }
 
-    /// What it is, in a word or two for an error message.
+    /// A short name for error messages.
     pub(in crate::format) fn noun(&self) -> String {
         match self {
             Literal::None => "None".to_owned(),

@@ -34,7 +34,7 @@ macro_rules! check_integers {
 }
 
 #[test]
-fn scalars_are_told_or_refused() {
+fn scalars_are_read_or_refused() {
     let mut numbers: Vec<i128> = vec![0];
     for bits in [5, 7, 8, 15, 16, 31, 32, 63, 64] {
         let power = 1i128 << bits;
@@ -286,7 +286,7 @@ fn of_two_fields_with_one_name_the_last_counts() {
 }
 
 #[test]
-fn a_field_whose_name_is_no_text_is_passed_over() {
+fn a_field_whose_name_is_not_a_string_is_ignored() {
     let sample = Value::Map(vec![
         (1.into(), 2.into()),
         (bin(b"v"), 3.into()),
@@ -333,7 +333,7 @@ fn bad_rows_leave_the_others_as_they_are() {
                 let is_bad = |i: &usize| bad.contains(i);
                 let number = |i: &usize| if is_bad(i) { 0 } else { *i as u32 + 1 };
                 let numbers: Vec<u32> = rows.iter().map(number).collect();
-                let texts = rows.iter().map(|i| vec![b'x'; number(i) as usize]);
+                let strings = rows.iter().map(|i| vec![b'x'; number(i) as usize]);
                 let of_row = |i: &usize| match is_bad(i) {
                     true => [0; 3],
                     false => [-1, 0, number(i).into()],
@@ -343,7 +343,7 @@ fn bad_rows_leave_the_others_as_they_are() {
                 assert_eq!(batch.indices.len(), rows.len());
                 assert_eq!(data.array::<u32>("v").unwrap().len(), rows.len());
                 assert_eq!(data.values::<u32>("v").unwrap(), numbers, "{policy:?} {bad:?}");
-                assert!(rows_of(data, "t").into_iter().eq(texts), "{policy:?} {bad:?}");
+                assert!(rows_of(data, "t").into_iter().eq(strings), "{policy:?} {bad:?}");
                 let filled: Vec<i64> = rows.iter().flat_map(of_row).collect();
                 assert_eq!(data.values::<i64>("row").unwrap(), filled, "{policy:?} {bad:?}");
                 assert_eq!(data.array::<i64>("row").unwrap().shape(), [rows.len(), 3]);

@@ -95,7 +95,7 @@ fn an_error_at_another_file_keeps_both_places() {
     assert_eq!(error.message(), "labels.txt: text");
 }
 
-/// Each bad sample is reported once, and all of it is said.
+/// Each bad sample is reported once, with all that is known about it.
 fn check_failures<D>(reader: &DatasetReader, batches: &[Batch<D>], bad: &BTreeSet<u64>) {
     let order = Shuffle::new(1000, 3).order(0).unwrap();
     let failures: Vec<_> = batches.iter().flat_map(|batch| &batch.failures).collect();
@@ -116,7 +116,7 @@ fn check_failures<D>(reader: &DatasetReader, batches: &[Batch<D>], bad: &BTreeSe
     }
 }
 
-/// A reader that the operating system lets down.
+/// A reader whose reads fail in the operating system.
 struct Broken;
 
 impl Reader for Broken {
@@ -143,7 +143,7 @@ impl Reader for Broken {
 }
 
 #[test]
-fn what_the_operating_system_said_is_kept() {
+fn the_error_of_the_operating_system_is_kept() {
     let reader = Arc::new(Broken);
     let options = in_order(&reader, 3).threads(1);
     let raised = options.clone().raw().unwrap().next().unwrap().unwrap_err();

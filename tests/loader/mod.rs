@@ -1,4 +1,4 @@
-//! Loader: the same batches whatever the threads, resumed anywhere, past samples that are bad.
+//! Loader: the same batches for any number of threads, resumed anywhere, despite bad samples.
 
 mod columns;
 mod errors;
@@ -36,7 +36,7 @@ impl Bytes {
         Arc::new(Bytes { samples: samples.into_iter().collect(), ..Bytes::default() })
     }
 
-    /// So many samples, each with its index as `v`.
+    /// This many samples, each with its index as `v`.
     fn count(n: u64) -> Arc<Bytes> {
         Bytes::new((0..n).map(|i| packed(&format!("k{i}"), i)))
     }

@@ -1,4 +1,4 @@
-//! Which samples a batch has: the same whatever the threads, for each rank, epoch after epoch.
+//! Which samples a batch has: the same for any number of threads, for each rank, epoch after epoch.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +57,8 @@ fn options_that_make_no_sense_are_refused() {
     assert_eq!(Arc::strong_count(&reader), 1);
 }
 
-/// As stored; cannot order the epochs from `fails` on, and waits before it orders those from `waits`
-/// on until it is let.
+/// As stored; cannot order the epochs from `fails` on, and waits before it orders those from
+/// `waits` on until it is let.
 struct Orders {
     samples: u64,
     fails: u64,
@@ -80,7 +80,7 @@ impl Sampler for Orders {
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         self.asked.lock().unwrap().push(epoch);
         if epoch >= self.waits {
-            wait_for("nobody lets it go on", || self.go_on.load(Ordering::SeqCst));
+            wait_for("the test to let it continue", || self.go_on.load(Ordering::SeqCst));
         }
         if epoch >= self.fails {
             return Err(kiste::Error::new(ErrorKind::Limit, format!("no epoch {epoch}")));
@@ -119,7 +119,7 @@ fn a_run_ends_with_an_epoch_that_has_no_order() {
 }
 
 #[test]
-fn an_order_in_the_making_keeps_nobody_from_this_epoch() {
+fn making_an_order_does_not_block_the_current_epoch() {
     let reader = Bytes::count(40);
     let sampler = orders(9, 1);
     let options = Loader::options(reader.clone(), sampler.clone()).batch_size(4).epochs(3);
@@ -187,7 +187,7 @@ fn epochs_none_some_and_without_end() {
 }
 
 #[test]
-fn ranks_stay_in_step_unless_told_otherwise() {
+fn ranks_stay_in_step_by_default() {
     // Ten samples in steps of three batches of two: the last step is four short.
     let reader = Bytes::count(10);
     let options = |rank, world| {

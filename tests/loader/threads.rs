@@ -153,7 +153,7 @@ fn the_bytes_of_a_queue_are_bounded() {
             let decode = |record: &Record<'_>| Ok(record.bytes("b")?.to_vec());
             indices(options.map_or(decode, |_| Vec::new()).unwrap())
         },
-        // Much more than was packed, and nobody but the caller knows.
+        // Much more than the packed sample, which only the caller knows.
         |options| {
             let decode = |record: &Record<'_>| Ok(vec![record.bytes("b")?[0]; 100_000]);
             indices(options.queue_bytes(2_500_000).map_sized(decode, Vec::len).unwrap())
@@ -185,7 +185,7 @@ fn the_bytes_of_a_queue_are_bounded() {
 }
 
 #[test]
-fn the_storage_is_told_what_comes_next() {
+fn the_storage_prefetches_what_comes_next() {
     let reader = Bytes::count(50);
     let options = in_order(&reader, 5).threads(2).queue(3);
     assert_eq!(options.clone().raw().unwrap().count(), 10);

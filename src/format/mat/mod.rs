@@ -262,7 +262,7 @@ mod example {
         assert_eq!(a.vector::<f32>()?, [3.0, 0.5]);
         assert_eq!(
             a.text().unwrap_err().to_string(),
-            "expected a text, found an array of <f8 of 1 x 2"
+            "expected a string, found an array of <f8 of 1 x 2"
         );
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Array {
                     Some(_) => Err(self.is_not("one row of text")),
                 }
             }
-            _ => Err(self.is_not("a text")),
+            _ => Err(self.is_not("a string")),
         }
     }
 

@@ -1,4 +1,22 @@
-//! Formats: bytes to values and back. No paths, files, threads or clocks in here.
+//! Formats: bytes to values and back.
+//!
+//! | module | format |
+//! | --- | --- |
+//! | [`dataset`] | the files of a dataset: offsets, keys, hashes, filter, digests |
+//! | [`msgpack`] | samples, and the NumPy arrays in them |
+//! | [`jsonl`] | samples as lines of JSON |
+//! | [`numpy`] | `.npy` files, and element types as text |
+//! | [`blosc`], [`bloscpack`] | compressed chunks, and containers of them |
+//! | [`chunked`] | directories of chunked arrays |
+//!
+//! Where a format is ours to specify, a specification heads the docs of its module. Formats that are
+//! only a source or target of conversion are private.
+//!
+//! Input is not trusted anywhere: lengths are checked before memory is allocated for them, nothing
+//! recurses along nested data without a limit, and no input panics. Errors are [`FormatError`]s.
+//!
+//! Absent on purpose: paths, files, threads and clocks. Callers join formats with
+//! [`storage`](crate::storage).
 
 use std::fmt;
 

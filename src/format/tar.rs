@@ -72,15 +72,18 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
         return Err(FormatError::new(148, "the checksum of a tar header", found));
     }
     let kind = match block[156] {
+        // `7` asks for contiguous blocks, which no file system does: a plain file.
         0 | b'0' | b'7' => Kind::File,
         b'5' => Kind::Directory,
         code @ (b'1'..=b'4' | b'6') => Kind::Special(code),
         b'L' => Kind::LongName,
+        // Solaris wrote `X` before POSIX chose `x`.
         b'x' | b'X' => Kind::Pax,
         b'g' => Kind::GlobalPax,
         code => Kind::Other(code),
     };
     let mut name = text(&block[..100]).to_vec();
+    // Only of POSIX archives: GNU tar keeps times and sparse maps in these bytes.
     let prefix = text(&block[345..500]);
     if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
         name = [prefix, b"/", &name].concat();

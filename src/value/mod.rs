@@ -4,6 +4,9 @@
 //! accessed through `ndarray` and does no arithmetic. A [`DType`] says what the bytes of an
 //! element are, an [`Element`] is a type of Rust that such bytes can be.
 //!
+//! Arrays of the crate `ndarray` 0.17 and types of `half` 2 and `num-complex` 0.4 stand in
+//! signatures, so these versions are part of the public interface.
+//!
 //! Nothing here knows a file format: spellings of types and `.npy` files are in
 //! [`format::numpy`](crate::format::numpy), arrays within samples in
 //! [`format::msgpack::numpy`](crate::format::msgpack::numpy).

@@ -308,6 +308,7 @@ impl<B: AsRef<[u8]>> Container<B> {
 
     /// Whether a chunk holds as many bytes as the container says.
     fn check_size(&self, chunk: &Chunk<'_>) -> Result<(), FormatError> {
+        // A stream has no count, so its last chunk is the one that ends the bytes.
         let is_last = match self.header.nchunks {
             Some(count) => chunk.index + 1 == count,
             None => chunk.end() == self.bytes().len(),
@@ -327,6 +328,7 @@ impl<B: AsRef<[u8]>> Container<B> {
             };
             return Err(FormatError::new(chunk.at as u64 + 4, expected, found.to_string()));
         }
+        // Before anyone allocates: a chunk of 20 bytes can claim two gigabytes.
         if found / MAX_RATIO > chunk.bytes.len() as u64 {
             let most = chunk.bytes.len() as u64 * MAX_RATIO;
             let expected = format!("at most {most} bytes from {}", chunk.bytes.len());

@@ -68,6 +68,7 @@ impl Encoder {
         Header::parse(&first.encode())?;
         out.extend_from_slice(&first.encode());
         out.extend_from_slice(metadata);
+        // All -1 until the end, as in Python: a reader of an unfinished container falls back to walking.
         offsets::encode(&[], slots, out);
         let offsets_at = (HEADER + metadata.len()) as u64;
         let at = offsets_at + slots * offsets::ENTRY as u64;

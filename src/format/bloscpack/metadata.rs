@@ -122,6 +122,7 @@ impl<'a> Metadata<'a> {
         let digest = digest.ok_or_else(|| {
             cut(format!("metadata of {room} bytes and {digest_size} of their digest"))
         })?;
+        // The digest follows the room, not the text, so that the text can be replaced in place.
         let stored = &body[..header.stored_size as usize];
         Ok(Metadata { header, at, stored, digest })
     }
@@ -148,6 +149,8 @@ impl<'a> Metadata<'a> {
             MetadataCodec::None => Cow::Borrowed(self.stored),
             MetadataCodec::Zlib => Cow::Owned(self.inflate()?),
         };
+        // Stricter than Python, which ignores this field: a mismatch is the only sign of a section that
+        // was rewritten halfway.
         if text.len() != self.header.size as usize {
             let expected = format!("metadata of {} bytes", self.header.size);
             return Err(FormatError::new(at, expected, format!("{} bytes", text.len())));
@@ -207,6 +210,7 @@ impl MetadataHeader {
         }
         let number = |i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[i + k]));
         let (size, max_size, stored_size) = (number(12), number(16), number(20));
+        // Python never compares the plain size with the text, but the room bounds what is stored.
         if stored_size > max_size {
             let expected = format!("a stored size of at most {max_size}");
             return Err(bad(20, &expected, stored_size.to_string()));

@@ -15,7 +15,7 @@ pub type Digest = [u8; 16];
 /// The lines of an `.md5` file: names of files and their digests, in order.
 ///
 /// ```
-/// use kiste::format::dataset::digests::Digests;
+/// use kiste::format::dataset::Digests;
 ///
 /// let text = "d41d8cd98f00b204e9800998ecf8427e  empty.msgpack\n";
 /// let mut digests = Digests::parse(text.as_bytes())?;

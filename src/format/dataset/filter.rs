@@ -57,6 +57,8 @@ impl Params {
     fn new(elements: u64, probability: f64) -> Params {
         let m = elements as f64;
         let ideal = m * probability.ln() / -LN_2_SQUARED;
+        // Logarithms of different libraries differ in the last digit. Up to 20 million elements no
+        // result is close enough to a multiple of 8 for that to change the size.
         // A cast saturates, so the bits are at most 2^64 - 8 here.
         let bits = ((ideal / 8.0).ceil() as u64).clamp(1, u64::MAX / 8) * 8;
         let hashes = (bits as f64 / m * std::f64::consts::LN_2).round_ties_even() as u32;
@@ -85,6 +87,7 @@ impl Params {
             return Err(FormatError::new(8, expected, size.to_string()));
         }
         let elements = u64::from_be_bytes(elements);
+        // The limits of simplebloom, which raises an error for anything else.
         if elements < 2 {
             return Err(FormatError::new(16, "at least 2 elements", elements.to_string()));
         }

@@ -30,6 +30,7 @@ impl Salt {
     /// assert_eq!(Salt::of_try(0).0, *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b");
     /// ```
     pub fn of_try(t: u32) -> Salt {
+        // The decimal digits in ASCII, as Python hashes `str(t)`.
         let (salt, _) = blake2s::one(&Params::new(), t.to_string().as_bytes());
         Salt(salt.to_be_bytes())
     }

@@ -6,18 +6,18 @@
 //! the specification above; rules about two files are checked by callers that have both. Absent on
 //! purpose: opening, mapping, locking and publishing files, and the messages in the data file.
 
-pub mod side_file;
+mod side_file;
 pub mod offsets;
 pub mod keys;
 mod blake2s;
 pub mod key_hashes;
 pub mod filter;
-pub mod digests;
+pub(crate) mod digests;
 pub mod legacy_index;
 pub(crate) mod lookup;
 pub mod crc;
 
-pub use digests::Digests;
+pub use digests::{Digest, Digests};
 pub use side_file::SideFile;
 
 #[cfg(test)]

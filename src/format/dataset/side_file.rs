@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A file next to a data file.
 ///
 /// ```
-/// use kiste::format::dataset::side_file::SideFile;
+/// use kiste::format::dataset::SideFile;
 /// use std::path::Path;
 ///
 /// let data = Path::new("sets/train.msgpack");

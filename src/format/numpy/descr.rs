@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<DType, FormatError> {
 /// assert_eq!(canonical("=f4"), None);
 /// assert_eq!(canonical("<i1"), None);
 /// ```
-pub fn canonical(text: &str) -> Option<DType> {
+pub(crate) fn canonical(text: &str) -> Option<DType> {
     let dtype = sized(text)?;
     // What NumPy writes is what we write.
     SameText(text).is(&dtype).then_some(dtype)
@@ -107,12 +107,12 @@ pub fn name(dtype: &DType) -> String {
 ///
 /// Fields without a name are called `f0`, `f1` and so on after their places, except padding, which
 /// stays what it is.
-pub fn from_literal(literal: &Literal) -> Result<DType, FormatError> {
+pub(crate) fn from_literal(literal: &Literal) -> Result<DType, FormatError> {
     nested(literal, MAX_NESTING)
 }
 
 /// The literal for a type: text, or the list of its fields. The opposite of [`from_literal`].
-pub fn to_literal(dtype: &DType) -> Literal {
+pub(crate) fn to_literal(dtype: &DType) -> Literal {
     if !dtype.is_struct() {
         return Literal::Text(dtype.to_string());
     }

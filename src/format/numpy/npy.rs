@@ -100,6 +100,7 @@ pub fn encode_header(header: &Header) -> Vec<u8> {
         if fortran { "True" } else { "False" },
         shape_repr(shape)
     );
+    // `numpy.lib.format` leaves room for the axis along which a file can be appended to.
     let growing = if fortran { shape.last() } else { shape.first() };
     if let Some(len) = growing {
         text.push_str(&" ".repeat(GROWTH.saturating_sub(len.to_string().len())));

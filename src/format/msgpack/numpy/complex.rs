@@ -9,7 +9,7 @@
 /// assert_eq!(complex_repr(0.0, -1e16), "-1e+16j");
 /// assert_eq!(complex_repr(-0.0, 0.0), "(-0+0j)");
 /// ```
-pub fn complex_repr(re: f64, im: f64) -> String {
+pub(crate) fn complex_repr(re: f64, im: f64) -> String {
     if re == 0.0 && re.is_sign_positive() {
         return format!("{}j", float_repr(im));
     }

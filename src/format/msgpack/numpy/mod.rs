@@ -36,8 +36,9 @@ use crate::format::numpy::descr::{canonical, from_literal, to_literal};
 use crate::format::numpy::literal::Literal;
 use crate::value::{DType, DTypeKind, MAX_NESTING, NdArray};
 
-pub use complex::complex_repr;
-pub use stored::{Arrays, Form, Stored, arrays_in, canonical_array, container_array, is_container};
+pub(crate) use complex::complex_repr;
+pub use stored::{Arrays, Form, Stored, arrays_in, is_container};
+pub(crate) use stored::{canonical_array, container_array};
 pub use wire::{decode_array, encode_array, encode_complex, encode_scalar, read, read_array};
 
 /// A value of NumPy or a complex number.
@@ -147,7 +148,7 @@ pub fn recognise(value: &Value) -> Option<Special<'_>> {
 /// structured or void type the list of its fields, each a list of name, type and perhaps shape.
 ///
 /// `None` if it is not what msgpack-numpy writes or if there are Python objects in it.
-pub fn dtype_from_value(descr: &Value) -> Option<DType> {
+pub(crate) fn dtype_from_value(descr: &Value) -> Option<DType> {
     let dtype = match descr {
         Value::String(text) => canonical(text.as_str()?)?,
         descr => from_packed(&literal_of(descr, LEVELS)?)?,
@@ -158,7 +159,7 @@ pub fn dtype_from_value(descr: &Value) -> Option<DType> {
 }
 
 /// The description of a type. The opposite of [`dtype_from_value`].
-pub fn dtype_to_value(dtype: &DType) -> Value {
+pub(crate) fn dtype_to_value(dtype: &DType) -> Value {
     fn value_of(literal: Literal) -> Value {
         match literal {
             Literal::Text(text) => Value::from(text),
@@ -173,7 +174,7 @@ pub fn dtype_to_value(dtype: &DType) -> Value {
 }
 
 /// A shape from the list of its lengths.
-pub fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
+pub(crate) fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
     let lens = shape.as_array()?.iter().map(|len| usize::try_from(len.as_u64()?).ok());
     lens.collect()
 }

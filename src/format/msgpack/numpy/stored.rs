@@ -29,7 +29,7 @@ pub fn is_container(bytes: &[u8]) -> bool {
 
 /// What a container says of the array in it, or `None` if it holds something else. Nothing is
 /// decompressed.
-pub fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, FormatError> {
+pub(crate) fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, FormatError> {
     Container::parse(bytes)?.array_if_any()
 }
 
@@ -233,7 +233,7 @@ fn says_array(mut map: Cursor<'_>) -> Result<Option<bool>, FormatError> {
 
 /// The array of a plain form if it is packed just as msgpack-numpy packs it: then writing it again
 /// gives the same bytes.
-pub fn canonical_array(packed: &[u8]) -> Option<NdArray<'_>> {
+pub(crate) fn canonical_array(packed: &[u8]) -> Option<NdArray<'_>> {
     let mut cursor = Cursor::new(packed);
     let Ok(Some(Special::Array(array))) = read(&mut cursor) else { return None };
     let mut head = Vec::new();

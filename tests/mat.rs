@@ -187,14 +187,14 @@ fn getting_at_values() {
     let cells = get("testcell_6.5.1_GLNX86.mat", "testcell");
     assert_eq!(cells.cell(3).unwrap().vector::<i64>().unwrap(), [1, 2, 3]);
     assert_eq!(cells.cells().unwrap().len(), 4);
-    assert!(cells.texts().is_err());
+    assert!(cells.strings().is_err());
     let strings = get("big_endian.mat", "strings");
-    assert_eq!(strings.texts().unwrap(), ["hello", "world"]);
+    assert_eq!(strings.strings().unwrap(), ["hello", "world"]);
     let wrapped = get("testscalarcell_7.4_GLNX86.mat", "testscalarcell");
     assert_eq!(wrapped.unwrapped().number::<f64>(), Ok(1.0));
 
     let lines = get("teststringarray_4.2c_SOL2.mat", "teststringarray");
-    assert_eq!(lines.texts().unwrap(), ["one  ", "two  ", "three"]);
+    assert_eq!(lines.strings().unwrap(), ["one  ", "two  ", "three"]);
 
     let sparse = get("testsparse_4.2c_SOL2.mat", "testsparse");
     let dense = sparse.numbers::<u16>().unwrap();

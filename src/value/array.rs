@@ -305,7 +305,7 @@ impl<'a> NdArray<'a> {
     /// The strings of an array of `U`, without trailing zeros, in C order.
     ///
     /// An item is an error if a code point is not a character.
-    pub fn texts(&self) -> Result<impl Iterator<Item = Result<String>> + '_, AccessError> {
+    pub fn strings(&self) -> Result<impl Iterator<Item = Result<String>> + '_, AccessError> {
         self.expect_kind(DTypeKind::Text, "text")?;
         let big = self.dtype.byte_order() == ByteOrder::Big;
         Ok(self.items().map(move |item| text_of(item, big)))

@@ -159,7 +159,7 @@ fn objects_are_kept_and_never_touched() {
         "the array holds Python objects as a pickle, which is never executed"
     );
     assert_eq!(array.to_ndarray::<u64>().err(), Some(AccessError::Objects));
-    assert_eq!(array.texts().err(), Some(AccessError::Objects));
+    assert_eq!(array.strings().err(), Some(AccessError::Objects));
     assert_eq!(array.field("a").err(), Some(AccessError::Objects));
     let pointers = DType::structure([Field::new("a", DType::object())]).unwrap();
     let error = NdArray::new(pointers, [1], &[0; 8][..]).unwrap_err();
@@ -172,12 +172,12 @@ fn text_is_read_in_both_byte_orders() {
         [("<U2", [0xe9, 0, 0, 0, 0, 0, 0, 0]), (">U2", [0, 0, 0, 0xe9, 0, 0, 0, 0])]
     {
         let array = NdArray::new(dtype.parse().unwrap(), [1], &bytes[..]).unwrap();
-        assert_eq!(array.texts().unwrap().map(Result::unwrap).collect::<Vec<_>>(), ["é"]);
+        assert_eq!(array.strings().unwrap().map(Result::unwrap).collect::<Vec<_>>(), ["é"]);
     }
     for code in [0xd800u32, 0x11_0000, u32::MAX] {
         let bytes = code.to_le_bytes();
         let array = NdArray::new("<U1".parse().unwrap(), [1], &bytes[..]).unwrap();
-        let error = array.texts().unwrap().next().unwrap().unwrap_err();
+        let error = array.strings().unwrap().next().unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("expected the number of a character, found {code:#x}")

@@ -92,7 +92,7 @@ pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
             array.byte_strings()?.map(|text| json!(text.escape_ascii().to_string())).collect()
         }
         (Kind::Text, _) => {
-            array.texts()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
+            array.strings()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
         }
         (Kind::Struct, _) => structures(array)?,
         _ => {

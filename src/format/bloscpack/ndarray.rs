@@ -141,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_of_all_kinds_are_read() {
+    fn metadata_of_all_versions_is_read() {
         for (dtype, shape, order) in [
             ("<f8", vec![3], Order::C),
             ("|b1", vec![], Order::C),

@@ -15,7 +15,7 @@ const MAX_BLANKS: usize = 4096;
 pub struct Chars {
     shape: Vec<usize>,
     /// In Fortran order. MATLAB counts code units of UTF-16, other writers code points; so either
-    /// can be in here, as many as the shape says.
+    /// can be in here, one for each element of the shape.
     units: Vec<u32>,
 }
 

@@ -125,7 +125,7 @@ fn characters() {
     assert!(chars(&[1, 1], 9, &[0; 8]).is_err());
 
     let rows = chars(&[2, 2], 2, b"acbd").unwrap();
-    assert_eq!(rows.texts().unwrap(), ["ab", "cd"]);
+    assert_eq!(rows.strings().unwrap(), ["ab", "cd"]);
     assert!(rows.text().is_err());
     assert_eq!(text(chars(&[1, 3], 2, b"")), "   ");
     assert_eq!(text(chars(&[0, 0], 2, b"")), "");

@@ -125,7 +125,7 @@ impl Array {
     }
 
     /// The text of each row of characters, or of each cell.
-    pub fn texts(&self) -> Result<Vec<String>, Mismatch> {
+    pub fn strings(&self) -> Result<Vec<String>, Mismatch> {
         match self {
             Array::Chars(chars) => Ok(chars.rows().collect()),
             Array::Cells(cells) => cells.iter().map(Array::text).collect(),

@@ -227,8 +227,8 @@ fn npy_files_have_the_right_values() {
     assert_eq!(read("fortran").to_ndarray::<i32>().unwrap(), numbers);
     assert_eq!(read("fortran"), read("c"));
     assert_eq!(read("big").to_ndarray::<f64>().unwrap(), numbers.mapv(f64::from));
-    let texts: Result<Vec<_>, _> = read("text").texts().unwrap().collect();
-    assert_eq!(texts.unwrap(), ["é", "字", ""]);
+    let strings: Result<Vec<_>, _> = read("text").strings().unwrap().collect();
+    assert_eq!(strings.unwrap(), ["é", "字", ""]);
     let bytes: Vec<Vec<u8>> = read("bytes").byte_strings().unwrap().map(<[u8]>::to_vec).collect();
     assert_eq!(bytes, [&b"a"[..], b"b\0c"]);
     assert_eq!(read("dates").to_ndarray::<i64>().unwrap().as_slice().unwrap(), [18262, i64::MIN]);

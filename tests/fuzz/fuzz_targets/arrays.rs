@@ -11,8 +11,8 @@ fn look_at(array: &NdArray<'_>) {
     let _ = array.as_array::<f32>();
     let _ = array.as_array::<i64>();
     let _ = array.as_array::<bool>();
-    if let Ok(texts) = array.texts() {
-        texts.take(1000).for_each(drop);
+    if let Ok(strings) = array.strings() {
+        strings.take(1000).for_each(drop);
     }
     if let Ok(strings) = array.byte_strings() {
         strings.take(1000).for_each(drop);

@@ -10,7 +10,7 @@ fn look_at(array: &Array) {
     if let Ok(numbers) = array.numbers::<Complex<f64>>() {
         assert_eq!(numbers.len(), elements);
     }
-    let _ = (array.vector::<u8>(), array.number::<bool>(), array.text(), array.texts());
+    let _ = (array.vector::<u8>(), array.number::<bool>(), array.text(), array.strings());
     array.unwrapped().shape();
     match array {
         Array::Cells(cells) => {

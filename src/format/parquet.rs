@@ -29,7 +29,7 @@ pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {
 }
 
 /// Checks that a footer is well-formed as far as its structure goes, and that no more than
-/// [`MAX_DEPTH`] columns are in one another.
+/// `MAX_DEPTH` columns are in one another.
 pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
     let mut thrift = Compact { bytes: footer, at: 0 };
     let mut left: Vec<u64> = Vec::new();

@@ -14,7 +14,7 @@
 //! | 345..500 | with `ustar` and a zero: what comes before the name, with a slash between |
 //!
 //! What does not fit is stored before its entry, as an entry of its own: a name of GNU
-//! tar ([`Kind::LongName`]), or [records](pax_records) ([`Kind::Pax`]).
+//! tar ([`Kind::LongName`]), or [records](pax_records) (`Kind::Pax`).
 //!
 //! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
 //! links), and sparse files. Reading from a file is left to the caller.
@@ -97,7 +97,7 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
 /// Names and values.
 pub(crate) type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// The records of a [`Kind::Pax`] entry: names and values, in order.
+/// The records of a `Kind::Pax` entry: names and values, in order.
 ///
 /// Each is its own length in decimal digits, a space, the name, `=`, the value and a line feed.
 pub fn pax_records(content: &[u8]) -> Result<PaxRecords<'_>, FormatError> {
@@ -124,7 +124,7 @@ pub fn padding(size: u64) -> usize {
     (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
 }
 
-/// The header of a file, and before it a [`Kind::Pax`] entry if the name does not fit in.
+/// The header of a file, and before it a `Kind::Pax` entry if the name does not fit in.
 ///
 /// The file is readable by all, has no owner, and is dated to 1970-01-01: the same files
 /// make the same archive.

@@ -14,9 +14,9 @@ pub enum DTypeKind {
     Float,
     /// Two floats: real and imaginary part.
     Complex,
-    /// A point in time, `datetime64`: how many [units](TimeUnit) after 1970.
+    /// A point in time, `datetime64`: how many [units](super::TimeUnit) after 1970.
     DateTime,
-    /// A span of time, `timedelta64`: how many [units](TimeUnit).
+    /// A span of time, `timedelta64`: how many [units](super::TimeUnit).
     TimeDelta,
     /// Byte strings of one length, `S`. Shorter ones end with zeros.
     Bytes,

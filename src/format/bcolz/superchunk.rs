@@ -9,7 +9,7 @@ use crate::format::bloscpack::{Checksum, Container};
 use super::chunk_file::check_ratio;
 use super::variant::{LONG_HEADER, Variant, i64_at, recognise, u32_at};
 
-/// Where the chunks of a superchunk are: of any [`Variant`] of which it is known.
+/// Where the chunks of a superchunk are: of any `Variant` of which it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superchunk {
     variant: Variant,

@@ -27,12 +27,12 @@ pub enum SideFile {
     KeyHashes,
     /// A Bloom filter of the keys: [`filter`](super::filter).
     Filter,
-    /// The MD5 digests of the other files: [`digests`](super::digests).
+    /// The MD5 digests of the other files: [`Digests`](super::Digests).
     Md5,
     /// Keys and offsets in one file, as datadings before 3.1 wrote them:
     /// [`legacy_index`](super::legacy_index). Read, never written.
     Index,
-    /// A hash table over the key hashes: [`lookup`](super::lookup). Ours alone, and optional.
+    /// A hash table over the key hashes. Ours alone, and optional.
     Lookup,
     /// A checksum of each sample: [`crc`](super::crc). Ours alone, and optional.
     Crc,

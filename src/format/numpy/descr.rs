@@ -2,7 +2,7 @@
 //!
 //! | spelling | where | read by | written by |
 //! | --- | --- | --- | --- |
-//! | `<f4` | msgpack-numpy, `.npy` | [`canonical`] | `Display` |
+//! | `<f4` | msgpack-numpy, `.npy` | [`parse`] | `Display` |
 //! | `'<f4'`, `[('a', '<i4'), ('b', '<f8', (2,))]` | bloscpack, `.npy` | [`parse`] | [`repr`] |
 //! | `float32`, `>i4`, `<U5` | bcolz | [`parse`] | [`name`] |
 //! | `=i4`, `f`, `i4,u1`, `[["a","<i4",2]]` | older files, made by hand | [`parse`] | - |
@@ -40,14 +40,6 @@ pub fn parse(text: &str) -> Result<DType, FormatError> {
 }
 
 /// The type that is spelled as `numpy.dtype.str` spells it, and `None` for every other spelling.
-///
-/// ```
-/// use kiste::format::numpy::descr::canonical;
-///
-/// assert_eq!(canonical("<f4").map(|dtype| dtype.to_string()), Some("<f4".to_owned()));
-/// assert_eq!(canonical("=f4"), None);
-/// assert_eq!(canonical("<i1"), None);
-/// ```
 pub(crate) fn canonical(text: &str) -> Option<DType> {
     let dtype = sized(text)?;
     // What NumPy writes is what we write.

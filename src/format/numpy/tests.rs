@@ -274,3 +274,10 @@ fn damaged_npy_files_are_errors_or_other_arrays() {
         assert_eq!(npy::decode(&damaged).unwrap(), whole);
     }
 }
+
+#[test]
+fn only_the_spelling_of_numpy_is_canonical() {
+    assert_eq!(canonical("<f4").map(|dtype| dtype.to_string()), Some("<f4".to_owned()));
+    assert_eq!(canonical("=f4"), None);
+    assert_eq!(canonical("<i1"), None);
+}

@@ -341,3 +341,10 @@ fn fields_of_the_wrong_type_say_so() {
     let objects = NdArray::opaque([1, 1], &b"pickle"[..]);
     assert!(wrong(&objects).contains("never executed"));
 }
+
+#[test]
+fn complex_numbers_print_as_in_python() {
+    assert_eq!(complex_repr(1.0, 2.5), "(1+2.5j)");
+    assert_eq!(complex_repr(0.0, -1e16), "-1e+16j");
+    assert_eq!(complex_repr(-0.0, 0.0), "(-0+0j)");
+}

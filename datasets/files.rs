@@ -1,6 +1,5 @@
 //! [`File`]: what a data set is read from.
 
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -104,7 +103,7 @@ impl File {
         };
         let path = dir.join(self.path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::io(parent, error))?;
+            std::fs::create_dir_all(parent).map_err(|error| Error::io(parent, error))?;
         }
         let fetch = crate::convert::Fetch::new(url);
         let fetch = match self.size {

@@ -9,8 +9,8 @@
 //! | [`blosc`], [`bloscpack`] | compressed chunks, and containers of them |
 //! | [`chunked`] | directories of chunked arrays |
 //!
-//! Where a format is ours to specify, a specification heads the docs of its module. Formats that are
-//! only a source or target of conversion are private.
+//! Where a format is ours to specify, a specification heads the docs of its module. Formats that
+//! are only a source or target of conversion are private.
 //!
 //! Input is not trusted anywhere: lengths are checked before memory is allocated for them, nothing
 //! recurses along nested data without a limit, and no input panics. Errors are [`FormatError`]s.

@@ -16,7 +16,7 @@ pub const MAGIC: [u8; 4] = *b"PAR1";
 /// The length of the footer and the magic after it.
 pub(crate) const TAIL: usize = 8;
 
-/// How many columns, and structures within footers, may be in one another.
+/// How deep columns, and structures within footers, may be nested.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// How long a footer is, from the last bytes of a file.
@@ -29,7 +29,7 @@ pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {
 }
 
 /// Checks that a footer is well-formed as far as its structure goes, and that no more than
-/// `MAX_DEPTH` columns are in one another.
+/// `MAX_DEPTH` columns are nested.
 pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
     let mut thrift = Compact { bytes: footer, at: 0 };
     let mut left: Vec<u64> = Vec::new();
@@ -53,7 +53,7 @@ pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
                 left.push(children);
             }
             if left.len() > MAX_DEPTH {
-                let expected = format!("at most {MAX_DEPTH} columns in one another");
+                let expected = format!("at most {MAX_DEPTH} nested columns");
                 return Err(thrift.flaw(expected, "more"));
             }
             while left.last() == Some(&0) {
@@ -198,7 +198,7 @@ impl<'a> Compact<'a> {
 
     fn fields(&mut self, depth: usize, take: &mut TakeField<'_, 'a>) -> Result<(), FormatError> {
         if depth > MAX_DEPTH {
-            return Err(self.flaw(format!("at most {MAX_DEPTH} structures in one another"), "more"));
+            return Err(self.flaw(format!("at most {MAX_DEPTH} nested structures"), "more"));
         }
         let mut id = 0i16;
         loop {
@@ -246,7 +246,7 @@ impl<'a> Compact<'a> {
     /// Within lists and maps truth values have a byte.
     fn skip_item(&mut self, of: u8, depth: usize) -> Result<(), FormatError> {
         if depth > MAX_DEPTH {
-            return Err(self.flaw(format!("at most {MAX_DEPTH} lists in one another"), "more"));
+            return Err(self.flaw(format!("at most {MAX_DEPTH} nested lists"), "more"));
         }
         match of {
             TRUE | FALSE => self.byte().map(drop),

@@ -170,6 +170,13 @@ fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
     std::hint::black_box(sum);
 }
 
+/// An index of the sampler as one of the reader. Lossless: a loader starts only if the reader has
+/// all samples below the bound of the sampler.
+#[inline]
+pub(super) fn in_reader(index: u64) -> usize {
+    index as usize
+}
+
 impl Task<'_> {
     /// Calls `decode` on each sample in order. Failures go to `failed`, which returns whether
     /// a placeholder was added.
@@ -182,7 +189,7 @@ impl Task<'_> {
         let indices = Vec::with_capacity(self.indices.len());
         let mut fetched = Fetched { indices, ..Fetched::default() };
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
-        let fetch = |index: &u64| self.reader.get_raw(*index as usize);
+        let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
         for (at, &index) in self.indices.iter().enumerate() {
             if at % TOUCHED == 0 {
@@ -190,8 +197,9 @@ impl Task<'_> {
             }
             let result = match std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[]))) {
                 Ok(raw) => {
-                    let record = Record { reader: self.reader, index: index as usize, raw: &raw };
-                    let describe = |e| self.reader.locate(index as usize).describe(e);
+                    let index = in_reader(index);
+                    let record = Record { reader: self.reader, index, raw: &raw };
+                    let describe = |e| self.reader.locate(index).describe(e);
                     decode(state, &record).map_err(describe)
                 }
                 Err(error) => Err(error),
@@ -218,7 +226,7 @@ impl Task<'_> {
 
     fn failure(&self, at: usize, error: Error) -> Result<Failure> {
         let index = self.indices[at];
-        let key = self.reader.key(index as usize).ok().map(Cow::into_owned);
+        let key = self.reader.key(in_reader(index)).ok().map(Cow::into_owned);
         let error = match &key {
             Some(key) if error.key().is_none() => error.with_key(key),
             _ => error,

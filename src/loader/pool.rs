@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::batch::{Batch, Gather, Gathered, Task};
+use super::batch::{Batch, Gather, Gathered, Task, in_reader};
 use super::orders::Orders;
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
@@ -289,7 +289,7 @@ impl<D: Send + 'static> Shared<D> {
             };
             let Some(order) = order else { return };
             let indices = plan.batch(step, self.schedule.rank).indices(&*order);
-            let indices: Vec<usize> = indices.into_iter().map(|index| index as usize).collect();
+            let indices: Vec<usize> = indices.into_iter().map(in_reader).collect();
             self.options.reader.prefetch(&indices);
             *told += 1;
         }

@@ -44,7 +44,7 @@ impl DatadingsQuasiShuffle {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the buffer is no number or a chunk has no samples.
+    /// [`Invalid`](ErrorKind::Invalid) if the buffer is not a number or a chunk has no samples.
     pub fn new(samples: u64, buffer: f64, chunk: u64, seed: Option<i128>) -> Result<Self> {
         if chunk == 0 {
             return Err(Error::new(ErrorKind::Invalid, "a chunk of 0 samples, expected 1 or more"));

@@ -3,7 +3,7 @@
 //! [`Casting`] says which conversions are allowed; that is decided from the types alone;
 //! then the results are NumPy's, bit for bit, except where NumPy depends on the machine:
 //!
-//! * a NaN, an infinity, or a float beyond the range is no integer, and an error;
+//! * a NaN, an infinity, or a float out of range becomes no integer but an error;
 //! * a time that the new unit has no room for is an error, where NumPy wraps it around;
 //! * the bits of a NaN are unspecified.
 //!
@@ -134,7 +134,7 @@ impl NdArray<'_> {
     }
 }
 
-/// The fields that are no padding.
+/// The fields that are not padding.
 fn named(dtype: &DType) -> impl Iterator<Item = &Field> {
     dtype.fields().iter().filter(|field| !field.name().is_empty())
 }

@@ -283,8 +283,7 @@ impl DType {
         })?;
         let levels = 1 + fields.iter().map(|field| field.dtype.levels()).max().unwrap_or(0);
         if levels > MAX_NESTING {
-            let expected =
-                format!("expected at most {MAX_NESTING} structured types in one another");
+            let expected = format!("expected at most {MAX_NESTING} nested structured types");
             return Err(Error::new(ErrorKind::Limit, format!("{expected}, found {levels}")));
         }
         let has_objects = fields.iter().any(|field| field.dtype.has_objects());
@@ -384,7 +383,7 @@ impl DType {
         }
     }
 
-    /// How many structured types are in one another.
+    /// Nesting depth of structured types.
     fn levels(&self) -> usize {
         match &self.detail {
             Detail::Struct(inner) => inner.levels,

@@ -100,7 +100,7 @@ fn memory_without_gaps_is_borrowed() {
     let array = NdArray::from_ndarray(&backwards);
     assert_eq!(array.order(), Order::C);
     assert_eq!(array.to_ndarray::<i32>().unwrap(), array![[6, 5, 4], [3, 2, 1]].into_dyn());
-    // Of one axis, one element or none there is no telling, and C it is.
+    // With one axis, one element or none the orders are the same; C is reported.
     for array in [Array::zeros((3, 1).f()), Array::zeros((1, 3).f()), Array::zeros((0, 3).f())] {
         assert_eq!(NdArray::from_ndarray::<f32, _, _>(&array).order(), Order::C);
     }
@@ -306,7 +306,7 @@ fn elements_become_what_numpy_makes_of_them() {
     assert!(count > 10_000, "{count}");
 }
 
-/// Whether two numbers are equal but for the bits of a NaN.
+/// Whether two numbers are equal, apart from the bits of a NaN.
 fn both_nan(dtype: &DType, a: &[u8], b: &[u8]) -> bool {
     let parts = |bytes: &[u8]| -> Option<Vec<f64>> {
         let array = NdArray::new(dtype.clone(), [1], bytes).unwrap();

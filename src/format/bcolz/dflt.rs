@@ -139,7 +139,7 @@ fn float_bytes(number: f64, size: usize) -> Option<Vec<u8>> {
         2 => Some(f16::from_f64(number).to_le_bytes().to_vec()),
         4 => Some((number as f32).to_le_bytes().to_vec()),
         8 => Some(number.to_le_bytes().to_vec()),
-        // Of the long doubles only this one is the same everywhere.
+        // The only long double with the same bytes on every platform.
         _ => (number == 0.0 && number.is_sign_positive()).then(|| vec![0; size]),
     }
 }

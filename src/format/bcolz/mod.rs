@@ -35,7 +35,7 @@ pub use variant::{HEADER, HEADER_BYTES, recognise};
 /// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
 ///
 /// An error if it has nothing: for complex numbers and long doubles other than zero, and for byte
-/// strings that are no text.
+/// strings that are not UTF-8.
 pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
     if bytes.len() != dtype.item_size() {
         let expected = format!("a value of {} bytes for {dtype}", dtype.item_size());

@@ -87,7 +87,7 @@ fn split(chunk: &[u8], at: usize, codec: Codec, size: usize) -> Result<usize, Fo
     };
     let length = length as usize;
     let most = longest(codec, size).min(chunk.len() - at - WORD);
-    // A stream of just this length is no stream, but the bytes as they are.
+    // A stream of exactly this length is not compressed: it is the bytes themselves.
     let stored = length == size && length <= chunk.len() - at - WORD;
     if stored || (1..=most).contains(&length) {
         return Ok(WORD + length);

@@ -68,7 +68,8 @@ impl Encoder {
         Header::parse(&first.encode())?;
         out.extend_from_slice(&first.encode());
         out.extend_from_slice(metadata);
-        // All -1 until the end, as in Python: a reader of an unfinished container falls back to walking.
+        // All -1 until the end, as in Python: a reader of an unfinished container falls back to
+        // walking.
         offsets::encode(&[], slots, out);
         let offsets_at = (HEADER + metadata.len()) as u64;
         let at = offsets_at + slots * offsets::ENTRY as u64;
@@ -110,7 +111,7 @@ impl Encoder {
             return Err(FormatError::new(self.at, expected, found));
         }
         let chunk_size = match self.count {
-            // Of a single chunk the chunk size is its own, as bloscpack has it.
+            // The chunk size of a single chunk is its own size, as in bloscpack.
             1 => self.last,
             _ => self.header.chunk_size,
         };

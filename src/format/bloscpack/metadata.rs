@@ -149,8 +149,8 @@ impl<'a> Metadata<'a> {
             MetadataCodec::None => Cow::Borrowed(self.stored),
             MetadataCodec::Zlib => Cow::Owned(self.inflate()?),
         };
-        // Stricter than Python, which ignores this field: a mismatch is the only sign of a section that
-        // was rewritten halfway.
+        // Stricter than Python, which ignores this field: a mismatch is the only sign of a section
+        // that was rewritten halfway.
         if text.len() != self.header.size as usize {
             let expected = format!("metadata of {} bytes", self.header.size);
             return Err(FormatError::new(at, expected, format!("{} bytes", text.len())));

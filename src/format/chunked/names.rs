@@ -44,8 +44,8 @@ pub fn number_of(name: &str) -> Option<u64> {
     digits_of(name)?.parse().ok().filter(|number| *number <= MAX_NUMBER)
 }
 
-/// Whether this is the name of a version or a segment but for its number, which is higher than any
-/// that a file may have. Ignoring it would mistake an older version for the newest.
+/// Whether this is the name of a version or a segment except for its number, which is higher than
+/// any that a file may have. Ignoring it would mistake an older version for the newest.
 ///
 /// ```
 /// use kiste::format::chunked::names::{is_beyond, number_of};

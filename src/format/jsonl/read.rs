@@ -311,7 +311,7 @@ impl Open {
 }
 
 fn too_deep(start: usize) -> FormatError {
-    let expected = format!("at most {MAX_DEPTH} containers in one another");
+    let expected = format!("at most {MAX_DEPTH} nested containers");
     FormatError::new(start as u64, expected, "more")
 }
 

@@ -9,7 +9,7 @@ use super::value::{Array, Cells, Opaque, Structs};
 use crate::format::FormatError;
 use crate::value::{ByteOrder, DType, NdArray, Order};
 
-/// How deep arrays may be in one another.
+/// How deep arrays may be nested.
 pub(crate) const MAX_NESTING: usize = 64;
 
 /// How many dimensions an array may have: the limit of NumPy before 2.0, and more than anyone
@@ -136,7 +136,7 @@ impl Header {
 
 /// Reads the array in an element of type matrix, with all that is in it.
 ///
-/// `nesting` is how many arrays it may be and have in one another.
+/// `nesting` is how deep the array may be nested, itself included.
 pub(super) fn read(
     matrix: &Element<'_>,
     order: ByteOrder,
@@ -147,7 +147,7 @@ pub(super) fn read(
         return Err(matrix.error("an array", format!("data of type {:?}", matrix.stored)));
     }
     let Some(nesting) = nesting.checked_sub(1) else {
-        let expected = format!("at most {MAX_NESTING} arrays in one another");
+        let expected = format!("at most {MAX_NESTING} nested arrays");
         return Err(matrix.error(expected, "more"));
     };
     memory.take(size_of::<Array>(), matrix)?;

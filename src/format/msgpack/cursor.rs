@@ -382,7 +382,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     pub(super) fn too_deep(&self) -> FormatError {
-        let expected = format!("at most {MAX_DEPTH} containers in one another");
+        let expected = format!("at most {MAX_DEPTH} nested containers");
         FormatError::new(self.position() as u64, expected, "one more")
     }
 
@@ -396,7 +396,7 @@ impl<'a> Cursor<'a> {
 /// Checks that these bytes are exactly one well-formed message.
 ///
 /// Nothing follows it, nothing is missing, the reserved byte `c1` does not occur, every string is
-/// UTF-8, and at most [`MAX_DEPTH`] containers are in one another. Forms that Python's packer does
+/// UTF-8, and at most [`MAX_DEPTH`] containers are nested. Forms that Python's packer does
 /// not write, such as 32-bit floats or needlessly long headers, are well-formed all the same.
 ///
 /// ```

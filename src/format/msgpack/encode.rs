@@ -22,11 +22,11 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EncodeError::NotUtf8 => f.write_str("a string is not UTF-8"),
+            EncodeError::NotUtf8 => f.write_str("expected strings in UTF-8, found other bytes"),
             EncodeError::TooDeep => {
-                write!(f, "more than {MAX_DEPTH} containers are in one another")
+                write!(f, "expected at most {MAX_DEPTH} nested containers, found more")
             }
-            EncodeError::TooLong => f.write_str("a length exceeds 2^32-1"),
+            EncodeError::TooLong => f.write_str("expected lengths below 2^32, found more"),
         }
     }
 }
@@ -118,7 +118,7 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
         Value::Boolean(true) => out.push(0xc3),
         Value::Integer(number) => match number.as_u64() {
             Some(number) => write_unsigned(number, out),
-            // What is no `u64` is negative, and then it is an `i64`.
+            // An integer that is not a `u64` is negative, so it is an `i64`.
             None => write_negative(number.as_i64().unwrap_or(i64::MIN), out),
         },
         Value::F32(number) => {

@@ -429,7 +429,7 @@ fn a_thousand_and_twenty_four_containers_and_no_more() {
     let mut bytes = vec![0x91; MAX_DEPTH];
     bytes.extend_from_slice(b"\xd4\x05a");
     assert_eq!(to_vec(&decode(&bytes).unwrap()).unwrap(), bytes);
-    // Depth is that of containers in one another, not their number.
+    // Depth counts nested containers, not their total number.
     let mut bytes = b"\xdc\x08\0".to_vec();
     bytes.extend([0x90; 2048]);
     assert_eq!(check(&bytes), Ok(()));

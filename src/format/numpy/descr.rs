@@ -236,7 +236,7 @@ fn parse_unit(text: &str) -> Option<TimeUnit> {
     Some(TimeUnit { count, unit })
 }
 
-/// A type in any spelling that is no literal.
+/// A type in any spelling that is not a literal.
 fn plain(text: &str) -> Option<DType> {
     if text.contains(',') || text.starts_with('(') {
         return listed(text);
@@ -370,7 +370,7 @@ fn nested(literal: &Literal, levels: usize) -> Result<DType, FormatError> {
         }
         Literal::List(fields) => {
             let deeper = levels.checked_sub(1);
-            let levels = deeper.ok_or_else(|| no_type("too many in one another"))?;
+            let levels = deeper.ok_or_else(|| no_type("types nested too deep"))?;
             let fields = fields.iter().enumerate().map(|(at, item)| field(item, at, levels));
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
             DType::structure(fields)

@@ -2,12 +2,12 @@
 //!
 //! That is text, byte strings, whole numbers, `True`, `False` and `None`, lists, tuples and
 //! dictionaries of these. JSON is read where it has the same syntax, because early bloscpack files
-//! store types in it. Absent on purpose: all of Python that is no literal, and floats, which no
-//! type has.
+//! store types in it. Absent on purpose: everything in Python that is not a literal, and floats,
+//! which no type has.
 
 use crate::format::FormatError;
 
-/// How many lists, tuples and dictionaries may be in one another: twice what structured types may,
+/// How deep lists, tuples and dictionaries may be nested: twice the limit of structured types,
 /// as each of those is a list of tuples, and some for what is around them.
 const MAX_DEPTH: usize = 72;
 

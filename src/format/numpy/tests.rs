@@ -108,14 +108,14 @@ fn what_is_no_type_is_refused() {
             &bottomless,
             "byte 72: expected at most 72 brackets, found \"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
         ),
-        (&deep, "byte 0: expected a type of NumPy, found too many in one another"),
+        (&deep, "byte 0: expected a type of NumPy, found types nested too deep"),
     ];
     for (text, message) in table {
         assert_eq!(parse(text).unwrap_err().to_string(), message);
     }
 }
 
-/// A size in bytes may be one of which there is no number of bits.
+/// A size in bytes whose number of bits overflows.
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn types_of_any_size_have_a_name() {

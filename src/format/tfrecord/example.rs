@@ -241,7 +241,7 @@ impl<'a> Message<'a> {
     fn varint(&mut self) -> Result<u64, FormatError> {
         let mut number = 0;
         for (at, &byte) in self.bytes.iter().take(10).enumerate() {
-            // Of the tenth byte only one bit has a place.
+            // Only one bit of the tenth byte fits in 64.
             number |= u64::from(byte & 0x7f) << (7 * at);
             if byte < 0x80 {
                 self.bytes = &self.bytes[at + 1..];

@@ -179,7 +179,7 @@ pub(crate) fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
     lens.collect()
 }
 
-/// How many lists may be in one another in the description of a type: each structured type is a
+/// How deep lists may be nested in the description of a type: each structured type is a
 /// list of lists, and at the bottom there is a shape.
 const LEVELS: usize = 2 * MAX_NESTING + 2;
 

@@ -170,7 +170,8 @@ impl<'a> Entries<'a> {
         };
         let (dtype, data) = (dtype_of(&dtype)?, data.bytes()?);
         let (size, found) = (dtype.item_size(), data.len());
-        // Python takes `frombuffer(data)[0]`: any whole number of elements, of which the first counts.
+        // Python takes `frombuffer(data)[0]`: any whole number of elements, of which the first
+        // counts.
         if size == 0 || found == 0 || found % size != 0 {
             return Err(Flaw::new(format!("a scalar of {dtype}"), format!("{found} bytes")));
         }

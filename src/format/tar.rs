@@ -77,7 +77,7 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
         b'5' => Kind::Directory,
         code @ (b'1'..=b'4' | b'6') => Kind::Special(code),
         b'L' => Kind::LongName,
-        // Solaris wrote `X` before POSIX chose `x`.
+        // Solaris writes `X`.
         b'x' | b'X' => Kind::Pax,
         b'g' => Kind::GlobalPax,
         code => Kind::Other(code),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::format::FormatError;
 use crate::format::blosc;
 
-/// How the rows of an array are cut into chunks, once that has been found to be possible: every
+/// How the rows of an array are cut into chunks, validated: every
 /// chunk has `chunklen` rows, the last one what is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {

@@ -11,12 +11,12 @@ use crate::value::{ByteOrder, DType, DTypeKind};
 
 use super::dflt::write_dflt;
 
-/// The most bytes of `meta/sizes`, `meta/storage` and `__rootdirs__` that are believed.
+/// The size limit of `meta/sizes`, `meta/storage` and `__rootdirs__`.
 pub(crate) const MAX_META_BYTES: u64 = 1 << 20;
-/// The most bytes of `__attrs__` that are believed.
+/// The size limit of `__attrs__`.
 pub(crate) const MAX_ATTRS_BYTES: u64 = 64 << 20;
 
-/// What stands between items, and between a key and its value, where nothing was said.
+/// The default separators of `json.dumps`: between items, and between a key and its value.
 const SEPARATORS: [&str; 2] = [", ", ": "];
 
 /// `meta/sizes`: how large the array is.
@@ -64,7 +64,7 @@ pub struct Storage {
     pub cparams: CParams,
     /// Rows of every chunk but the last.
     pub chunklen: u64,
-    /// How many rows the writer thought there would be.
+    /// The number of rows that the writer expected.
     pub expectedlen: u64,
     /// The value of elements that were never written. `NaN` and the infinities are strings of that
     /// name; [`fill`](Storage::fill) has it as bytes.
@@ -190,7 +190,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), FormatError> {
     Err(FormatError::new(0, expected, format!("{name:?}")))
 }
 
-/// `__attrs__`: what the user says of the array. An empty file is taken for no attributes.
+/// `__attrs__`: attributes of the user. An empty file counts as no attributes.
 pub fn parse_attrs(file: &[u8]) -> Result<Map<String, Value>, FormatError> {
     match file.trim_ascii() {
         b"" => Ok(Map::new()),
@@ -210,8 +210,8 @@ fn to_json(value: &Value) -> String {
     out
 }
 
-/// A type as bcolz spells it. A name without a byte order means little-endian numbers: bcolz took
-/// those of its machine and did not say which they were, and hardly any was another.
+/// A type as bcolz spells it. A name without a byte order means little-endian numbers: bcolz used
+/// the order of its machine without recording it, and nearly all machines are little-endian.
 fn parse_dtype(text: &str) -> Result<DType, FormatError> {
     let dtype = descr::parse(text)?;
     match text.trim_start().starts_with(|first: char| first == '=' || first.is_ascii_alphabetic()) {

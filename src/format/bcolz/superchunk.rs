@@ -9,7 +9,7 @@ use crate::format::bloscpack::{Checksum, Container};
 use super::chunk_file::check_ratio;
 use super::variant::{LONG_HEADER, Variant, i64_at, recognise, u32_at};
 
-/// Where the chunks of a superchunk are: of any `Variant` of which it is known.
+/// Where the chunks of a superchunk are, for each readable `Variant`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superchunk {
     variant: Variant,
@@ -160,8 +160,8 @@ fn known(size: u32) -> Option<u32> {
     (size <= i32::MAX as u32).then_some(size)
 }
 
-/// Goes from chunk to chunk: by the offsets where there are some, as these formats allow for spare
-/// bytes behind a chunk, else without gaps. An offset of -1 was never filled in.
+/// Walks over the chunks: by the offsets if there are any, because these formats allow spare bytes
+/// after a chunk, otherwise without gaps. An offset of -1 was never filled in.
 fn walk(
     file: &[u8],
     start: usize,

@@ -18,8 +18,7 @@ pub(super) const LONG_HEADER: usize = 32;
 
 /// Which header the first bytes of a file are. Printed, it says so in words.
 ///
-/// The documents give no version of their own that would set them apart: it is the fields together
-/// that fit one of them or none.
+/// The drafts have no version numbers that distinguish them, so the fields together decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Variant {
@@ -53,7 +52,7 @@ pub enum Variant {
     },
     /// No header at all: one Blosc chunk.
     BareChunk,
-    /// The magic, and nothing behind it that any of them has.
+    /// The magic, followed by fields that fit none of them.
     Unknown {
         /// What is where the version should be, if anything is.
         version: Option<u8>,

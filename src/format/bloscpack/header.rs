@@ -40,7 +40,7 @@ pub struct Header {
     pub metadata: bool,
     /// What follows each chunk.
     pub checksum: Checksum,
-    /// The element size given to Blosc; each chunk has its own, which counts.
+    /// The element size given to Blosc. Informative: each chunk has its own.
     pub typesize: u8,
     /// Uncompressed bytes of every chunk but the last.
     pub chunk_size: Option<u32>,
@@ -180,7 +180,7 @@ fn parse_v2_v3(bytes: &[u8; HEADER]) -> Result<Header, FormatError> {
     Ok(header)
 }
 
-/// What two fields demand of each other.
+/// Checks fields against each other.
 fn check_together(header: &Header) -> Result<(), FormatError> {
     let Some(nchunks) = header.nchunks else {
         return match header.offsets || header.max_app_chunks != 0 {

@@ -7,7 +7,7 @@ pub(crate) const ENTRY: usize = 8;
 /// An offset that is not known, or not used.
 pub(crate) const UNKNOWN: i64 = -1;
 
-/// The offsets of a container, as they stand there: nothing is checked.
+/// The offsets of a container as stored, unchecked.
 ///
 /// ```
 /// use kiste::format::bloscpack::Offsets;

@@ -1,5 +1,5 @@
 //! The undo record: what an append in place replaces, kept behind the end of the container until
-//! the append is done. Ours alone; to all others it is bytes of no account.
+//! the append is done. Our own extension; other readers ignore these bytes.
 
 use super::header::HEADER;
 
@@ -8,7 +8,7 @@ const MAGIC: [u8; 8] = *b"KISTUNDO";
 /// Behind the content: its size, its CRC-32 and the magic.
 const TRAILER: usize = 8 + 4 + 8;
 
-/// What there was before an append, and where it ends when it is done.
+/// The state before an append, and where the container ends after it.
 ///
 /// ```
 /// use kiste::format::bloscpack::Undo;
@@ -120,10 +120,10 @@ impl Undo {
 pub enum UndoState {
     /// Nothing of the old container has been replaced.
     NotBegun,
-    /// Some has, perhaps a part of the header: the old bytes must be put back before the container
-    /// can be read.
+    /// Some bytes have been replaced, perhaps a part of the header: the old ones must be restored
+    /// before the container can be read.
     Begun,
-    /// All is in place; only the record has to go.
+    /// Everything is in place; only the record remains to be removed.
     Done,
     /// The header has bytes that are in neither the old nor the new one. Another program has
     /// written since, and the record says nothing about this file.

@@ -5,9 +5,9 @@ use super::memory::Memory;
 use crate::format::FormatError;
 use crate::value::ByteOrder;
 
-/// So many characters may be claimed without being there: they are blanks.
+/// The maximum number of characters that may be missing. They are blanks.
 ///
-/// There are such files. No file may ask for gigabytes of blanks, though.
+/// Such files exist, but none may ask for gigabytes of blanks.
 const MAX_BLANKS: usize = 4096;
 
 /// An array of characters. Its rows are strings.

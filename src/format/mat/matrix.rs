@@ -206,7 +206,7 @@ impl<'a> Body<'a, '_> {
         read(&element, self.elements.order, self.memory, self.nesting)
     }
 
-    /// So many arrays. Each takes 8 bytes of the file at least.
+    /// Reads this many arrays. Each takes at least 8 bytes of the file.
     fn arrays(&mut self, count: Option<usize>) -> Result<Vec<Array>, FormatError> {
         let possible = self.elements.left().div_ceil(8);
         let Some(count) = count.filter(|&count| count <= possible) else {

@@ -17,13 +17,13 @@
 //! | `a.flatten()` of a row or column | `a.vector::<f32>()?` |
 //! | with `squeeze_me=True` | [`unwrapped`](Array::unwrapped), [`number`](Array::number), [`text`](Array::text) |
 //!
-//! Errors of the format have the position in the file; inside of what is compressed, the position
-//! of the compressed element, and in words the byte within.
+//! Errors of the format have the position in the file. Within compressed data it is the position of
+//! the compressed element, and the message has the byte within it.
 //!
 //! # Limits
 //!
 //! A file of a few megabytes can inflate to gigabytes. What a variable takes is counted against
-//! [`Limits`] before it is allocated, and no length is believed before as many bytes are there.
+//! [`Limits`] before it is allocated, and no length is trusted before that many bytes are there.
 //!
 //! Absent on purpose: writing, version 7.3 (HDF5), and any sense of functions and of objects of
 //! later classes.

@@ -9,8 +9,8 @@ use crate::value::{self, NdArray};
 
 /// An array: everything in MATLAB is one, single numbers and strings too.
 ///
-/// Files nest them deeply and wrap nearly everything in arrays of one element. So the methods say
-/// what is wanted, and otherwise give a `Mismatch` that says what is there:
+/// Files nest them deeply and wrap nearly everything in arrays of one element. So each
+/// method names what is wanted, and otherwise returns a `Mismatch` with what is there:
 /// `array.field("gaze")?.record(0)?.at(2)?.numbers::<f32>()?`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

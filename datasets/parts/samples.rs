@@ -211,7 +211,7 @@ impl Source for Samples {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Threads that wait to send are told that the receiver is gone.
+        // Threads that wait to send learn that the receiver is gone.
         self.messages = None;
         for thread in self.threads.drain(..) {
             // A panic was told by `next`, or is of no interest to anybody.

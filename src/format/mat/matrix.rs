@@ -254,8 +254,8 @@ impl<'a> Body<'a, '_> {
         let count = starts.get(width).map_or(0, |&end| end as usize);
         let mut values = self.parts(header, Stored::Double)?;
         for part in [Some(&mut values.real), values.imaginary.as_mut()].into_iter().flatten() {
-            // There may be room for more values than there are. And MATLAB says of truth values
-            // that they were doubles, though each is a byte.
+            // There may be room for more values than there are. And MATLAB declares logical values as
+            // doubles, though each is stored in a byte.
             if header.logical && part.data.len() == count {
                 part.stored = Stored::UInt8;
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::format::chunked::{Version, names};
 use crate::storage::Storage;
-use crate::value::{DType, Kind, NdArray};
+use crate::value::{DType, DTypeKind as Kind, NdArray};
 
 /// The copies in `meta/`: name and text.
 pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {

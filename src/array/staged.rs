@@ -18,7 +18,7 @@ use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, sta
 use crate::array::value::{Aimed, Operand, aim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{prefer_huge_pages, zeroed};
-use crate::value::{Casting, DType, Element, Kind, NdArray};
+use crate::value::{Casting, DType, DTypeKind as Kind, Element, NdArray};
 
 /// A chunked array that can be read, written and resized, while what it was made from stays as it
 /// is.

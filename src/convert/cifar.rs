@@ -32,7 +32,7 @@ const MAX_NAMES: u64 = 1 << 20;
 /// `coarse_label` beside it, and pickles a `filename`. Both versions of the files are known by what
 /// is in them. The names of the labels are those of `batches.meta`, `batches.meta.txt`, `meta` or
 /// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never
-/// run: see [`format::pickle`](crate::format::pickle).
+/// run: see `format::pickle`.
 #[derive(Debug, Clone)]
 pub struct Cifar {
     files: Vec<PathBuf>,

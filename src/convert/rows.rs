@@ -8,7 +8,7 @@ use super::compressed;
 use super::sample::Field;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{ByteOrder, Kind, NdArray};
+use crate::value::{ByteOrder, DTypeKind as Kind, NdArray};
 
 /// Rows of a unit.
 const RUN: usize = 4096;

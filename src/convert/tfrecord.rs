@@ -16,7 +16,7 @@ use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::example::{self, Feature};
 use crate::format::tfrecord::{FOOTER, HEADER, check_data, encode, parse_header};
 use crate::regular::open_regular;
-use crate::value::{Element, Kind as Type, NdArray};
+use crate::value::{DTypeKind as Type, Element, NdArray};
 
 /// Of a single record no more bytes are read.
 const MAX_BYTES: u64 = 1 << 30;

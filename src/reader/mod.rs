@@ -371,18 +371,26 @@ pub(crate) fn unpack<'a, T: Deserialize<'a>>(
         }
     };
     value.map_err(|e| {
-        if let Some(error) = damaged_array(&raw) {
-            return locate().describe(error);
-        }
-        let message = format!("the sample is not of the type asked for: {e}");
-        let Location { path, index, .. } = locate();
-        Location { path, index, range: None }.describe(Error::new(ErrorKind::Invalid, message))
+        let error = not_of_type(&raw, &e);
+        let Location { path, index, range } = locate();
+        // A type that does not fit is no flaw of these bytes.
+        let range = range.filter(|_| error.kind() == ErrorKind::Damaged);
+        Location { path, index, range }.describe(error)
+    })
+}
+
+/// Why a well-formed sample is not of the type asked for: one of its arrays is damaged, or it is a
+/// sample of another type.
+#[cold]
+pub(crate) fn not_of_type(sample: &[u8], error: &rmp_serde::decode::Error) -> Error {
+    damaged_array(sample).unwrap_or_else(|| {
+        let message = format!("the sample is not of the type asked for: {error}");
+        Error::new(ErrorKind::Invalid, message)
     })
 }
 
 /// What is wrong with the first array of a sample that cannot be decoded, if there is one.
-#[cold]
-pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
+fn damaged_array(sample: &[u8]) -> Option<Error> {
     let mut arrays = numpy::arrays_in(sample).ok()?;
     arrays.find_map(|stored| {
         let stored = stored.ok()?;

@@ -70,7 +70,7 @@ impl Scalar {
 
     /// The number that a scalar of NumPy is.
     pub(crate) fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
-        use crate::value::Kind::{Bool, Float, Int, UInt};
+        use crate::value::DTypeKind::{Bool, Float, Int, UInt};
         // The type has been looked at before it is asked for.
         fn only<T: Element>(array: &NdArray<'_>) -> Option<T> {
             array.to_ndarray().ok()?.first().copied()

@@ -235,7 +235,7 @@ impl FieldSummary {
     fn array(&mut self, dtype: &DType, shape: Vec<usize>, nbytes: u64, container: Option<u64>) {
         self.classes.give_up();
         let name = match dtype.kind() {
-            value::Kind::Struct | value::Kind::Void => "structured".to_owned(),
+            value::DTypeKind::Struct | value::DTypeKind::Void => "structured".to_owned(),
             _ => dtype.to_string(),
         };
         let packed = if container.is_some() { ", packed" } else { "" };

@@ -6,7 +6,7 @@ use std::fs;
 use kiste::ErrorKind;
 use kiste::array::bcolz::{Bcolz, BcolzArray, BcolzTable};
 use kiste::array::{Pieces, Rows};
-use kiste::format::bcolz::{
+use kiste::format::__private::bcolz::{
     Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_names,
 };
 use kiste::value::{DType, NdArray};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use kiste::convert::{TfRecordWriter, TfRecords};
+use kiste::format::__private::tfrecord::{encode, example};
 use kiste::format::msgpack::{self, numpy};
-use kiste::format::tfrecord::{encode, example};
 use kiste::value::NdArray;
 use kiste::{ErrorKind, Value};
 use serde_json::{Value as Json, json};
@@ -113,7 +113,9 @@ fn options() {
 
     // A length that nobody has the memory for, with the right checksum.
     let length = u64::MAX.to_le_bytes();
-    let header = [&length[..], &kiste::format::tfrecord::checksum(&length).to_le_bytes()].concat();
+    let header =
+        [&length[..], &kiste::format::__private::tfrecord::checksum(&length).to_le_bytes()]
+            .concat();
     fs::write(&path, header).unwrap();
     assert_eq!(samples(open(&path)).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(samples(open(&path).max_bytes(u64::MAX)).unwrap_err().kind(), ErrorKind::Damaged);

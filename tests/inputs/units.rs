@@ -8,7 +8,7 @@ use kiste::convert::{ArrowIpc, ArrowIpcWriter};
 #[cfg(feature = "formats")]
 use kiste::convert::{Csv, TfRecords};
 use kiste::convert::{InOrder, Input, Part, Source, WebDataset};
-use kiste::format::tar;
+use kiste::format::__private::tar;
 
 use super::dir;
 

@@ -89,7 +89,7 @@ fn golden_datasets_come_back_from_containers_to_the_byte() {
         }
     }
     assert!(totals.recoded > 90, "{totals:?}");
-    // Those of Python objects, elements without bytes, masks in one another, odd spellings.
+    // Those of Python objects, elements without bytes, nested masks, odd spellings.
     for why in [Left::Unsupported, Left::Irregular] {
         assert!(totals.left.get(&why).is_some_and(|&count| count > 0), "{why:?} in {totals:?}");
     }

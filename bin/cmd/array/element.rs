@@ -2,7 +2,7 @@
 
 use half::f16;
 use kiste::format::chunked::format_time;
-use kiste::value::{DType, Element, Kind, NdArray, Number, Unit};
+use kiste::value::{DType, DTypeKind as Kind, Element, NdArray, Number, Unit};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};
 
@@ -92,7 +92,7 @@ pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
             array.byte_strings()?.map(|text| json!(text.escape_ascii().to_string())).collect()
         }
         (Kind::Text, _) => {
-            array.texts()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
+            array.strings()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
         }
         (Kind::Struct, _) => structures(array)?,
         _ => {

@@ -7,7 +7,7 @@ use kiste::array::{At, ChunkedArray, PackOptions, Pieces};
 use kiste::format::bloscpack::ArrayMetadata;
 use kiste::format::numpy::npy;
 use kiste::storage::LocalStorage;
-use kiste::value::{Kind, NdArray, Order};
+use kiste::value::{DTypeKind as Kind, NdArray, Order};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 

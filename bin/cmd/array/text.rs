@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kiste::array::Rows;
-use kiste::value::{Kind, NdArray};
+use kiste::value::{DTypeKind as Kind, NdArray};
 use serde_json::Value as Json;
 
 use super::element;

@@ -1,8 +1,8 @@
 //! Directories of bcolz: arrays and tables, read and written.
 //!
 //! [`BcolzArray`] is one array, [`BcolzTable`] one table, [`Bcolz`] whichever is there;
-//! [`BcolzOptions`] writes what the real bcolz opens. What the files are is told at
-//! [`format::bcolz`](crate::format::bcolz).
+//! [`BcolzOptions`] writes what the real bcolz opens. The files are specified in
+//! `src/format/bcolz/FORMAT.md`.
 //!
 //! Absent on purpose: changes in place, which bcolz makes without any care for crashes; and arrays of
 //! Python objects, which are pickles.

@@ -30,74 +30,35 @@
 //! [`Reader`](crate::reader::Reader) of their rows, and [`WithArrays`] puts rows in the place of the
 //! references that samples have to them.
 
-pub mod append;
-mod pack;
-mod packed;
-mod field;
-mod policy;
-mod stream;
-mod bulk;
 mod rows;
-pub mod bcolz;
 mod selection;
 mod grid;
 mod plan;
 mod transfer;
-mod value;
-mod slab;
-mod spill;
+mod operand;
+mod packed;
+pub mod bcolz;
 mod staged;
-mod columns;
-mod recent;
-mod files;
-mod own;
-mod superchunk;
-mod options;
-mod info;
-mod opened;
 mod chunked;
-mod copies;
-mod staged_version;
-mod store;
-mod create;
-mod cut;
-mod commit;
-mod bands;
-mod gc;
-mod compact;
-mod check;
-mod history;
-mod blocks;
 mod samples;
-mod with_arrays;
 #[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod properties;
+mod tests;
 
-pub use append::AppendOptions;
-pub use check::{ChunkDiff, Problem, Report};
-pub use chunked::{At, ChunkView, ChunkedArray};
-pub use files::Check;
-pub use gc::{Keep, Removed};
+pub use chunked::{
+    Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray, Keep,
+    Problem, Removed, Report, StagedVersion, VersionInfo,
+};
 pub use grid::ChunkGrid;
-pub use history::Added;
-pub use info::{ArrayInfo, VersionInfo};
-pub use options::ArrayOptions;
-pub use pack::{PackOptions, parse_size};
-pub use packed::PackedArray;
+pub use packed::{
+    AppendOptions, ArrayPolicy, ArrayTally, Left, PackOptions, PackedArray, PackedReader,
+    PackedWriter, append, parse_size,
+};
 pub use plan::{
     ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
     SetItemPlan, SlabKind, Span, TransferRows,
 };
-pub use policy::{ArrayPolicy, ArrayTally, Left};
 pub use rows::{Pieces, Rows};
-pub use samples::ArrayRows;
+pub use samples::{ArrayRows, ArraySource, WithArrays};
 pub use selection::{Index, Selection};
-pub use spill::{SlabStore, SpillDir};
-pub use staged::{ChunkState, StagedArray};
-pub use staged_version::StagedVersion;
-pub use store::ArrayStore;
-pub use stream::{PackedReader, PackedWriter};
+pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
 pub use transfer::BaseSlab;
-pub use with_arrays::{ArraySource, WithArrays};

@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::value::{DType, NdArray, Order};
 
-use super::pack::invalid;
-use super::packed::PackedArray;
+use crate::array::packed::pack::invalid;
+use crate::array::packed::array::PackedArray;
 
 /// An array of which rows can be had: what an import reads from and an export writes.
 ///
@@ -70,13 +70,13 @@ impl Iterator for Pieces<'_> {
 }
 
 /// The length of the first axis.
-pub(super) fn row_count(shape: &[usize]) -> Result<usize> {
+pub(crate) fn row_count(shape: &[usize]) -> Result<usize> {
     let none = "expected an array with rows, found one without dimensions";
     shape.first().copied().ok_or_else(|| invalid(none.into()))
 }
 
 /// Whether these are rows of an array that has so many.
-pub(super) fn check_rows(rows: &Range<usize>, count: usize) -> Result<()> {
+pub(crate) fn check_rows(rows: &Range<usize>, count: usize) -> Result<()> {
     match rows.start <= rows.end && rows.end <= count {
         true => Ok(()),
         false => Err(invalid(format!("expected rows within 0..{count}, found {rows:?}"))),

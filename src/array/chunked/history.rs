@@ -1,0 +1,67 @@
+//! What each version has added to the files.
+
+use std::collections::HashSet;
+
+use crate::array::chunked::read::{At, ChunkedArray};
+use crate::array::chunked::info::VersionInfo;
+use crate::array::chunked::version::Core;
+use crate::error::Result;
+use crate::format::chunked::segment::Segment;
+
+/// What a version has that no older one of those that are left has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Added {
+    /// Chunks, of all columns; those that are equal count once.
+    pub chunks: u64,
+    /// Their compressed bytes.
+    pub bytes: u64,
+}
+
+/// What was seen in older versions: segments, and the slots of each column.
+struct Seen {
+    segments: HashSet<u64>,
+    slots: Vec<HashSet<(u32, u32)>>,
+}
+
+impl ChunkedArray {
+    /// All versions, the oldest first, each with what it has added. The tables of chunks are read,
+    /// each once, and no chunk.
+    pub fn history(&self) -> Result<Vec<(VersionInfo, Added)>> {
+        let slots = vec![HashSet::new(); self.core.columns.len()];
+        let mut seen = Seen { segments: HashSet::new(), slots };
+        let versions = self.versions()?.into_iter().map(|info| {
+            let array = self.at(At::Version(info.number))?;
+            let added = array.with_core(|core| seen.add(core))?;
+            Ok((info, added))
+        });
+        versions.collect()
+    }
+}
+
+impl Seen {
+    /// Notes what a version has, and says what of it is new.
+    fn add(&mut self, core: &Core) -> Result<Added> {
+        let mut added = Added::default();
+        let number = core.version.version;
+        for (column, slots) in core.version.columns.iter().zip(&mut self.slots) {
+            for (segment, entries) in &column.segments {
+                if self.segments.contains(segment) {
+                    continue;
+                }
+                let file = core.files.segment(number, *segment, *entries)?;
+                let found = file.entries();
+                for place in found.iter().flat_map(Segment::iter).filter_map(|entry| entry.place) {
+                    if slots.insert((place.superchunk, place.slot)) {
+                        let file = core.files.superchunk(number, &column.path, place.superchunk);
+                        let len = file.ok().and_then(|file| file.slot_len(place.slot));
+                        added.chunks += 1;
+                        // Of a damaged file it is not known.
+                        added.bytes += len.unwrap_or(0);
+                    }
+                }
+                self.segments.insert(*segment);
+            }
+        }
+        Ok(added)
+    }
+}

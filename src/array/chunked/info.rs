@@ -1,0 +1,159 @@
+//! What there is to know about an array and its versions without reading elements.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::array::chunked::read::ChunkedArray;
+use crate::format::chunked::Version;
+use crate::value::DType;
+
+/// One version: when, why, from what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// Its number.
+    pub number: u64,
+    /// The version that it was made from, 0 for none.
+    pub parent: u64,
+    /// When it was committed: RFC 3339, UTC.
+    pub time: String,
+    /// What the committer said.
+    pub message: String,
+    /// Length of each axis.
+    pub shape: Vec<u64>,
+    /// Chunks that are stored, of all columns.
+    pub chunks: u64,
+    /// Their compressed bytes.
+    pub cbytes: u64,
+}
+
+impl VersionInfo {
+    pub(crate) fn of(version: &Version) -> VersionInfo {
+        VersionInfo {
+            number: version.version,
+            parent: version.parent,
+            time: version.time.clone(),
+            message: version.message.clone(),
+            shape: version.shape.clone(),
+            chunks: sum(version.columns.iter().map(|c| c.chunks)),
+            cbytes: sum(version.columns.iter().map(|c| c.cbytes)),
+        }
+    }
+}
+
+/// Numbers that a version records for people may be any.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+/// What an array is and how it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayInfo {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The version that is open.
+    pub version: VersionInfo,
+    /// The type of the elements.
+    pub dtype: DType,
+    /// Length of each axis.
+    pub shape: Vec<usize>,
+    /// Elements of a chunk along each axis.
+    pub chunk_shape: Vec<usize>,
+    /// Chunks along each axis.
+    pub grid: Vec<usize>,
+    /// The bytes of an element that nobody wrote.
+    pub fill: Vec<u8>,
+    /// Bytes of all elements, uncompressed.
+    pub nbytes: u64,
+    /// Bytes of the stored chunks, compressed.
+    pub cbytes: u64,
+    /// Codec, level and shuffle, as Blosc calls them.
+    pub compression: (String, u8, u8),
+    /// The checksum of compressed chunks.
+    pub checksum: String,
+    /// The most chunks in a file.
+    pub superchunk: u32,
+    /// Spare bytes after each chunk.
+    pub room: u32,
+    /// How long the first axis was expected to become.
+    pub expected_len: Option<u64>,
+    /// Whether versions stay.
+    pub versioned: bool,
+    /// For each column its directory, stored chunks, and their compressed bytes.
+    pub columns: Vec<(String, u64, u64)>,
+    /// The user's attributes.
+    pub attributes: Map<String, Value>,
+}
+
+impl ArrayInfo {
+    pub(crate) fn of(array: &ChunkedArray) -> ArrayInfo {
+        let core = &array.core;
+        let storage = &core.version.storage;
+        let columns: Vec<(String, u64, u64)> = array
+            .fields()
+            .map(|(column, ..)| &core.version.columns[column])
+            .map(|column| (column.path.clone(), column.chunks, column.cbytes))
+            .collect();
+        let item = array.dtype().item_size() as u64;
+        ArrayInfo {
+            path: core.files.root.clone(),
+            version: array.version_info(),
+            dtype: array.dtype().clone(),
+            shape: array.shape().to_vec(),
+            chunk_shape: core.grid.chunk_shape().to_vec(),
+            grid: core.grid.counts().to_vec(),
+            fill: array.fill_bytes(),
+            nbytes: array.shape().iter().fold(item, |n, len| n.saturating_mul(*len as u64)),
+            cbytes: sum(columns.iter().map(|(.., cbytes)| *cbytes)),
+            compression: (
+                storage.cparams.cname.clone(),
+                storage.cparams.clevel,
+                storage.cparams.shuffle,
+            ),
+            checksum: storage.checksum.clone(),
+            superchunk: storage.superchunk,
+            room: storage.room,
+            expected_len: storage.expectedlen,
+            versioned: storage.versioned,
+            columns,
+            attributes: core.version.attributes.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ArrayInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VersionInfo { number, parent, time, message, .. } = &self.version;
+        let chunks: usize = self.grid.iter().product();
+        let stored = sum(self.columns.iter().map(|(_, stored, _)| *stored));
+        let (codec, level, shuffle) = &self.compression;
+        let shuffle = ["none", "bytes", "bits"].get(usize::from(*shuffle)).unwrap_or(&"?");
+        writeln!(f, "array      {}", self.path.display())?;
+        writeln!(f, "version    {number} of {time}, from {parent}: {message}")?;
+        writeln!(f, "dtype      {}", self.dtype)?;
+        writeln!(f, "shape      {:?}", self.shape)?;
+        writeln!(f, "chunks     {:?}, {:?} of them = {chunks}", self.chunk_shape, self.grid)?;
+        writeln!(f, "stored     {stored} chunks in {} columns", self.columns.len())?;
+        writeln!(f, "bytes      {}, compressed {}{}", self.nbytes, self.cbytes, self.ratio())?;
+        writeln!(f, "codec      {codec}, level {level}, shuffle {shuffle}, {}", self.checksum)?;
+        writeln!(f, "superchunk {} chunks", self.superchunk)?;
+        writeln!(f, "versioned  {}", self.versioned)?;
+        for (path, stored, cbytes) in self.columns.iter().filter(|(path, ..)| !path.is_empty()) {
+            writeln!(f, "column     {path}: {stored} chunks, {cbytes} bytes")?;
+        }
+        for (name, value) in &self.attributes {
+            writeln!(f, "attribute  {name} = {value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ArrayInfo {
+    fn ratio(&self) -> String {
+        match self.cbytes {
+            0 => String::new(),
+            cbytes => format!(" ({:.2} times)", self.nbytes as f64 / cbytes as f64),
+        }
+    }
+}

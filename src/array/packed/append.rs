@@ -1,0 +1,550 @@
+//! Appending to a container in place.
+//!
+//! New chunks go behind the last, and the header is written when all of them are there. If the last
+//! chunk is not full it has to become longer, and as chunks follow one another without gaps it can
+//! only be overwritten. What it was is kept behind the end meanwhile, as an [`Undo`] record.
+//!
+//! | step | after a crash in it |
+//! | --- | --- |
+//! | 1. cut what is behind the last chunk, write there what is longer than it, and the record; sync | the old container is there, with bytes of no account behind it |
+//! | 2. overwrite the last chunk (and the metadata of an array), write offsets into free places; sync | all but the last chunk can be read by everybody; [`recover`], or the next append, puts it back |
+//! | 3. write the header, 32 bytes; sync | the old or the new container, as before or after; of a header of which only a part was written, the rest is in the record, and it is as after step 2 |
+//! | 4. cut the record off; sync | the new container is there |
+//!
+//! If the last chunk is full and the container holds no array, nothing is overwritten but the header,
+//! and step 2 costs nothing either.
+//! So with our reader no byte is ever lost: [`PackedArray`](crate::array::PackedArray) shows what was there
+//! before, also without recovery. With others, between a crash in step 2 or 3 and the recovery, the
+//! last chunk and the header are. What this relies on: a disk that has written what was synced, and
+//! that leaves of each byte that it was to write the old or the new one.
+//!
+//! **No other program may have the file open**: readers that have mapped it would see it change. Two
+//! appends exclude each other by a lock on the file itself, so that all of its names share it. A
+//! symbolic link is followed first. A file with several names (hard links) is refused: all of them
+//! would change.
+//!
+//! An append never changes codec, shuffle or element size unless told to; chunks of one container may
+//! differ in them. A container with a single chunk gets the chunk size of a new one, as bloscpack cuts
+//! that of small arrays to their size.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
+use crate::format::bloscpack::{
+    ArrayMetadata, Chunk, Container, Header, Metadata, MetadataCodec, MetadataOptions, Room, Undo,
+    UndoState, metadata, offsets,
+};
+use crate::storage::{FileId, LocalStorage, Lock, Storage};
+use crate::value::{NdArray, Order};
+
+use super::pack::{PackOptions, compress, invalid, on_threads};
+use super::array::PARALLEL;
+
+/// How new chunks are compressed. What is not said stays as it is in the container; the level, which
+/// is not written there, is 5.
+///
+/// ```
+/// use kiste::array::{AppendOptions, PackOptions, PackedArray};
+/// use kiste::value::NdArray;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("rows.blp");
+/// let rows = ndarray::arr2(&[[1i32, 2], [3, 4]]);
+/// PackOptions::default().write(&path, &NdArray::from_ndarray(&rows))?;
+/// AppendOptions::default().append(&path, &NdArray::from_ndarray(&ndarray::arr2(&[[5i32, 6]])))?;
+/// assert_eq!(PackedArray::open(&path)?.to_ndarray::<i32>()?, ndarray::arr2(&[[1, 2], [3, 4], [5, 6]]).into_dyn());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct AppendOptions {
+    codec: Option<Codec>,
+    level: Option<u8>,
+    shuffle: Option<Shuffle>,
+    typesize: Option<usize>,
+    metadata: Option<String>,
+    threads: usize,
+}
+
+impl AppendOptions {
+    /// What compresses.
+    pub fn codec(mut self, codec: Codec) -> AppendOptions {
+        self.codec = Some(codec);
+        self
+    }
+
+    /// How hard it tries, from 0 (copy) to 9.
+    pub fn level(mut self, level: u8) -> AppendOptions {
+        self.level = Some(level);
+        self
+    }
+
+    /// What is done to the elements before.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> AppendOptions {
+        self.shuffle = Some(shuffle);
+        self
+    }
+
+    /// Bytes of an element.
+    pub fn typesize(mut self, typesize: usize) -> AppendOptions {
+        self.typesize = Some(typesize);
+        self
+    }
+
+    /// Metadata to put in the place of what is there, as JSON text. It takes the room that there was
+    /// for it; more is an error, as is a container without metadata or with that of an array.
+    pub fn metadata(mut self, text: impl Into<String>) -> AppendOptions {
+        self.metadata = Some(text.into());
+        self
+    }
+
+    /// How many threads compress: 1 for the caller's alone, 0 (if not said) for as many as rayon has.
+    pub fn threads(mut self, threads: usize) -> AppendOptions {
+        self.threads = threads;
+        self
+    }
+
+    /// Appends rows to an array in a file.
+    pub fn append(&self, path: impl AsRef<Path>, rows: &NdArray<'_>) -> Result<()> {
+        self.append_in(&LocalStorage::mapped(), path.as_ref(), rows)
+    }
+
+    /// Appends rows to an array in a file of this storage. Type and other axes must be the same.
+    pub fn append_in(&self, storage: &dyn Storage, path: &Path, rows: &NdArray<'_>) -> Result<()> {
+        self.run(storage, path, &rows.c_bytes(), Some(rows))
+    }
+
+    /// Appends bytes to a file. If there is an array in it, they must be whole rows.
+    pub fn append_bytes(&self, storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.run(storage, path, bytes, None)
+    }
+
+    fn run(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        bytes: &[u8],
+        rows: Option<&NdArray<'_>>,
+    ) -> Result<()> {
+        let locked = Locked::new(storage, path)?;
+        locked.refuse_hard_links(path)?;
+        locked.recover(storage)?;
+        let path = &*locked.path;
+        let io = |error| Error::io(path, error);
+        // The map is gone before the file is written.
+        let plan = {
+            let source = storage.open(path).map_err(io)?;
+            locked.expect(source.id())?;
+            let file = source.read(0..source.len()).map_err(io)?;
+            self.plan(&file, bytes, rows).map_err(|error| error.at(path))?
+        };
+        if let Some(plan) = plan {
+            locked.expect(storage.stat(path).map_err(io)?.map_or((0, 0), |stat| stat.id))?;
+            plan.execute(storage, path)?;
+        }
+        Ok(())
+    }
+
+    /// What is to be written where. `None` if there is nothing to append.
+    fn plan(&self, file: &[u8], bytes: &[u8], rows: Option<&NdArray<'_>>) -> Result<Option<Plan>> {
+        let container = Container::parse(file)?;
+        let header = *container.header();
+        let (Some(old_count), true) = (header.nchunks, header.offsets && header.version == 3)
+        else {
+            let message = "expected a container with offsets to append to, found one without";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let array = grown_array(&container, bytes.len(), rows)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let last = container.chunk(old_count.saturating_sub(1))?;
+        let old = last.to_vec()?;
+        let chunk_size = self.chunk_size(&header, &array, old.len() + bytes.len())?;
+        let is_full = old.len() == chunk_size;
+        let (data_at, first, content) = match is_full {
+            true => (last.end(), old_count, Cow::Borrowed(bytes)),
+            false => (last.at(), old_count - 1, Cow::Owned([&old, bytes].concat())),
+        };
+        let count = first + content.len().div_ceil(chunk_size) as u64;
+        if count > header.slots() {
+            let (room, more) = (header.max_app_chunks, count - old_count);
+            let message = format!("expected room for {more} more chunks, found room for {room}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let params = self.params(&container, &last)?;
+        let (mut data, mut places) = (Vec::new(), Vec::new());
+        for chunk in self.compress(&params, &content, chunk_size)? {
+            places.push((data_at + data.len()) as u64);
+            data.extend_from_slice(&chunk);
+            data.extend_from_slice(header.checksum.digest(&chunk).as_slice());
+        }
+        let short = content.len() % chunk_size;
+        let new_header = Header {
+            chunk_size: Some(chunk_size as u32),
+            last_chunk: Some(if short == 0 { chunk_size } else { short } as u32),
+            nchunks: Some(count),
+            max_app_chunks: header.slots() - count,
+            ..header
+        };
+        let mut offsets_now = Vec::new();
+        offsets::encode(&places, places.len() as u64, &mut offsets_now);
+        let offsets_at = container.offsets_at() + first as usize * offsets::ENTRY;
+        let mut patches = vec![(offsets_at, offsets_now)];
+        if let Some(patch) = self.metadata_patch(&container, array.as_ref())? {
+            patches.push(patch);
+        }
+        Ok(Some(Plan::new(file, last.end(), data_at, data, patches, new_header.encode())))
+    }
+
+    /// The chunk size of the container; of a single chunk a new one, which its own size may have cut.
+    fn chunk_size(
+        &self,
+        header: &Header,
+        array: &Option<ArrayMetadata>,
+        len: usize,
+    ) -> Result<usize> {
+        let Some(size) = header.chunk_size else {
+            return Err(invalid("expected a chunk size to append with, found none".into()));
+        };
+        if header.nchunks != Some(1) {
+            return Ok(size as usize);
+        }
+        let item = array.as_ref().map_or(1, |array| array.dtype.item_size().max(1));
+        // Room for all of it: a later append finds a chunk size that is not cut.
+        let wanted = PackOptions::default().chunk_size_for(len.max(PARALLEL), item, item)?;
+        Ok(wanted.max(size as usize))
+    }
+
+    /// The metadata section as it is to be, if it changes.
+    fn metadata_patch(
+        &self,
+        container: &Container<&[u8]>,
+        array: Option<&ArrayMetadata>,
+    ) -> Result<Option<(usize, Vec<u8>)>> {
+        let Some(text) = &self.metadata else {
+            return array.map(|array| shape_patch(container, array)).transpose();
+        };
+        if array.is_some() {
+            return Err(invalid("expected metadata to replace, found that of an array".into()));
+        }
+        section_patch(container, |_| Ok(text.clone())).map(Some)
+    }
+
+    fn params(&self, container: &Container<&[u8]>, last: &Chunk<'_>) -> Result<Params> {
+        // A copied chunk does not say how others are shuffled.
+        let first = container.chunk(0)?;
+        let model = if last.header().is_memcpyed() { &first } else { last };
+        let shuffle = match model.header().is_memcpyed() {
+            true => Shuffle::default(),
+            false => model.header().shuffle(),
+        };
+        let typesize = usize::from(container.header().typesize.max(1));
+        Ok(Params {
+            codec: self.codec.unwrap_or(model.header().codec()),
+            level: self.level.unwrap_or(5),
+            shuffle: self.shuffle.unwrap_or(shuffle),
+            typesize: self.typesize.unwrap_or(typesize),
+            blocksize: None,
+        })
+    }
+
+    fn compress(&self, params: &Params, content: &[u8], size: usize) -> Result<Vec<Vec<u8>>> {
+        let one = |scratch: &mut Scratch, bytes: &[u8]| {
+            let mut chunk = Vec::new();
+            compress(params, bytes, scratch, &mut chunk).map(|()| chunk)
+        };
+        if content.len() < PARALLEL || self.threads == 1 {
+            let mut scratch = Scratch::default();
+            return content.chunks(size).map(|bytes| one(&mut scratch, bytes)).collect();
+        }
+        on_threads(self.threads, || {
+            content.par_chunks(size).map_init(Scratch::default, one).collect()
+        })
+    }
+}
+
+/// The array that there is when so many bytes are appended, if the container holds one.
+fn grown_array(
+    container: &Container<&[u8]>,
+    len: usize,
+    rows: Option<&NdArray<'_>>,
+) -> Result<Option<ArrayMetadata>> {
+    let is_array = match container.metadata() {
+        Some(metadata) => metadata.value()?.get("container").is_some_and(|value| value == "numpy"),
+        None => false,
+    };
+    if !is_array {
+        return match rows {
+            Some(_) => {
+                Err(container.array().map(drop).map_err(Error::from).err().unwrap_or_else(|| {
+                    invalid("expected an array to append to, found none".into())
+                }))
+            }
+            None => Ok(None),
+        };
+    }
+    let mut array = container.array()?;
+    let Some((&count, axes)) = array.shape.split_first() else {
+        return Err(invalid("expected an array with rows, found one without dimensions".into()));
+    };
+    if array.order == Order::F && !axes.is_empty() {
+        let message = "expected an array in C order to append to, found one in Fortran order";
+        return Err(invalid(message.into()));
+    }
+    let row = ArrayMetadata { shape: axes.to_vec(), ..array.clone() }.nbytes();
+    let row = row.and_then(|row| usize::try_from(row).ok()).unwrap_or(0);
+    if let Some(rows) = rows {
+        let same = rows.dtype() == &array.dtype && rows.shape().get(1..) == Some(axes);
+        if !same {
+            let (dtype, found) = (&array.dtype, rows.dtype());
+            let message = format!(
+                "expected rows of {dtype} and shape {axes:?}, found {found} and shape {:?}",
+                rows.shape()
+            );
+            return Err(invalid(message));
+        }
+    }
+    if len > 0 && (row == 0 || len % row != 0) {
+        return Err(invalid(format!("expected whole rows of {row} bytes, found {len} bytes")));
+    }
+    array.shape[0] = count + len.checked_div(row).unwrap_or(0);
+    Ok(Some(array))
+}
+
+/// The metadata section with another shape.
+fn shape_patch(container: &Container<&[u8]>, array: &ArrayMetadata) -> Result<(usize, Vec<u8>)> {
+    section_patch(container, |section| Ok(with_shape(&section.text()?, &section.value()?, array)))
+}
+
+/// The metadata section with another text, of the same size as it was, and where it is.
+fn section_patch(
+    container: &Container<&[u8]>,
+    text: impl FnOnce(&Metadata<'_>) -> Result<String>,
+) -> Result<(usize, Vec<u8>)> {
+    let Some(section) = container.metadata() else {
+        return Err(invalid("expected metadata to replace, found none".into()));
+    };
+    let text = text(&section)?;
+    let header = section.header();
+    let other = match header.codec {
+        MetadataCodec::None => MetadataCodec::Zlib,
+        MetadataCodec::Zlib => MetadataCodec::None,
+    };
+    let mut out = Vec::new();
+    let mut done = Ok(());
+    for codec in [header.codec, other] {
+        let (checksum, level, room) =
+            (header.checksum, header.level.max(1), Room::Bytes(header.max_size));
+        done = metadata::encode(&text, &MetadataOptions { checksum, codec, level, room }, &mut out);
+        if done.is_ok() {
+            break;
+        }
+    }
+    done.map_err(|error| {
+        let message = format!("expected room for {}, found {}", error.expected, error.found);
+        Error::new(ErrorKind::Limit, message)
+    })?;
+    Ok((section.range().start, out))
+}
+
+/// The text with another shape. Whatever else is in it stays, in its order.
+fn with_shape(text: &str, value: &serde_json::Value, array: &ArrayMetadata) -> String {
+    let shape = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let mut wanted = value.clone();
+    wanted["shape"] = array.shape.iter().copied().collect();
+    let key = "\"shape\":[";
+    let parts = text.split_once(key).and_then(|(before, rest)| {
+        rest.split_once(']').map(|(_, after)| format!("{before}{key}{shape}]{after}"))
+    });
+    let is_right = |text: &String| serde_json::from_str(text).ok().as_ref() == Some(&wanted);
+    parts.filter(is_right).unwrap_or_else(|| {
+        let mut text = String::new();
+        metadata::write_json(&wanted, &mut text);
+        text
+    })
+}
+
+/// What an append writes.
+struct Plan {
+    undo: Undo,
+    /// Where the new chunks begin: at the last old one, or behind it.
+    data_at: u64,
+    data: Vec<u8>,
+    /// What else is written before the header.
+    patches: Vec<(u64, Vec<u8>)>,
+}
+
+impl Plan {
+    fn new(
+        file: &[u8],
+        old_end: usize,
+        data_at: usize,
+        data: Vec<u8>,
+        patches: Vec<(usize, Vec<u8>)>,
+        new_header: [u8; 32],
+    ) -> Plan {
+        let old = |at: usize, len: usize| (at as u64, file[at..at + len].to_vec());
+        let mut before = vec![old(0, new_header.len())];
+        before.push(old(data_at, data.len().min(old_end - data_at)));
+        before.extend(patches.iter().map(|(at, bytes)| old(*at, bytes.len())));
+        let new_end = (data_at + data.len()) as u64;
+        let undo = Undo { old_end: old_end as u64, new_end, new_header, patches: before };
+        let patches = patches.into_iter().map(|(at, bytes)| (at as u64, bytes)).collect();
+        Plan { undo, data_at: data_at as u64, data, patches }
+    }
+
+    /// The four steps that are at the top of this file.
+    fn execute(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
+        let Undo { old_end, new_end, new_header, .. } = &self.undo;
+        let overlap = self.data.len().min((old_end - self.data_at) as usize);
+        let (over, mut behind) = (&self.data[..overlap], self.data[overlap..].to_vec());
+        self.undo.encode(&mut behind);
+        let write = || {
+            let mut sink = storage.reopen(path)?;
+            sink.set_len(*old_end)?;
+            sink.append(&behind)?;
+            sink.sync()?;
+
+            sink.write_at(over, self.data_at)?;
+            for (at, bytes) in &self.patches {
+                sink.write_at(bytes, *at)?;
+            }
+            sink.sync()?;
+
+            sink.write_at(new_header, 0)?;
+            sink.sync()?;
+
+            sink.set_len(*new_end)?;
+            sink.sync()
+        };
+        write().map_err(|error| Error::io(path, error))
+    }
+}
+
+/// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
+/// see its end before all else. [`PackedArray`](crate::array::PackedArray) shows what was there before.
+pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let io = |error| Error::io(path, error);
+    let source = storage.open(path).map_err(io)?;
+    let file = source.read(0..source.len()).map_err(io)?;
+    check_finished(&file).map_err(|error| error.at(path))
+}
+
+/// Finishes or undoes an append that was cut short: true if there was one. Until then other programs
+/// may not be able to read the last chunk. Every append does this first.
+pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    Locked::new(storage, path)?.recover(storage)
+}
+
+/// Refuses a file in which an append has begun and not ended.
+fn check_finished(file: &[u8]) -> Result<()> {
+    if Undo::find(file).map(|undo| undo.state(file)) == Some(UndoState::Begun) {
+        let message = "an append was cut short: `array::append::recover` puts the end back";
+        return Err(Error::new(ErrorKind::Interrupted, message));
+    }
+    Ok(())
+}
+
+/// The container as it was before an append that was cut short, if one was.
+pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
+    let Some(undo) = Undo::find(file).filter(|undo| undo.state(file) == UndoState::Begun) else {
+        return Ok(None);
+    };
+    // `find` has seen that the old container ends within the file.
+    let old = &file[..undo.old_end as usize];
+    let mut restored = Vec::new();
+    restored.try_reserve_exact(old.len()).map_err(|_| {
+        let message = "an append was cut short, and memory does not hold the container without it: \
+                       `array::append::recover` puts the end back in the file";
+        Error::new(ErrorKind::Interrupted, message)
+    })?;
+    restored.extend_from_slice(old);
+    undo.restore(&mut restored);
+    Ok(Some(restored))
+}
+
+/// A container of which this process holds the lock: that of the file itself, so that all of its names
+/// share it.
+struct Locked {
+    /// The one name of the file that is no link.
+    path: PathBuf,
+    id: FileId,
+    links: u64,
+    _lock: Lock,
+}
+
+impl Locked {
+    fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
+        let at = |error| Error::io(target, error);
+        let path = storage.resolve(target).map_err(at)?;
+        let locked =
+            || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
+        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
+        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
+        // Errors call the file what the caller calls it, where that is the same name.
+        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
+        let path = if is_link { path } else { target.to_path_buf() };
+        Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
+    }
+
+    /// An append would change the file under its other names too.
+    fn refuse_hard_links(&self, target: &Path) -> Result<()> {
+        if self.links <= 1 {
+            return Ok(());
+        }
+        let message = format!(
+            "the file has {} names (hard links): appending would change the others too; copy it \
+             first",
+            self.links
+        );
+        Err(Error::new(ErrorKind::Invalid, message).at(target))
+    }
+
+    /// Fails if this is not the file that is locked.
+    fn expect(&self, id: FileId) -> Result<()> {
+        match self.id == id {
+            true => Ok(()),
+            false => {
+                let message = "another file took its place meanwhile";
+                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
+            }
+        }
+    }
+
+    fn recover(&self, storage: &dyn Storage) -> Result<bool> {
+        let io = |error| Error::io(&self.path, error);
+        let found = {
+            let source = storage.open(&self.path).map_err(io)?;
+            self.expect(source.id())?;
+            let file = source.read(0..source.len()).map_err(io)?;
+            Undo::find(&file).map(|undo| (undo.state(&file), undo))
+        };
+        let Some((state, undo)) = found else { return Ok(false) };
+        let mend = || {
+            if state == UndoState::Foreign {
+                return Ok(false);
+            }
+            let mut sink = storage.reopen(&self.path)?;
+            let end = match state {
+                UndoState::Done => undo.new_end,
+                UndoState::NotBegun => undo.old_end,
+                // The first is the header, of which a part may be the new one. The record stays
+                // until all of them last.
+                _ => {
+                    for (at, bytes) in &undo.patches {
+                        sink.write_at(bytes, *at)?;
+                    }
+                    sink.sync()?;
+                    undo.old_end
+                }
+            };
+            sink.set_len(end)?;
+            sink.sync().map(|()| true)
+        };
+        mend().map_err(io)
+    }
+}

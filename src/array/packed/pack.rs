@@ -1,0 +1,641 @@
+//! Packing: bytes and arrays into containers.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
+use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
+use crate::format::bloscpack::{
+    ArrayMetadata, Checksum, Encoder, Ending, Header, MetadataOptions, metadata,
+};
+use crate::storage::{FileKind, LocalStorage, Lock, Sink, Storage};
+use crate::value::{NdArray, Order};
+
+use super::array::{PARALLEL, with_scratch};
+
+/// The automatic chunk size of all but large arrays: a chunk of this size stays in the second cache
+/// of a core, and arrays of a few megabytes already have work for several.
+const CHUNK: usize = 512 << 10;
+/// The largest automatic chunk size.
+const LARGE_CHUNK: usize = 16 << 20;
+/// How many bytes are compressed at a time, while those before them are written.
+const WINDOW: usize = 8 << 20;
+/// So many chunks at a time at least, whatever their size, that threads seldom wait for the last.
+const MIN_WINDOW: usize = 4;
+
+/// The most offsets that a container is given: a gigabyte of them.
+const MAX_SLOTS: u64 = 1 << 27;
+
+/// How a container is packed: codec, level, chunks, checksums, room to grow.
+///
+/// The default is for files: offsets with room for ten times as many chunks, metadata that can be
+/// replaced, so that bloscpack and [`append`](super::append) can append.
+/// [`compact`](PackOptions::compact) is for samples: as few bytes as can be.
+///
+/// ```
+/// use kiste::array::{PackOptions, PackedArray};
+/// use kiste::format::blosc::Codec;
+/// use kiste::value::NdArray;
+///
+/// let numbers: Vec<f64> = (0..10).map(f64::from).collect();
+/// let array = NdArray::from_ndarray(&ndarray::aview1(&numbers)).into_owned();
+/// let bytes = PackOptions::compact().codec(Codec::Lz4).level(5).pack(&array)?;
+/// assert!(bytes.len() < 240); // 80 of them are the numbers
+/// assert_eq!(PackedArray::from_bytes(bytes)?.to_ndarray::<f64>()?.into_raw_vec_and_offset().0, numbers);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct PackOptions {
+    params: Params,
+    typesize: Option<usize>,
+    chunk_size: Option<usize>,
+    checksum: Checksum,
+    offsets: bool,
+    room: Option<u64>,
+    metadata: MetadataOptions,
+    extra: Vec<(String, Value)>,
+    pub(crate) threads: usize,
+    overwrite: bool,
+    durable: bool,
+}
+
+impl Default for PackOptions {
+    fn default() -> PackOptions {
+        PackOptions {
+            params: Params { codec: Codec::Lz4, level: 5, ..Params::default() },
+            typesize: None,
+            chunk_size: None,
+            checksum: Checksum::Adler32,
+            offsets: true,
+            room: None,
+            metadata: MetadataOptions::default(),
+            extra: Vec::new(),
+            threads: 0,
+            overwrite: false,
+            durable: true,
+        }
+    }
+}
+
+impl PackOptions {
+    /// For containers inside samples: no offsets, no room, short metadata not compressed.
+    pub fn compact() -> PackOptions {
+        PackOptions { offsets: false, metadata: MetadataOptions::COMPACT, ..PackOptions::default() }
+    }
+
+    /// What compresses. LZ4, if not said.
+    pub fn codec(mut self, codec: Codec) -> PackOptions {
+        self.params.codec = codec;
+        self
+    }
+
+    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    pub fn level(mut self, level: u8) -> PackOptions {
+        self.params.level = level;
+        self
+    }
+
+    /// What is done to the elements before. By bytes, if not said.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> PackOptions {
+        self.params.shuffle = shuffle;
+        self
+    }
+
+    /// Bytes of an element, as the shuffle sees them. Of an array it is the size of its type, or 1
+    /// where that is above 255, if not said; of bytes it is 8.
+    pub fn typesize(mut self, typesize: usize) -> PackOptions {
+        self.typesize = Some(typesize);
+        self
+    }
+
+    /// Uncompressed bytes of a chunk, rounded down to whole elements. [`parse_size`] reads texts
+    /// such as `512K`.
+    ///
+    /// If not said: half a MiB, for arrays above half a GiB so many that there are about a thousand
+    /// chunks, at most 16 MiB; in whole rows where rows are smaller than that.
+    pub fn chunk_size(mut self, bytes: usize) -> PackOptions {
+        self.chunk_size = Some(bytes);
+        self
+    }
+
+    /// What follows each chunk. Adler-32, if not said.
+    pub fn checksum(mut self, checksum: Checksum) -> PackOptions {
+        self.checksum = checksum;
+        self
+    }
+
+    /// Whether the positions of chunks are written. Without them nothing can be appended, and a
+    /// chunk in the middle is found by walking.
+    pub fn offsets(mut self, offsets: bool) -> PackOptions {
+        self.offsets = offsets;
+        self
+    }
+
+    /// For how many more chunks there are offsets. Ten times the chunks, if not said.
+    pub fn max_app_chunks(mut self, chunks: u64) -> PackOptions {
+        self.room = Some(chunks);
+        self
+    }
+
+    /// How metadata is stored.
+    pub fn metadata_options(mut self, options: MetadataOptions) -> PackOptions {
+        self.metadata = options;
+        self
+    }
+
+    /// One more key of an array's metadata, behind those that describe it.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> PackOptions {
+        self.extra.push((key.into(), value.into()));
+        self
+    }
+
+    /// How many threads compress: 1 for the caller's alone, 0 (if not said) for as many as rayon
+    /// has. The bytes are the same for any number.
+    pub fn threads(mut self, threads: usize) -> PackOptions {
+        self.threads = threads;
+        self
+    }
+
+    /// Whether a file may be replaced by [`write`](PackOptions::write). No, if not said. The new one has
+    /// the permissions of the old one; where the name is a symbolic link, the file that it leads to is
+    /// replaced. The error is [`ErrorKind::Locked`] while something is [appended](super::append) to it.
+    pub fn overwrite(mut self, overwrite: bool) -> PackOptions {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Whether writing a file waits until it is on the disk. Yes, if not said; without it a power
+    /// failure soon after may leave an empty file, and writing takes a fraction of the time.
+    pub fn durable(mut self, durable: bool) -> PackOptions {
+        self.durable = durable;
+        self
+    }
+
+    /// The container of an array.
+    pub fn pack(&self, array: &NdArray<'_>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.pack_into(array, &mut out)?;
+        Ok(out)
+    }
+
+    /// The container of an array, behind what is in `out`. After an error `out` is as it was.
+    pub fn pack_into(&self, array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.to_vec(&self.job_of(array)?, array.bytes(), out)
+    }
+
+    /// The container of an array with this text for its metadata.
+    pub(crate) fn pack_described(&self, array: &NdArray<'_>, metadata: &str) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let job = self.job_described(&describe(array), array.bytes().len(), metadata)?;
+        self.to_vec(&job, array.bytes(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The container of bytes that are no array, with metadata of any kind.
+    pub fn pack_bytes(&self, bytes: &[u8], metadata: Option<&Value>) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.to_vec(&self.job_of_bytes(bytes.len(), metadata)?, bytes, &mut out)?;
+        Ok(out)
+    }
+
+    /// Writes the container of an array to a file. It is written beside and renamed, so that there
+    /// is the old file, or none, until all of it is there.
+    pub fn write(&self, path: impl AsRef<Path>, array: &NdArray<'_>) -> Result<()> {
+        self.write_in(&LocalStorage::mapped(), path.as_ref(), array)
+    }
+
+    /// As [`write`](PackOptions::write), to this storage.
+    pub fn write_in(&self, storage: &dyn Storage, path: &Path, array: &NdArray<'_>) -> Result<()> {
+        self.to_file(storage, path, &self.job_of(array)?, array.bytes())
+    }
+
+    /// Writes the container of bytes to a file.
+    pub fn write_bytes(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        bytes: &[u8],
+        metadata: Option<&Value>,
+    ) -> Result<()> {
+        self.to_file(storage, path, &self.job_of_bytes(bytes.len(), metadata)?, bytes)
+    }
+
+    /// Header, parameters and metadata section of bytes whose number is not known.
+    pub(crate) fn stream(&self, metadata: Option<&Value>) -> Result<(Header, Params, Vec<u8>)> {
+        let job = self.job_of_bytes(0, metadata)?;
+        let chunk_size = self.stream_chunk_size();
+        let room = self.room.unwrap_or(0);
+        if room > MAX_SLOTS {
+            let message = format!("expected at most {MAX_SLOTS} offsets, found {room}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let header = Header {
+            offsets: self.offsets && room > 0,
+            chunk_size: Some(chunk_size as u32),
+            last_chunk: None,
+            nchunks: None,
+            max_app_chunks: room,
+            ..job.header
+        };
+        Ok((header, job.params, job.metadata))
+    }
+
+    /// The chunk size for bytes whose number is not known.
+    pub(crate) fn stream_chunk_size(&self) -> usize {
+        self.chunk_size.map_or(CHUNK, |size| size.min(MAX_CHUNK_SIZE as usize))
+    }
+
+    /// What is known of an array's container before anything is compressed.
+    fn job_of(&self, array: &NdArray<'_>) -> Result<Job> {
+        self.job_of_array(&describe(array), array.bytes().len())
+    }
+
+    /// The same of an array whose elements take `len` bytes.
+    pub(crate) fn job_of_array(&self, array: &ArrayMetadata, len: usize) -> Result<Job> {
+        self.job_described(array, len, &array.to_json(&self.extra))
+    }
+
+    /// The same with this text for its metadata.
+    fn job_described(&self, array: &ArrayMetadata, len: usize, metadata: &str) -> Result<Job> {
+        if array.dtype.has_objects() {
+            let message = "expected an array of numbers or texts, found one of Python objects";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let item = array.dtype.item_size().max(1);
+        let rows = array.shape.first().copied().unwrap_or(1).max(1);
+        let row = match array.order {
+            Order::C => len / rows,
+            Order::F => item,
+        };
+        let typesize = self.typesize.unwrap_or(if item <= 255 { item } else { 1 });
+        let section = self.section(Some(metadata))?;
+        self.job(len, typesize, item, row, section)
+    }
+
+    fn job_of_bytes(&self, len: usize, metadata: Option<&Value>) -> Result<Job> {
+        let text = metadata.map(|value| {
+            let mut text = String::new();
+            metadata::write_json(value, &mut text);
+            text
+        });
+        self.job_of_text(len, text.as_deref())
+    }
+
+    /// What is known of the container of so many bytes with this JSON text.
+    pub(crate) fn job_of_text(&self, len: usize, metadata: Option<&str>) -> Result<Job> {
+        self.job(len, self.typesize.unwrap_or(8), 1, 1, self.section(metadata)?)
+    }
+
+    /// The metadata section: none without a text.
+    fn section(&self, text: Option<&str>) -> Result<Vec<u8>> {
+        let mut section = Vec::new();
+        if let Some(text) = text {
+            metadata::encode(text, &self.metadata, &mut section).map_err(refused)?;
+        }
+        Ok(section)
+    }
+
+    fn job(
+        &self,
+        len: usize,
+        typesize: usize,
+        item: usize,
+        row: usize,
+        metadata: Vec<u8>,
+    ) -> Result<Job> {
+        let chunk_size = self.chunk_size_for(len, item, row)?;
+        let params = Params { typesize, ..self.params.clone() };
+        params.check(chunk_size).map_err(|error| invalid(error.to_string()))?;
+        let nchunks = len.div_ceil(chunk_size.max(1)).max(1) as u64;
+        let header = Header {
+            offsets: self.offsets,
+            checksum: self.checksum,
+            typesize: typesize as u8,
+            chunk_size: Some(chunk_size as u32),
+            last_chunk: Some((len - (nchunks as usize - 1) * chunk_size) as u32),
+            nchunks: Some(nchunks),
+            max_app_chunks: match (self.offsets, self.room) {
+                (false, _) => 0,
+                (true, None) => 10 * nchunks,
+                (true, Some(room)) => room,
+            },
+            ..Header::default()
+        };
+        if header.slots() > MAX_SLOTS {
+            let found = header.slots();
+            let message = format!("expected at most {MAX_SLOTS} offsets, found {found}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(Job { params, header, metadata })
+    }
+
+    /// The chunk size for so many bytes of such elements and rows: at most all of them, as in
+    /// bloscpack.
+    pub(crate) fn chunk_size_for(&self, len: usize, item: usize, row: usize) -> Result<usize> {
+        let wanted = match self.chunk_size {
+            Some(0) => return Err(invalid("expected chunks of at least one byte, found 0".into())),
+            Some(size) => size.min(MAX_CHUNK_SIZE as usize),
+            None => (len / 1024).clamp(CHUNK, LARGE_CHUNK),
+        };
+        let unit =
+            if self.chunk_size.is_none() && row > item && row <= wanted { row } else { item };
+        let size = (wanted / unit).max(1).saturating_mul(unit).min(len);
+        if size > MAX_CHUNK_SIZE as usize {
+            let message =
+                format!("expected elements of at most {MAX_CHUNK_SIZE} bytes, found {item}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(size)
+    }
+
+    fn to_vec(&self, job: &Job, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        // What it takes if nothing compresses, up to a size at which growing is cheap.
+        let slots = 8 * job.header.slots() as usize;
+        out.reserve(32 + job.metadata.len() + slots + bytes.len().min(4096) + 16 + 64);
+        let done = self.run(job, bytes, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        });
+        match done {
+            Ok(ending) => {
+                ending.patch(&mut out[start..]);
+                Ok(())
+            }
+            Err(error) => {
+                out.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job, bytes: &[u8]) -> Result<()> {
+        self.publish(storage, path, |sink| {
+            self.run(job, bytes, &mut |bytes| {
+                sink.append(bytes).map_err(|error| Error::io(path, error))
+            })
+        })
+    }
+
+    /// Writes a file next to it, by `work`, and gives it its name: ending, sync, rename. After an error
+    /// nothing is there that was not.
+    pub(crate) fn publish(
+        &self,
+        storage: &dyn Storage,
+        path: &Path,
+        work: impl FnOnce(&mut dyn Sink) -> Result<Ending>,
+    ) -> Result<()> {
+        let at = |error| Error::io(path, error);
+        let target = self.target(storage, path)?;
+        let beside = beside(&target.path);
+        let sink = storage.create_as(&beside, target.mode);
+        let mut sink = sink.map_err(|error| Error::io(&beside, error))?;
+        let done = work(&mut *sink).and_then(|ending| {
+            let mut end = || {
+                sink.write_at(&ending.offsets, ending.offsets_at)?;
+                sink.write_at(&ending.header, 0)?;
+                if self.durable {
+                    sink.sync()?;
+                }
+                storage.rename(&beside, &target.path)?;
+                match self.durable {
+                    true => storage.sync_dir(target.path.parent().unwrap_or(Path::new(""))),
+                    false => Ok(()),
+                }
+            };
+            // It may have been made while the chunks were.
+            if !self.overwrite && storage.lstat(path).map_err(at)?.is_some() {
+                return Err(exists(path));
+            }
+            end().map_err(at)
+        });
+        if done.is_err() {
+            // It is of no use; the first error is the one to report.
+            let _ = storage.remove(&beside);
+        }
+        done
+    }
+
+    /// What a container of this name takes the place of. Of a symbolic link it is the file that the
+    /// link leads to; the link stays.
+    fn target(&self, storage: &dyn Storage, path: &Path) -> Result<Target> {
+        let at = |error| Error::io(path, error);
+        let Some(found) = storage.lstat(path).map_err(at)? else {
+            return Ok(Target { path: path.to_path_buf(), mode: None, _lock: None });
+        };
+        if !self.overwrite {
+            return Err(exists(path));
+        }
+        let refused = |found: &dyn std::fmt::Display| {
+            invalid(format!("expected a regular file to replace, found {found}")).at(path)
+        };
+        let (real, stat) = match found.kind {
+            FileKind::Link => {
+                let real = storage.resolve(path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => refused(&"a symbolic link that leads nowhere"),
+                    _ => at(error),
+                })?;
+                let stat = storage.stat(&real).map_err(at)?.unwrap_or(found);
+                (real, stat)
+            }
+            _ => (path.to_path_buf(), found),
+        };
+        if !stat.is_file() {
+            return Err(refused(&stat.kind));
+        }
+        // Those who append to it hold its lock: what they append would be lost.
+        let lock = match storage.lock_file(&real) {
+            Ok(None) => {
+                let message = "another process is writing this file";
+                return Err(Error::new(ErrorKind::Locked, message).at(path));
+            }
+            // Without permission to open it no process of this user appends to it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            lock => lock.map_err(at)?,
+        };
+        let mode = stat.mode.map(|mode| mode & 0o777);
+        Ok(Target { path: real, mode, _lock: lock })
+    }
+
+    /// Gives all bytes of the container, one piece after the other.
+    fn run(
+        &self,
+        job: &Job,
+        bytes: &[u8],
+        emit: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<Ending> {
+        let mut head = Vec::new();
+        let mut encoder = Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
+        emit(&head)?;
+        let mut push = |chunk: &mut Vec<u8>| {
+            let digest = encoder.push(chunk).map_err(refused)?;
+            chunk.extend_from_slice(digest.as_slice());
+            emit(chunk)
+        };
+        let size = job.header.chunk_size.unwrap_or(0).max(1) as usize;
+        if bytes.len() <= size || bytes.len() < PARALLEL || self.threads == 1 {
+            let chunks = bytes.chunks(size);
+            let empty = [bytes];
+            let empty = if bytes.is_empty() { &empty[..] } else { &[] };
+            with_scratch(|scratch| {
+                let mut chunk = Vec::new();
+                chunks.chain(empty.iter().copied()).try_for_each(|bytes| {
+                    chunk.clear();
+                    compress(&job.params, bytes, scratch, &mut chunk)?;
+                    push(&mut chunk)
+                })
+            })?;
+        } else {
+            on_threads(self.threads, || {
+                let mut chunks = bytes.chunks(size);
+                pipeline(
+                    || Ok(chunks.by_ref().take(window(size)).collect()),
+                    |scratch, chunk: &[u8], out| compress(&job.params, chunk, scratch, out),
+                    push,
+                )
+            })?;
+        }
+        encoder.finish().map_err(refused)
+    }
+}
+
+/// How many chunks of this size are worked on at a time.
+pub(crate) fn window(size: usize) -> usize {
+    (WINDOW / size.max(1)).clamp(MIN_WINDOW.max(2 * rayon::current_num_threads()), 1024)
+}
+
+/// Works on windows of items on all threads, in their order: while one window is worked on, the one
+/// before it is given to `give` and the one behind it is taken from `next`. An empty window is the
+/// end. Buffers are used again, so that no fresh memory is asked for in each window.
+pub(crate) fn pipeline<I: Send>(
+    mut next: impl FnMut() -> Result<Vec<I>> + Send,
+    work: impl Fn(&mut Scratch, I, &mut Vec<u8>) -> Result<()> + Sync,
+    mut give: impl FnMut(&mut Vec<u8>) -> Result<()> + Send,
+) -> Result<()> {
+    let (mut done, mut spare): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+    let mut items = next()?;
+    while !(items.is_empty() && done.is_empty()) {
+        let is_last = items.is_empty();
+        spare.resize_with(spare.len().max(items.len()), Vec::new);
+        let kept = spare.split_off(items.len());
+        let buffers = std::mem::replace(&mut spare, kept);
+        let one = |(item, mut buffer): (I, Vec<u8>)| {
+            buffer.clear();
+            with_scratch(|scratch| work(scratch, item, &mut buffer)).map(|()| buffer)
+        };
+        let (given, (worked, read)) = rayon::join(
+            || done.iter_mut().try_for_each(&mut give),
+            || {
+                let pairs = items.into_par_iter().zip(buffers).with_max_len(1);
+                let work = || pairs.map(one).collect::<Result<Vec<_>>>();
+                rayon::join(work, || if is_last { Ok(Vec::new()) } else { next() })
+            },
+        );
+        given?;
+        spare.append(&mut done);
+        (done, items) = (worked?, read?);
+    }
+    Ok(())
+}
+
+/// Where a container goes, and the permissions of the file that it replaces, whose lock is held.
+struct Target {
+    path: PathBuf,
+    mode: Option<u32>,
+    _lock: Option<Lock>,
+}
+
+fn exists(path: &Path) -> Error {
+    Error::new(ErrorKind::AlreadyExists, "the file exists").at(path)
+}
+
+/// All that is known of a container before its chunks are compressed.
+pub(crate) struct Job {
+    pub(crate) params: Params,
+    pub(crate) header: Header,
+    pub(crate) metadata: Vec<u8>,
+}
+
+/// A number of bytes in text: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The units are
+/// powers of 1024.
+///
+/// ```
+/// use kiste::array::parse_size;
+/// assert_eq!(parse_size("512K")?, 512 << 10);
+/// assert_eq!(parse_size("0.5M")?, 512 << 10);
+/// assert!(parse_size("12X").is_err() && parse_size("-1").is_err());
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub fn parse_size(text: &str) -> Result<usize> {
+    if text == "max" {
+        return Ok(MAX_CHUNK_SIZE as usize);
+    }
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, unit)) if unit.is_ascii_alphabetic() => (&text[..at], unit),
+        _ => (text, 'B'),
+    };
+    let power = "BKMGT".find(unit.to_ascii_uppercase());
+    let bytes = match (number.parse::<u64>(), number.parse::<f64>()) {
+        (Ok(whole), _) => power.and_then(|power| whole.checked_mul(1 << (10 * power))),
+        (_, Ok(part)) if part.is_finite() && part >= 0.0 => power
+            .map(|power| (part * (1u64 << (10 * power)) as f64) as u64)
+            .filter(|&bytes| bytes < u64::MAX),
+        _ => None,
+    };
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
+        invalid(format!("expected a size such as 65536, 512K or 0.5G, found {text:?}"))
+    })
+}
+
+pub(crate) fn compress(
+    params: &Params,
+    bytes: &[u8],
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    scratch.compress(params, bytes, out).map(drop).map_err(|error| invalid(error.to_string()))
+}
+
+/// Runs this on so many threads; 0 are those that rayon has anyway.
+pub(crate) fn on_threads<T: Send>(
+    threads: usize,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    if threads == 0 {
+        return work();
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?.install(work)
+}
+
+/// A name next to this one that no other writer takes. The number of a process would not do: in
+/// containers and on shared disks two have the same.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(format!(".{:016x}.partial", random()));
+    PathBuf::from(name)
+}
+
+/// A number that no other process finds.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn describe(array: &NdArray<'_>) -> ArrayMetadata {
+    let (dtype, shape) = (array.dtype().clone(), array.shape().to_vec());
+    ArrayMetadata { dtype, shape, order: array.order() }
+}
+
+/// What cannot be written, by no fault of a file.
+pub(crate) fn refused(error: crate::format::FormatError) -> Error {
+    invalid(format!("expected {}, found {}", error.expected, error.found))
+}
+
+pub(crate) fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}

@@ -1,0 +1,822 @@
+//! [`StagedArray`]: changes to a chunked array, kept in memory until they are committed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
+
+use crate::array::grid::{ChunkGrid, Touch};
+use crate::array::plan::{
+    ChangesPlan, End, GetItemPlan, Layout, LoadPlan, Moves, Patch, Place, Placement, ResizePlan,
+    SetItemPlan, SlabInfo, SlabKind,
+};
+use crate::array::selection::{Selection, invalid, product};
+use crate::array::staged::slab::{Slab, Slots, fits};
+use crate::array::staged::spill::{SlabStore, can_be_spilled};
+use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
+use crate::array::operand::{Aimed, Operand, aim};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{prefer_huge_pages, zeroed};
+use crate::value::{Casting, DType, Element, Kind, NdArray};
+
+/// A chunked array that can be read, written and resized, while what it was made from stays as it
+/// is.
+///
+/// Chunks that were never written are nothing but a number, those of the array below are read when
+/// they are asked for, and each that is changed is copied to memory first: see [`BaseSlab`] for what
+/// can be below, and [`changes`](StagedArray::changes) for what has become different.
+///
+/// ```
+/// use kiste::array::{Index, StagedArray};
+/// use ndarray::array;
+///
+/// let mut grades = StagedArray::full(&[4, 3], &[2, 2], 0u8)?;
+/// grades.set((1..3, ..), &array![5u8, 6, 7])?; // repeated, as NumPy does
+/// grades.resize(&[3, 4])?;
+/// assert_eq!(
+///     grades.get::<u8>(..)?,
+///     array![[0, 0, 0, 0], [5, 6, 7, 0], [5, 6, 7, 0]].into_dyn()
+/// );
+/// let reversed = Index::range(None, None, -1);
+/// assert_eq!(grades.get::<u8>((2, reversed))?, array![0, 7, 6, 5].into_dyn());
+/// # Ok::<(), kiste::Error>(())
+/// ```
+///
+/// What will be moved can be looked at before, in the form that versioned-hdf5 has for it:
+///
+/// ```
+/// # use kiste::array::StagedArray;
+/// let array = StagedArray::full(&[4, 3], &[2, 2], 0u8)?;
+/// let plan = array.plan_set((1..3, 2))?;
+/// assert!(plan.to_string().contains("slabs[1][1:2, 0:1] = value[0:1, 0:1]"));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+///
+/// An operation that fails has changed nothing. A clone shares all chunks until they are written.
+///
+/// # Other than in versioned-hdf5
+///
+/// The plans are those of its documentation, transfer by transfer, with these exceptions. It
+///
+/// * leaves a base chunk where it is that a shrink cuts through, so that two versions refer to
+///   different extents of it (repaired there since): here it is staged;
+/// * asks for more than a chunk holds if one axis shrinks and another grows, and counts on the surplus
+///   being dropped: here it asks for what there is;
+/// * keeps what a shrink cut off, or was never written, in the padding of edge chunks, and may commit
+///   it: what [`chunk`](StagedArray::chunk) and [`changes`](StagedArray::changes) give is padded with
+///   the fill value, always;
+/// * changes its maps first, so that an assignment that then fails leaves chunks that cannot be read;
+///   it does not look at a value of the wrong shape if nothing is selected;
+/// * takes a NaN as fill value for unequal to itself in `refill`: here fill values are compared by
+///   their bits;
+/// * makes a slab for each step of each plan: so does [`Placement::PerPlan`];
+/// * refuses negative steps, several index arrays, masks of several axes and new axes, and neither
+///   reads nor writes arrays without axes.
+#[derive(Clone)]
+pub struct StagedArray {
+    layout: Layout,
+    slabs: Vec<Slab>,
+    dtype: DType,
+    /// The bytes of the fill value.
+    fill: Vec<u8>,
+    changed: bool,
+    budget: Option<Budget>,
+}
+
+/// How much may be in memory, and where the rest goes.
+#[derive(Debug, Clone)]
+struct Budget {
+    bytes: usize,
+    store: Arc<dyn SlabStore>,
+}
+
+/// A chunk of the grid, as whoever commits sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChunkState<'a> {
+    /// Nothing but the fill value.
+    Fill,
+    /// As it was, in this slot of a base slab; these are numbered from 1.
+    Base(Place),
+    /// Written. The whole chunk in C order, the fill value wherever it is beyond the array.
+    Staged(Cow<'a, [u8]>),
+}
+
+impl StagedArray {
+    /// An array full of one value.
+    pub fn full<T: Element>(shape: &[usize], chunk: &[usize], fill: T) -> Result<StagedArray> {
+        StagedArray::new(shape, chunk, DType::of::<T>(), bytemuck::bytes_of(&fill))
+    }
+
+    /// An array full of the element with these bytes.
+    pub fn new(shape: &[usize], chunk: &[usize], dtype: DType, fill: &[u8]) -> Result<StagedArray> {
+        let item = dtype.item_size();
+        if dtype.has_objects() || item == 0 {
+            let message = format!("chunks of {dtype} cannot be stored");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if fill.len() != item {
+            let found = fill.len();
+            return Err(invalid(format!("expected a fill value of {item} bytes, found {found}")));
+        }
+        let layout = Layout::new(ChunkGrid::new(shape, chunk)?, item)?;
+        let fill = fill.to_vec();
+        let (changed, budget) = (false, None);
+        Ok(StagedArray { layout, slabs: vec![Slab::None], dtype, fill, changed, budget })
+    }
+
+    /// An array with these contents, which are copied once and count as what was there before.
+    pub fn from_array(array: &NdArray<'_>, chunk: &[usize], fill: &[u8]) -> Result<StagedArray> {
+        let mut staged = StagedArray::new(array.shape(), chunk, array.dtype().clone(), fill)?;
+        staged.layout.placement = Placement::PerPlan;
+        staged.write(Selection::all(), array)?;
+        let chunks = staged.layout.grid.len();
+        if let (Some(Slab::Staged(slots)), true) = (staged.slabs.pop(), chunks > 0) {
+            let mut slots = Arc::try_unwrap(slots).unwrap_or_else(|shared| shared.copy(0));
+            for cell in 0..chunks {
+                staged.pad(cell, slots.slot_mut(staged.layout.places[cell].slot as usize));
+            }
+            let places = std::mem::take(&mut staged.layout.places);
+            let base: Vec<Arc<dyn BaseSlab>> = vec![Arc::new(slots)];
+            let dtype = staged.dtype;
+            return StagedArray::from_base(array.shape(), chunk, dtype, fill, base, places);
+        }
+        StagedArray::new(array.shape(), chunk, staged.dtype, fill)
+    }
+
+    /// An array whose chunks are at these places, in the order of the grid: slab 0 is the fill
+    /// value, slab 1 the first of `bases`.
+    pub fn from_base(
+        shape: &[usize],
+        chunk: &[usize],
+        dtype: DType,
+        fill: &[u8],
+        bases: Vec<Arc<dyn BaseSlab>>,
+        places: Vec<Place>,
+    ) -> Result<StagedArray> {
+        let mut array = StagedArray::new(shape, chunk, dtype, fill)?;
+        if places.len() != array.layout.grid.len() {
+            let (expected, found) = (array.layout.grid.len(), places.len());
+            return Err(invalid(format!("expected places of {expected} chunks, found {found}")));
+        }
+        array.layout.slabs.extend(bases.iter().map(|base| SlabInfo {
+            kind: SlabKind::Base,
+            slots: u32::try_from(base.slots()).unwrap_or(u32::MAX),
+            used: 0,
+            live: 0,
+            padded: base.is_padded(),
+        }));
+        for &place in &places {
+            let slab = array.layout.slabs.get_mut(place.slab as usize);
+            let slab = slab.filter(|slab| place.slot < slab.slots);
+            let slab = slab.ok_or_else(|| invalid(format!("there is no chunk at {place:?}")))?;
+            slab.live += usize::from(place.slab > 0);
+        }
+        array.layout.places = places;
+        array.slabs.extend(bases.into_iter().map(Slab::Base));
+        Ok(array)
+    }
+
+    /// The same array, which puts new chunks as this policy says.
+    pub fn with_placement(mut self, placement: Placement) -> StagedArray {
+        self.layout.placement = placement;
+        self
+    }
+
+    /// The same array, which keeps about so many bytes of staged chunks in memory.
+    ///
+    /// What is beyond is given to the store before the next change, whole slabs at a time, the
+    /// oldest first; so memory may exceed the budget by what one operation changes. Spilled chunks
+    /// are read like those of a base slab, and come back to memory when they are changed again.
+    pub fn with_budget(mut self, bytes: usize, store: Arc<dyn SlabStore>) -> StagedArray {
+        self.budget = Some(Budget { bytes, store });
+        self
+    }
+
+    /// The length of each axis.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.grid.shape()
+    }
+
+    /// The shape of a whole chunk.
+    pub fn chunk_shape(&self) -> &[usize] {
+        self.layout.grid.chunk_shape()
+    }
+
+    /// How the array is cut into chunks.
+    pub fn grid(&self) -> &ChunkGrid {
+        &self.layout.grid
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> &DType {
+        &self.dtype
+    }
+
+    /// The bytes of the fill value.
+    pub fn fill_value(&self) -> &[u8] {
+        &self.fill
+    }
+
+    /// How many elements there are; `usize::MAX` if they cannot be counted.
+    pub fn len(&self) -> usize {
+        product(self.shape()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.shape().contains(&0)
+    }
+
+    /// The bytes of all elements, wherever they are.
+    pub fn nbytes(&self) -> usize {
+        self.len().saturating_mul(self.item())
+    }
+
+    /// The bytes of memory that chunks were given so far, without those that were spilled.
+    pub fn staged_bytes(&self) -> usize {
+        let staged = self.layout.slabs.iter().filter(|slab| slab.kind == SlabKind::Staged);
+        staged.map(|slab| slab.used as usize * self.layout.slot_bytes).sum()
+    }
+
+    /// Whether anything was written or resized. May be true though all is as before.
+    pub fn has_changes(&self) -> bool {
+        self.changed
+    }
+
+    /// Where each chunk is, in the order of the grid.
+    pub fn places(&self) -> &[Place] {
+        &self.layout.places
+    }
+
+    /// What each slab is; the number of a slab never changes.
+    pub fn slab_kinds(&self) -> impl Iterator<Item = SlabKind> {
+        self.layout.slabs.iter().map(|slab| slab.kind)
+    }
+
+    /// The slab of each chunk, in the order of the grid.
+    pub fn slab_indices(&self) -> Vec<u64> {
+        self.layout.places.iter().map(|place| place.slab.into()).collect()
+    }
+
+    /// The first row of each chunk in its slab, in the order of the grid.
+    pub fn slab_offsets(&self) -> Vec<u64> {
+        let rows = self.chunk_shape().first().map_or(1, |&rows| rows as u64);
+        self.layout.places.iter().map(|place| u64::from(place.slot) * rows).collect()
+    }
+
+    /// What reading a selection moves.
+    pub fn plan_get(&self, selection: impl Into<Selection>) -> Result<GetItemPlan<'_>> {
+        GetItemPlan::new(&self.layout, &selection.into())
+    }
+
+    /// What assigning to a selection moves and changes.
+    pub fn plan_set(&self, selection: impl Into<Selection>) -> Result<SetItemPlan<'_>> {
+        SetItemPlan::new(&self.layout, &selection.into())
+    }
+
+    /// What a resize moves and changes.
+    pub fn plan_resize(&self, shape: &[usize]) -> Result<ResizePlan<'_>> {
+        ResizePlan::new(&self.layout, shape)
+    }
+
+    /// What [`load`](StagedArray::load) moves and changes.
+    pub fn plan_load(&self) -> Result<LoadPlan<'_>> {
+        LoadPlan::new(&self.layout)
+    }
+
+    /// Where each chunk is and of what kind that slab is.
+    pub fn plan_changes(&self) -> ChangesPlan<'_> {
+        ChangesPlan::new(&self.layout)
+    }
+
+    /// A copy of what is selected.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the selection does not fit the array, or `T` not its
+    /// elements; those of base slabs.
+    pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
+        let native = self.expect::<T>()?;
+        let plan = self.plan_get(selection)?;
+        let mut elements = vec![T::default(); self.result_len(plan.shape())?];
+        match T::memory_of(&mut elements) {
+            Some(bytes) if native => {
+                prefer_huge_pages(bytes);
+                self.run_get(&plan, bytes)?;
+            }
+            _ => return Ok(self.read_plan(&plan)?.to_ndarray()?),
+        }
+        let shape = IxDyn(plan.shape());
+        Ok(ArrayD::from_shape_vec(shape, elements).expect("as many elements as the shape has"))
+    }
+
+    /// A copy of what is selected, whatever the elements are.
+    pub fn read(&self, selection: impl Into<Selection>) -> Result<NdArray<'static>> {
+        self.read_plan(&self.plan_get(selection)?)
+    }
+
+    /// Copies what is selected to memory that is there already, in C order. After an error it may
+    /// hold anything.
+    pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<()> {
+        let plan = self.plan_get(selection)?;
+        let expected = self.result_len(plan.shape())? * self.item();
+        if out.len() != expected {
+            let found = out.len();
+            return Err(invalid(format!("expected room for {expected} bytes, found {found}")));
+        }
+        self.run_get(&plan, out)
+    }
+
+    /// Assigns a value, repeated as NumPy does if it is smaller. Of points that are selected more
+    /// than once, the last value stays.
+    pub fn set<T, S, D>(
+        &mut self,
+        selection: impl Into<Selection>,
+        value: &ArrayBase<S, D>,
+    ) -> Result<()>
+    where
+        T: Element,
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        if self.expect::<T>()? {
+            let value = NdArray::from_ndarray(value);
+            return self.assign(&selection.into(), &Operand::from(&value));
+        }
+        let swapped = value.mapv(T::swap_bytes);
+        let value = NdArray::from_ndarray(&swapped);
+        self.assign(&selection.into(), &Operand::from(&value))
+    }
+
+    /// Assigns one value to all that is selected.
+    pub fn set_scalar<T: Element>(
+        &mut self,
+        selection: impl Into<Selection>,
+        value: T,
+    ) -> Result<()> {
+        let value = if self.expect::<T>()? { value } else { value.swap_bytes() };
+        self.assign(&selection.into(), &Operand::scalar(bytemuck::bytes_of(&value)))
+    }
+
+    /// Assigns a value whose elements are of the type of the array.
+    pub fn write(&mut self, selection: impl Into<Selection>, value: &NdArray<'_>) -> Result<()> {
+        if *value.dtype() != self.dtype {
+            let (expected, found) = (&self.dtype, value.dtype());
+            return Err(invalid(format!("expected elements of {expected}, found {found}")));
+        }
+        self.assign(&selection.into(), &Operand::from(value))
+    }
+
+    /// Changes the shape; what is new is the fill value, what is cut off is gone.
+    pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        self.spill()?;
+        let plan = ResizePlan::new(&self.layout, shape)?;
+        let changed = self.layout.grid.shape() != shape;
+        let (moves, patch) = (plan.moves, plan.patch);
+        self.carry_out(&moves, patch, None)?;
+        self.changed |= changed;
+        Ok(())
+    }
+
+    /// Adds rows at the end of the first axis.
+    ///
+    /// ```
+    /// # use kiste::array::StagedArray;
+    /// # use ndarray::array;
+    /// let mut log = StagedArray::full(&[0, 2], &[100, 2], 0.0f32)?;
+    /// log.append(&array![[1.0f32, 2.0]])?;
+    /// log.append(&array![[3.0f32, 4.0], [5.0, 6.0]])?;
+    /// assert_eq!(log.shape(), [3, 2]);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn append<T, S, D>(&mut self, rows: &ArrayBase<S, D>) -> Result<()>
+    where
+        T: Element,
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        self.grow(rows.shape(), |array, new| array.set(new, rows))
+    }
+
+    /// Adds rows whose elements are of the type of the array.
+    pub fn append_array(&mut self, rows: &NdArray<'_>) -> Result<()> {
+        self.grow(rows.shape(), |array, new| array.write(new, rows))
+    }
+
+    /// Makes room for rows and writes them; takes the room back if that fails.
+    fn grow(
+        &mut self,
+        rows: &[usize],
+        write: impl FnOnce(&mut StagedArray, Selection) -> Result<()>,
+    ) -> Result<()> {
+        let old = self.layout.grid.clone();
+        let inner = old.shape().get(1..).unwrap_or_default();
+        let (Some(&start), Some((&more, found))) = (old.shape().first(), rows.split_first()) else {
+            return Err(invalid("expected rows for an array that has axes"));
+        };
+        if inner != found {
+            return Err(invalid(format!("expected rows of shape {inner:?}, found {found:?}")));
+        }
+        let end = start.checked_add(more).filter(|&end| isize::try_from(end).is_ok());
+        let end = end.ok_or_else(|| invalid(format!("{start} and {more} rows are too many")))?;
+        let mut shape = old.shape().to_vec();
+        shape[0] = end;
+        let changed = self.changed;
+        self.resize(&shape)?;
+        write(self, (start..end).into()).inspect_err(|_| {
+            // Nothing of the old shape was written to, so its chunks are what they were.
+            self.layout.apply(Patch { grid: Some(old), ..Patch::default() });
+            self.changed = changed;
+        })
+    }
+
+    /// Copies everything from below to memory; what is below is let go.
+    pub fn load(&mut self) -> Result<()> {
+        self.spill()?;
+        let LoadPlan { moves, patch, .. } = LoadPlan::new(&self.layout)?;
+        self.carry_out(&moves, patch, None)
+    }
+
+    /// Every chunk of the grid, in order, with what has become of it. This is the whole table of
+    /// chunks of the array, as a commit has to write it.
+    pub fn changes(&self) -> impl Iterator<Item = Result<ChunkState<'_>>> {
+        self.plan_changes().iter().map(|change| match change.kind {
+            SlabKind::Full => Ok(ChunkState::Fill),
+            SlabKind::Base => Ok(ChunkState::Base(change.place)),
+            _ => self.chunk(change.cell).map(ChunkState::Staged),
+        })
+    }
+
+    /// The whole chunk of this number in C order, the fill value wherever it is beyond the array.
+    ///
+    /// # Panics
+    ///
+    /// If the grid has no such chunk.
+    pub fn chunk(&self, cell: usize) -> Result<Cow<'_, [u8]>> {
+        let place = self.layout.places[cell];
+        let slot = place.slot as usize;
+        let mut bytes = match &self.slabs[place.slab as usize] {
+            Slab::Staged(slots) => Cow::Borrowed(slots.slot(slot)),
+            Slab::Base(base) => match base.chunk(slot) {
+                Some(bytes) => Cow::Borrowed(bytes),
+                None => {
+                    let mut bytes = vec![0; self.layout.slot_bytes];
+                    base.read(slot, 0, &mut bytes)?;
+                    Cow::Owned(bytes)
+                }
+            },
+            Slab::None => {
+                let mut bytes = vec![0; self.layout.slot_bytes];
+                fill(&mut bytes, &self.fill);
+                return Ok(Cow::Owned(bytes));
+            }
+        };
+        let inner = |(axis, range): (usize, std::ops::Range<usize>)| {
+            range.len() == self.chunk_shape()[axis]
+        };
+        let whole = self.layout.grid.region(cell).into_iter().enumerate().all(inner);
+        if !whole && !self.layout.slabs[place.slab as usize].padded {
+            self.pad(cell, bytes.to_mut());
+        }
+        Ok(bytes)
+    }
+
+    /// Puts the fill value wherever a chunk is beyond the array.
+    fn pad(&self, cell: usize, bytes: &mut [u8]) {
+        let steps = c_steps(self.chunk_shape(), self.item());
+        let region = self.layout.grid.region(cell);
+        for (axis, range) in region.iter().enumerate() {
+            // All blocks of the axes outside this one; what is beyond this one is in one piece.
+            let step = steps[axis] as usize;
+            for block in bytes.chunks_exact_mut(step * self.chunk_shape()[axis]) {
+                fill(&mut block[range.len() * step..], &self.fill);
+            }
+        }
+    }
+
+    /// The same array with another fill value, which every element becomes that is the old one, bit
+    /// by bit.
+    pub fn refill(&self, fill: &[u8]) -> Result<StagedArray> {
+        let old = &self.fill;
+        self.derive(self.dtype.clone(), fill, |from, to| {
+            to.copy_from_slice(from);
+            for element in to.chunks_exact_mut(old.len()).filter(|element| *element == &old[..]) {
+                element.copy_from_slice(fill);
+            }
+        })
+    }
+
+    /// The same array with other elements, each made from one of these; so is the fill value.
+    ///
+    /// ```
+    /// # use kiste::array::StagedArray;
+    /// let bytes = StagedArray::full(&[1000], &[100], 128u8)?;
+    /// let floats = bytes.map(|byte: u8| f32::from(byte) / 255.0)?;
+    /// assert_eq!(floats.get::<f32>(999)?.sum(), 128.0 / 255.0);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn map<T: Element, U: Element>(&self, convert: impl Fn(T) -> U) -> Result<StagedArray> {
+        let native = self.expect::<T>()?;
+        let convert = |bytes: &[u8]| {
+            let element = T::from_memory(bytes);
+            convert(if native { element } else { element.swap_bytes() })
+        };
+        let fill = convert(&self.fill);
+        self.derive(DType::of::<U>(), bytemuck::bytes_of(&fill), |from, to| {
+            let to = to.chunks_exact_mut(size_of::<U>());
+            for (to, from) in to.zip(from.chunks_exact(size_of::<T>())) {
+                to.copy_from_slice(bytemuck::bytes_of(&convert(from)));
+            }
+        })
+    }
+
+    /// The same array with elements of another type, as [`NdArray::astype`] converts them; so is the
+    /// fill value.
+    pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<StagedArray> {
+        let cast = |bytes: &[u8]| -> Result<NdArray<'static>> {
+            let len = bytes.len() / self.item();
+            NdArray::new(self.dtype.clone(), [len], bytes)?.astype(dtype, casting)
+        };
+        let fill = cast(&self.fill)?;
+        self.try_derive(dtype.clone(), fill.bytes(), |from, to| {
+            to.copy_from_slice(cast(from)?.bytes());
+            Ok(())
+        })
+    }
+
+    /// A copy that has every chunk in memory, made from the chunk here by `convert`.
+    fn derive(
+        &self,
+        dtype: DType,
+        fill: &[u8],
+        convert: impl Fn(&[u8], &mut [u8]),
+    ) -> Result<StagedArray> {
+        self.try_derive(dtype, fill, |from, to| {
+            convert(from, to);
+            Ok(())
+        })
+    }
+
+    fn try_derive(
+        &self,
+        dtype: DType,
+        fill: &[u8],
+        convert: impl Fn(&[u8], &mut [u8]) -> Result<()>,
+    ) -> Result<StagedArray> {
+        let mut derived = StagedArray::new(self.shape(), self.chunk_shape(), dtype, fill)?;
+        derived.layout.placement = self.layout.placement;
+        derived.changed = true;
+        let cells = || (0..self.layout.places.len()).filter(|&at| self.layout.places[at].slab > 0);
+        let count = u32::try_from(cells().count()).map_err(|_| invalid("too many chunks"))?;
+        if count == 0 {
+            return Ok(derived);
+        }
+        let mut slots = Slots::new(count, derived.layout.slot_bytes)?;
+        let mut places = Vec::with_capacity(count as usize);
+        for (slot, cell) in (0..count).zip(cells()) {
+            convert(&self.chunk(cell)?, slots.slot_mut(slot as usize))?;
+            places.push((cell, Place { slab: 1, slot }));
+        }
+        let used = vec![(1, count)];
+        derived.slabs.push(Slab::Staged(Arc::new(slots)));
+        derived.layout.apply(Patch { append: vec![count], used, places, ..Patch::default() });
+        Ok(derived)
+    }
+
+    /// The same array in other chunks. New chunks that hold nothing but untouched ones of the fill
+    /// value stay untouched.
+    pub fn rechunk(&self, chunk: &[usize]) -> Result<StagedArray> {
+        let mut other = StagedArray::new(self.shape(), chunk, self.dtype.clone(), &self.fill)?;
+        other.layout.placement = self.layout.placement;
+        other.changed = true;
+        for (cell, _) in self.layout.places.iter().enumerate().filter(|(_, p)| p.slab > 0) {
+            let region = Selection::from(&self.layout.grid.region(cell)[..]);
+            other.write(region.clone(), &self.read(region)?)?;
+        }
+        Ok(other)
+    }
+
+    fn item(&self) -> usize {
+        self.fill.len()
+    }
+
+    /// Fails unless elements are `T`; says whether they are in the byte order of this machine.
+    fn expect<T: Element>(&self) -> Result<bool> {
+        let kind = match self.dtype.kind() {
+            Kind::DateTime | Kind::TimeDelta => Kind::Int,
+            kind => kind,
+        };
+        if kind == T::KIND && self.item() == size_of::<T>() {
+            return Ok(self.dtype.is_native());
+        }
+        let (expected, found) = (T::NAME, &self.dtype);
+        Err(invalid(format!("expected an array of {expected}, found one of {found}")))
+    }
+
+    fn result_len(&self, shape: &[usize]) -> Result<usize> {
+        let len = product(shape)?;
+        let bytes = len.checked_mul(self.item()).filter(|&bytes| fits(bytes));
+        bytes.map(|_| len).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, format!("a result of shape {shape:?} is beyond memory"))
+        })
+    }
+
+    fn read_plan(&self, plan: &GetItemPlan<'_>) -> Result<NdArray<'static>> {
+        let mut bytes = zeroed(self.result_len(plan.shape())? * self.item());
+        self.run_get(plan, &mut bytes)?;
+        NdArray::new(self.dtype.clone(), plan.shape(), bytes)
+    }
+
+    fn run_get(&self, plan: &GetItemPlan<'_>, out: &mut [u8]) -> Result<()> {
+        if plan.moves.transfers.is_empty() {
+            return Ok(());
+        }
+        let whole = c_steps(plan.shape(), self.item());
+        let (start, steps) = aim(&plan.out, &whole).expect("a result in C order");
+        let to = Side { steps: &steps, chunked: false };
+        let chunk = c_steps(self.chunk_shape(), self.item());
+        let nothing = vec![0; chunk.len()];
+        for transfer in &plan.moves.transfers {
+            let End::Slab(slab) = transfer.from else { continue };
+            let (source, steps) = match &self.slabs[slab as usize] {
+                Slab::None => (Source::Flat(&self.fill, 0), &nothing),
+                Slab::Base(base) => (Source::Base(&**base), &chunk),
+                Slab::Staged(slots) => (Source::Slots(slots.bytes()), &chunk),
+            };
+            let touch = &plan.moves.touches[transfer.touch];
+            let program = self.program(touch, &Side { steps, chunked: true }, &to);
+            let moves = &plan.moves.moves[transfer.moves.clone()];
+            program.to_array(moves, source, (&mut *out, start))?;
+        }
+        Ok(())
+    }
+
+    fn program<'a>(&self, touch: &'a Touch, from: &Side<'_>, to: &Side<'_>) -> Program<'a> {
+        Program::new(touch, from, to, self.item(), self.layout.slot_bytes)
+    }
+
+    fn assign(&mut self, selection: &Selection, value: &Operand<'_>) -> Result<()> {
+        self.spill()?;
+        let plan = SetItemPlan::new(&self.layout, selection)?;
+        let value = value.aim(&plan.value, self.item())?;
+        let (moves, patch) = (plan.moves, plan.patch);
+        self.carry_out(&moves, patch, Some(&value))
+    }
+
+    /// Moves the data of a plan, then makes its changes. If moving fails, what was moved is in slots
+    /// that no chunk has, or beyond the edge of the array.
+    fn carry_out(&mut self, moves: &Moves, patch: Patch, value: Option<&Aimed<'_>>) -> Result<()> {
+        let before = self.slabs.len();
+        let moved = self.new_slabs(&patch).and_then(|()| self.run(moves, value));
+        if let Err(error) = moved {
+            self.slabs.truncate(before);
+            return Err(error);
+        }
+        self.changed |= !patch.append.is_empty() || !patch.places.is_empty();
+        for &slab in &patch.drop {
+            self.slabs[slab as usize] = Slab::None;
+        }
+        self.layout.apply(patch);
+        if self.budget.is_some() {
+            self.forget_spilled();
+        }
+        Ok(())
+    }
+
+    /// Takes slabs out of memory until what is left is within the budget.
+    fn spill(&mut self) -> Result<()> {
+        let Some(budget) = self.budget.clone() else { return Ok(()) };
+        let is_staged = |slab: &SlabInfo| slab.kind == SlabKind::Staged;
+        while self.staged_bytes() > budget.bytes && can_be_spilled(self.layout.slot_bytes) {
+            let Some(number) = self.layout.slabs.iter().position(is_staged) else { break };
+            let Slab::Staged(slots) = &self.slabs[number] else { break };
+            let here = self.layout.places.iter().filter(|place| place.slab as usize == number);
+            let mut here: Vec<usize> = here.map(|place| place.slot as usize).collect();
+            here.sort_unstable();
+            let chunks: Vec<(usize, &[u8])> =
+                here.iter().map(|&slot| (slot, slots.slot(slot))).collect();
+            let spilled = budget.store.store(&chunks, self.item())?;
+            self.slabs[number] = Slab::Base(spilled);
+            self.layout.slabs[number].kind = SlabKind::Spilled;
+        }
+        self.forget_spilled();
+        Ok(())
+    }
+
+    /// Lets go of spilled slabs that no chunk is on any more, and of their files.
+    fn forget_spilled(&mut self) {
+        for (slab, info) in self.slabs.iter_mut().zip(&mut self.layout.slabs) {
+            if info.kind == SlabKind::Spilled && info.live == 0 {
+                info.kind = SlabKind::Dropped;
+                *slab = Slab::None;
+            }
+        }
+    }
+
+    fn new_slabs(&mut self, patch: &Patch) -> Result<()> {
+        for &slots in &patch.append {
+            let slots = Slots::new(slots, self.layout.slot_bytes)?;
+            self.slabs.push(Slab::Staged(Arc::new(slots)));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, moves: &Moves, value: Option<&Aimed<'_>>) -> Result<()> {
+        let chunk = c_steps(self.chunk_shape(), self.item());
+        let nothing = vec![0; chunk.len()];
+        let to = Side { steps: &chunk, chunked: true };
+        for transfer in &moves.transfers {
+            let End::Slab(number) = transfer.to else { continue };
+            let some = &moves.moves[transfer.moves.clone()];
+            let touch = &moves.touches[transfer.touch];
+            let mut slots = self.take(number);
+            let bytes = Arc::get_mut(&mut slots).expect("nobody else has it").bytes_mut();
+            let done = match (transfer.from, value) {
+                (End::Slab(slab), _) => match &self.slabs[slab as usize] {
+                    Slab::Base(base) => stage(some, &**base, bytes, self.layout.slot_bytes),
+                    _ => {
+                        let from = Side { steps: &nothing, chunked: true };
+                        let source = Source::Flat(&self.fill, 0);
+                        self.program(touch, &from, &to).to_slots(some, source, bytes)
+                    }
+                },
+                (_, Some(value)) => {
+                    let from = Side { steps: &value.steps, chunked: false };
+                    let source = Source::Flat(&value.bytes, value.start);
+                    self.program(touch, &from, &to).to_slots(some, source, bytes)
+                }
+                (_, None) => Ok(()),
+            };
+            self.slabs[number as usize] = Slab::Staged(slots);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Takes a staged slab out, to be written; it is copied if another array has it too.
+    fn take(&mut self, number: u32) -> Arc<Slots> {
+        let slab = std::mem::replace(&mut self.slabs[number as usize], Slab::None);
+        let Slab::Staged(mut slots) = slab else {
+            unreachable!("plans write to staged slabs alone")
+        };
+        if Arc::get_mut(&mut slots).is_none() {
+            let used = self.layout.slabs.get(number as usize).map_or(0, |slab| slab.used);
+            slots = Arc::new(slots.copy(used));
+        }
+        slots
+    }
+}
+
+impl fmt::Debug for StagedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagedArray")
+            .field("shape", &self.shape())
+            .field("chunk_shape", &self.chunk_shape())
+            .field("dtype", &self.dtype.to_string())
+            .field("slabs", &self.slabs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl StagedArray {
+    /// The shapes of the slabs, none for those that were dropped.
+    pub(crate) fn slab_shapes(&self) -> Vec<Option<Vec<usize>>> {
+        let slab = |slab: &SlabInfo| {
+            let mut shape = self.chunk_shape().to_vec();
+            shape.first_mut().into_iter().for_each(|rows| *rows *= slab.slots as usize);
+            (slab.kind != SlabKind::Dropped).then_some(shape)
+        };
+        self.layout.slabs.iter().map(slab).collect()
+    }
+
+    /// What must always hold.
+    pub(crate) fn check(&self) {
+        let layout = &self.layout;
+        assert_eq!(layout.places.len(), layout.grid.len());
+        assert_eq!(layout.slabs.len(), self.slabs.len());
+        let mut live = vec![0; self.slabs.len()];
+        let mut staged = std::collections::HashSet::new();
+        for &place in &layout.places {
+            let info = &layout.slabs[place.slab as usize];
+            assert_ne!(info.kind, SlabKind::Dropped, "{place:?}");
+            assert!(place.slot < info.slots, "{place:?}");
+            live[place.slab as usize] += usize::from(place.slab > 0);
+            if info.kind == SlabKind::Staged {
+                assert!(place.slot < info.used && info.used <= info.slots, "{place:?}");
+                assert!(staged.insert(place), "two chunks are at {place:?}");
+            }
+        }
+        let found: Vec<usize> = layout.slabs.iter().map(|slab| slab.live).collect();
+        assert_eq!(found, live);
+        for (slab, info) in self.slabs.iter().zip(&layout.slabs) {
+            let kind = match slab {
+                Slab::None => matches!(info.kind, SlabKind::Full | SlabKind::Dropped),
+                Slab::Base(_) => matches!(info.kind, SlabKind::Base | SlabKind::Spilled),
+                Slab::Staged(_) => info.kind == SlabKind::Staged,
+            };
+            assert!(kind, "{info:?}");
+        }
+    }
+}

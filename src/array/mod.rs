@@ -45,8 +45,8 @@ mod samples;
 mod tests;
 
 pub use chunked::{
-    Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray, Keep,
-    Problem, Removed, Report, StagedVersion, VersionInfo,
+    Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray,
+    Keep, Problem, Removed, Report, StagedVersion, VersionInfo,
 };
 pub use grid::ChunkGrid;
 pub use packed::{

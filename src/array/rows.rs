@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::value::{DType, NdArray, Order};
 
-use crate::array::packed::pack::invalid;
 use crate::array::packed::array::PackedArray;
+use crate::array::packed::pack::invalid;
 
 /// An array of which rows can be had: what an import reads from and an export writes.
 ///

@@ -21,8 +21,8 @@ use crate::storage::{LocalStorage, Source, Storage};
 use crate::value::{AccessError, DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS, damaged, exists, open_file, small_file};
-use crate::array::packed::pack::invalid;
 use crate::array::packed::array::{PARALLEL, with_scratch};
+use crate::array::packed::pack::invalid;
 use crate::array::rows::{Rows, check_rows};
 
 /// An array in a directory of bcolz, a *carray*. Opening reads the small files; a chunk's file is

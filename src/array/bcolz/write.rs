@@ -15,8 +15,8 @@ use crate::storage::{LocalStorage, Storage};
 use crate::value::{DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS};
-use crate::array::packed::pack::{beside, compress, invalid, refused};
 use crate::array::packed::array::PARALLEL;
+use crate::array::packed::pack::{beside, compress, invalid, refused};
 use crate::array::rows::{Pieces, Rows, row_count};
 
 /// So many bytes are read from the source at a time, at least.

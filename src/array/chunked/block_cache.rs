@@ -16,7 +16,7 @@ const OVERHEAD: usize = 64;
 /// Decompressed blocks, of about so many bytes at most.
 ///
 /// When one half is full, the other, in which nobody has looked for anything since, is let go.
-pub(crate) struct Recent {
+pub(crate) struct BlockCache {
     half: usize,
     halves: Mutex<Halves>,
 }
@@ -31,9 +31,9 @@ struct Halves {
     bytes: usize,
 }
 
-impl Recent {
-    pub(crate) fn new(bytes: usize) -> Recent {
-        Recent { half: bytes / 2, halves: Mutex::default() }
+impl BlockCache {
+    pub(crate) fn new(bytes: usize) -> BlockCache {
+        BlockCache { half: bytes / 2, halves: Mutex::default() }
     }
 
     /// Whether a block of this size would be kept.
@@ -91,23 +91,23 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_and_the_rest_goes() {
-        let recent = Recent::new(2 * 10 * (100 + OVERHEAD));
-        recent.put((0, 0, 0), block(100));
+        let cache = BlockCache::new(2 * 10 * (100 + OVERHEAD));
+        cache.put((0, 0, 0), block(100));
         for slot in 1..1000 {
-            recent.put((1, slot, 0), block(100));
-            assert_eq!(recent.get(&(0, 0, 0)), Some(block(100)), "{slot}");
-            let halves = recent.halves.lock().unwrap();
+            cache.put((1, slot, 0), block(100));
+            assert_eq!(cache.get(&(0, 0, 0)), Some(block(100)), "{slot}");
+            let halves = cache.halves.lock().unwrap();
             assert!(halves.young.len() <= 10 && halves.old.len() <= 10);
         }
-        assert_eq!(recent.get(&(1, 999, 0)), Some(block(100)));
-        assert_eq!(recent.get(&(1, 500, 0)), None);
+        assert_eq!(cache.get(&(1, 999, 0)), Some(block(100)));
+        assert_eq!(cache.get(&(1, 500, 0)), None);
     }
 
     #[test]
     fn what_is_too_large_is_not_kept() {
-        for recent in [Recent::new(0), Recent::new(200)] {
-            recent.put((0, 0, 0), block(100));
-            assert_eq!(recent.get(&(0, 0, 0)), None);
+        for cache in [BlockCache::new(0), BlockCache::new(200)] {
+            cache.put((0, 0, 0), block(100));
+            assert_eq!(cache.get(&(0, 0, 0)), None);
         }
     }
 }

@@ -8,48 +8,28 @@ use std::fmt;
 use std::hash::Hash;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::fast::RandomState;
-
-use crate::array::chunked::block_cache::Recent;
+use crate::array::chunked::block_cache::BlockCache;
+use crate::array::chunked::options::{ArrayOptions, Check};
 use crate::array::chunked::superchunk::SuperchunkFile;
+use crate::array::chunked::table::{SegmentFile, Table};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::chunked::segment::{self, Entry, Place, Segment};
 use crate::format::chunked::{FORMAT, MAX_VERSION_BYTES, Version, format_of, names};
-use crate::storage::{Source, Storage};
+use crate::storage::Storage;
 
 /// So many files of a kind are kept open; beyond it those that were opened are forgotten. Each may
 /// take a mapping, of which a process has some ten thousands.
 const MOST_OPEN: usize = 4096;
-
-/// What is compared before a chunk is believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Check {
-    /// The hash of the uncompressed chunk, the first time that this array reads it. Nothing wrong
-    /// gets through, also if someone put it there; but hashing takes as long as decompressing.
-    Hashes,
-    /// The checksum of the compressed chunk, the first time that this array reads it, which costs
-    /// next to nothing; the hash where there is none (a chunk that is stored as it is). Where chunks
-    /// have [room](crate::array::ArrayOptions::room) the hash too, and each time, as the checksum may
-    /// belong to other content that they were written over with. Whatever is damaged by accident is
-    /// found, but a file that was replaced by a whole one of the same kind. [`verify`] compares all
-    /// hashes.
-    ///
-    /// [`verify`]: crate::array::ChunkedArray::verify
-    #[default]
-    Checksums,
-    /// Nothing: what the decoder accepts is taken.
-    Nothing,
-}
 
 /// An array's directory.
 pub(crate) struct Files {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) root: PathBuf,
     pub(crate) check: Check,
-    pub(crate) recent: Recent,
+    /// Blocks decompressed lately.
+    pub(crate) blocks: BlockCache,
     segments: Mutex<HashMap<u64, Arc<SegmentFile>>>,
     superchunks: Mutex<HashMap<(String, u32), Arc<SuperchunkFile>>>,
 }
@@ -61,13 +41,18 @@ impl fmt::Debug for Files {
 }
 
 impl Files {
-    /// `cache`: so many bytes of decompressed blocks are kept.
+    /// The array in this directory, to be read as the options say.
+    pub(super) fn of(options: &ArrayOptions, root: &Path) -> Files {
+        Files::new(options.storage.clone(), root, options.check, options.cache)
+    }
+
+    /// Caches at most `cache` bytes of decompressed blocks.
     pub(crate) fn new(storage: Arc<dyn Storage>, root: &Path, check: Check, cache: usize) -> Files {
         Files {
             storage,
             root: root.to_path_buf(),
             check,
-            recent: Recent::new(cache),
+            blocks: BlockCache::new(cache),
             segments: Mutex::default(),
             superchunks: Mutex::default(),
         }
@@ -165,7 +150,7 @@ impl Files {
     /// The chunk table of a column of a version.
     pub(crate) fn table(&self, version: u64, segments: &[(u64, u64)]) -> Result<Table> {
         let open = |(number, entries): &(u64, u64)| self.segment(version, *number, *entries);
-        Ok(Table { segments: segments.iter().map(open).collect::<Result<_>>()? })
+        Ok(Table::new(segments.iter().map(open).collect::<Result<_>>()?))
     }
 
     pub(crate) fn segment(
@@ -236,121 +221,9 @@ fn kept<K: Eq + Hash, V>(
     Ok(map.entry(key).or_insert(made).clone())
 }
 
-/// A segment, found to be whole when it was opened.
-pub(crate) struct SegmentFile {
-    source: Source,
-    /// The content, where it is not mapped.
-    read: Vec<u8>,
-    /// Entries by the beginning of their hashes; made when it is asked for.
-    by_hash: OnceLock<HashMap<u64, u32, RandomState>>,
-}
-
-impl SegmentFile {
-    fn open(source: Source, path: &Path, entries: u64) -> Result<SegmentFile> {
-        let around = (segment::HEADER + segment::HASH) as u64;
-        let len = entries.checked_mul(segment::ENTRY as u64).and_then(|n| n.checked_add(around));
-        if len != Some(source.len()) {
-            let expected = format!("a segment of {entries} entries");
-            let found = format!("{} bytes", source.len());
-            return Err(FormatError::new(0, expected, found).into());
-        }
-        let read = match source.mapped() {
-            Some(_) => Vec::new(),
-            None => source.read(0..source.len()).map_err(|e| Error::io(path, e))?.into_owned(),
-        };
-        let file = SegmentFile { source, read, by_hash: OnceLock::new() };
-        Segment::parse(file.bytes())?;
-        Ok(file)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.source.mapped().unwrap_or(&self.read)
-    }
-
-    /// What was whole when it was opened stays so; else it has no entries.
-    pub(crate) fn entries(&self) -> Option<Segment<'_>> {
-        Segment::assume(self.bytes()).ok()
-    }
-
-    /// Where a chunk of this hash is: of several places the one that was written last. Of two hashes
-    /// that begin alike one is not found.
-    fn with_hash(&self, hash: &[u8; segment::HASH]) -> Option<Place> {
-        let entries = self.entries()?;
-        let by_hash = self.by_hash.get_or_init(|| {
-            let mut by_hash =
-                HashMap::with_capacity_and_hasher(entries.len(), RandomState::default());
-            let slot_of = |number: u32| {
-                let place = entries.get(number as usize)?.place?;
-                Some((place.superchunk, place.slot))
-            };
-            for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
-                let Some(place) = entry.place else { continue };
-                let found = by_hash.entry(beginning(&place.hash)).or_insert(number);
-                // Content is written a second time only where the first was damaged, and files
-                // are numbered as they are written.
-                if slot_of(*found) < Some((place.superchunk, place.slot)) {
-                    *found = number;
-                }
-            }
-            by_hash
-        });
-        let number = by_hash.get(&beginning(hash))?;
-        entries.get(*number as usize)?.place.filter(|place| place.hash == *hash)
-    }
-}
-
-fn beginning(hash: &[u8; segment::HASH]) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&hash[..8]);
-    u64::from_le_bytes(number)
-}
-
-/// The chunk table of a column: its segments from old to new.
-pub(crate) struct Table {
-    segments: Vec<Arc<SegmentFile>>,
-}
-
-impl Table {
-    /// Where a chunk is, if it is not all fill.
-    pub(crate) fn find(&self, chunk: u64) -> Option<Place> {
-        let find = |file: &Arc<SegmentFile>| file.entries()?.find(chunk);
-        self.segments.iter().rev().find_map(find)?.place
-    }
-
-    /// Where a chunk of this hash is, in this version or one that it came from: also what newer
-    /// entries have replaced, for its superchunks are there as long as its segment is. Of a chunk
-    /// that was damaged and written anew there are several, of which one is wanted that is `whole`.
-    pub(crate) fn with_hash(
-        &self,
-        hash: &[u8; segment::HASH],
-        whole: impl Fn(&Place) -> bool,
-    ) -> Option<Place> {
-        self.segments.iter().rev().filter_map(|file| file.with_hash(hash)).find(whole)
-    }
-
-    /// All chunks that are stored, ascending.
-    pub(crate) fn stored(&self) -> Vec<Entry> {
-        self.merged(0, &[], true)
-    }
-
-    /// The entries of the segments from this one on, and these newer ones.
-    pub(crate) fn merged(&self, from: usize, newer: &[Entry], oldest: bool) -> Vec<Entry> {
-        let mut merged = newer.to_vec();
-        for file in self.segments[from..].iter().rev() {
-            let older = file.entries();
-            merged = segment::merge(older.iter().flat_map(Segment::iter), merged, false);
-        }
-        if oldest {
-            merged.retain(|entry| entry.place.is_some());
-        }
-        merged
-    }
-
-    /// Calls `with` on every entry of every segment, in no order and also on those that newer ones
-    /// replace.
-    pub(crate) fn each_entry(&self, mut with: impl FnMut(Entry)) {
-        for file in &self.segments {
-            file.entries().iter().flat_map(Segment::iter).for_each(&mut with);
-        }
-    }
+/// Whether this file, in the directory that the format calls `dir`, was left unfinished by a writer
+/// that died.
+pub(super) fn is_leftover(dir: &str, path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| names::is_leftover(dir, name))
 }

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::array::chunked::read::{At, ChunkedArray};
 use crate::array::chunked::info::VersionInfo;
-use crate::array::chunked::version::Core;
+use crate::array::chunked::version::OpenVersion;
 use crate::error::Result;
 use crate::format::chunked::segment::Segment;
 
@@ -23,24 +22,23 @@ struct Seen {
     slots: Vec<HashSet<(u32, u32)>>,
 }
 
-impl ChunkedArray {
-    /// All versions, the oldest first, each with what it has added. The tables of chunks are read,
-    /// each once, and no chunk.
-    pub fn history(&self) -> Result<Vec<(VersionInfo, Added)>> {
-        let slots = vec![HashSet::new(); self.core.columns.len()];
-        let mut seen = Seen { segments: HashSet::new(), slots };
-        let versions = self.versions()?.into_iter().map(|info| {
-            let array = self.at(At::Version(info.number))?;
-            let added = array.with_core(|core| seen.add(core))?;
-            Ok((info, added))
-        });
-        versions.collect()
-    }
+/// All versions of an array, oldest first, each with what it added.
+pub(super) fn history(any: &OpenVersion) -> Result<Vec<(VersionInfo, Added)>> {
+    let slots = vec![HashSet::new(); any.columns.len()];
+    let mut seen = Seen { segments: HashSet::new(), slots };
+    let versions = any.files.version_numbers()?.into_iter().map(|number| {
+        let version = any.files.version(number)?;
+        let info = VersionInfo::of(&version);
+        let version = OpenVersion::new(any.files.clone(), version, any.threads.clone())?;
+        let added = version.with_current(|current| seen.add(current))?;
+        Ok((info, added))
+    });
+    versions.collect()
 }
 
 impl Seen {
     /// Notes what a version has, and says what of it is new.
-    fn add(&mut self, core: &Core) -> Result<Added> {
+    fn add(&mut self, core: &OpenVersion) -> Result<Added> {
         let mut added = Added::default();
         let number = core.version.version;
         for (column, slots) in core.version.columns.iter().zip(&mut self.slots) {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use crate::array::chunked::read::ChunkedArray;
 use crate::format::chunked::Version;
 use crate::value::DType;
 
 /// One version: when, why, from what.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VersionInfo {
     /// Its number.
     pub number: u64,
@@ -49,6 +49,7 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 
 /// What an array is and how it is stored.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ArrayInfo {
     /// Its directory.
     pub path: PathBuf,
@@ -84,42 +85,6 @@ pub struct ArrayInfo {
     pub columns: Vec<(String, u64, u64)>,
     /// The user's attributes.
     pub attributes: Map<String, Value>,
-}
-
-impl ArrayInfo {
-    pub(crate) fn of(array: &ChunkedArray) -> ArrayInfo {
-        let core = &array.core;
-        let storage = &core.version.storage;
-        let columns: Vec<(String, u64, u64)> = array
-            .fields()
-            .map(|(column, ..)| &core.version.columns[column])
-            .map(|column| (column.path.clone(), column.chunks, column.cbytes))
-            .collect();
-        let item = array.dtype().item_size() as u64;
-        ArrayInfo {
-            path: core.files.root.clone(),
-            version: array.version_info(),
-            dtype: array.dtype().clone(),
-            shape: array.shape().to_vec(),
-            chunk_shape: core.grid.chunk_shape().to_vec(),
-            grid: core.grid.counts().to_vec(),
-            fill: array.fill_bytes(),
-            nbytes: array.shape().iter().fold(item, |n, len| n.saturating_mul(*len as u64)),
-            cbytes: sum(columns.iter().map(|(.., cbytes)| *cbytes)),
-            compression: (
-                storage.cparams.cname.clone(),
-                storage.cparams.clevel,
-                storage.cparams.shuffle,
-            ),
-            checksum: storage.checksum.clone(),
-            superchunk: storage.superchunk,
-            room: storage.room,
-            expected_len: storage.expectedlen,
-            versioned: storage.versioned,
-            columns,
-            attributes: core.version.attributes.clone(),
-        }
-    }
 }
 
 impl fmt::Display for ArrayInfo {

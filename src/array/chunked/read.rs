@@ -1,45 +1,31 @@
 //! `ChunkedArray`: one version of an array in a directory, read lazily.
 
 use std::fmt;
-use std::ops::{Deref, Range};
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Map, Value};
 
+use crate::array::chunked::at::{At, resolve};
 use crate::array::chunked::columns;
-use crate::array::chunked::files::{Check, Files};
-use crate::array::grid::{ChunkGrid, Touch};
+use crate::array::chunked::diff::{self, ChunkDiff};
+use crate::array::chunked::files::Files;
+use crate::array::chunked::history::{self, Added};
 use crate::array::chunked::info::{ArrayInfo, VersionInfo};
-use crate::array::chunked::version::{Column, Core, Stored, Threads, Wanted};
-use crate::array::chunked::options::ArrayOptions;
-use crate::array::plan::Shown;
+use crate::array::chunked::verify::{self, Report};
+use crate::array::chunked::version::{Column, ColumnChunks, OpenVersion, StoredChunk, Threads};
+use crate::array::chunked::view::ChunkView;
+use crate::array::grid::{ChunkGrid, Touch};
+use crate::array::operand::aim;
+use crate::array::plan::{ReadPlan, Shown};
 use crate::array::rows::{Rows, check_rows, row_count};
 use crate::array::selection::{Resolved, Selection, invalid, product};
-use crate::array::chunked::superchunk::SuperchunkFile;
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill};
-use crate::array::operand::aim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::Version;
-use crate::format::chunked::segment::Place;
 use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{DType, Element, NdArray};
-
-/// Which version of an array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum At {
-    /// The last one that was committed.
-    #[default]
-    Newest,
-    /// The one before it, or the one so many before.
-    Back(usize),
-    /// The one of this number.
-    Version(u64),
-    /// The last one that was committed by then.
-    Time(SystemTime),
-}
 
 /// One version of a chunked array, as it was committed and will stay.
 ///
@@ -65,7 +51,7 @@ pub enum At {
 /// ```
 #[derive(Clone)]
 pub struct ChunkedArray {
-    pub(crate) core: Arc<Core>,
+    core: Arc<OpenVersion>,
     /// The type of what is looked at: all fields, or some.
     dtype: DType,
     /// The columns that are looked at, and where their fields are in an element.
@@ -79,40 +65,13 @@ struct Pick {
 }
 
 impl ChunkedArray {
-    /// Opens the newest version.
-    pub fn open(path: impl AsRef<Path>) -> Result<ChunkedArray> {
-        ArrayOptions::default().open(path)
-    }
-
-    /// Opens a version.
-    pub fn open_at(path: impl AsRef<Path>, at: At) -> Result<ChunkedArray> {
-        ArrayOptions::default().open_at(path, at)
-    }
-
-    /// Other ways to open one.
-    pub fn options() -> ArrayOptions {
-        ArrayOptions::default()
-    }
-
-    pub(crate) fn open_with(options: &ArrayOptions, path: &Path, at: At) -> Result<ChunkedArray> {
-        let files = Arc::new(options.files(path));
-        // An array that is not versioned may lose the version between listing and reading it.
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            match resolve(&files, at) {
-                Err(e) if e.kind() == ErrorKind::NotFound && tries > 0 && at == At::Newest => {}
-                version => return ChunkedArray::of(files, version?, options.pool()?),
-            }
-        }
-    }
-
+    /// A version of the array with these files.
     pub(crate) fn of(
         files: Arc<Files>,
         version: Version,
         threads: Threads,
     ) -> Result<ChunkedArray> {
-        let core = Core::new(files, version, threads)?;
+        let core = OpenVersion::new(files, version, threads)?;
         let pick = |(column, c): (usize, &Column)| Pick { column, offset: c.leaf.offset };
         let picks = core.columns.iter().enumerate().map(pick).collect();
         Ok(ChunkedArray { dtype: core.dtype.clone(), core: Arc::new(core), picks })
@@ -184,9 +143,54 @@ impl ChunkedArray {
         ChunkedArray::of(files.clone(), resolve(files, at)?, self.core.threads.clone())
     }
 
-    /// What there is to know about the array without reading its elements. Prints as a table.
+    /// What can be known about the array without reading its elements. Prints as a table.
     pub fn info(&self) -> ArrayInfo {
-        ArrayInfo::of(self)
+        let (version, storage) = (&self.core.version, &self.core.version.storage);
+        let columns: Vec<(String, u64, u64)> = self
+            .fields()
+            .map(|(column, ..)| &version.columns[column])
+            .map(|column| (column.path.clone(), column.chunks, column.cbytes))
+            .collect();
+        let item = self.dtype.item_size() as u64;
+        let cparams = &storage.cparams;
+        ArrayInfo {
+            path: self.core.files.root.clone(),
+            version: self.version_info(),
+            dtype: self.dtype.clone(),
+            shape: self.shape().to_vec(),
+            chunk_shape: self.core.grid.chunk_shape().to_vec(),
+            grid: self.core.grid.counts().to_vec(),
+            fill: self.fill_bytes(),
+            nbytes: self.shape().iter().fold(item, |n, len| n.saturating_mul(*len as u64)),
+            cbytes: columns.iter().fold(0, |sum, (.., cbytes)| sum.saturating_add(*cbytes)),
+            compression: (cparams.cname.clone(), cparams.clevel, cparams.shuffle),
+            checksum: storage.checksum.clone(),
+            superchunk: storage.superchunk,
+            room: storage.room,
+            expected_len: storage.expectedlen,
+            versioned: storage.versioned,
+            columns,
+            attributes: version.attributes.clone(),
+        }
+    }
+
+    /// Checks every file of every version, and finds whatever was changed, truncated or lost.
+    pub fn verify(&self) -> Result<Report> {
+        verify::verify(&self.core)
+    }
+
+    /// The chunks in which another version differs, found by comparing chunk tables alone; table
+    /// segments that both versions share are skipped. Chunks that only one of the shapes has are
+    /// included if they were written.
+    pub fn diff(&self, other: &ChunkedArray) -> Result<Vec<ChunkDiff>> {
+        let columns: Vec<usize> = self.fields().map(|(column, ..)| column).collect();
+        diff::diff(&self.core, &other.core, &columns)
+    }
+
+    /// All versions, oldest first, each with what it added to the files. Reads every chunk table once,
+    /// and no chunk.
+    pub fn history(&self) -> Result<Vec<(VersionInfo, Added)>> {
+        history::history(&self.core)
     }
 
     /// One field of a structured type: an array that reads no other column. Fields within fields are
@@ -253,21 +257,16 @@ impl ChunkedArray {
         Ok(resolved.shape)
     }
 
-    /// Does this with the tables of this version; again, if that fails because its chunks were moved
-    /// to other files since it was opened.
-    pub(crate) fn with_core<T>(&self, mut work: impl FnMut(&Core) -> Result<T>) -> Result<T> {
-        let mut core = &*self.core;
-        while let Some(moved) = core.moved.get() {
-            core = moved;
+    /// Becomes the newest version, if that can be read; stays as it is otherwise.
+    pub(crate) fn refresh(&mut self) {
+        if let Ok(newest) = self.at(At::Newest) {
+            *self = newest;
         }
-        loop {
-            match work(core) {
-                Err(e) if matches!(e.kind(), ErrorKind::Damaged | ErrorKind::Replaced) => {
-                    core = core.moved().ok_or(e)?;
-                }
-                done => return done,
-            }
-        }
+    }
+
+    /// The version as it was opened.
+    pub(crate) fn core(&self) -> &Arc<OpenVersion> {
+        &self.core
     }
 
     fn read_resolved(&self, resolved: &Resolved, out: &mut [u8]) -> Result<()> {
@@ -281,17 +280,18 @@ impl ChunkedArray {
             fill(out, &self.fill_bytes());
         }
         let touch = Touch::new(&self.core.grid, resolved);
-        self.with_core(|core| {
+        self.core.with_current(|core| {
             core.run(|| {
                 let mut picks = self.picks.iter();
-                picks.try_for_each(|pick| self.read_pick(core, pick, resolved, &touch, out))
+                picks.try_for_each(|pick| self.read_column(core, pick, resolved, &touch, out))
             })
         })
     }
 
-    fn read_pick(
+    /// Reads one column: a plan from the chunk table, then the transfers that it asks for.
+    fn read_column(
         &self,
-        core: &Core,
+        core: &OpenVersion,
         pick: &Pick,
         resolved: &Resolved,
         touch: &Touch,
@@ -299,23 +299,27 @@ impl ChunkedArray {
     ) -> Result<()> {
         let column = &core.columns[pick.column];
         let item = column.leaf.size;
-        let (stored, unwritten, chunks) = core.find(pick.column, touch)?;
+        let table = core.table(pick.column)?;
+        let plan = ReadPlan::new(touch, |coordinates| {
+            let number = core.numbering.number(coordinates);
+            table.find(number).map(|place| (number, place))
+        });
+        let chunks = core.open_chunks(pick.column, plan.places)?;
         let shown = Shown { shape: resolved.shape.clone(), views: resolved.views.clone() };
         let whole = c_steps(&resolved.shape, self.dtype.item_size());
         let (start, to) = aim(&shown, &whole).ok_or_else(|| invalid("expected a selection"))?;
         let to = Side { steps: &to, chunked: false };
         let (slot, start) = (core.chunk_len() * item, start + pick.offset);
-        let nowhere = vec![0; core.grid.shape().len()];
         let in_chunk = c_steps(core.grid.chunk_shape(), item);
+        // Every position of an unwritten chunk is the one fill element.
+        let nowhere = vec![0; in_chunk.len()];
         let from = |steps| Program::new(touch, &Side { steps, chunked: true }, &to, item, slot);
-        if !unwritten.is_empty() {
-            // From one and the same element, wherever one is.
+        if !plan.fill.is_empty() {
             let program = from(&nowhere);
-            program.to_array(&unwritten, Source::Flat(&column.fill, 0), (&mut *out, start))?;
+            program.to_array(&plan.fill, Source::Flat(&column.fill, 0), (&mut *out, start))?;
         }
-        let wanted = Wanted::new(core, pick.column, chunks);
         let program = from(&in_chunk);
-        program.to_array(&stored, Source::Base(&wanted), (out, start))
+        program.to_array(&plan.stored, Source::Base(&chunks), (out, start))
     }
 
     /// What is in one chunk of the grid, without what is beyond the edge of the array.
@@ -341,9 +345,9 @@ impl ChunkedArray {
     pub fn chunk_view(&self, coordinates: &[usize]) -> Result<Option<ChunkView>> {
         let cell = self.cell(coordinates)?;
         let [pick] = self.picks[..] else { return Ok(None) };
-        self.with_core(|core| {
+        self.core.with_current(|core| {
             let number = core.number(cell);
-            let Some(Stored { place, file, .. }) = core.chunk(pick.column, number)? else {
+            let Some(StoredChunk { place, file, .. }) = core.chunk(pick.column, number)? else {
                 return Ok(None);
             };
             let found = file.plain(&place, core.files.check);
@@ -364,8 +368,8 @@ impl ChunkedArray {
         Ok(coordinates.iter().zip(self.core.grid.steps()).map(|(i, step)| i * step).sum())
     }
 
-    /// The places of the columns that are looked at, in the type that they make up.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+    /// The columns that are read: number, and offset and size of the field in an element.
+    fn fields(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         self.picks.iter().map(|p| (p.column, p.offset, self.core.columns[p.column].leaf.size))
     }
 }
@@ -389,7 +393,7 @@ impl BaseSlab for ChunkedArray {
         if !alone {
             fill(into, &self.fill_bytes());
         }
-        self.with_core(|core| {
+        self.core.with_current(|core| {
             let number = core.number(slot);
             for (column, offset, size) in self.fields() {
                 let chunk = core.chunk(column, number)?;
@@ -397,7 +401,7 @@ impl BaseSlab for ChunkedArray {
                     fill(into, &core.columns[column].fill);
                 }
                 let Some(chunk) = chunk else { continue };
-                let wanted = Wanted::new(core, column, vec![chunk]);
+                let wanted = ColumnChunks::new(core, column, vec![chunk]);
                 if alone {
                     return wanted.read(0, at, into);
                 }
@@ -431,79 +435,5 @@ impl Rows for ChunkedArray {
     fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
         check_rows(&rows, row_count(ChunkedArray::shape(self))?)?;
         self.read(rows)
-    }
-}
-
-/// A chunk in a mapped file; see [`ChunkedArray::chunk_view`]. Derefs to its bytes.
-pub struct ChunkView {
-    file: Arc<SuperchunkFile>,
-    place: Place,
-    dtype: DType,
-    shape: Vec<usize>,
-}
-
-impl ChunkView {
-    /// The chunk as an array that borrows from the file.
-    pub fn array(&self) -> Result<NdArray<'_>> {
-        NdArray::new(self.dtype.clone(), self.shape.clone(), &**self)
-    }
-}
-
-impl Deref for ChunkView {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // It was found there before, and the file does not change.
-        let found = self.file.plain(&self.place, Check::Nothing);
-        found.ok().flatten().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for ChunkView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ChunkView({} {:?})", self.dtype, self.shape)
-    }
-}
-
-/// The version that is meant.
-pub(crate) fn resolve(files: &Files, at: At) -> Result<Version> {
-    let numbers = files.version_numbers()?;
-    let none = |message: String| Error::new(ErrorKind::NotFound, message).at(&files.root);
-    let Some(newest) = numbers.last() else {
-        return Err(none("expected a version, found none: it was never finished".into()));
-    };
-    match at {
-        At::Newest => files.version(*newest),
-        At::Version(number) => files.version(number),
-        At::Back(steps) => match numbers.iter().nth_back(steps) {
-            Some(number) => files.version(*number),
-            None => Err(none(format!("there are only {} versions", numbers.len()))),
-        },
-        At::Time(time) => {
-            let micros = micros_of(time);
-            // Times never go back, so the first that is too late can be searched.
-            let (mut low, mut high) = (0, numbers.len());
-            let mut found = None;
-            while low < high {
-                let middle = low + (high - low) / 2;
-                let version = files.version(numbers[middle])?;
-                if crate::format::chunked::parse_time(&version.time) <= Some(micros) {
-                    found = Some(version);
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            found.ok_or_else(|| none("all versions are younger".into()))
-        }
-    }
-}
-
-/// Microseconds after 1970.
-pub(crate) fn micros_of(time: SystemTime) -> i64 {
-    let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => micros(after),
-        Err(before) => -micros(before.duration()),
     }
 }

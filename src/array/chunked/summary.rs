@@ -1,6 +1,6 @@
-//! What the newest version says, once more in files for people and tools.
+//! Summaries of the newest version in `meta/`, for people and other tools.
 //!
-//! Nothing depends on them: readers look at the version alone.
+//! Nothing depends on them: our readers use only the version's own file.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::format::chunked::{Version, names};
 use crate::storage::Storage;
 use crate::value::{DType, Kind, NdArray};
 
-/// The copies in `meta/`: name and text.
-pub(crate) fn copies(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
+/// The summaries in `meta/`: name and content.
+pub(crate) fn summaries(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
     let item = dtype.item_size() as u64;
     let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
     let cbytes = version.columns.iter().fold(0_u64, |sum, c| sum.saturating_add(c.cbytes));
@@ -52,8 +52,8 @@ fn number(version: &Version, dtype: &DType) -> Option<Value> {
     }
 }
 
-/// The content of a copy, if it can be read and is no longer than any of ours.
-pub(crate) fn read_small(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
+/// The content of a summary, if it can be read and is no longer than any of ours.
+pub(crate) fn read_summary(storage: &dyn Storage, path: &Path) -> Option<Vec<u8>> {
     let source = storage.open(path).ok()?;
     let len = Some(source.len()).filter(|len| *len <= crate::format::chunked::MAX_VERSION_BYTES)?;
     source.read(0..len).ok().map(|bytes| bytes.into_owned())

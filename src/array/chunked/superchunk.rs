@@ -1,7 +1,7 @@
 //! A superchunk that is open: its chunks, whole and in part, and what was compared of them.
 //!
 //! Which chunks are wanted is decided above, and where they are is said by the tables of
-//! [`files`](super::files).
+//! `table`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::array::chunked::files::{Check, Files};
-use crate::array::chunked::block_cache::Recent;
+use crate::array::chunked::block_cache::BlockCache;
+use crate::array::chunked::options::Check;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::{self, Scratch};
@@ -85,10 +85,10 @@ impl SuperchunkFile {
         place: &Place,
         start: usize,
         out: &mut [u8],
-        files: &Files,
+        (check, cache): (Check, &BlockCache),
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let (check, range) = (files.check, start..start + out.len());
+        let range = start..start + out.len();
         if let Some(content) = self.plain(place, check)? {
             out.copy_from_slice(&content[range]);
             return Ok(());
@@ -100,7 +100,7 @@ impl SuperchunkFile {
         let seen = self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
         if seen {
-            let blocks = self.read_blocks(place.slot, chunk, range, out, &files.recent, scratch);
+            let blocks = self.read_blocks(place.slot, chunk, range, out, cache, scratch);
             return blocks.map_err(wrong);
         }
         let mut content = vec![0; self.layout.chunk_bytes() as usize];
@@ -117,12 +117,12 @@ impl SuperchunkFile {
         chunk: &[u8],
         range: Range<usize>,
         out: &mut [u8],
-        recent: &Recent,
+        cache: &BlockCache,
         scratch: &mut Scratch,
     ) -> std::result::Result<(), FormatError> {
         let header = blosc::Header::parse(chunk)?;
         let size = header.blocksize();
-        if header.is_memcpyed() || range.is_empty() || !recent.keeps(size) {
+        if header.is_memcpyed() || range.is_empty() || !cache.keeps(size) {
             return scratch.decompress_range(chunk, range, out).map(drop);
         }
         let mut rest = out;
@@ -136,14 +136,14 @@ impl SuperchunkFile {
                 continue;
             }
             let key = (self.id, slot, index as u32);
-            let found = recent.get(&key);
+            let found = cache.get(&key);
             let content = match found {
                 Some(content) => content,
                 None => {
                     let mut content = vec![0; block.len()];
                     scratch.decompress_range(chunk, block.clone(), &mut content)?;
                     let content = Arc::new(content);
-                    recent.put(key, content.clone());
+                    cache.put(key, content.clone());
                     content
                 }
             };

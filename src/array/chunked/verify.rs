@@ -1,27 +1,26 @@
-//! Everything that is wrong with a chunked array, and what two versions differ in.
+//! Everything that is wrong with a chunked array.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use crate::array::chunked::read::ChunkedArray;
-use crate::array::chunked::write::commit::content_of;
-use crate::array::chunked::summary::{copies, read_small};
-use crate::array::chunked::files::{Check, Files};
-use crate::array::chunked::version::Core;
-use crate::array::chunked::write::store::{dirs_of, is_leftover};
+use crate::array::chunked::files::{Files, is_leftover};
+use crate::array::chunked::options::Check;
+use crate::array::chunked::summary::{read_summary, summaries};
 use crate::array::chunked::superchunk::SuperchunkFile;
-use crate::error::{Error, Result};
+use crate::array::chunked::version::OpenVersion;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::Scratch;
 use crate::format::chunked::names;
 use crate::format::chunked::segment::Place;
+use crate::format::chunked::superchunk::Content;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
@@ -46,6 +45,7 @@ impl fmt::Display for Problem {
 
 /// What [`ChunkedArray::verify`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// What is wrong, by file.
     pub problems: Vec<Problem>,
@@ -61,98 +61,24 @@ pub struct Report {
     pub stale: Vec<PathBuf>,
 }
 
-/// A chunk in which two versions differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChunkDiff {
-    /// The directory of the column, empty where the type is not structured.
-    pub column: String,
-    /// The coordinates of the chunk.
-    pub coordinates: Vec<u64>,
-    /// What it covers, in the larger of the two shapes along each axis.
-    pub region: Vec<Range<u64>>,
-}
-
-impl ChunkedArray {
-    /// Looks at every file of every version: whatever was changed, cut off or lost is found.
-    pub fn verify(&self) -> Result<Report> {
-        let files = &self.core.files;
-        let mut verify = Verify { array: self, report: Report::default(), places: Vec::new() };
-        verify.places = vec![BTreeMap::new(); self.core.columns.len()];
-        let mut needed = BTreeSet::new();
-        let numbers = files.version_numbers()?;
-        for number in &numbers {
-            needed.insert(files.version_path(*number));
-            verify.version(*number, &mut needed);
-        }
-        for column in 0..self.core.columns.len() {
-            verify.column(column, &mut needed)?;
-        }
-        verify.copies(&mut needed, &numbers);
-        verify.unused(&needed)?;
-        verify.report.problems.sort_by(|a, b| (&a.file, &a.message).cmp(&(&b.file, &b.message)));
-        Ok(verify.report)
+/// Checks every file of every version of an array, of which `core` is one.
+pub(super) fn verify(core: &OpenVersion) -> Result<Report> {
+    let files = &core.files;
+    let places = vec![BTreeMap::new(); core.columns.len()];
+    let mut verify = Verify { core, report: Report::default(), places };
+    let mut needed = BTreeSet::new();
+    let numbers = files.version_numbers()?;
+    for number in &numbers {
+        needed.insert(files.version_path(*number));
+        verify.version(*number, &mut needed);
     }
-
-    /// The chunks in which another version differs, found by comparing tables alone; parts of the
-    /// tables that both versions have are not looked at. Chunks that only one of the shapes has are
-    /// among them if they were written.
-    pub fn diff(&self, other: &ChunkedArray) -> Result<Vec<ChunkDiff>> {
-        let (a, b) = (&self.core, &other.core);
-        let same = is_same(&a.files, &b.files) && a.dtype == b.dtype;
-        if !same {
-            let message = "expected two versions of one array";
-            return Err(Error::new(crate::error::ErrorKind::Invalid, message));
-        }
-        self.with_core(|a| other.with_core(|b| self.diff_of(a, b, other)))
+    for column in 0..core.columns.len() {
+        verify.column(column, &mut needed)?;
     }
-
-    fn diff_of(&self, a: &Core, b: &Core, other: &ChunkedArray) -> Result<Vec<ChunkDiff>> {
-        let mut diffs = Vec::new();
-        for (column, ..) in self.fields() {
-            let (ours, theirs) = (a.table(column)?, b.table(column)?);
-            let segments = |core: &Core| core.version.columns[column].segments.clone();
-            let (mine, others) = (segments(a), segments(b));
-            let common = match a.numbering == b.numbering {
-                true => mine.iter().zip(&others).take_while(|(x, y)| x == y).count(),
-                false => 0,
-            };
-            let mut candidates: BTreeSet<Vec<u64>> = BTreeSet::new();
-            for (core, table) in [(a, ours), (b, theirs)] {
-                let entries = table.merged(common, &[], false);
-                candidates.extend(entries.iter().map(|e| core.numbering.coordinates(e.chunk)));
-            }
-            for coordinates in candidates {
-                let hash = |core: &Core, table: &crate::array::chunked::files::Table| {
-                    let counts = core.grid.counts();
-                    let inside = coordinates.iter().zip(counts).all(|(i, n)| *i < *n as u64);
-                    let place = inside.then(|| table.find(core.numbering.number(&coordinates)));
-                    place.flatten().map(|place| place.hash)
-                };
-                if hash(a, ours) != hash(b, theirs) {
-                    let column = a.columns[column].leaf.path.clone();
-                    let region = region(self, other, &coordinates);
-                    diffs.push(ChunkDiff { column, coordinates, region });
-                }
-            }
-        }
-        Ok(diffs)
-    }
-}
-
-/// Whether these are the files of one array, perhaps under two names.
-fn is_same(a: &Files, b: &Files) -> bool {
-    let real = |files: &Files| files.storage.resolve(&files.root).ok();
-    a.root == b.root || real(a).is_some_and(|root| Some(root) == real(b))
-}
-
-fn region(a: &ChunkedArray, b: &ChunkedArray, coordinates: &[u64]) -> Vec<Range<u64>> {
-    let shape = a.shape().iter().zip(b.shape()).map(|(a, b)| *a.max(b) as u64);
-    let chunk = a.core.grid.chunk_shape().iter().map(|n| *n as u64);
-    let axis = |((i, size), chunk): ((&u64, u64), u64)| {
-        // Entries of a damaged table may be anywhere.
-        i.saturating_mul(chunk)..size.min(i.saturating_add(1).saturating_mul(chunk))
-    };
-    coordinates.iter().zip(shape).zip(chunk).map(axis).collect()
+    verify.summaries(&mut needed, &numbers);
+    verify.unused(&needed)?;
+    verify.report.problems.sort_by(|a, b| (&a.file, &a.message).cmp(&(&b.file, &b.message)));
+    Ok(verify.report)
 }
 
 /// Who stores what in a slot: for each slot of a superchunk its hash, a chunk, and the versions.
@@ -162,7 +88,7 @@ type Slots = BTreeMap<(u32, u32), Owner>;
 type Owner = (Place, Vec<u64>, Vec<u64>);
 
 struct Verify<'a> {
-    array: &'a ChunkedArray,
+    core: &'a OpenVersion,
     report: Report,
     /// What the tables of each column say.
     places: Vec<Slots>,
@@ -170,7 +96,7 @@ struct Verify<'a> {
 
 impl Verify<'_> {
     fn problem(&mut self, error: &Error, versions: &[u64]) {
-        let root = &self.array.core.files.root;
+        let root = &self.core.files.root;
         let mut message = error.message().to_owned();
         if let Some(range) = error.range() {
             message = format!("bytes {}..{}: {message}", range.start, range.end);
@@ -185,15 +111,13 @@ impl Verify<'_> {
 
     /// Looks at a version and its tables, and notes which chunks it has.
     fn version(&mut self, number: u64, needed: &mut BTreeSet<PathBuf>) {
-        let files = &self.array.core.files;
+        let files = &self.core.files;
         self.report.versions += 1;
-        let of =
-            |version| ChunkedArray::of(files.clone(), version, self.array.core.threads.clone());
-        let array = match files.version(number).and_then(of) {
-            Ok(array) => array,
+        let of = |version| OpenVersion::new(files.clone(), version, self.core.threads.clone());
+        let core = match files.version(number).and_then(of) {
+            Ok(core) => core,
             Err(e) => return self.problem(&e, &[number]),
         };
-        let core = &array.core;
         let grid: Vec<u64> = core.grid.counts().iter().map(|n| *n as u64).collect();
         if core.columns.len() != self.places.len() {
             let path = files.version_path(number);
@@ -235,7 +159,7 @@ impl Verify<'_> {
 
     /// Looks at all superchunks of a column, on all threads.
     fn column(&mut self, column: usize, needed: &mut BTreeSet<PathBuf>) -> Result<()> {
-        let core = &self.array.core;
+        let core = self.core;
         let path = &core.columns[column].leaf.path;
         let slots = std::mem::take(&mut self.places[column]);
         let mut by_file: BTreeMap<u32, Vec<Owner>> = BTreeMap::new();
@@ -243,11 +167,10 @@ impl Verify<'_> {
             by_file.entry(superchunk).or_default().push(slot);
         }
         needed.extend(by_file.keys().map(|n| core.files.superchunk_path(path, *n)));
-        let content = content_of(self.array, column)?;
+        let content = core.content(column)?;
         let found: Vec<Vec<Problem>> = core.run(|| {
-            let check = |(number, slots): (&u32, &Vec<_>)| {
-                check_superchunk(self.array, &content, *number, slots)
-            };
+            let check =
+                |(number, slots): (&u32, &Vec<_>)| check_superchunk(core, &content, *number, slots);
             by_file.par_iter().map(check).collect()
         });
         self.report.chunks += by_file.values().map(|slots| slots.len() as u64).sum::<u64>();
@@ -256,24 +179,24 @@ impl Verify<'_> {
     }
 
     /// Whether the copies say what the newest version says.
-    fn copies(&mut self, needed: &mut BTreeSet<PathBuf>, numbers: &[u64]) {
-        let files = &self.array.core.files;
+    fn summaries(&mut self, needed: &mut BTreeSet<PathBuf>, numbers: &[u64]) {
+        let files = &self.core.files;
         needed.insert(files.path(names::LOCK));
-        let (files, dtype) = (files.clone(), &self.array.core.dtype);
+        let (files, dtype) = (files.clone(), &self.core.dtype);
         let version = |number: &u64| files.version(*number).ok();
         let Some((newest, older)) = numbers.split_last() else { return };
         let names = [names::SIZES, names::STORAGE, names::ATTRIBUTES];
         needed.extend(names.map(|name| files.path(name)));
         let Some(version) = version(newest) else { return };
-        for (at, (name, text)) in copies(&version, dtype).into_iter().enumerate() {
+        for (at, (name, text)) in summaries(&version, dtype).into_iter().enumerate() {
             let path = files.path(name);
-            let found = read_small(&*files.storage, &path);
+            let found = read_summary(&*files.storage, &path);
             let says = |text: &str| found.as_deref() == Some(text.as_bytes());
             let is_missing = || matches!(files.storage.lstat(&path), Ok(None));
             // The last ones are the likeliest.
             let is_older = || {
                 let mut older = older.iter().rev().filter_map(|n| files.version(*n).ok());
-                older.any(|version| says(&copies(&version, dtype)[at].1))
+                older.any(|version| says(&summaries(&version, dtype)[at].1))
             };
             if says(&text) {
                 continue;
@@ -293,8 +216,8 @@ impl Verify<'_> {
     }
 
     fn unused(&mut self, needed: &BTreeSet<PathBuf>) -> Result<()> {
-        let core = &self.array.core;
-        for name in dirs_of(self.array) {
+        let core = self.core;
+        for name in core.dirs() {
             let dir = core.files.path(&name);
             let files = core.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
             let numbered = |path: &PathBuf| {
@@ -313,12 +236,11 @@ impl Verify<'_> {
 /// Everything in a superchunk: what tables name is compared with its hash, the rest with its
 /// checksum.
 fn check_superchunk(
-    array: &ChunkedArray,
-    content: &crate::format::chunked::superchunk::Content,
+    core: &OpenVersion,
+    content: &Content,
     number: u32,
     slots: &[Owner],
 ) -> Vec<Problem> {
-    let core = &array.core;
     let path = core.files.superchunk_path(&content.column, number);
     let mut problems = Vec::new();
     let mut versions: Vec<u64> = slots.iter().flat_map(|(.., v)| v.iter().copied()).collect();
@@ -334,9 +256,7 @@ fn check_superchunk(
         problems.push(Problem { file, chunk, versions, message });
     };
     let opened = core.files.storage.open(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(crate::error::ErrorKind::Damaged, "the file is missing")
-        }
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::Damaged, "the file is missing"),
         _ => Error::io(&path, e),
     });
     let file = match opened.and_then(|source| SuperchunkFile::open(source, path.clone())) {

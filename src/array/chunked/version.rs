@@ -8,20 +8,23 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::array::chunked::columns::{self, Leaf, Spelling};
-use crate::array::chunked::files::{Files, Table};
-use crate::array::grid::{ChunkGrid, Touch};
-use crate::array::plan::{Move, positions};
+use crate::array::chunked::files::Files;
+use crate::array::chunked::options::ArrayOptions;
 use crate::array::chunked::superchunk::{SuperchunkFile, in_chunk};
+use crate::array::chunked::table::Table;
+use crate::array::grid::ChunkGrid;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::Scratch;
+use crate::format::bloscpack::Checksum;
 use crate::format::chunked::segment::Place;
-use crate::format::chunked::{MAX_CHUNK_BYTES, Numbering, Version};
+use crate::format::chunked::superchunk::Content;
+use crate::format::chunked::{MAX_CHUNK_BYTES, Numbering, Version, names};
 use crate::value::DType;
 
 /// What all views of one version share.
-pub(crate) struct Core {
+pub(crate) struct OpenVersion {
     pub(crate) files: Arc<Files>,
     pub(crate) version: Version,
     pub(crate) dtype: DType,
@@ -30,11 +33,19 @@ pub(crate) struct Core {
     pub(crate) columns: Vec<Column>,
     pub(crate) threads: Threads,
     /// The same version after `gc` moved its chunks to other files, once that was noticed.
-    pub(crate) moved: OnceLock<Arc<Core>>,
+    pub(crate) moved: OnceLock<Arc<OpenVersion>>,
 }
 
-/// Threads of its own, or those of rayon.
+/// A pool of the array's own; `None` is rayon's.
 pub(crate) type Threads = Option<Arc<rayon::ThreadPool>>;
+
+/// The threads that the options ask for.
+pub(crate) fn threads_of(options: &ArrayOptions) -> Result<Threads> {
+    let Some(threads) = options.threads else { return Ok(None) };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+    let pool = pool.map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    Ok(Some(Arc::new(pool)))
+}
 
 /// One column of one version.
 pub(crate) struct Column {
@@ -44,8 +55,12 @@ pub(crate) struct Column {
     table: OnceLock<Table>,
 }
 
-impl Core {
-    pub(crate) fn new(files: Arc<Files>, version: Version, threads: Threads) -> Result<Core> {
+impl OpenVersion {
+    pub(crate) fn new(
+        files: Arc<Files>,
+        version: Version,
+        threads: Threads,
+    ) -> Result<OpenVersion> {
         let path = files.version_path(version.version);
         let damaged = |expected: &str, found: String| {
             let message = format!("expected {expected}, found {found}");
@@ -87,7 +102,7 @@ impl Core {
         };
         let columns = leaves.into_iter().map(column).collect();
         let moved = OnceLock::new();
-        Ok(Core { files, dtype, grid, numbering, columns, threads, moved, version })
+        Ok(OpenVersion { files, dtype, grid, numbering, columns, threads, moved, version })
     }
 
     /// The chunk table of a column; opened by who asks first.
@@ -102,12 +117,12 @@ impl Core {
     }
 
     /// The same version, if its file names other segments than it did.
-    pub(crate) fn moved(&self) -> Option<&Core> {
+    pub(crate) fn moved(&self) -> Option<&OpenVersion> {
         let version = self.files.version(self.version.version).ok()?;
         if version.columns == self.version.columns {
             return None;
         }
-        let core = Core::new(self.files.clone(), version, self.threads.clone()).ok()?;
+        let core = OpenVersion::new(self.files.clone(), version, self.threads.clone()).ok()?;
         Some(self.moved.get_or_init(|| Arc::new(core)))
     }
 
@@ -143,43 +158,78 @@ impl Core {
     }
 
     /// A chunk of a column, opened; `None` if it is all fill.
-    pub(crate) fn chunk(&self, column: usize, number: u64) -> Result<Option<Stored>> {
+    pub(crate) fn chunk(&self, column: usize, number: u64) -> Result<Option<StoredChunk>> {
         let Some(place) = self.table(column)?.find(number) else { return Ok(None) };
         let file = self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?;
-        Ok(Some(Stored { number, place, file }))
+        Ok(Some(StoredChunk { number, place, file }))
     }
 
-    /// The touched chunks that are stored, those that are all fill, and the files of the former.
-    pub(crate) fn find(
+    /// Opens chunks of a column that are at these places.
+    pub(crate) fn open_chunks(
         &self,
         column: usize,
-        touch: &Touch,
-    ) -> Result<(Vec<Move>, Vec<Move>, Vec<Stored>)> {
-        let table = self.table(column)?;
-        let (mut stored, mut unwritten) = (Vec::new(), Vec::new());
-        let mut chunks: Vec<Stored> = Vec::new();
-        let mut at = vec![0; self.grid.shape().len()];
-        for k in 0..touch.len() {
-            for (group, position) in touch.groups.iter().zip(positions(touch, k)) {
-                for (&axis, &chunk) in group.axes.iter().zip(group.chunk(position)) {
-                    at[axis] = chunk as u64;
-                }
-            }
-            let number = self.numbering.number(&at);
-            let Some(place) = table.find(number) else {
-                unwritten.push(Move { at: k, from: 0, to: 0 });
-                continue;
-            };
+        places: Vec<(u64, Place)>,
+    ) -> Result<ColumnChunks<'_>> {
+        let mut chunks: Vec<StoredChunk> = Vec::with_capacity(places.len());
+        for (number, place) in places {
             // Neighbours mostly share a file.
             let last = chunks.last().filter(|last| last.place.superchunk == place.superchunk);
             let file = match last {
                 Some(last) => last.file.clone(),
                 None => self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?,
             };
-            stored.push(Move { at: k, from: chunks.len() as u32, to: 0 });
-            chunks.push(Stored { number, place, file });
+            chunks.push(StoredChunk { number, place, file });
         }
-        Ok((stored, unwritten, chunks))
+        Ok(ColumnChunks::new(self, column, chunks))
+    }
+
+    /// What the superchunks of a column hold.
+    pub(crate) fn content(&self, column: usize) -> Result<Content> {
+        let storage = &self.version.storage;
+        let leaf = &self.columns[column].leaf;
+        let checksum = Checksum::from_name(&storage.checksum).ok_or_else(|| {
+            let message = format!("expected a checksum of bloscpack, found {:?}", storage.checksum);
+            Error::new(ErrorKind::Unsupported, message)
+        })?;
+        Ok(Content {
+            dtype: leaf.dtype.to_string(),
+            chunk_shape: storage.chunkshape.clone(),
+            column: leaf.path.clone(),
+            // The version was checked: a chunk has fewer than 2^31 bytes.
+            chunk_bytes: (self.chunk_len() * leaf.size) as u32,
+            typesize: leaf.typesize,
+            checksum: if storage.cparams.clevel == 0 { Checksum::None } else { checksum },
+            room: storage.room,
+        })
+    }
+
+    /// The directories of the array, as the format names them; those of columns come first.
+    pub(crate) fn dirs(&self) -> Vec<String> {
+        let columns = self.columns.iter().map(|column| match &*column.leaf.path {
+            "" => names::DATA.to_owned(),
+            path => format!("{}/{path}", names::DATA),
+        });
+        columns.chain([names::META, names::MANIFEST, names::VERSIONS].map(str::to_owned)).collect()
+    }
+
+    /// Runs `work` with the current tables of this version. If `work` fails because a compaction moved
+    /// chunks to other files since the version was opened, runs it again with the new tables.
+    pub(crate) fn with_current<T>(
+        &self,
+        mut work: impl FnMut(&OpenVersion) -> Result<T>,
+    ) -> Result<T> {
+        let mut current = self;
+        while let Some(moved) = current.moved.get() {
+            current = moved;
+        }
+        loop {
+            match work(current) {
+                Err(e) if matches!(e.kind(), ErrorKind::Damaged | ErrorKind::Replaced) => {
+                    current = current.moved().ok_or(e)?;
+                }
+                done => return done,
+            }
+        }
     }
 
     pub(crate) fn in_chunk(&self, error: Error, column: usize, number: u64) -> Error {
@@ -188,48 +238,55 @@ impl Core {
 }
 
 /// A chunk that is stored, and its file.
-pub(crate) struct Stored {
+pub(crate) struct StoredChunk {
     pub(crate) number: u64,
     pub(crate) place: Place,
     pub(crate) file: Arc<SuperchunkFile>,
 }
 
 /// The chunks of one column that one operation reads, one for each slot.
-pub(crate) struct Wanted<'a> {
-    core: &'a Core,
+pub(crate) struct ColumnChunks<'a> {
+    core: &'a OpenVersion,
     column: usize,
-    chunks: Vec<Stored>,
+    chunks: Vec<StoredChunk>,
     /// What decoders keep between chunks, one for each thread that has read.
     scratches: Mutex<Vec<Scratch>>,
 }
 
-impl fmt::Debug for Wanted<'_> {
+impl fmt::Debug for ColumnChunks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Wanted({} chunks)", self.chunks.len())
+        write!(f, "ColumnChunks({} chunks)", self.chunks.len())
     }
 }
 
-impl Wanted<'_> {
-    pub(crate) fn new(core: &Core, column: usize, chunks: Vec<Stored>) -> Wanted<'_> {
-        Wanted { core, column, chunks, scratches: Mutex::default() }
+impl ColumnChunks<'_> {
+    pub(crate) fn new(
+        core: &OpenVersion,
+        column: usize,
+        chunks: Vec<StoredChunk>,
+    ) -> ColumnChunks<'_> {
+        ColumnChunks { core, column, chunks, scratches: Mutex::default() }
     }
 
     pub(crate) fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()> {
-        let Stored { number, place, file } = &self.chunks[slot];
+        let StoredChunk { number, place, file } = &self.chunks[slot];
         let scratches = || self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = scratches().pop();
         let mut scratch = kept.unwrap_or_default();
         let whole = into.len() == file.layout.chunk_bytes() as usize;
         let done = match whole {
             true => file.read_into(place, into, self.core.files.check, &mut scratch),
-            false => file.read_part(place, at, into, &self.core.files, &mut scratch),
+            false => {
+                let files = &self.core.files;
+                file.read_part(place, at, into, (files.check, &files.blocks), &mut scratch)
+            }
         };
         scratches().push(scratch);
         done.map_err(|e| self.core.in_chunk(e, self.column, *number))
     }
 }
 
-impl BaseSlab for Wanted<'_> {
+impl BaseSlab for ColumnChunks<'_> {
     fn slots(&self) -> usize {
         self.chunks.len()
     }
@@ -239,7 +296,7 @@ impl BaseSlab for Wanted<'_> {
     }
 
     fn chunk(&self, slot: usize) -> Option<&[u8]> {
-        let Stored { place, file, .. } = &self.chunks[slot];
+        let StoredChunk { place, file, .. } = &self.chunks[slot];
         // What is wrong is told by `read`, which is asked next.
         file.plain(place, self.core.files.check).ok().flatten()
     }

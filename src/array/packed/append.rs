@@ -41,8 +41,8 @@ use crate::format::bloscpack::{
 use crate::storage::{FileId, LocalStorage, Lock, Storage};
 use crate::value::{NdArray, Order};
 
-use super::pack::{PackOptions, compress, invalid, on_threads};
 use super::array::PARALLEL;
+use super::pack::{PackOptions, compress, invalid, on_threads};
 
 /// How new chunks are compressed. What is not said stays as it is in the container; the level, which
 /// is not written there, is 5.

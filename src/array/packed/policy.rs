@@ -18,8 +18,8 @@ use crate::format::msgpack::numpy::{
 use crate::format::msgpack::{Cursor, write_bin};
 use crate::value::NdArray;
 
-use super::pack::{PackOptions, invalid};
 use super::array::PackedArray;
+use super::pack::{PackOptions, invalid};
 
 /// Arrays of fewer bytes are left plain, if not said. A container takes some 110 bytes more than what
 /// msgpack-numpy puts around an array. Numbers of 8 bytes that compress well make up for that from

@@ -21,8 +21,10 @@ use crate::array::selection::{Resolved, Selection, View, invalid};
 use crate::error::{Error, ErrorKind, Result};
 
 mod print;
+mod read;
 mod resize;
 
+pub(crate) use read::ReadPlan;
 pub use resize::ResizePlan;
 
 /// Where a chunk is: in a slot of a slab. Slab 0 has one slot, full of the fill value.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::array::samples::row_cache::{Blocks, USUAL};
 use crate::array::rows::{Rows, row_count};
+use crate::array::samples::row_cache::{Blocks, USUAL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 use crate::format::msgpack::{Value, encode};

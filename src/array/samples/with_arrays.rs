@@ -7,11 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::array::bcolz::Bcolz;
-use crate::array::samples::row_cache::{Blocks, USUAL};
-use crate::array::chunked::read::At;
+use crate::array::chunked::at::At;
 use crate::array::chunked::options::ArrayOptions;
 use crate::array::packed::array::PackedArray;
 use crate::array::rows::{Rows, row_count};
+use crate::array::samples::row_cache::{Blocks, USUAL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
 use crate::array::grid::{ChunkGrid, Touch};
+use crate::array::operand::{Aimed, Operand, aim};
 use crate::array::plan::{
     ChangesPlan, End, GetItemPlan, Layout, LoadPlan, Moves, Patch, Place, Placement, ResizePlan,
     SetItemPlan, SlabInfo, SlabKind,
@@ -15,7 +16,6 @@ use crate::array::selection::{Selection, invalid, product};
 use crate::array::staged::slab::{Slab, Slots, fits};
 use crate::array::staged::spill::{SlabStore, can_be_spilled};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
-use crate::array::operand::{Aimed, Operand, aim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{Casting, DType, Element, Kind, NdArray};

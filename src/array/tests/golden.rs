@@ -9,11 +9,11 @@ use std::sync::Arc;
 use ndarray::ArrayD;
 use serde_json::{Value as Json, json};
 
+use crate::ErrorKind;
 use crate::array::grid::{Group, Segment, Touch};
 use crate::array::plan::Move;
 use crate::array::transfer::{Program, Side, Source, c_steps};
 use crate::array::*;
-use crate::ErrorKind;
 use crate::error::Result;
 use crate::value::{DType, NdArray};
 

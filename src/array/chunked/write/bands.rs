@@ -1,209 +1,100 @@
-//! Changes that are made some rows of chunks at a time, so that what is written may be larger than
-//! memory.
+//! Rows written some chunks at a time, so that they may be larger than memory.
 //!
-//! A band is as many rows of chunks as make some megabytes. The rows of the source that belong to it
-//! are staged above the chunks that are there, its changed chunks go to the commit, which writes them
-//! to files as they come, and then the next band is begun. All of it is one version: nothing is
-//! visible before the last band is written, and a crash leaves files that no version names.
+//! A band is as many rows of chunks as make some megabytes. The source rows that belong to it are
+//! staged above the chunks that are there, its changed chunks go to the commit, which writes them to
+//! files as they come, and then the next band begins. All bands are one version: nothing is visible
+//! before the last one is written, and a crash leaves files that no version names.
 //!
-//! Not here: selections with lists of positions, whose rows may be anywhere. They are staged in one.
+//! Not here: selections with lists of positions, whose rows may be anywhere. They are staged as a
+//! whole.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use crate::array::chunked::read::ChunkedArray;
-use crate::array::chunked::write::commit::{New, Proposal};
+use crate::array::chunked::write::proposal::{NewChunk, coordinates};
 use crate::array::grid::ChunkGrid;
-use crate::array::chunked::info::VersionInfo;
-use crate::array::chunked::options::ArrayOptions;
 use crate::array::plan::Place;
 use crate::array::rows::{Rows, row_count};
 use crate::array::selection::{Axis, Index, Resolved, Selection, View, invalid};
-use crate::array::staged::array::{ChunkState, StagedArray};
-use crate::array::chunked::write::store::ArrayStore;
+use crate::array::staged::{ChunkState, StagedArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{Casting, NdArray};
 
-/// The bytes of a band, at least: enough for all cores, few enough to forget. Tests have many bands.
+/// The minimum size of a band: enough work for all cores, little enough memory. Tests use small ones,
+/// to have many.
 const BAND: usize = if cfg!(test) { 100 } else { 16 << 20 };
 
-impl ArrayStore {
-    /// Adds all rows of another array at the end of the first axis, as one version. They may be more
-    /// than memory holds: some rows of chunks are read, compressed and written at a time.
-    ///
-    /// Elements of another type are converted where NumPy would
-    /// ([`SameKind`](Casting::SameKind)).
-    ///
-    /// ```
-    /// use kiste::array::{ArrayOptions, ChunkedArray, Rows};
-    /// use kiste::value::DType;
-    ///
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// let zeros = ArrayOptions::default().create(dir.join("a"), DType::of::<i16>(), &[1000, 3])?;
-    /// let mut store = ArrayOptions::default().create(dir.join("b"), DType::of::<f32>(), &[0, 3])?;
-    /// store.append_rows(zeros.array(), "what is in a")?;
-    /// assert_eq!(store.array().shape(), [1000, 3]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn append_rows(&mut self, rows: &dyn Rows, message: &str) -> Result<VersionInfo> {
-        self.expect_newest(self.newest.version())?;
-        let base = self.newest.clone();
-        let attributes = base.attrs().clone();
-        self.append_to(base, rows, attributes, message)
-    }
-
-    /// Assigns a value to a selection, as one version, and repeats it as NumPy does if it is smaller.
-    /// Rows that a slice selects are staged some at a time, so that the selection may be larger than
-    /// memory; where there is a list of positions or a mask, all of it is.
-    ///
-    /// Elements of another type are converted as by [`append_rows`](Self::append_rows).
-    pub fn put(
-        &mut self,
-        selection: impl Into<Selection>,
-        value: &NdArray<'_>,
-        message: &str,
-    ) -> Result<VersionInfo> {
-        self.put_source(&selection.into(), &Written::Array(value), message)
-    }
-
-    /// The same with the rows of another array, which are read as they are wanted: in order, and each
-    /// once, if there are as many as the selection has.
-    pub fn put_rows(
-        &mut self,
-        selection: impl Into<Selection>,
-        rows: &dyn Rows,
-        message: &str,
-    ) -> Result<VersionInfo> {
-        self.put_source(&selection.into(), &Written::Rows(rows), message)
-    }
-
-    fn put_source(
-        &mut self,
-        selection: &Selection,
-        from: &Written<'_>,
-        message: &str,
-    ) -> Result<VersionInfo> {
-        self.expect_newest(self.newest.version())?;
-        let base = self.newest.clone();
-        from.expect_castable(&base)?;
-        let resolved = selection.resolve(base.shape())?;
-        let lines = Lines::of(&resolved).filter(|_| !resolved.is_empty());
-        let Some(lines) = lines.filter(|_| from.shape().len() <= resolved.shape.len()) else {
-            let mut staged = self.stage()?;
-            staged.write(selection.clone(), &from.whole(&base)?)?;
-            return self.commit(&mut staged, message);
-        };
-        let same_rows = !lines.gone
-            && from.shape().len() == resolved.shape.len()
-            && from.shape().first() == Some(&lines.count);
-        let whole = if same_rows { None } else { Some(from.whole(&base)?) };
-        let read = |rows: Range<usize>| match &whole {
-            Some(whole) => Ok(whole.borrow().into_owned()),
-            None => from.rows(rows, &base),
-        };
-        let (shape, attributes) = (base.shape().to_vec(), base.attrs().clone());
-        let bands = Bands::new(&base, &shape, lines, Box::new(read))?;
-        let changes = Box::new(bands);
-        self.propose(Proposal { base: &base, shape: shape.clone(), attributes, message, changes })
-    }
-
-    /// Makes a version of `base` and these rows behind its own.
-    fn append_to(
-        &mut self,
-        base: ChunkedArray,
-        rows: &dyn Rows,
-        attributes: Map<String, Value>,
-        message: &str,
-    ) -> Result<VersionInfo> {
-        let from = Written::Rows(rows);
-        from.expect_castable(&base)?;
-        let Some((&old, inner)) = base.shape().split_first() else {
-            return Err(invalid("an array without axes has no rows"));
-        };
-        let count = row_count(rows.shape())?;
-        if rows.shape()[1..] != *inner {
-            let found = &rows.shape()[1..];
-            return Err(invalid(format!("expected rows of shape {inner:?}, found {found:?}")));
-        }
-        let total = old.checked_add(count).filter(|total| isize::try_from(*total).is_ok());
-        let total =
-            total.ok_or_else(|| Error::new(ErrorKind::Limit, "more rows than can be counted"))?;
-        let shape = [&[total], inner].concat();
-        let rest = inner.iter().map(|_| Index::range(None, None, 1)).collect();
-        let lines = Lines { first: old, step: 1, count, gone: false, rest };
-        let read = |range: Range<usize>| from.rows(range, &base);
-        let bands = Bands::new(&base, &shape, lines, Box::new(read))?;
-        let changes = Box::new(bands);
-        self.propose(Proposal { base: &base, shape: shape.clone(), attributes, message, changes })
-    }
+/// The changed chunks when a selection is assigned these rows. `None` if it must be staged as a
+/// whole: where a list of positions or a mask selects rows.
+pub(super) fn assign<'a>(
+    base: &'a ChunkedArray,
+    selection: &Selection,
+    source: RowSource<'a>,
+) -> Result<Option<Bands<'a>>> {
+    source.expect_castable(base)?;
+    let resolved = selection.resolve(base.shape())?;
+    let lines = Lines::of(&resolved).filter(|_| !resolved.is_empty());
+    let Some(lines) = lines.filter(|_| source.shape().len() <= resolved.shape.len()) else {
+        return Ok(None);
+    };
+    let same_rows = !lines.is_single
+        && source.shape().len() == resolved.shape.len()
+        && source.shape().first() == Some(&lines.count);
+    let whole = if same_rows { None } else { Some(source.whole(base)?) };
+    let read = move |rows: Range<usize>| match &whole {
+        Some(whole) => Ok(whole.borrow().into_owned()),
+        None => source.rows(rows, base),
+    };
+    Bands::new(base, base.shape(), lines, Box::new(read)).map(Some)
 }
 
-impl ArrayOptions {
-    /// Creates an array of all rows of another one, with these attributes, as version 1. The rows may
-    /// be more than memory holds; until the last of them is written there is no version, so that
-    /// after a crash there is no array either, and another one may be created there.
-    ///
-    /// ```
-    /// use kiste::array::{ArrayOptions, ChunkedArray};
-    /// use kiste::value::NdArray;
-    /// use serde_json::Map;
-    ///
-    /// # let dir = tempfile::tempdir()?;
-    /// # let path = dir.path().join("numbers");
-    /// let numbers: Vec<u32> = (0..100_000).collect();
-    /// let rows = ndarray::Array1::from(numbers);
-    /// let rows = NdArray::from_ndarray(&rows);
-    /// let store = ArrayOptions::default().create_from(&path, &rows, Map::new(), "imported")?;
-    /// assert_eq!(store.array().version(), 1);
-    /// assert_eq!(store.array().get::<u32>(99_999)?.sum(), 99_999);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn create_from(
-        &self,
-        path: impl AsRef<Path>,
-        rows: &dyn Rows,
-        attributes: Map<String, Value>,
-        message: &str,
-    ) -> Result<ArrayStore> {
-        let (dtype, shape) = (rows.dtype().clone(), rows.shape());
-        let mut store = ArrayStore::prepare(self, path.as_ref(), dtype, shape)?;
-        let base = store.newest.clone();
-        if !shape.is_empty() {
-            store.append_to(base, rows, attributes, message)?;
-            return Ok(store);
-        }
-        let element = rows.read_rows(0..1)?.c_bytes().into_owned();
-        let changes = Box::new(std::iter::once(Ok((Vec::new(), New::Chunk(element.into())))));
-        let shape = Vec::new();
-        store.propose(Proposal { base: &base, shape, attributes, message, changes })?;
-        Ok(store)
+/// The shape and the changed chunks when these rows are appended.
+pub(super) fn append<'a>(
+    base: &'a ChunkedArray,
+    source: RowSource<'a>,
+) -> Result<(Vec<usize>, Bands<'a>)> {
+    source.expect_castable(base)?;
+    let Some((&old, inner)) = base.shape().split_first() else {
+        return Err(invalid("an array without axes has no rows"));
+    };
+    let count = row_count(source.shape())?;
+    if source.shape()[1..] != *inner {
+        let found = &source.shape()[1..];
+        return Err(invalid(format!("expected rows of shape {inner:?}, found {found:?}")));
     }
+    let total = old.checked_add(count).filter(|total| isize::try_from(*total).is_ok());
+    let total =
+        total.ok_or_else(|| Error::new(ErrorKind::Limit, "more rows than can be counted"))?;
+    let shape = [&[total], inner].concat();
+    let rest = inner.iter().map(|_| Index::range(None, None, 1)).collect();
+    let lines = Lines { first: old, step: 1, count, is_single: false, rest };
+    let read = move |range: Range<usize>| source.rows(range, base);
+    let bands = Bands::new(base, &shape, lines, Box::new(read))?;
+    Ok((shape, bands))
 }
 
-/// What is written.
-enum Written<'a> {
+/// The rows that are written.
+#[derive(Clone, Copy)]
+pub(super) enum RowSource<'a> {
     Array(&'a NdArray<'a>),
     Rows(&'a dyn Rows),
 }
 
-impl Written<'_> {
-    fn shape(&self) -> &[usize] {
+impl<'a> RowSource<'a> {
+    fn shape(&self) -> &'a [usize] {
         match self {
-            Written::Array(array) => array.shape(),
-            Written::Rows(rows) => rows.shape(),
+            RowSource::Array(array) => array.shape(),
+            RowSource::Rows(rows) => rows.shape(),
         }
     }
 
     /// Fails before anything is read.
     fn expect_castable(&self, base: &ChunkedArray) -> Result<()> {
         let dtype = match self {
-            Written::Array(array) => array.dtype(),
-            Written::Rows(rows) => rows.dtype(),
+            RowSource::Array(array) => array.dtype(),
+            RowSource::Rows(rows) => rows.dtype(),
         };
         dtype.expect_cast(base.dtype(), Casting::SameKind)
     }
@@ -211,17 +102,17 @@ impl Written<'_> {
     /// Some of the rows, in the type of the array.
     fn rows(&self, rows: Range<usize>, base: &ChunkedArray) -> Result<NdArray<'static>> {
         let found = match self {
-            Written::Array(array) => array.read_rows(rows)?,
-            Written::Rows(source) => source.read_rows(rows)?,
+            RowSource::Array(array) => array.read_rows(rows)?,
+            RowSource::Rows(source) => source.read_rows(rows)?,
         };
         cast(found, base)
     }
 
     /// All of it, in the type of the array.
-    fn whole(&self, base: &ChunkedArray) -> Result<NdArray<'_>> {
+    pub(super) fn whole(&self, base: &ChunkedArray) -> Result<NdArray<'a>> {
         match self {
-            Written::Array(array) => cast(array.borrow(), base),
-            Written::Rows(rows) => {
+            RowSource::Array(array) => cast(array.borrow(), base),
+            RowSource::Rows(rows) => {
                 let count = rows.shape().first().copied().unwrap_or(1);
                 cast(rows.read_rows(0..count)?, base)
             }
@@ -241,8 +132,8 @@ struct Lines {
     first: usize,
     step: isize,
     count: usize,
-    /// Whether it is one row that an integer selects, so that the value has no axis for it.
-    gone: bool,
+    /// Whether an integer selects one row, so that the value has no axis for it.
+    is_single: bool,
     rest: Vec<Index>,
 }
 
@@ -255,7 +146,7 @@ impl Lines {
             return None;
         }
         let (axis, view) = (resolved.axes.first()?, resolved.views.first()?);
-        let (start, count, step, gone) = match *axis {
+        let (start, count, step, is_single) = match *axis {
             Axis::At(at) => (at, 1, 1, true),
             Axis::Range { start, count, step } => (start, count, step, false),
             _ => return None,
@@ -275,7 +166,7 @@ impl Lines {
             _ => None,
         };
         let rest = resolved.axes[1..].iter().zip(&resolved.views[1..]).map(index);
-        Some(Lines { first, step, count, gone, rest: rest.collect::<Option<_>>()? })
+        Some(Lines { first, step, count, is_single, rest: rest.collect::<Option<_>>()? })
     }
 
     /// The row of the array that gets this row of the source.
@@ -299,7 +190,7 @@ fn slice_of(first: usize, step: isize, count: usize) -> Option<Index> {
 type Read<'a> = Box<dyn Fn(Range<usize>) -> Result<NdArray<'static>> + 'a>;
 
 /// The changed chunks of an assignment, band after band.
-struct Bands<'a> {
+pub(super) struct Bands<'a> {
     base: &'a ChunkedArray,
     /// The array as it will be.
     grid: ChunkGrid,
@@ -310,7 +201,7 @@ struct Bands<'a> {
     /// Rows of the source that were staged.
     done: usize,
     /// Changed chunks of the band, which the commit has not asked for yet.
-    ready: VecDeque<(Vec<u64>, New<'a>)>,
+    ready: VecDeque<(Vec<u64>, NewChunk<'a>)>,
 }
 
 impl<'a> Bands<'a> {
@@ -341,7 +232,7 @@ impl<'a> Bands<'a> {
         let room = if step > 0 { end - 1 - first } else { first - start };
         let count = (room / step.unsigned_abs() + 1).min(self.lines.count - self.done);
         let mut staged = staged_rows(self.base, &self.grid, start..end)?;
-        let first_part = match self.lines.gone {
+        let first_part = match self.lines.is_single {
             true => isize::try_from(first - start).ok().map(Index::At),
             false => slice_of(first - start, step, count),
         };
@@ -352,11 +243,10 @@ impl<'a> Bands<'a> {
         for (cell, state) in staged.changes().enumerate() {
             let new = match state? {
                 ChunkState::Base(_) => continue,
-                ChunkState::Fill => New::Fill,
-                ChunkState::Staged(bytes) => New::Chunk(bytes.into_owned().into()),
+                ChunkState::Fill => NewChunk::Fill,
+                ChunkState::Staged(bytes) => NewChunk::Bytes(bytes.into_owned().into()),
             };
-            let at = staged.grid().coordinates(cell);
-            let mut at: Vec<u64> = at.into_iter().map(|i| i as u64).collect();
+            let mut at = coordinates(staged.grid().coordinates(cell));
             at[0] += top;
             self.ready.push_back((at, new));
         }
@@ -366,7 +256,7 @@ impl<'a> Bands<'a> {
 }
 
 impl<'a> Iterator for Bands<'a> {
-    type Item = Result<(Vec<u64>, New<'a>)>;
+    type Item = Result<(Vec<u64>, NewChunk<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.ready.is_empty() {
@@ -384,7 +274,7 @@ impl<'a> Iterator for Bands<'a> {
 
 /// These rows of an array as they are, above the chunks of the base. It has the same chunks as the
 /// grid, whose first axis may be longer; the first of the rows is the first of a chunk.
-pub(crate) fn staged_rows(
+pub(super) fn staged_rows(
     base: &ChunkedArray,
     grid: &ChunkGrid,
     rows: Range<usize>,
@@ -405,7 +295,7 @@ pub(crate) fn staged_rows(
         &shape,
         chunk,
         base.dtype().clone(),
-        &base.core.version.storage.fill,
+        &base.core().version.storage.fill,
         vec![Arc::new(base.clone())],
         cells.map(place).collect::<Result<_>>()?,
     )
@@ -416,10 +306,10 @@ mod tests {
     use std::sync::Mutex;
 
     use ndarray::{ArrayD, IxDyn, ShapeBuilder};
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
-    use crate::array::chunked::read::At;
+    use crate::array::{ArrayOptions, At};
     use crate::storage::MemoryStorage;
     use crate::value::DType;
 

@@ -1,18 +1,19 @@
-//! Compaction: chunks that versions still need leave the superchunks of which they are the lesser
-//! part, and small superchunks become one. How the versions learn of it, and why a crash costs
-//! nothing, is in the FORMAT of [`format::chunked`](crate::format::chunked).
+//! Compaction: chunks that versions still need move out of superchunks that are mostly unneeded, and
+//! small superchunks become one. How the versions learn of it, and why a crash costs nothing, is in
+//! the FORMAT of [`format::chunked`](crate::format::chunked).
 //!
-//! Chunks are copied as they are compressed, each after its checksum was compared; the superchunk of
-//! one that is damaged stays as it is, so that whoever can mend it still finds it.
+//! Compressed chunks are copied as they are, after their checksum was compared. The superchunk of a
+//! damaged chunk stays, so that it can still be repaired by hand.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::array::chunked::write::commit::content_of;
-use crate::array::chunked::files::Check;
-use crate::array::chunked::write::gc::Removed;
-use crate::array::chunked::write::store::ArrayStore;
+use crate::array::chunked::options::Check;
+use crate::array::chunked::read::ChunkedArray;
 use crate::array::chunked::superchunk::SuperchunkFile;
-use crate::error::{Error, Result};
+use crate::array::chunked::write::directory::Directory;
+use crate::array::chunked::write::numbers::Numbers;
+use crate::array::chunked::write::retention::Removed;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::Scratch;
 use crate::format::chunked::segment::{self, Entry, HASH, Place, Segment};
 use crate::format::chunked::superchunk::Content;
@@ -35,39 +36,39 @@ struct Moved {
 /// What became of rewritten segments: number and entries, `None` if none were left.
 type Rewritten = BTreeMap<u64, Option<(u64, u64)>>;
 
-impl ArrayStore {
-    /// Moves chunks, and makes these versions, which are all that there are, name the files where
-    /// they are now. The files where they were may be removed afterwards.
-    pub(crate) fn compact(
-        &mut self,
-        versions: &mut [Version],
-        removed: &mut Removed,
-    ) -> Result<()> {
+/// A compaction, under way.
+pub(super) struct Compaction<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) numbers: &'a mut Numbers,
+    pub(super) newest: &'a mut ChunkedArray,
+    /// Gets the numbers of what is moved and written.
+    pub(super) removed: &'a mut Removed,
+}
+
+impl Compaction<'_> {
+    /// Moves chunks, and makes these versions, which are all there are, name the new files. The old
+    /// ones may be removed afterwards.
+    pub(super) fn run(mut self, versions: &mut [Version]) -> Result<()> {
         let mut moved = Vec::new();
-        for column in 0..self.newest.core.columns.len() {
-            moved.push(self.move_chunks(column, versions, removed)?);
+        for column in 0..self.newest.core().columns.len() {
+            moved.push(self.move_chunks(column, versions)?);
         }
         if moved.iter().all(|moved| moved.given_up.is_empty()) {
             return Ok(());
         }
-        let rewritten = self.rewrite_segments(versions, &moved, removed)?;
-        let done = self.rewrite_versions(versions, &rewritten, removed);
-        // Some may have been, whatever the result.
-        self.files.forget_superchunks();
-        self.take_what_is_there();
+        let rewritten = self.rewrite_segments(versions, &moved)?;
+        let done = self.rewrite_versions(versions, &rewritten);
+        // Some versions may have been rewritten even if that failed.
+        self.directory.files.forget_superchunks();
+        self.newest.refresh();
         done
     }
 
-    fn move_chunks(
-        &mut self,
-        column: usize,
-        versions: &[Version],
-        removed: &mut Removed,
-    ) -> Result<Moved> {
+    fn move_chunks(&mut self, column: usize, versions: &[Version]) -> Result<Moved> {
         let mut moved = Moved::default();
-        let mut content = content_of(&self.newest, column)?;
+        let mut content = self.newest.core().content(column)?;
         content.room = 0;
-        let most = self.newest.core.version.storage.superchunk as usize;
+        let most = self.newest.core().version.storage.superchunk as usize;
         let needed = self.needed_slots(column, versions)?;
         let mut pending: Vec<(Place, u64, Vec<u8>)> = Vec::new();
         let worth = self.worth_moving(column, &needed, most);
@@ -92,14 +93,14 @@ impl ArrayStore {
             }
             while pending.len() >= most {
                 let chunks = pending.drain(..most).collect();
-                self.write_moved(column, &content, chunks, &mut moved, removed)?;
+                self.write_moved(column, &content, chunks, &mut moved)?;
             }
         }
         if !pending.is_empty() {
-            self.write_moved(column, &content, pending, &mut moved, removed)?;
+            self.write_moved(column, &content, pending, &mut moved)?;
         }
         if !moved.places.is_empty() {
-            self.sync_dir(&self.files.column_dir(&content.column))?;
+            self.directory.sync_dir(&self.directory.files.column_dir(&content.column))?;
         }
         Ok(moved)
     }
@@ -114,7 +115,7 @@ impl ArrayStore {
             if last == Some(segments) {
                 continue;
             }
-            let table = self.files.table(version.version, segments)?;
+            let table = self.directory.files.table(version.version, segments)?;
             table.each_entry(|entry| {
                 if let Some(place) = entry.place {
                     needed.entry(place.superchunk).or_default();
@@ -133,13 +134,14 @@ impl ArrayStore {
     /// The superchunks of which less than half is needed, and the small ones, if they are worth it.
     fn worth_moving(&self, column: usize, needed: &Needed, most: usize) -> Vec<u32> {
         let (mut worth, mut small) = (Vec::new(), Vec::new());
-        let (path, version) = (&self.newest.core.columns[column].leaf.path, self.newest.version());
+        let (path, version) =
+            (&self.newest.core().columns[column].leaf.path, self.newest.version());
         for (&number, slots) in needed {
             if slots.is_empty() {
                 worth.push(number);
                 continue;
             }
-            let Ok(file) = self.files.superchunk(version, path, number) else { continue };
+            let Ok(file) = self.directory.files.superchunk(version, path, number) else { continue };
             let len = |slot: &u32| file.slot_len(*slot).unwrap_or(0);
             let live: u64 = slots.keys().map(len).sum();
             let all: u64 = (0..file.layout.slots()).map(|slot| len(&slot)).sum();
@@ -167,7 +169,8 @@ impl ArrayStore {
         if slots.is_empty() {
             return Some(Vec::new());
         }
-        let file = self.files.superchunk(self.newest.version(), &content.column, number).ok()?;
+        let file =
+            self.directory.files.superchunk(self.newest.version(), &content.column, number).ok()?;
         let mut scratch = Scratch::default();
         let take = |(place, chunk): &(Place, u64)| {
             let bytes = intact(&file, place, &mut scratch)?;
@@ -180,7 +183,7 @@ impl ArrayStore {
     /// Whether the chunk in another place is there, byte by byte as it would be copied.
     fn is_same(&self, content: &Content, place: &Place, bytes: &[u8]) -> bool {
         let version = self.newest.version();
-        let file = self.files.superchunk(version, &content.column, place.superchunk);
+        let file = self.directory.files.superchunk(version, &content.column, place.superchunk);
         let found = file.ok().and_then(|file| intact(&file, place, &mut Scratch::default()));
         found.is_some_and(|chunk| bytes.starts_with(&chunk))
     }
@@ -191,34 +194,30 @@ impl ArrayStore {
         content: &Content,
         chunks: Vec<(Place, u64, Vec<u8>)>,
         moved: &mut Moved,
-        removed: &mut Removed,
     ) -> Result<()> {
         let from: Vec<(u32, u32)> =
             chunks.iter().map(|(place, ..)| (place.superchunk, place.slot)).collect();
         let chunks = chunks.into_iter().map(|(_, chunk, bytes)| (chunk, bytes)).collect();
-        let (number, file) = self.superchunk(column, content, chunks)?;
-        removed.moved += from.len() as u64;
-        removed.written += file.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        self.write_files(&[file])?;
+        let (number, file) =
+            self.numbers.superchunk(&self.directory.files, column, content, chunks)?;
+        self.removed.moved += from.len() as u64;
+        self.removed.written += file.parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.directory.write_files(&[file])?;
         let to = (0..).map(|slot| (number, slot));
         moved.places.extend(from.into_iter().zip(to));
         Ok(())
     }
 
     /// Writes the segments anew that name superchunks that are given up.
-    fn rewrite_segments(
-        &mut self,
-        versions: &[Version],
-        moved: &[Moved],
-        removed: &mut Removed,
-    ) -> Result<Rewritten> {
+    fn rewrite_segments(&mut self, versions: &[Version], moved: &[Moved]) -> Result<Rewritten> {
         let mut rewritten = Rewritten::new();
         let mut seen = BTreeSet::new();
-        let dir = self.files.path(names::MANIFEST);
+        let dir = self.directory.files.path(names::MANIFEST);
         for version in versions {
             for (column, moved) in version.columns.iter().zip(moved) {
                 for segment in column.segments.iter().filter(|(number, _)| seen.insert(*number)) {
-                    let file = self.files.segment(version.version, segment.0, segment.1)?;
+                    let file =
+                        self.directory.files.segment(version.version, segment.0, segment.1)?;
                     let entries = file.entries();
                     let Some(entries) = moved.entries(entries.iter().flat_map(Segment::iter))
                     else {
@@ -226,29 +225,24 @@ impl ArrayStore {
                     };
                     let mut now = None;
                     if !entries.is_empty() {
-                        let number = self.take_segment_number()?;
+                        let number = self.numbers.take_segment(&self.directory.files)?;
                         let bytes = segment::encode(&entries);
-                        self.write_file(&dir, &names::numbered(number), &[&bytes])?;
-                        removed.written += bytes.len() as u64;
+                        self.directory.write_file(&dir, &names::numbered(number), &[&bytes])?;
+                        self.removed.written += bytes.len() as u64;
                         now = Some((number, entries.len() as u64));
                     }
                     rewritten.insert(segment.0, now);
                 }
             }
         }
-        self.sync_dir(&dir)?;
+        self.directory.sync_dir(&dir)?;
         Ok(rewritten)
     }
 
     /// Replaces the files of versions by such as name the new segments. The newest comes first: it
     /// says which numbers were given.
-    fn rewrite_versions(
-        &mut self,
-        versions: &mut [Version],
-        rewritten: &Rewritten,
-        removed: &mut Removed,
-    ) -> Result<()> {
-        let dir = self.files.path(names::VERSIONS);
+    fn rewrite_versions(&mut self, versions: &mut [Version], rewritten: &Rewritten) -> Result<()> {
+        let dir = self.directory.files.path(names::VERSIONS);
         let newest = self.newest.version();
         for version in versions.iter_mut().rev() {
             let old = version.clone();
@@ -259,20 +253,16 @@ impl ArrayStore {
                 column.segments = column.segments.iter().filter_map(now).collect();
             }
             if version.version == newest {
-                version.next_segment = self.next_segment;
-                for (column, next) in version.columns.iter_mut().zip(&self.next_superchunk) {
-                    column.next = *next;
-                }
+                self.numbers.record(version);
             }
             if *version != old {
-                let bytes = version
-                    .encode()
-                    .map_err(|e| Error::new(crate::error::ErrorKind::Limit, e.to_string()))?;
-                self.write_file(&dir, &names::numbered(version.version), &[&bytes])?;
-                removed.written += bytes.len() as u64;
+                let bytes =
+                    version.encode().map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+                self.directory.write_file(&dir, &names::numbered(version.version), &[&bytes])?;
+                self.removed.written += bytes.len() as u64;
             }
         }
-        self.sync_dir(&dir)
+        self.directory.sync_dir(&dir)
     }
 }
 

@@ -1,13 +1,11 @@
-//! An array in memory, cut into chunks one at a time: all of it is never copied.
-//!
-//! How the pieces are copied is the business of [`transfer`](super::transfer).
+//! An array in memory, split into chunks one at a time, so that it is never copied as a whole.
 
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::plan::Move;
 use crate::array::transfer::{Program, Side, c_steps, fill};
 
 /// The elements of an array in C order, and how they are cut.
-pub(crate) struct Cut<'a> {
+pub(super) struct ArrayChunks<'a> {
     bytes: &'a [u8],
     program: Program<'a>,
     /// Bytes of a chunk.
@@ -18,15 +16,15 @@ pub(crate) struct Cut<'a> {
     fill: Option<&'a [u8]>,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> ArrayChunks<'a> {
     /// An array of just this grid's shape. It must be touched as a whole; its elements are of the
     /// size of the fill value.
-    pub(crate) fn new(
+    pub(super) fn new(
         bytes: &'a [u8],
         grid: &ChunkGrid,
         touch: &'a Touch,
         fill: &'a [u8],
-    ) -> Cut<'a> {
+    ) -> ArrayChunks<'a> {
         let (shape, chunk) = (grid.shape(), grid.chunk_shape());
         let from = c_steps(shape, fill.len());
         let to = c_steps(chunk, fill.len());
@@ -36,17 +34,17 @@ impl<'a> Cut<'a> {
             Program::new(touch, &from, &Side { steps: &to, chunked: true }, fill.len(), len);
         let even = shape.iter().zip(chunk).all(|(n, chunk)| n % chunk == 0);
         let whole_rows = shape.get(1..) == chunk.get(1..);
-        Cut { bytes, program, chunk: len, whole_rows, fill: (!even).then_some(fill) }
+        ArrayChunks { bytes, program, chunk: len, whole_rows, fill: (!even).then_some(fill) }
     }
 
     /// Bytes of a chunk.
-    pub(crate) fn chunk_len(&self) -> usize {
+    pub(super) fn chunk_len(&self) -> usize {
         self.chunk
     }
 
     /// A chunk of the grid, with the fill value where it reaches beyond the array: where it is, or put
     /// together in this memory.
-    pub(crate) fn chunk<'b>(&'b self, cell: usize, memory: &'b mut Vec<u8>) -> &'b [u8] {
+    pub(super) fn chunk<'b>(&'b self, cell: usize, memory: &'b mut Vec<u8>) -> &'b [u8] {
         if self.whole_rows {
             if let Some(there) = self.bytes.get(cell * self.chunk..(cell + 1) * self.chunk) {
                 return there;
@@ -76,7 +74,7 @@ mod tests {
             let grid = ChunkGrid::new(&shape, &chunk).unwrap();
             let all = Selection::all().resolve(&shape).unwrap();
             let touch = Touch::new(&grid, &all);
-            let cut = Cut::new(&bytes, &grid, &touch, &[99]);
+            let cut = ArrayChunks::new(&bytes, &grid, &touch, &[99]);
             // What was there before must not come through.
             let mut memory = vec![77; 100];
             let whole = ndarray::ArrayViewD::from_shape(shape.clone(), &bytes).unwrap();

@@ -30,12 +30,13 @@
 //! [`Reader`](crate::reader::Reader) of their rows, and [`WithArrays`] puts rows in the place of the
 //! references that samples have to them.
 
-mod rows;
 mod selection;
 mod grid;
 mod plan;
 mod transfer;
 mod operand;
+mod rows;
+mod temporary;
 mod packed;
 pub mod bcolz;
 mod staged;

@@ -5,8 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::value::{DType, NdArray, Order};
 
-use crate::array::packed::array::PackedArray;
-use crate::array::packed::pack::invalid;
+use crate::array::selection::invalid;
 
 /// An array of which rows can be had: what an import reads from and an export writes.
 ///
@@ -72,7 +71,7 @@ impl Iterator for Pieces<'_> {
 /// The length of the first axis.
 pub(crate) fn row_count(shape: &[usize]) -> Result<usize> {
     let none = "expected an array with rows, found one without dimensions";
-    shape.first().copied().ok_or_else(|| invalid(none.into()))
+    shape.first().copied().ok_or_else(|| invalid(none))
 }
 
 /// Whether these are rows of an array that has so many.
@@ -140,28 +139,4 @@ fn gather_rows(array: &NdArray<'_>, rows: Range<usize>) -> Vec<u8> {
         }
     }
     out
-}
-
-impl Rows for PackedArray<'_> {
-    fn dtype(&self) -> &DType {
-        PackedArray::dtype(self)
-    }
-
-    fn shape(&self) -> &[usize] {
-        PackedArray::shape(self)
-    }
-
-    fn step(&self) -> usize {
-        let count = PackedArray::shape(self).first().copied().unwrap_or(0).max(1);
-        if self.order() == Order::F && PackedArray::shape(self).len() > 1 {
-            return count;
-        }
-        let row = (self.nbytes() / count).max(1);
-        let chunk = self.container().header().chunk_size.map_or(0, |size| size as usize);
-        (chunk / row).max(1)
-    }
-
-    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
-        self.rows(rows)
-    }
 }

@@ -84,7 +84,7 @@ impl Args {
 }
 
 fn entry(array: &ChunkedArray, (version, added): (VersionInfo, Added)) -> kiste::Result<Entry> {
-    let VersionInfo { number, parent, time, message, shape, chunks, cbytes } = version;
+    let VersionInfo { number, parent, time, message, shape, chunks, cbytes, .. } = version;
     let changed = match array.at(At::Version(parent)) {
         Ok(parent) => Some(array.at(At::Version(number))?.diff(&parent)?.len() as u64),
         Err(_) if parent == 0 => Some(chunks),

@@ -21,9 +21,9 @@ use crate::storage::{LocalStorage, Source, Storage};
 use crate::value::{AccessError, DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS, damaged, exists, open_file, small_file};
-use crate::array::packed::array::{PARALLEL, with_scratch};
-use crate::array::packed::pack::invalid;
+use crate::array::packed::workers::{PARALLEL, with_scratch};
 use crate::array::rows::{Rows, check_rows};
+use crate::array::selection::invalid;
 
 /// An array in a directory of bcolz, a *carray*. Opening reads the small files; a chunk's file is
 /// opened when its rows are asked for, and only the blocks are decoded in which they are.

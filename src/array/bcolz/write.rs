@@ -15,9 +15,11 @@ use crate::storage::{LocalStorage, Storage};
 use crate::value::{DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS};
-use crate::array::packed::array::PARALLEL;
-use crate::array::packed::pack::{beside, compress, invalid, refused};
+use crate::array::packed::pack::refused;
+use crate::array::packed::workers::{PARALLEL, compress};
 use crate::array::rows::{Pieces, Rows, row_count};
+use crate::array::selection::invalid;
+use crate::array::temporary::partial_name;
 
 /// So many bytes are read from the source at a time, at least.
 const PIECE: usize = 4 << 20;
@@ -121,10 +123,10 @@ impl BcolzOptions {
         }
         let plan = Plan::of(self, rows)?;
         let mut tree = Tree { storage, made: Vec::new() };
-        let beside = beside(&path);
-        let done = plan.write(&mut tree, &beside, rows).and_then(|()| {
+        let partial = partial_name(&path);
+        let done = plan.write(&mut tree, &partial, rows).and_then(|()| {
             tree.sync()?;
-            storage.rename(&beside, &path).map_err(|error| Error::io(&path, error))?;
+            storage.rename(&partial, &path).map_err(|error| Error::io(&path, error))?;
             let parent = path.parent().unwrap_or(Path::new(""));
             storage.sync_dir(parent).map_err(|error| Error::io(&path, error))
         });
@@ -189,7 +191,7 @@ impl<'a> Plan<'a> {
             columns.push(Column::new(options, field.name(), field.dtype(), shape, fill)?);
         }
         if columns.is_empty() {
-            return Err(invalid("expected a table with columns, found one without".into()));
+            return Err(invalid("expected a table with columns, found one without"));
         }
         Ok(Plan { options, columns, is_table: true })
     }

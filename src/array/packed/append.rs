@@ -28,7 +28,7 @@
 //! that of small arrays to their size.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rayon::prelude::*;
 
@@ -36,13 +36,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
 use crate::format::bloscpack::{
     ArrayMetadata, Chunk, Container, Header, Metadata, MetadataCodec, MetadataOptions, Room, Undo,
-    UndoState, metadata, offsets,
+    metadata, offsets,
 };
-use crate::storage::{FileId, LocalStorage, Lock, Storage};
+use crate::storage::{LocalStorage, Storage};
 use crate::value::{NdArray, Order};
 
-use super::array::PARALLEL;
-use super::pack::{PackOptions, compress, invalid, on_threads};
+use super::recover::Locked;
+use super::workers::{PARALLEL, compress, on_threads};
+
+use super::pack::PackOptions;
+pub use super::recover::{check, recover};
+use crate::array::selection::invalid;
 
 /// How new chunks are compressed. What is not said stays as it is in the container; the level, which
 /// is not written there, is 5.
@@ -208,7 +212,7 @@ impl AppendOptions {
         len: usize,
     ) -> Result<usize> {
         let Some(size) = header.chunk_size else {
-            return Err(invalid("expected a chunk size to append with, found none".into()));
+            return Err(invalid("expected a chunk size to append with, found none"));
         };
         if header.nchunks != Some(1) {
             return Ok(size as usize);
@@ -229,7 +233,7 @@ impl AppendOptions {
             return array.map(|array| shape_patch(container, array)).transpose();
         };
         if array.is_some() {
-            return Err(invalid("expected metadata to replace, found that of an array".into()));
+            return Err(invalid("expected metadata to replace, found that of an array"));
         }
         section_patch(container, |_| Ok(text.clone())).map(Some)
     }
@@ -279,21 +283,22 @@ fn grown_array(
     };
     if !is_array {
         return match rows {
-            Some(_) => {
-                Err(container.array().map(drop).map_err(Error::from).err().unwrap_or_else(|| {
-                    invalid("expected an array to append to, found none".into())
-                }))
-            }
+            Some(_) => Err(container
+                .array()
+                .map(drop)
+                .map_err(Error::from)
+                .err()
+                .unwrap_or_else(|| invalid("expected an array to append to, found none"))),
             None => Ok(None),
         };
     }
     let mut array = container.array()?;
     let Some((&count, axes)) = array.shape.split_first() else {
-        return Err(invalid("expected an array with rows, found one without dimensions".into()));
+        return Err(invalid("expected an array with rows, found one without dimensions"));
     };
     if array.order == Order::F && !axes.is_empty() {
         let message = "expected an array in C order to append to, found one in Fortran order";
-        return Err(invalid(message.into()));
+        return Err(invalid(message));
     }
     let row = ArrayMetadata { shape: axes.to_vec(), ..array.clone() }.nbytes();
     let row = row.and_then(|row| usize::try_from(row).ok()).unwrap_or(0);
@@ -326,7 +331,7 @@ fn section_patch(
     text: impl FnOnce(&Metadata<'_>) -> Result<String>,
 ) -> Result<(usize, Vec<u8>)> {
     let Some(section) = container.metadata() else {
-        return Err(invalid("expected metadata to replace, found none".into()));
+        return Err(invalid("expected metadata to replace, found none"));
     };
     let text = text(&section)?;
     let header = section.header();
@@ -422,129 +427,5 @@ impl Plan {
             sink.sync()
         };
         write().map_err(|error| Error::io(path, error))
-    }
-}
-
-/// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
-/// see its end before all else. [`PackedArray`](crate::array::PackedArray) shows what was there before.
-pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let io = |error| Error::io(path, error);
-    let source = storage.open(path).map_err(io)?;
-    let file = source.read(0..source.len()).map_err(io)?;
-    check_finished(&file).map_err(|error| error.at(path))
-}
-
-/// Finishes or undoes an append that was cut short: true if there was one. Until then other programs
-/// may not be able to read the last chunk. Every append does this first.
-pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    Locked::new(storage, path)?.recover(storage)
-}
-
-/// Refuses a file in which an append has begun and not ended.
-fn check_finished(file: &[u8]) -> Result<()> {
-    if Undo::find(file).map(|undo| undo.state(file)) == Some(UndoState::Begun) {
-        let message = "an append was cut short: `array::append::recover` puts the end back";
-        return Err(Error::new(ErrorKind::Interrupted, message));
-    }
-    Ok(())
-}
-
-/// The container as it was before an append that was cut short, if one was.
-pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
-    let Some(undo) = Undo::find(file).filter(|undo| undo.state(file) == UndoState::Begun) else {
-        return Ok(None);
-    };
-    // `find` has seen that the old container ends within the file.
-    let old = &file[..undo.old_end as usize];
-    let mut restored = Vec::new();
-    restored.try_reserve_exact(old.len()).map_err(|_| {
-        let message = "an append was cut short, and memory does not hold the container without it: \
-                       `array::append::recover` puts the end back in the file";
-        Error::new(ErrorKind::Interrupted, message)
-    })?;
-    restored.extend_from_slice(old);
-    undo.restore(&mut restored);
-    Ok(Some(restored))
-}
-
-/// A container of which this process holds the lock: that of the file itself, so that all of its names
-/// share it.
-struct Locked {
-    /// The one name of the file that is no link.
-    path: PathBuf,
-    id: FileId,
-    links: u64,
-    _lock: Lock,
-}
-
-impl Locked {
-    fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
-        let at = |error| Error::io(target, error);
-        let path = storage.resolve(target).map_err(at)?;
-        let locked =
-            || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
-        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
-        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
-        // Errors call the file what the caller calls it, where that is the same name.
-        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
-        let path = if is_link { path } else { target.to_path_buf() };
-        Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
-    }
-
-    /// An append would change the file under its other names too.
-    fn refuse_hard_links(&self, target: &Path) -> Result<()> {
-        if self.links <= 1 {
-            return Ok(());
-        }
-        let message = format!(
-            "the file has {} names (hard links): appending would change the others too; copy it \
-             first",
-            self.links
-        );
-        Err(Error::new(ErrorKind::Invalid, message).at(target))
-    }
-
-    /// Fails if this is not the file that is locked.
-    fn expect(&self, id: FileId) -> Result<()> {
-        match self.id == id {
-            true => Ok(()),
-            false => {
-                let message = "another file took its place meanwhile";
-                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
-            }
-        }
-    }
-
-    fn recover(&self, storage: &dyn Storage) -> Result<bool> {
-        let io = |error| Error::io(&self.path, error);
-        let found = {
-            let source = storage.open(&self.path).map_err(io)?;
-            self.expect(source.id())?;
-            let file = source.read(0..source.len()).map_err(io)?;
-            Undo::find(&file).map(|undo| (undo.state(&file), undo))
-        };
-        let Some((state, undo)) = found else { return Ok(false) };
-        let mend = || {
-            if state == UndoState::Foreign {
-                return Ok(false);
-            }
-            let mut sink = storage.reopen(&self.path)?;
-            let end = match state {
-                UndoState::Done => undo.new_end,
-                UndoState::NotBegun => undo.old_end,
-                // The first is the header, of which a part may be the new one. The record stays
-                // until all of them last.
-                _ => {
-                    for (at, bytes) in &undo.patches {
-                        sink.write_at(bytes, *at)?;
-                    }
-                    sink.sync()?;
-                    undo.old_end
-                }
-            };
-            sink.set_len(end)?;
-            sink.sync().map(|()| true)
-        };
-        mend().map_err(io)
     }
 }

@@ -1,7 +1,6 @@
 //! One array in one container.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -17,11 +16,11 @@ use crate::format::bloscpack::{ArrayMetadata, Chunk, Container};
 use crate::storage::{LocalStorage, Source, Storage, zeroed};
 use crate::value::{DType, Element, NdArray, Order};
 
-use super::append::before_append;
-use super::pack::{PackOptions, invalid};
-
-/// From this many bytes on several threads are worth waking; it takes one about 100 µs.
-pub(crate) const PARALLEL: usize = 1 << 20;
+use super::pack::PackOptions;
+use super::recover::before_append;
+use super::workers::{PARALLEL, with_buffer, with_scratch};
+use crate::array::rows::Rows;
+use crate::array::selection::invalid;
 
 /// An array in a container: in memory, or in a file, of which only what is asked for is decoded.
 ///
@@ -304,9 +303,10 @@ impl<'a> PackedArray<'a> {
     }
 
     fn row_count(&self) -> Result<usize> {
-        self.shape().first().copied().ok_or_else(|| {
-            invalid("expected an array with rows, found one without dimensions".into())
-        })
+        self.shape()
+            .first()
+            .copied()
+            .ok_or_else(|| invalid("expected an array with rows, found one without dimensions"))
     }
 
     /// Whether a row is a run of bytes.
@@ -376,6 +376,30 @@ impl<'a> PackedArray<'a> {
     }
 }
 
+impl Rows for PackedArray<'_> {
+    fn dtype(&self) -> &DType {
+        PackedArray::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        PackedArray::shape(self)
+    }
+
+    fn step(&self) -> usize {
+        let count = PackedArray::shape(self).first().copied().unwrap_or(0).max(1);
+        if self.order() == Order::F && PackedArray::shape(self).len() > 1 {
+            return count;
+        }
+        let row = (self.nbytes() / count).max(1);
+        let chunk = self.container().header().chunk_size.map_or(0, |size| size as usize);
+        (chunk / row).max(1)
+    }
+
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        self.rows(rows)
+    }
+}
+
 impl fmt::Debug for PackedArray<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (dtype, shape, cbytes) = (self.dtype(), self.shape(), self.cbytes());
@@ -424,28 +448,4 @@ fn no_more(at: usize) -> FormatError {
 #[cold]
 fn too_large() -> Error {
     Error::new(ErrorKind::Limit, "the array is larger than memory can be")
-}
-
-thread_local! {
-    /// What this thread decoded the last small array with.
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
-    /// An array whose elements did not stand as they should.
-    static BUFFER: RefCell<Vec<u8>> = RefCell::default();
-}
-
-/// Runs this with so many bytes that this thread keeps for the next time.
-fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    let mut buffer = BUFFER.take();
-    buffer.resize(len, 0);
-    let done = work(&mut buffer);
-    BUFFER.set(buffer);
-    done
-}
-
-/// Runs this with the scratch memory of this thread, or with new one where that is in use.
-pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
-    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-        Ok(mut scratch) => work(&mut scratch),
-        Err(_) => work(&mut Scratch::default()),
-    })
 }

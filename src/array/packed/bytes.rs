@@ -13,10 +13,11 @@ use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params
 use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
 use crate::storage::{Sink, Source, Storage};
 
-use super::pack::{
-    Job, PackOptions, beside, compress, invalid, on_threads, pipeline, refused, window,
-};
+use super::pack::{Job, PackOptions, refused};
 use super::stream::read_up_to;
+use super::workers::{compress, on_threads, pipeline, window};
+use crate::array::selection::invalid;
+use crate::array::temporary::partial_name;
 
 /// The permissions of a file that only its owner may read.
 const PRIVATE: u32 = 0o600;
@@ -158,7 +159,7 @@ struct Spool<'a> {
 
 impl Spool<'_> {
     fn create<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Spool<'a>> {
-        let path = beside(target);
+        let path = partial_name(target);
         // The container may be private, and this goes anyway.
         let sink = storage.create_as(&path, Some(PRIVATE));
         let sink = sink.map_err(|error| Error::io(&path, error))?;

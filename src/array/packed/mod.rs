@@ -4,8 +4,11 @@
 //! in place. [`PackedWriter`] and [`PackedReader`] stream bytes. [`ArrayPolicy`] packs and unpacks the
 //! arrays in samples.
 
-pub(crate) mod array;
+pub(crate) mod workers;
+mod size;
+mod recover;
 pub(crate) mod pack;
+pub(crate) mod array;
 mod bytes;
 mod stream;
 pub mod append;
@@ -14,6 +17,7 @@ mod policy;
 
 pub use append::AppendOptions;
 pub use array::PackedArray;
-pub use pack::{PackOptions, parse_size};
+pub use pack::PackOptions;
 pub use policy::{ArrayPolicy, ArrayTally, Left};
+pub use size::parse_size;
 pub use stream::{PackedReader, PackedWriter};

@@ -1,14 +1,12 @@
 //! Packing: bytes and arrays into containers.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::blosc::{Codec, Params, Scratch, Shuffle};
+use crate::format::blosc::{Codec, Params, Shuffle};
 use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
 use crate::format::bloscpack::{
     ArrayMetadata, Checksum, Encoder, Ending, Header, MetadataOptions, metadata,
@@ -16,18 +14,15 @@ use crate::format::bloscpack::{
 use crate::storage::{FileKind, LocalStorage, Lock, Sink, Storage};
 use crate::value::{NdArray, Order};
 
-use super::array::{PARALLEL, with_scratch};
+use super::workers::{PARALLEL, compress, on_threads, pipeline, window, with_scratch};
+use crate::array::selection::invalid;
+use crate::array::temporary::partial_name;
 
 /// The automatic chunk size of all but large arrays: a chunk of this size stays in the second cache
 /// of a core, and arrays of a few megabytes already have work for several.
 const CHUNK: usize = 512 << 10;
 /// The largest automatic chunk size.
 const LARGE_CHUNK: usize = 16 << 20;
-/// How many bytes are compressed at a time, while those before them are written.
-const WINDOW: usize = 8 << 20;
-/// So many chunks at a time at least, whatever their size, that threads seldom wait for the last.
-const MIN_WINDOW: usize = 4;
-
 /// The most offsets that a container is given: a gigabyte of them.
 const MAX_SLOTS: u64 = 1 << 27;
 
@@ -338,7 +333,7 @@ impl PackOptions {
     /// bloscpack.
     pub(crate) fn chunk_size_for(&self, len: usize, item: usize, row: usize) -> Result<usize> {
         let wanted = match self.chunk_size {
-            Some(0) => return Err(invalid("expected chunks of at least one byte, found 0".into())),
+            Some(0) => return Err(invalid("expected chunks of at least one byte, found 0")),
             Some(size) => size.min(MAX_CHUNK_SIZE as usize),
             None => (len / 1024).clamp(CHUNK, LARGE_CHUNK),
         };
@@ -392,9 +387,9 @@ impl PackOptions {
     ) -> Result<()> {
         let at = |error| Error::io(path, error);
         let target = self.target(storage, path)?;
-        let beside = beside(&target.path);
-        let sink = storage.create_as(&beside, target.mode);
-        let mut sink = sink.map_err(|error| Error::io(&beside, error))?;
+        let partial = partial_name(&target.path);
+        let sink = storage.create_as(&partial, target.mode);
+        let mut sink = sink.map_err(|error| Error::io(&partial, error))?;
         let done = work(&mut *sink).and_then(|ending| {
             let mut end = || {
                 sink.write_at(&ending.offsets, ending.offsets_at)?;
@@ -402,7 +397,7 @@ impl PackOptions {
                 if self.durable {
                     sink.sync()?;
                 }
-                storage.rename(&beside, &target.path)?;
+                storage.rename(&partial, &target.path)?;
                 match self.durable {
                     true => storage.sync_dir(target.path.parent().unwrap_or(Path::new(""))),
                     false => Ok(()),
@@ -416,7 +411,7 @@ impl PackOptions {
         });
         if done.is_err() {
             // It is of no use; the first error is the one to report.
-            let _ = storage.remove(&beside);
+            let _ = storage.remove(&partial);
         }
         done
     }
@@ -504,45 +499,6 @@ impl PackOptions {
     }
 }
 
-/// How many chunks of this size are worked on at a time.
-pub(crate) fn window(size: usize) -> usize {
-    (WINDOW / size.max(1)).clamp(MIN_WINDOW.max(2 * rayon::current_num_threads()), 1024)
-}
-
-/// Works on windows of items on all threads, in their order: while one window is worked on, the one
-/// before it is given to `give` and the one behind it is taken from `next`. An empty window is the
-/// end. Buffers are used again, so that no fresh memory is asked for in each window.
-pub(crate) fn pipeline<I: Send>(
-    mut next: impl FnMut() -> Result<Vec<I>> + Send,
-    work: impl Fn(&mut Scratch, I, &mut Vec<u8>) -> Result<()> + Sync,
-    mut give: impl FnMut(&mut Vec<u8>) -> Result<()> + Send,
-) -> Result<()> {
-    let (mut done, mut spare): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-    let mut items = next()?;
-    while !(items.is_empty() && done.is_empty()) {
-        let is_last = items.is_empty();
-        spare.resize_with(spare.len().max(items.len()), Vec::new);
-        let kept = spare.split_off(items.len());
-        let buffers = std::mem::replace(&mut spare, kept);
-        let one = |(item, mut buffer): (I, Vec<u8>)| {
-            buffer.clear();
-            with_scratch(|scratch| work(scratch, item, &mut buffer)).map(|()| buffer)
-        };
-        let (given, (worked, read)) = rayon::join(
-            || done.iter_mut().try_for_each(&mut give),
-            || {
-                let pairs = items.into_par_iter().zip(buffers).with_max_len(1);
-                let work = || pairs.map(one).collect::<Result<Vec<_>>>();
-                rayon::join(work, || if is_last { Ok(Vec::new()) } else { next() })
-            },
-        );
-        given?;
-        spare.append(&mut done);
-        (done, items) = (worked?, read?);
-    }
-    Ok(())
-}
-
 /// Where a container goes, and the permissions of the file that it replaces, whose lock is held.
 struct Target {
     path: PathBuf,
@@ -561,71 +517,6 @@ pub(crate) struct Job {
     pub(crate) metadata: Vec<u8>,
 }
 
-/// A number of bytes in text: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The units are
-/// powers of 1024.
-///
-/// ```
-/// use kiste::array::parse_size;
-/// assert_eq!(parse_size("512K")?, 512 << 10);
-/// assert_eq!(parse_size("0.5M")?, 512 << 10);
-/// assert!(parse_size("12X").is_err() && parse_size("-1").is_err());
-/// # Ok::<(), kiste::Error>(())
-/// ```
-pub fn parse_size(text: &str) -> Result<usize> {
-    if text == "max" {
-        return Ok(MAX_CHUNK_SIZE as usize);
-    }
-    let (number, unit) = match text.char_indices().last() {
-        Some((at, unit)) if unit.is_ascii_alphabetic() => (&text[..at], unit),
-        _ => (text, 'B'),
-    };
-    let power = "BKMGT".find(unit.to_ascii_uppercase());
-    let bytes = match (number.parse::<u64>(), number.parse::<f64>()) {
-        (Ok(whole), _) => power.and_then(|power| whole.checked_mul(1 << (10 * power))),
-        (_, Ok(part)) if part.is_finite() && part >= 0.0 => power
-            .map(|power| (part * (1u64 << (10 * power)) as f64) as u64)
-            .filter(|&bytes| bytes < u64::MAX),
-        _ => None,
-    };
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
-        invalid(format!("expected a size such as 65536, 512K or 0.5G, found {text:?}"))
-    })
-}
-
-pub(crate) fn compress(
-    params: &Params,
-    bytes: &[u8],
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    scratch.compress(params, bytes, out).map(drop).map_err(|error| invalid(error.to_string()))
-}
-
-/// Runs this on so many threads; 0 are those that rayon has anyway.
-pub(crate) fn on_threads<T: Send>(
-    threads: usize,
-    work: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
-    if threads == 0 {
-        return work();
-    }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?.install(work)
-}
-
-/// A name next to this one that no other writer takes. The number of a process would not do: in
-/// containers and on shared disks two have the same.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(format!(".{:016x}.partial", random()));
-    PathBuf::from(name)
-}
-
-/// A number that no other process finds.
-pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
-}
-
 fn describe(array: &NdArray<'_>) -> ArrayMetadata {
     let (dtype, shape) = (array.dtype().clone(), array.shape().to_vec());
     ArrayMetadata { dtype, shape, order: array.order() }
@@ -634,8 +525,4 @@ fn describe(array: &NdArray<'_>) -> ArrayMetadata {
 /// What cannot be written, by no fault of a file.
 pub(crate) fn refused(error: crate::format::FormatError) -> Error {
     invalid(format!("expected {}, found {}", error.expected, error.found))
-}
-
-pub(crate) fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::Invalid, message)
 }

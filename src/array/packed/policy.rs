@@ -19,7 +19,8 @@ use crate::format::msgpack::{Cursor, write_bin};
 use crate::value::NdArray;
 
 use super::array::PackedArray;
-use super::pack::{PackOptions, invalid};
+use super::pack::PackOptions;
+use crate::array::selection::invalid;
 
 /// Arrays of fewer bytes are left plain, if not said. A container takes some 110 bytes more than what
 /// msgpack-numpy puts around an array. Numbers of 8 bytes that compress well make up for that from
@@ -186,8 +187,8 @@ impl ArrayPolicy {
 
     /// From one container to another, with the same metadata.
     fn repack(&self, options: &PackOptions, stored: &Stored<'_>, bytes: &[u8]) -> Result<Fate> {
-        let (packed, array) = match opened(stored, bytes)? {
-            Ok(opened) => opened,
+        let (packed, array) = match decoded(stored, bytes)? {
+            Ok(decoded) => decoded,
             Err(left) => return Ok(Fate::Left(left)),
         };
         if let Some(left) = self.unfit(&array) {
@@ -216,8 +217,8 @@ impl ArrayPolicy {
 
 /// From a container to a map.
 fn unpack(stored: &Stored<'_>, bytes: &[u8]) -> Result<Fate> {
-    let (packed, array) = match opened(stored, bytes)? {
-        Ok(opened) => opened,
+    let (packed, array) = match decoded(stored, bytes)? {
+        Ok(decoded) => decoded,
         Err(left) => return Ok(Fate::Left(left)),
     };
     let metadata = packed.container().metadata();
@@ -236,7 +237,7 @@ fn unpack(stored: &Stored<'_>, bytes: &[u8]) -> Result<Fate> {
 }
 
 /// The array of a container and its elements, or why it is to be left alone.
-fn opened<'a>(
+fn decoded<'a>(
     stored: &Stored<'_>,
     bytes: &'a [u8],
 ) -> Result<Result<(PackedArray<'a>, NdArray<'static>), Left>> {

@@ -12,7 +12,9 @@ use crate::format::bloscpack::{
     Checksum, Encoder, Header, MAX_RATIO, MetadataHeader, metadata, offsets,
 };
 
-use super::pack::{PackOptions, invalid, on_threads, pipeline, refused, window};
+use super::pack::{PackOptions, refused};
+use super::workers::{on_threads, pipeline, window};
+use crate::array::selection::invalid;
 
 /// Writes a container of bytes whose number is not known before.
 ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::array::packed::pack::random;
+use crate::array::temporary::random;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, MAX_CHUNK, MAX_TYPESIZE, Params, Scratch, Shuffle};

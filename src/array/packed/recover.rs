@@ -1,0 +1,131 @@
+//! Appends that were interrupted: undone in the file, or seen through while reading.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::bloscpack::{Undo, UndoState};
+use crate::storage::{FileId, Lock, Storage};
+
+/// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
+/// see its end before all else. [`PackedArray`](crate::array::PackedArray) shows what was there before.
+pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let io = |error| Error::io(path, error);
+    let source = storage.open(path).map_err(io)?;
+    let file = source.read(0..source.len()).map_err(io)?;
+    check_finished(&file).map_err(|error| error.at(path))
+}
+
+/// Finishes or undoes an append that was cut short: true if there was one. Until then other programs
+/// may not be able to read the last chunk. Every append does this first.
+pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    Locked::new(storage, path)?.recover(storage)
+}
+
+/// Refuses a file in which an append has begun and not ended.
+fn check_finished(file: &[u8]) -> Result<()> {
+    if Undo::find(file).map(|undo| undo.state(file)) == Some(UndoState::Begun) {
+        let message = "an append was cut short: `array::append::recover` puts the end back";
+        return Err(Error::new(ErrorKind::Interrupted, message));
+    }
+    Ok(())
+}
+
+/// The container as it was before an append that was cut short, if one was.
+pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
+    let Some(undo) = Undo::find(file).filter(|undo| undo.state(file) == UndoState::Begun) else {
+        return Ok(None);
+    };
+    // `find` has seen that the old container ends within the file.
+    let old = &file[..undo.old_end as usize];
+    let mut restored = Vec::new();
+    restored.try_reserve_exact(old.len()).map_err(|_| {
+        let message = "an append was cut short, and memory does not hold the container without it: \
+                       `array::append::recover` puts the end back in the file";
+        Error::new(ErrorKind::Interrupted, message)
+    })?;
+    restored.extend_from_slice(old);
+    undo.restore(&mut restored);
+    Ok(Some(restored))
+}
+
+/// A container of which this process holds the lock: that of the file itself, so that all of its names
+/// share it.
+pub(super) struct Locked {
+    /// The one name of the file that is no link.
+    pub(super) path: PathBuf,
+    id: FileId,
+    links: u64,
+    _lock: Lock,
+}
+
+impl Locked {
+    pub(super) fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
+        let at = |error| Error::io(target, error);
+        let path = storage.resolve(target).map_err(at)?;
+        let locked =
+            || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
+        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
+        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
+        // Errors call the file what the caller calls it, where that is the same name.
+        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
+        let path = if is_link { path } else { target.to_path_buf() };
+        Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
+    }
+
+    /// An append would change the file under its other names too.
+    pub(super) fn refuse_hard_links(&self, target: &Path) -> Result<()> {
+        if self.links <= 1 {
+            return Ok(());
+        }
+        let message = format!(
+            "the file has {} names (hard links): appending would change the others too; copy it \
+             first",
+            self.links
+        );
+        Err(Error::new(ErrorKind::Invalid, message).at(target))
+    }
+
+    /// Fails if this is not the file that is locked.
+    pub(super) fn expect(&self, id: FileId) -> Result<()> {
+        match self.id == id {
+            true => Ok(()),
+            false => {
+                let message = "another file took its place meanwhile";
+                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
+            }
+        }
+    }
+
+    pub(super) fn recover(&self, storage: &dyn Storage) -> Result<bool> {
+        let io = |error| Error::io(&self.path, error);
+        let found = {
+            let source = storage.open(&self.path).map_err(io)?;
+            self.expect(source.id())?;
+            let file = source.read(0..source.len()).map_err(io)?;
+            Undo::find(&file).map(|undo| (undo.state(&file), undo))
+        };
+        let Some((state, undo)) = found else { return Ok(false) };
+        let mend = || {
+            if state == UndoState::Foreign {
+                return Ok(false);
+            }
+            let mut sink = storage.reopen(&self.path)?;
+            let end = match state {
+                UndoState::Done => undo.new_end,
+                UndoState::NotBegun => undo.old_end,
+                // The first is the header, of which a part may be the new one. The record stays
+                // until all of them last.
+                _ => {
+                    for (at, bytes) in &undo.patches {
+                        sink.write_at(bytes, *at)?;
+                    }
+                    sink.sync()?;
+                    undo.old_end
+                }
+            };
+            sink.set_len(end)?;
+            sink.sync().map(|()| true)
+        };
+        mend().map_err(io)
+    }
+}

@@ -54,10 +54,7 @@ pub use packed::{
     AppendOptions, ArrayPolicy, ArrayTally, Left, PackOptions, PackedArray, PackedReader,
     PackedWriter, append, parse_size,
 };
-pub use plan::{
-    ChangesPlan, ChunkChange, End, GetItemPlan, LoadPlan, Place, Placement, ResizePlan, Row,
-    SetItemPlan, SlabKind, Span, TransferRows,
-};
+pub use plan::{Place, Placement, Plan};
 pub use rows::{Pieces, Rows};
 pub use samples::{ArrayRows, ArraySource, WithArrays};
 pub use selection::{Index, Selection};

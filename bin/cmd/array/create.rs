@@ -5,8 +5,8 @@ use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
 use kiste::value::DType;
 
-use super::beside::Beside;
 use super::element;
+use super::new_array::NewArray;
 use super::target::{Explained, committed, parse_shape};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -134,7 +134,7 @@ impl Args {
             // An empty directory, or one in which a creation was cut short.
             create(&self.name).explained(&self.name)?
         } else {
-            let beside = Beside::create(&self.name)?;
+            let beside = NewArray::create(&self.name)?;
             let version = create(beside.path()).map_err(|error| beside.explain(error))?;
             beside.publish()?;
             version

@@ -1,17 +1,16 @@
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::bcolz::BcolzOptions;
-use kiste::array::{At, ChunkedArray, PackOptions, Pieces};
+use kiste::array::{At, ChunkedArray, PackOptions};
 use kiste::format::bloscpack::ArrayMetadata;
-use kiste::format::numpy::npy;
 use kiste::storage::LocalStorage;
 use kiste::value::{Kind, NdArray, Order};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::get::{Chosen, Conversion};
+use super::chosen::{Chosen, Conversion, Elements, write_npy};
 use super::target::{Explained, Target, open, parse_at};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -200,62 +199,5 @@ impl<W: Write + Seek> Seek for Deaf<'_, W> {
         };
         self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.at)
-    }
-}
-
-/// The bytes of all elements in order, some rows at a time.
-struct Elements<'a> {
-    pieces: Option<Pieces<'a>>,
-    piece: Vec<u8>,
-    given: usize,
-}
-
-impl<'a> Elements<'a> {
-    fn of(chosen: &'a Chosen) -> kiste::Result<Elements<'a>> {
-        let (pieces, piece) = match chosen {
-            Chosen::Whole(array) => (None, array.c_bytes().into_owned()),
-            Chosen::Window(window) => (Some(Pieces::of(window, PIECE)?), Vec::new()),
-        };
-        Ok(Elements { pieces, piece, given: 0 })
-    }
-}
-
-impl Read for Elements<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.piece.len() {
-            let Some(piece) = self.pieces.as_mut().and_then(Iterator::next) else { return Ok(0) };
-            self.piece = piece.map_err(io::Error::other)?.into_bytes().into_owned();
-            self.given = 0;
-        }
-        let len = out.len().min(self.piece.len() - self.given);
-        out[..len].copy_from_slice(&self.piece[self.given..self.given + len]);
-        self.given += len;
-        Ok(len)
-    }
-}
-
-/// Bytes that are in memory at a time: enough chunks for all cores.
-const PIECE: usize = 16 << 20;
-
-/// A whole .npy file.
-pub(super) fn write_npy(chosen: &Chosen, name: &Path, out: &mut dyn Write) -> Outcome<()> {
-    let rows = chosen.rows();
-    let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
-    out.write_all(&npy::encode_header(&npy::Header { dtype, shape, order: Order::C }))?;
-    each_piece(chosen, name, |piece| Ok(out.write_all(&piece.c_bytes())?))
-}
-
-/// All elements in order, some rows at a time.
-fn each_piece(
-    chosen: &Chosen,
-    name: &Path,
-    mut each: impl FnMut(&NdArray<'_>) -> Outcome<()>,
-) -> Outcome<()> {
-    match chosen {
-        Chosen::Whole(array) => each(array),
-        Chosen::Window(window) => {
-            let mut pieces = Pieces::of(window, PIECE).explained(name)?;
-            pieces.try_for_each(|piece| each(&piece.explained(name)?))
-        }
     }
 }

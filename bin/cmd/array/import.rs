@@ -7,9 +7,9 @@ use kiste::array::{PackedArray, Rows, VersionInfo};
 use serde_json::{Map, Value};
 use zip::ZipArchive;
 
-use super::beside::Beside;
 use super::create::Layout;
 use super::export::Format;
+use super::new_array::NewArray;
 use super::npy::{stream, with_npy};
 use super::target::{Explained, committed};
 use crate::exit::{Exit, Failure, Outcome};
@@ -81,7 +81,7 @@ impl Args {
 
     /// Makes an array of these rows, next to its name until all of it is there.
     fn rows(&self, to: &Path, rows: &dyn Rows, with: Given, output: &Output) -> Outcome<()> {
-        let beside = Beside::create(to)?;
+        let beside = NewArray::create(to)?;
         let made = self.make(beside.path(), rows, with);
         let version = made.map_err(|error| beside.explain(error))?;
         beside.publish()?;
@@ -120,7 +120,7 @@ impl Args {
         }
         let several = self.member.is_none() && chosen.len() > 1;
         let is_new = self.name.symlink_metadata().is_err();
-        let together = (several && is_new).then(|| Beside::create(&self.name)).transpose()?;
+        let together = (several && is_new).then(|| NewArray::create(&self.name)).transpose()?;
         let mut made = Vec::new();
         for name in chosen {
             let member = short(name);
@@ -139,7 +139,7 @@ impl Args {
                 }
             }
         }
-        together.map_or(Ok(()), Beside::publish)?;
+        together.map_or(Ok(()), NewArray::publish)?;
         made.iter().for_each(|(to, version)| committed(output, to, version));
         Ok(())
     }

@@ -7,9 +7,10 @@ use crate::output::Output;
 
 mod element;
 mod target;
-mod beside;
+mod new_array;
 mod text;
 mod window;
+mod chosen;
 mod npy;
 mod create;
 mod info;

@@ -1,6 +1,6 @@
-//! The plan of reading an array whose chunks are found by a table instead of by a [`Layout`].
+//! The plan of reading an array whose chunks are found by a table instead of by a [`Layout`](super::Layout).
 
-use super::{Move, positions};
+use super::moves::{Move, positions};
 use crate::array::grid::Touch;
 
 /// Which touched chunks are stored, and which are nothing but the fill value. `P` is where a chunk is

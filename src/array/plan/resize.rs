@@ -1,6 +1,13 @@
 //! The plan of a resize: the most involved one, because chunks at the edge change their extent.
 
-use super::*;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::layout::{Layout, Patch, Place, Regrid, Room, SlabInfo, SlabKind};
+use super::moves::{Found, How, Moves, move_to, sort, visit};
+use crate::array::grid::{ChunkGrid, Touch, too_many_chunks};
+use crate::array::selection::invalid;
+use crate::error::Result;
 
 /// Changes the shape. What is new is the fill value.
 ///
@@ -9,7 +16,7 @@ use super::*;
 /// old edge that now reach further are staged too, and the fill value is written to what they gain;
 /// not so those of a base slab that promises that it is there already.
 #[derive(Debug, Clone)]
-pub struct ResizePlan<'a> {
+pub(crate) struct ResizePlan<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) moves: Moves,
     pub(crate) patch: Patch,
@@ -193,4 +200,12 @@ impl<'a> Resize<'a> {
             })
             .collect()
     }
+}
+
+/// Fails for a shape with another number of axes.
+fn same_axes(expected: usize, shape: &[usize]) -> Result<()> {
+    if shape.len() == expected {
+        return Ok(());
+    }
+    Err(invalid(format!("expected a shape of {expected} axes, found {shape:?}")))
 }

@@ -9,8 +9,8 @@ use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::operand::{Aimed, Operand, aim};
 use crate::array::plan::{
-    ChangesPlan, End, GetItemPlan, Layout, LoadPlan, Moves, Patch, Place, Placement, ResizePlan,
-    SetItemPlan, SlabInfo, SlabKind,
+    ChangesPlan, End, GetItemPlan, Layout, LoadPlan, Moves, Patch, Place, Placement, Plan,
+    ResizePlan, SetItemPlan, SlabInfo, SlabKind,
 };
 use crate::array::selection::{Selection, invalid, product};
 use crate::array::staged::slab::{Slab, Slots, fits};
@@ -249,44 +249,37 @@ impl StagedArray {
         &self.layout.places
     }
 
-    /// What each slab is; the number of a slab never changes.
-    pub fn slab_kinds(&self) -> impl Iterator<Item = SlabKind> {
-        self.layout.slabs.iter().map(|slab| slab.kind)
+    /// What reading a selection would move.
+    pub fn plan_get(&self, selection: impl Into<Selection>) -> Result<Plan<'_>> {
+        self.get_item_plan(selection).map(Plan::from)
     }
 
-    /// The slab of each chunk, in the order of the grid.
-    pub fn slab_indices(&self) -> Vec<u64> {
-        self.layout.places.iter().map(|place| place.slab.into()).collect()
+    /// What assigning to a selection would move and change.
+    pub fn plan_set(&self, selection: impl Into<Selection>) -> Result<Plan<'_>> {
+        SetItemPlan::new(&self.layout, &selection.into()).map(Plan::from)
     }
 
-    /// The first row of each chunk in its slab, in the order of the grid.
-    pub fn slab_offsets(&self) -> Vec<u64> {
-        let rows = self.chunk_shape().first().map_or(1, |&rows| rows as u64);
-        self.layout.places.iter().map(|place| u64::from(place.slot) * rows).collect()
+    /// What a resize would move and change.
+    pub fn plan_resize(&self, shape: &[usize]) -> Result<Plan<'_>> {
+        ResizePlan::new(&self.layout, shape).map(Plan::from)
     }
 
-    /// What reading a selection moves.
-    pub fn plan_get(&self, selection: impl Into<Selection>) -> Result<GetItemPlan<'_>> {
+    /// What [`load`](StagedArray::load) would move and change.
+    pub fn plan_load(&self) -> Result<Plan<'_>> {
+        LoadPlan::new(&self.layout).map(Plan::from)
+    }
+
+    /// Where each chunk is now.
+    pub fn plan_changes(&self) -> Plan<'_> {
+        self.changes_plan().into()
+    }
+
+    pub(crate) fn get_item_plan(&self, selection: impl Into<Selection>) -> Result<GetItemPlan<'_>> {
         GetItemPlan::new(&self.layout, &selection.into())
     }
 
-    /// What assigning to a selection moves and changes.
-    pub fn plan_set(&self, selection: impl Into<Selection>) -> Result<SetItemPlan<'_>> {
-        SetItemPlan::new(&self.layout, &selection.into())
-    }
-
-    /// What a resize moves and changes.
-    pub fn plan_resize(&self, shape: &[usize]) -> Result<ResizePlan<'_>> {
-        ResizePlan::new(&self.layout, shape)
-    }
-
-    /// What [`load`](StagedArray::load) moves and changes.
-    pub fn plan_load(&self) -> Result<LoadPlan<'_>> {
-        LoadPlan::new(&self.layout)
-    }
-
-    /// Where each chunk is and of what kind that slab is.
-    pub fn plan_changes(&self) -> ChangesPlan<'_> {
+    /// Where each chunk is, and of what kind that slab is.
+    pub(crate) fn changes_plan(&self) -> ChangesPlan<'_> {
         ChangesPlan::new(&self.layout)
     }
 
@@ -298,7 +291,7 @@ impl StagedArray {
     /// elements; those of base slabs.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let native = self.expect::<T>()?;
-        let plan = self.plan_get(selection)?;
+        let plan = self.get_item_plan(selection)?;
         let mut elements = vec![T::default(); self.result_len(plan.shape())?];
         match T::memory_of(&mut elements) {
             Some(bytes) if native => {
@@ -313,13 +306,13 @@ impl StagedArray {
 
     /// A copy of what is selected, whatever the elements are.
     pub fn read(&self, selection: impl Into<Selection>) -> Result<NdArray<'static>> {
-        self.read_plan(&self.plan_get(selection)?)
+        self.read_plan(&self.get_item_plan(selection)?)
     }
 
     /// Copies what is selected to memory that is there already, in C order. After an error it may
     /// hold anything.
     pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<()> {
-        let plan = self.plan_get(selection)?;
+        let plan = self.get_item_plan(selection)?;
         let expected = self.result_len(plan.shape())? * self.item();
         if out.len() != expected {
             let found = out.len();
@@ -441,7 +434,7 @@ impl StagedArray {
     /// Every chunk of the grid, in order, with what has become of it. This is the whole table of
     /// chunks of the array, as a commit has to write it.
     pub fn changes(&self) -> impl Iterator<Item = Result<ChunkState<'_>>> {
-        self.plan_changes().iter().map(|change| match change.kind {
+        self.changes_plan().iter().map(|change| match change.kind {
             SlabKind::Full => Ok(ChunkState::Fill),
             SlabKind::Base => Ok(ChunkState::Base(change.place)),
             _ => self.chunk(change.cell).map(ChunkState::Staged),
@@ -781,6 +774,34 @@ impl fmt::Debug for StagedArray {
 
 #[cfg(test)]
 impl StagedArray {
+    pub(crate) fn set_item_plan(&self, selection: impl Into<Selection>) -> Result<SetItemPlan<'_>> {
+        SetItemPlan::new(&self.layout, &selection.into())
+    }
+
+    pub(crate) fn resize_plan(&self, shape: &[usize]) -> Result<ResizePlan<'_>> {
+        ResizePlan::new(&self.layout, shape)
+    }
+
+    pub(crate) fn load_plan(&self) -> Result<LoadPlan<'_>> {
+        LoadPlan::new(&self.layout)
+    }
+
+    /// What each slab is; the number of a slab never changes.
+    pub(crate) fn slab_kinds(&self) -> impl Iterator<Item = SlabKind> {
+        self.layout.slabs.iter().map(|slab| slab.kind)
+    }
+
+    /// The slab of each chunk, in the order of the grid.
+    pub(crate) fn slab_indices(&self) -> Vec<u64> {
+        self.layout.places.iter().map(|place| place.slab.into()).collect()
+    }
+
+    /// The first row of each chunk in its slab, in the order of the grid.
+    pub(crate) fn slab_offsets(&self) -> Vec<u64> {
+        let rows = self.chunk_shape().first().map_or(1, |&rows| rows as u64);
+        self.layout.places.iter().map(|place| u64::from(place.slot) * rows).collect()
+    }
+
     /// The shapes of the slabs, none for those that were dropped.
     pub(crate) fn slab_shapes(&self) -> Vec<Option<Vec<usize>>> {
         let slab = |slab: &SlabInfo| {

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::ErrorKind;
 use crate::array::grid::{Group, Segment, Touch};
-use crate::array::plan::Move;
+use crate::array::plan::{End, Move, Row, SlabKind, Span, TransferRows};
 use crate::array::transfer::{Program, Side, Source, c_steps};
 use crate::array::*;
 use crate::error::Result;
@@ -227,19 +227,19 @@ fn plans_are_those_of_the_original() {
         assert_eq!(json!(content(&array)), case["expect"]["content"], "{name}");
         let before = (array.slab_indices(), array.slab_offsets());
 
-        let plan = array.plan_get(selection(&case["getitem"])).unwrap();
+        let plan = array.get_item_plan(selection(&case["getitem"])).unwrap();
         let expected_get = expected(case, "getitem", "v240");
         assert_eq!(json!(plan.shape()), expected_get["output_shape"], "{name}");
         assert_eq!(transfers(plan.transfers()), expected_get["transfers"], "{name}");
 
-        let plan = array.plan_set(selection(&case["setitem"])).unwrap();
+        let plan = array.set_item_plan(selection(&case["setitem"])).unwrap();
         let expected_set = expected(case, "setitem", "v240");
         assert_eq!(json!(plan.shape()), expected_set["value_shape"], "{name}");
         compare!(plan, expected_set, rows, &name);
 
-        compare!(array.plan_load().unwrap(), expected(case, "load", "v240"), rows, &name);
+        compare!(array.load_plan().unwrap(), expected(case, "load", "v240"), rows, &name);
 
-        let plan = array.plan_resize(&numbers(&case["resize"])).unwrap();
+        let plan = array.resize_plan(&numbers(&case["resize"])).unwrap();
         let mut expected_resize = expected(case, "resize", "v240");
         let found = transfers(plan.transfers());
         if found != expected_resize["transfers"] {
@@ -251,7 +251,7 @@ fn plans_are_those_of_the_original() {
 
         let grid = array.grid();
         let changes: Json = array
-            .plan_changes()
+            .changes_plan()
             .iter()
             .filter(|change| change.kind != SlabKind::Full)
             .map(|change| {
@@ -332,7 +332,7 @@ fn sequences_are_those_of_the_original() {
 fn state(array: &StagedArray) -> Json {
     let grid = array.grid();
     let changes: Json = array
-        .plan_changes()
+        .changes_plan()
         .iter()
         .filter(|change| change.kind != SlabKind::Full)
         .map(|change| {
@@ -341,7 +341,7 @@ fn state(array: &StagedArray) -> Json {
             json!([region, change.place.slab, u8::from(change.kind == SlabKind::Staged)])
         })
         .collect();
-    let staged = array.plan_changes().iter().filter(|change| change.kind == SlabKind::Staged);
+    let staged = array.changes_plan().iter().filter(|change| change.kind == SlabKind::Staged);
     json!({
         "slab_indices": array.slab_indices(),
         "slab_offsets": array.slab_offsets(),
@@ -539,7 +539,7 @@ fn plans_print_as_the_document_has_them() {
         StagedArray::from_base(&[8, 8], &[2, 2], DType::of::<i32>(), &[0; 4], vec![base], places)
             .unwrap()
             .with_placement(Placement::PerPlan);
-    let plan = array.plan_set((2..5, 3..6)).unwrap();
+    let plan = array.set_item_plan((2..5, 3..6)).unwrap();
     let expected = "\
 SetItemPlan
   slabs.append(np.empty((6, 2)))  # slabs[2]
@@ -566,7 +566,7 @@ slab_offsets:
  [24 26 28 30]]
 ";
     assert_eq!(plan.to_string(), expected);
-    let reversed = array.plan_get((Index::range(None, None, -4), 7)).unwrap().to_string();
+    let reversed = array.get_item_plan((Index::range(None, None, -4), 7)).unwrap().to_string();
     let expected = "\
 GetItemPlan
   out = np.empty((2,))

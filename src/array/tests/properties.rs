@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ndarray::{ArrayD, IxDyn};
 use num_complex::Complex;
 
+use crate::array::plan::SlabKind;
 use crate::array::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{MemoryStorage, Storage};
@@ -667,7 +668,7 @@ fn chunks_are_read_once_and_whole_ones_that_are_replaced_never() {
     array.resize(&[10, 4]).unwrap();
     assert_eq!(reads(), 2, "the chunks that the new edge cuts through");
     let staged: BTreeSet<Place> = array
-        .plan_changes()
+        .changes_plan()
         .iter()
         .filter(|change| change.kind == SlabKind::Staged)
         .map(|change| change.place)

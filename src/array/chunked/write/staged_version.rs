@@ -111,7 +111,7 @@ impl StagedVersion {
 
     /// The chunks that may differ from those of the base.
     pub(super) fn changes(&self) -> impl Iterator<Item = Result<(Vec<u64>, NewChunk<'_>)>> {
-        self.array.plan_changes().iter().filter_map(|change| {
+        self.array.changes_plan().iter().filter_map(|change| {
             let new = match change.kind {
                 SlabKind::Base | SlabKind::Dropped => return None,
                 // Without a shrink it was fill before; else it may have been cut off and come back.

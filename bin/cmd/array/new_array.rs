@@ -11,16 +11,16 @@ use kiste::storage::{LocalStorage, Storage};
 use crate::exit::{Failure, Outcome};
 
 /// A directory next to the one that is to be, which is removed if it does not get that name.
-pub(super) struct Beside {
+pub(super) struct NewArray {
     path: PathBuf,
     to: PathBuf,
     published: bool,
 }
 
-impl Beside {
+impl NewArray {
     /// A directory that no other process has. Its name is random: numbers of processes are not unique
     /// across containers and machines.
-    pub(super) fn create(to: &Path) -> Outcome<Beside> {
+    pub(super) fn create(to: &Path) -> Outcome<NewArray> {
         refuse_existing(to)?;
         let parent = parent_of(to);
         create_parents(parent).map_err(|error| Failure::io(parent, error))?;
@@ -30,7 +30,7 @@ impl Beside {
         let path = to.with_file_name(name);
         // One that exists is an error, and is not removed.
         fs::create_dir(&path).map_err(|error| Failure::io(&path, error))?;
-        Ok(Beside { path, to: to.to_path_buf(), published: false })
+        Ok(NewArray { path, to: to.to_path_buf(), published: false })
     }
 
     /// Where it is meanwhile.
@@ -59,7 +59,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for NewArray {
     fn drop(&mut self) {
         if !self.published {
             // This process made it. Links in it are removed, and not followed; the error to report is

@@ -13,6 +13,7 @@ use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params
 use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
 use crate::storage::{Sink, Source, Storage};
 
+use super::file::publish;
 use super::pack::{Job, PackOptions, refused};
 use super::stream::read_up_to;
 use super::workers::{compress, on_threads, pipeline, window};
@@ -46,7 +47,7 @@ impl PackOptions {
         let options = self.clone().chunk_size(size);
         let params = options.job_of_text(size, metadata)?.params;
         let mut total = 0;
-        self.publish(storage, path, |sink| {
+        publish(storage, path, self.replace, |sink| {
             let mut spool = Spool::create(storage, path)?;
             total = spool.fill(self.threads, &mut Chunks::new(from, size, None), &params)?;
             let job = options.job_of_text(to_usize(total)?, metadata)?;
@@ -81,7 +82,7 @@ impl PackOptions {
         to_end: bool,
     ) -> Result<u64> {
         let size = job.header.chunk_size.unwrap_or(0) as usize;
-        self.publish(storage, path, |sink| {
+        publish(storage, path, self.replace, |sink| {
             let mut chunks = Chunks::new(&mut *from, size, Some(len));
             let mut head = Vec::new();
             let mut encoder =

@@ -6,6 +6,7 @@
 
 pub(crate) mod workers;
 mod size;
+mod file;
 mod recover;
 pub(crate) mod pack;
 pub(crate) mod array;

@@ -1,7 +1,6 @@
 //! Packing: bytes and arrays into containers.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -11,12 +10,12 @@ use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
 use crate::format::bloscpack::{
     ArrayMetadata, Checksum, Encoder, Ending, Header, MetadataOptions, metadata,
 };
-use crate::storage::{FileKind, LocalStorage, Lock, Sink, Storage};
+use crate::storage::{LocalStorage, Storage};
 use crate::value::{NdArray, Order};
 
+use super::file::{Replace, publish};
 use super::workers::{PARALLEL, compress, on_threads, pipeline, window, with_scratch};
 use crate::array::selection::invalid;
-use crate::array::temporary::partial_name;
 
 /// The automatic chunk size of all but large arrays: a chunk of this size stays in the second cache
 /// of a core, and arrays of a few megabytes already have work for several.
@@ -55,8 +54,7 @@ pub struct PackOptions {
     metadata: MetadataOptions,
     extra: Vec<(String, Value)>,
     pub(crate) threads: usize,
-    overwrite: bool,
-    durable: bool,
+    pub(super) replace: Replace,
 }
 
 impl Default for PackOptions {
@@ -71,8 +69,7 @@ impl Default for PackOptions {
             metadata: MetadataOptions::default(),
             extra: Vec::new(),
             threads: 0,
-            overwrite: false,
-            durable: true,
+            replace: Replace { overwrite: false, durable: true },
         }
     }
 }
@@ -160,14 +157,14 @@ impl PackOptions {
     /// the permissions of the old one; where the name is a symbolic link, the file that it leads to is
     /// replaced. The error is [`ErrorKind::Locked`] while something is [appended](super::append) to it.
     pub fn overwrite(mut self, overwrite: bool) -> PackOptions {
-        self.overwrite = overwrite;
+        self.replace.overwrite = overwrite;
         self
     }
 
     /// Whether writing a file waits until it is on the disk. Yes, if not said; without it a power
     /// failure soon after may leave an empty file, and writing takes a fraction of the time.
     pub fn durable(mut self, durable: bool) -> PackOptions {
-        self.durable = durable;
+        self.replace.durable = durable;
         self
     }
 
@@ -370,91 +367,11 @@ impl PackOptions {
     }
 
     fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job, bytes: &[u8]) -> Result<()> {
-        self.publish(storage, path, |sink| {
+        publish(storage, path, self.replace, |sink| {
             self.run(job, bytes, &mut |bytes| {
                 sink.append(bytes).map_err(|error| Error::io(path, error))
             })
         })
-    }
-
-    /// Writes a file next to it, by `work`, and gives it its name: ending, sync, rename. After an error
-    /// nothing is there that was not.
-    pub(crate) fn publish(
-        &self,
-        storage: &dyn Storage,
-        path: &Path,
-        work: impl FnOnce(&mut dyn Sink) -> Result<Ending>,
-    ) -> Result<()> {
-        let at = |error| Error::io(path, error);
-        let target = self.target(storage, path)?;
-        let partial = partial_name(&target.path);
-        let sink = storage.create_as(&partial, target.mode);
-        let mut sink = sink.map_err(|error| Error::io(&partial, error))?;
-        let done = work(&mut *sink).and_then(|ending| {
-            let mut end = || {
-                sink.write_at(&ending.offsets, ending.offsets_at)?;
-                sink.write_at(&ending.header, 0)?;
-                if self.durable {
-                    sink.sync()?;
-                }
-                storage.rename(&partial, &target.path)?;
-                match self.durable {
-                    true => storage.sync_dir(target.path.parent().unwrap_or(Path::new(""))),
-                    false => Ok(()),
-                }
-            };
-            // It may have been made while the chunks were.
-            if !self.overwrite && storage.lstat(path).map_err(at)?.is_some() {
-                return Err(exists(path));
-            }
-            end().map_err(at)
-        });
-        if done.is_err() {
-            // It is of no use; the first error is the one to report.
-            let _ = storage.remove(&partial);
-        }
-        done
-    }
-
-    /// What a container of this name takes the place of. Of a symbolic link it is the file that the
-    /// link leads to; the link stays.
-    fn target(&self, storage: &dyn Storage, path: &Path) -> Result<Target> {
-        let at = |error| Error::io(path, error);
-        let Some(found) = storage.lstat(path).map_err(at)? else {
-            return Ok(Target { path: path.to_path_buf(), mode: None, _lock: None });
-        };
-        if !self.overwrite {
-            return Err(exists(path));
-        }
-        let refused = |found: &dyn std::fmt::Display| {
-            invalid(format!("expected a regular file to replace, found {found}")).at(path)
-        };
-        let (real, stat) = match found.kind {
-            FileKind::Link => {
-                let real = storage.resolve(path).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => refused(&"a symbolic link that leads nowhere"),
-                    _ => at(error),
-                })?;
-                let stat = storage.stat(&real).map_err(at)?.unwrap_or(found);
-                (real, stat)
-            }
-            _ => (path.to_path_buf(), found),
-        };
-        if !stat.is_file() {
-            return Err(refused(&stat.kind));
-        }
-        // Those who append to it hold its lock: what they append would be lost.
-        let lock = match storage.lock_file(&real) {
-            Ok(None) => {
-                let message = "another process is writing this file";
-                return Err(Error::new(ErrorKind::Locked, message).at(path));
-            }
-            // Without permission to open it no process of this user appends to it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            lock => lock.map_err(at)?,
-        };
-        let mode = stat.mode.map(|mode| mode & 0o777);
-        Ok(Target { path: real, mode, _lock: lock })
     }
 
     /// Gives all bytes of the container, one piece after the other.
@@ -497,17 +414,6 @@ impl PackOptions {
         }
         encoder.finish().map_err(refused)
     }
-}
-
-/// Where a container goes, and the permissions of the file that it replaces, whose lock is held.
-struct Target {
-    path: PathBuf,
-    mode: Option<u32>,
-    _lock: Option<Lock>,
-}
-
-fn exists(path: &Path) -> Error {
-    Error::new(ErrorKind::AlreadyExists, "the file exists").at(path)
 }
 
 /// All that is known of a container before its chunks are compressed.

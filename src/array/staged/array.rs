@@ -18,7 +18,7 @@ use crate::array::staged::spill::{SlabStore, can_be_spilled};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill, stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{prefer_huge_pages, zeroed};
-use crate::value::{Casting, DType, Element, Kind, NdArray};
+use crate::value::{DType, Element, Kind, NdArray};
 
 /// A chunked array that can be read, written and resized, while what it was made from stays as it
 /// is.
@@ -75,12 +75,12 @@ use crate::value::{Casting, DType, Element, Kind, NdArray};
 ///   reads nor writes arrays without axes.
 #[derive(Clone)]
 pub struct StagedArray {
-    layout: Layout,
-    slabs: Vec<Slab>,
-    dtype: DType,
+    pub(super) layout: Layout,
+    pub(super) slabs: Vec<Slab>,
+    pub(super) dtype: DType,
     /// The bytes of the fill value.
-    fill: Vec<u8>,
-    changed: bool,
+    pub(super) fill: Vec<u8>,
+    pub(super) changed: bool,
     budget: Option<Budget>,
 }
 
@@ -488,114 +488,12 @@ impl StagedArray {
         }
     }
 
-    /// The same array with another fill value, which every element becomes that is the old one, bit
-    /// by bit.
-    pub fn refill(&self, fill: &[u8]) -> Result<StagedArray> {
-        let old = &self.fill;
-        self.derive(self.dtype.clone(), fill, |from, to| {
-            to.copy_from_slice(from);
-            for element in to.chunks_exact_mut(old.len()).filter(|element| *element == &old[..]) {
-                element.copy_from_slice(fill);
-            }
-        })
-    }
-
-    /// The same array with other elements, each made from one of these; so is the fill value.
-    ///
-    /// ```
-    /// # use kiste::array::StagedArray;
-    /// let bytes = StagedArray::full(&[1000], &[100], 128u8)?;
-    /// let floats = bytes.map(|byte: u8| f32::from(byte) / 255.0)?;
-    /// assert_eq!(floats.get::<f32>(999)?.sum(), 128.0 / 255.0);
-    /// # Ok::<(), kiste::Error>(())
-    /// ```
-    pub fn map<T: Element, U: Element>(&self, convert: impl Fn(T) -> U) -> Result<StagedArray> {
-        let native = self.expect::<T>()?;
-        let convert = |bytes: &[u8]| {
-            let element = T::from_memory(bytes);
-            convert(if native { element } else { element.swap_bytes() })
-        };
-        let fill = convert(&self.fill);
-        self.derive(DType::of::<U>(), bytemuck::bytes_of(&fill), |from, to| {
-            let to = to.chunks_exact_mut(size_of::<U>());
-            for (to, from) in to.zip(from.chunks_exact(size_of::<T>())) {
-                to.copy_from_slice(bytemuck::bytes_of(&convert(from)));
-            }
-        })
-    }
-
-    /// The same array with elements of another type, as [`NdArray::astype`] converts them; so is the
-    /// fill value.
-    pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<StagedArray> {
-        let cast = |bytes: &[u8]| -> Result<NdArray<'static>> {
-            let len = bytes.len() / self.item();
-            NdArray::new(self.dtype.clone(), [len], bytes)?.astype(dtype, casting)
-        };
-        let fill = cast(&self.fill)?;
-        self.try_derive(dtype.clone(), fill.bytes(), |from, to| {
-            to.copy_from_slice(cast(from)?.bytes());
-            Ok(())
-        })
-    }
-
-    /// A copy that has every chunk in memory, made from the chunk here by `convert`.
-    fn derive(
-        &self,
-        dtype: DType,
-        fill: &[u8],
-        convert: impl Fn(&[u8], &mut [u8]),
-    ) -> Result<StagedArray> {
-        self.try_derive(dtype, fill, |from, to| {
-            convert(from, to);
-            Ok(())
-        })
-    }
-
-    fn try_derive(
-        &self,
-        dtype: DType,
-        fill: &[u8],
-        convert: impl Fn(&[u8], &mut [u8]) -> Result<()>,
-    ) -> Result<StagedArray> {
-        let mut derived = StagedArray::new(self.shape(), self.chunk_shape(), dtype, fill)?;
-        derived.layout.placement = self.layout.placement;
-        derived.changed = true;
-        let cells = || (0..self.layout.places.len()).filter(|&at| self.layout.places[at].slab > 0);
-        let count = u32::try_from(cells().count()).map_err(|_| invalid("too many chunks"))?;
-        if count == 0 {
-            return Ok(derived);
-        }
-        let mut slots = Slots::new(count, derived.layout.slot_bytes)?;
-        let mut places = Vec::with_capacity(count as usize);
-        for (slot, cell) in (0..count).zip(cells()) {
-            convert(&self.chunk(cell)?, slots.slot_mut(slot as usize))?;
-            places.push((cell, Place { slab: 1, slot }));
-        }
-        let used = vec![(1, count)];
-        derived.slabs.push(Slab::Staged(Arc::new(slots)));
-        derived.layout.apply(Patch { append: vec![count], used, places, ..Patch::default() });
-        Ok(derived)
-    }
-
-    /// The same array in other chunks. New chunks that hold nothing but untouched ones of the fill
-    /// value stay untouched.
-    pub fn rechunk(&self, chunk: &[usize]) -> Result<StagedArray> {
-        let mut other = StagedArray::new(self.shape(), chunk, self.dtype.clone(), &self.fill)?;
-        other.layout.placement = self.layout.placement;
-        other.changed = true;
-        for (cell, _) in self.layout.places.iter().enumerate().filter(|(_, p)| p.slab > 0) {
-            let region = Selection::from(&self.layout.grid.region(cell)[..]);
-            other.write(region.clone(), &self.read(region)?)?;
-        }
-        Ok(other)
-    }
-
-    fn item(&self) -> usize {
+    pub(super) fn item(&self) -> usize {
         self.fill.len()
     }
 
     /// Fails unless elements are `T`; says whether they are in the byte order of this machine.
-    fn expect<T: Element>(&self) -> Result<bool> {
+    pub(super) fn expect<T: Element>(&self) -> Result<bool> {
         let kind = match self.dtype.kind() {
             Kind::DateTime | Kind::TimeDelta => Kind::Int,
             kind => kind,
@@ -769,75 +667,5 @@ impl fmt::Debug for StagedArray {
             .field("dtype", &self.dtype.to_string())
             .field("slabs", &self.slabs.len())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-impl StagedArray {
-    pub(crate) fn set_item_plan(&self, selection: impl Into<Selection>) -> Result<SetItemPlan<'_>> {
-        SetItemPlan::new(&self.layout, &selection.into())
-    }
-
-    pub(crate) fn resize_plan(&self, shape: &[usize]) -> Result<ResizePlan<'_>> {
-        ResizePlan::new(&self.layout, shape)
-    }
-
-    pub(crate) fn load_plan(&self) -> Result<LoadPlan<'_>> {
-        LoadPlan::new(&self.layout)
-    }
-
-    /// What each slab is; the number of a slab never changes.
-    pub(crate) fn slab_kinds(&self) -> impl Iterator<Item = SlabKind> {
-        self.layout.slabs.iter().map(|slab| slab.kind)
-    }
-
-    /// The slab of each chunk, in the order of the grid.
-    pub(crate) fn slab_indices(&self) -> Vec<u64> {
-        self.layout.places.iter().map(|place| place.slab.into()).collect()
-    }
-
-    /// The first row of each chunk in its slab, in the order of the grid.
-    pub(crate) fn slab_offsets(&self) -> Vec<u64> {
-        let rows = self.chunk_shape().first().map_or(1, |&rows| rows as u64);
-        self.layout.places.iter().map(|place| u64::from(place.slot) * rows).collect()
-    }
-
-    /// The shapes of the slabs, none for those that were dropped.
-    pub(crate) fn slab_shapes(&self) -> Vec<Option<Vec<usize>>> {
-        let slab = |slab: &SlabInfo| {
-            let mut shape = self.chunk_shape().to_vec();
-            shape.first_mut().into_iter().for_each(|rows| *rows *= slab.slots as usize);
-            (slab.kind != SlabKind::Dropped).then_some(shape)
-        };
-        self.layout.slabs.iter().map(slab).collect()
-    }
-
-    /// What must always hold.
-    pub(crate) fn check(&self) {
-        let layout = &self.layout;
-        assert_eq!(layout.places.len(), layout.grid.len());
-        assert_eq!(layout.slabs.len(), self.slabs.len());
-        let mut live = vec![0; self.slabs.len()];
-        let mut staged = std::collections::HashSet::new();
-        for &place in &layout.places {
-            let info = &layout.slabs[place.slab as usize];
-            assert_ne!(info.kind, SlabKind::Dropped, "{place:?}");
-            assert!(place.slot < info.slots, "{place:?}");
-            live[place.slab as usize] += usize::from(place.slab > 0);
-            if info.kind == SlabKind::Staged {
-                assert!(place.slot < info.used && info.used <= info.slots, "{place:?}");
-                assert!(staged.insert(place), "two chunks are at {place:?}");
-            }
-        }
-        let found: Vec<usize> = layout.slabs.iter().map(|slab| slab.live).collect();
-        assert_eq!(found, live);
-        for (slab, info) in self.slabs.iter().zip(&layout.slabs) {
-            let kind = match slab {
-                Slab::None => matches!(info.kind, SlabKind::Full | SlabKind::Dropped),
-                Slab::Base(_) => matches!(info.kind, SlabKind::Base | SlabKind::Spilled),
-                Slab::Staged(_) => info.kind == SlabKind::Staged,
-            };
-            assert!(kind, "{info:?}");
-        }
     }
 }

@@ -2,7 +2,10 @@
 
 mod slab;
 mod spill;
-pub(crate) mod array;
+mod array;
+mod convert;
+#[cfg(test)]
+mod testing;
 
 pub use array::{ChunkState, StagedArray};
 pub use spill::{SlabStore, SpillDir};

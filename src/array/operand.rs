@@ -1,4 +1,4 @@
-//! The value of an assignment, repeated to the shape of what is selected.
+//! The value of an assignment, broadcast to the shape of the selection.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::array::transfer::c_steps;
 use crate::error::Result;
 use crate::value::{NdArray, Order};
 
-/// A value as it is in memory.
+/// A value in memory.
 pub(crate) struct Operand<'a> {
     bytes: &'a [u8],
     shape: Vec<usize>,
@@ -29,25 +29,25 @@ impl<'a> Operand<'a> {
         Operand { bytes, shape: Vec::new(), steps: Vec::new() }
     }
 
-    /// The value as an assignment of this shape sees it, repeated where it is smaller.
+    /// The value as an assignment of this shape sees it, broadcast where it is smaller.
     pub(crate) fn aim(&self, shown: &Shown, item: usize) -> Result<Aimed<'a>> {
         let steps = self.repeat(&shown.shape)?;
         if let Some((start, steps)) = aim(shown, &steps) {
             return Ok(Aimed { bytes: Cow::Borrowed(self.bytes), start, steps });
         }
-        // Index arrays of several axes, and a value that is repeated along one of these alone.
+        // Index arrays of several axes, and a value that is broadcast along only some of them.
         let bytes = self.repeated(&shown.shape, &steps, item)?;
         let (start, steps) = aim(shown, &c_steps(&shown.shape, item)).expect("it is in C order");
         Ok(Aimed { bytes: Cow::Owned(bytes), start, steps })
     }
 
-    /// The steps along each axis of a shape; 0 where the value is repeated.
+    /// The steps along each axis of a shape; 0 where the value is broadcast.
     fn repeat(&self, shape: &[usize]) -> Result<Vec<isize>> {
         let refused = || {
             let found = &self.shape;
-            invalid(format!("expected a value that repeats to {shape:?}, found {found:?}"))
+            invalid(format!("expected a value that broadcasts to {shape:?}, found {found:?}"))
         };
-        // Assignments allow for more axes of one element than there are, unlike additions.
+        // Unlike arithmetic, assignments allow extra leading axes of length 1.
         let extra = self.shape.len().saturating_sub(shape.len());
         if self.shape[..extra].iter().any(|&size| size != 1) {
             return Err(refused());
@@ -66,7 +66,7 @@ impl<'a> Operand<'a> {
         Ok(steps)
     }
 
-    /// All elements of the repeated value, one by one.
+    /// All elements of the broadcast value, one by one.
     fn repeated(&self, shape: &[usize], steps: &[isize], item: usize) -> Result<Vec<u8>> {
         let total = product(shape)?;
         let mut bytes = Vec::with_capacity(total.saturating_mul(item));

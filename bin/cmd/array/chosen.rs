@@ -11,13 +11,13 @@ use super::target::{Explained, Target};
 use super::window::Window;
 use crate::exit::Outcome;
 
-/// The type that elements are wanted in.
+/// The requested element type.
 #[derive(Debug, clap::Args)]
 pub(super) struct Conversion {
-    /// Convert elements to this type, as astype of NumPy does
+    /// Convert elements to this type, as NumPy's astype does
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DType>,
-    /// How carefully: safe, same_kind or unsafe [default: same_kind]
+    /// Casting rule: safe, same_kind or unsafe [default: same_kind]
     #[arg(long, value_name = "HOW", requires = "dtype", value_parser = parse_casting)]
     casting: Option<Casting>,
 }
@@ -37,14 +37,14 @@ fn parse_casting(text: &str) -> Result<Casting, String> {
         .ok_or_else(|| "expected safe, same_kind or unsafe".to_owned())
 }
 
-/// What is to be shown: read piece by piece, or already.
+/// The elements to show: read piece by piece, or read already.
 pub(super) enum Chosen {
     Window(Window),
     Whole(NdArray<'static>),
 }
 
 impl Chosen {
-    /// A part of an array, in the type that is wanted.
+    /// A part of an array, in the requested type.
     pub(super) fn of(
         array: &ChunkedArray,
         target: &Target,
@@ -71,7 +71,7 @@ impl Chosen {
     }
 }
 
-/// The bytes of all elements in order, some rows at a time.
+/// The bytes of all elements in order, a few rows at a time.
 pub(super) struct Elements<'a> {
     pieces: Option<Pieces<'a>>,
     piece: Vec<u8>,
@@ -113,7 +113,7 @@ pub(super) fn write_npy(chosen: &Chosen, name: &Path, out: &mut dyn Write) -> Ou
     each_piece(chosen, name, |piece| Ok(out.write_all(&piece.c_bytes())?))
 }
 
-/// All elements in order, some rows at a time.
+/// Calls `each` with all elements in order, a few rows at a time.
 fn each_piece(
     chosen: &Chosen,
     name: &Path,

@@ -12,9 +12,9 @@ use crate::output::Output;
 
 /// Print elements, or write them as .npy
 ///
-/// Text is as NumPy prints it: of more than 1000 elements only the ends of each axis, and no others
-/// are read. With --npy and --json nothing is left out, and what integers and slices select is read
-/// piece by piece; lists of positions are taken in one.
+/// Text is formatted as by NumPy: above 1000 elements only both ends of each axis are shown, and
+/// read. --npy and --json write everything. Selections of integers and slices are read piece by
+/// piece, those with lists of positions as a whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -32,7 +32,7 @@ pub(super) struct Args {
     force: bool,
     #[command(flatten)]
     conversion: Conversion,
-    /// Print lists of JSON; what JSON has not (NaN, times) are texts
+    /// Print JSON lists; values that JSON lacks (NaN, times) become strings
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +69,8 @@ impl Args {
             return file::write_with(path, self.force, |out| write_npy(chosen, name, out));
         }
         if output.is_terminal() {
-            let failure = Failure::trouble("a .npy file is not for a terminal");
+            let failure =
+                Failure::trouble("expected a file or a pipe for .npy data, found a terminal");
             return Err(failure.hint("give it a name, or redirect it: --npy - > OUT"));
         }
         let mut out = output.stdout();

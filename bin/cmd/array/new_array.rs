@@ -1,4 +1,4 @@
-//! Arrays that get their name when all of them is there.
+//! New arrays that appear as a whole.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ use kiste::storage::{LocalStorage, Storage};
 
 use crate::exit::{Failure, Outcome};
 
-/// A directory next to the one that is to be, which is removed if it does not get that name.
+/// A directory with a temporary name next to the final one. It is removed if it is not published.
 pub(super) struct NewArray {
     path: PathBuf,
     to: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct NewArray {
 }
 
 impl NewArray {
-    /// A directory that no other process has. Its name is random: numbers of processes are not unique
+    /// A directory that no other process has. Its name is random: process numbers are not unique
     /// across containers and machines.
     pub(super) fn create(to: &Path) -> Outcome<NewArray> {
         refuse_existing(to)?;
@@ -28,17 +28,17 @@ impl NewArray {
         let mut name = to.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{random:016x}.new"));
         let path = to.with_file_name(name);
-        // One that exists is an error, and is not removed.
+        // An existing directory is an error, and is not removed.
         fs::create_dir(&path).map_err(|error| Failure::io(&path, error))?;
         Ok(NewArray { path, to: to.to_path_buf(), published: false })
     }
 
-    /// Where it is meanwhile.
+    /// Where it is now.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What an error in it means to the user, who knows nothing of the name that it has meanwhile.
+    /// An error in this directory, under the name that the user knows.
     pub(super) fn explain(&self, error: kiste::Error) -> Failure {
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let is_inside = |path: &Path| path.starts_with(&self.path) || path.starts_with(&real);
@@ -49,7 +49,7 @@ impl NewArray {
         }
     }
 
-    /// Gives it its name, so that this lasts. What is in it has been synced.
+    /// Renames it, durably. Its content has been synced.
     pub(super) fn publish(mut self) -> Outcome<()> {
         refuse_existing(&self.to)?;
         fs::rename(&self.path, &self.to).map_err(|error| Failure::io(&self.to, error))?;
@@ -62,7 +62,7 @@ impl NewArray {
 impl Drop for NewArray {
     fn drop(&mut self) {
         if !self.published {
-            // This process made it. Links in it are removed, and not followed; the error to report is
+            // This process made it. Links in it are removed, not followed; the error to report is
             // another one.
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -73,7 +73,7 @@ fn refuse_existing(to: &Path) -> Outcome<()> {
     if to.symlink_metadata().is_err() {
         return Ok(());
     }
-    let message = format!("{}: there is something of this name already", to.display());
+    let message = format!("{}: already exists", to.display());
     Err(Failure::trouble(message))
 }
 
@@ -81,7 +81,7 @@ fn parent_of(to: &Path) -> &Path {
     to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Creates a directory and those above it where they are missing, so that they last.
+/// Creates a directory and missing ones above it, durably.
 fn create_parents(dir: &Path) -> io::Result<()> {
     let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(missing).collect();

@@ -1,11 +1,11 @@
 //! Directories of bcolz: arrays and tables, read and written.
 //!
-//! [`BcolzArray`] is one array, [`BcolzTable`] one table, [`Bcolz`] whichever is there;
-//! [`BcolzOptions`] writes what the real bcolz opens. What the files are is told at
-//! [`format::bcolz`](crate::format::bcolz).
+//! [`BcolzArray`] is one array, [`BcolzTable`] one table, [`Bcolz`] either of them.
+//! [`BcolzOptions`] writes directories that the real bcolz opens.
+//! [`format::bcolz`](crate::format::bcolz) describes the files.
 //!
-//! Absent on purpose: changes in place, which bcolz makes without any care for crashes; and arrays of
-//! Python objects, which are pickles.
+//! Deliberately absent: changes in place, which bcolz makes without protection against crashes; and
+//! arrays of Python objects, which are pickles.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A table: columns of one length beside one another.
+//! A table: columns of the same length.
 
 use std::fmt;
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl BcolzTable {
         let dtype =
             DType::structure(fields.collect::<Vec<_>>()).map_err(|error| error.at(&path))?;
         let shape = [columns.first().map_or(0, |(_, column)| column.len())];
-        // Columns of one byte may be many, and their rows still more than memory.
+        // Columns of one byte may have many rows, and whole rows may exceed memory.
         if shape[0].checked_mul(dtype.item_size()).is_none_or(|size| isize::try_from(size).is_err())
         {
             let message =
@@ -127,7 +127,7 @@ impl BcolzTable {
         self.joined(rows.len(), |column| column.rows(rows.clone()))
     }
 
-    /// Chosen rows of all columns, in the order in which they are asked for.
+    /// Chosen rows of all columns, in the given order.
     pub fn select(&self, rows: &[usize]) -> Result<NdArray<'static>> {
         self.joined(rows.len(), |column| column.select(rows))
     }
@@ -137,17 +137,17 @@ impl BcolzTable {
         self.rows(0..self.len())
     }
 
-    /// Puts rows together of what each column gives for them.
+    /// Joins what each column returns into rows.
     fn joined(
         &self,
         count: usize,
         of: impl Fn(&BcolzArray) -> Result<NdArray<'static>>,
     ) -> Result<NdArray<'static>> {
         let size = self.dtype.item_size();
-        let too_large = || Error::new(ErrorKind::Limit, "the rows are more than memory can hold");
+        let too_large = || Error::new(ErrorKind::Limit, "the rows are larger than memory");
         let total = count.checked_mul(size).filter(|&total| isize::try_from(total).is_ok());
         let total = total.ok_or_else(too_large)?;
-        // The first column is read before memory is asked for: a count may be a lie.
+        // The first column is read before memory is allocated: the row count may be wrong.
         let (mut out, mut offset) = (Vec::new(), 0);
         for (_, column) in &self.columns {
             let values = of(column)?;
@@ -175,7 +175,7 @@ impl Rows for BcolzTable {
         &self.shape
     }
 
-    /// That of the column with the largest chunks.
+    /// The chunk length of the column with the largest chunks.
     fn step(&self) -> usize {
         self.columns.iter().map(|(_, column)| column.chunklen()).max().unwrap_or(1)
     }

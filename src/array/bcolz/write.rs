@@ -1,4 +1,4 @@
-//! Writing: a directory beside the one that is to be, renamed when all of it is there.
+//! Writing: a directory under a temporary name, renamed when it is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,14 @@ use crate::array::rows::{Pieces, Rows, row_count};
 use crate::array::selection::invalid;
 use crate::array::temporary::partial_name;
 
-/// So many bytes are read from the source at a time, at least.
+/// The minimum number of bytes read from the source at a time.
 const PIECE: usize = 4 << 20;
 
 /// How a directory of bcolz is written: codec, chunks, attributes.
 ///
-/// The default is that of bcolz: LZ4 at level 5, bytes shuffled, chunks of 16 KiB to 4 MiB by the
-/// size of the array. An array of a structured type becomes a table, as bcolz cannot open such an
-/// array; fields that are padding are left out.
+/// The defaults are those of bcolz: LZ4 at level 5, byte shuffle, chunks of 16 KiB to 4 MiB
+/// depending on the size of the array. An array of a structured type becomes a table, because bcolz
+/// cannot open such an array; padding fields are left out.
 ///
 /// ```
 /// use kiste::array::bcolz::{BcolzArray, BcolzOptions};
@@ -48,6 +48,7 @@ const PIECE: usize = 4 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use = "options do nothing until something is written with them"]
 pub struct BcolzOptions {
     codec: Option<Codec>,
     level: Option<u8>,
@@ -59,38 +60,38 @@ pub struct BcolzOptions {
 }
 
 impl BcolzOptions {
-    /// What compresses. LZ4, if not said.
+    /// The codec. Default: LZ4.
     pub fn codec(mut self, codec: Codec) -> BcolzOptions {
         self.codec = Some(codec);
         self
     }
 
-    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    /// The compression level, from 0 (copy) to 9. Default: 5.
     pub fn level(mut self, level: u8) -> BcolzOptions {
         self.level = Some(level);
         self
     }
 
-    /// What is done to the elements before. By bytes, if not said.
+    /// How elements are shuffled before compression. Default: by bytes.
     pub fn shuffle(mut self, shuffle: Shuffle) -> BcolzOptions {
         self.shuffle = shuffle;
         self
     }
 
-    /// Rows to a chunk. If not said, as bcolz chooses it, for each column by itself.
+    /// Rows in a chunk. Default: as bcolz chooses, for each column separately.
     pub fn chunklen(mut self, rows: usize) -> BcolzOptions {
         self.chunklen = Some(rows);
         self
     }
 
-    /// How many rows there will be when all have been appended: it serves to choose the rows to a
-    /// chunk. As many as there are, if not said.
+    /// How many rows there will be after all appends, which the default chunk length depends on.
+    /// Default: the number of rows.
     pub fn expectedlen(mut self, rows: u64) -> BcolzOptions {
         self.expectedlen = Some(rows);
         self
     }
 
-    /// The bytes of an element that nobody wrote. Zeros, if not said.
+    /// The bytes of elements that were never written. Default: zeros.
     pub fn fill(mut self, element: impl Into<Vec<u8>>) -> BcolzOptions {
         self.fill = Some(element.into());
         self
@@ -102,21 +103,20 @@ impl BcolzOptions {
         self
     }
 
-    /// Attributes, beside those that there are.
+    /// Adds attributes.
     pub fn attrs(mut self, attrs: impl IntoIterator<Item = (String, Value)>) -> BcolzOptions {
         self.attrs.extend(attrs);
         self
     }
 
-    /// Writes a directory, which must not exist yet. Until all of it is there, it has another name
-    /// beside.
+    /// Writes a directory, which must not exist. It has a temporary name until it is complete.
     pub fn write(&self, path: impl AsRef<Path>, rows: &dyn Rows) -> Result<()> {
         self.write_in(&LocalStorage::mapped(), path.as_ref(), rows)
     }
 
     /// As [`write`](BcolzOptions::write), to this storage.
     pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
-        // Without a slash at the end, behind which there would be no name.
+        // Without a slash at the end, which would leave no name.
         let path: PathBuf = path.components().collect();
         if storage.lstat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
@@ -144,7 +144,7 @@ struct Plan<'a> {
     is_table: bool,
 }
 
-/// One array that is written: what is known before, and what gathers while it is.
+/// One array that is written.
 struct Column {
     name: String,
     meta: StorageMeta,
@@ -183,7 +183,7 @@ impl<'a> Plan<'a> {
             check_name(field.name()).map_err(refused)?;
             let shape = [&[count], field.shape()].concat();
             let at = dtype.field(field.name()).map_or(0, |(offset, _)| offset);
-            // bcolz has one value for all elements of a column: that of the first.
+            // bcolz has one fill value for all elements of a column: that of the first.
             let fill = options
                 .fill
                 .as_ref()
@@ -285,7 +285,7 @@ impl Column {
     /// Takes rows, and writes the chunks that are full now.
     fn push(&mut self, rows: NdArray<'_>, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
         self.buffer.extend_from_slice(&rows.c_bytes());
-        // A chunk that never gets full may be larger than memory.
+        // A chunk that never fills up may be larger than memory.
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
         let Ok(size) = usize::try_from(full) else { return Ok(()) };
         let end = self.buffer.len() / size * size;
@@ -320,7 +320,7 @@ impl Column {
         tree.file(&path, &[&HEADER_BYTES, chunk])
     }
 
-    /// Writes what is left over, and the files below `meta`.
+    /// Writes the last chunk and the files in `meta`.
     fn finish(&mut self, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
         if !self.buffer.is_empty() {
             let mut chunk = Vec::new();
@@ -339,7 +339,7 @@ impl Column {
     }
 }
 
-/// What has been made so far, to be synced or removed.
+/// The files and directories made so far, to be synced or removed.
 struct Tree<'a> {
     storage: &'a dyn Storage,
     /// Paths, and whether they are directories.
@@ -363,7 +363,7 @@ impl Tree<'_> {
         sink.sync().map_err(at)
     }
 
-    /// Makes the names of all files survive a power failure.
+    /// Makes the names of all files durable.
     fn sync(&self) -> Result<()> {
         for (dir, _) in self.made.iter().filter(|(_, is_dir)| *is_dir) {
             self.storage.sync_dir(dir).map_err(|error| Error::io(dir, error))?;
@@ -371,7 +371,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Removes what nobody needs, as far as that can be; the first error is the one to tell.
+    /// Removes everything, if possible; the first error is the one to report.
     fn remove(&self) {
         for (path, is_dir) in self.made.iter().rev() {
             let _ = match is_dir {

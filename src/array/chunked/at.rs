@@ -10,18 +10,18 @@ use crate::format::chunked::{Version, format_time, parse_time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum At {
-    /// The last one that was committed.
+    /// The last version that was committed.
     #[default]
     Newest,
-    /// The one before it, or the one so many before.
+    /// This many versions before the newest.
     Back(usize),
-    /// The one of this number.
+    /// The version of this number.
     Version(u64),
-    /// The last one that was committed by then.
+    /// The last version that was committed by this time.
     Time(SystemTime),
 }
 
-/// The version that is meant.
+/// Finds and reads the version.
 pub(crate) fn resolve(files: &Files, at: At) -> Result<Version> {
     let numbers = files.version_numbers()?;
     let none = |message: String| Error::new(ErrorKind::NotFound, message).at(&files.root);
@@ -50,7 +50,9 @@ pub(crate) fn resolve(files: &Files, at: At) -> Result<Version> {
                     high = middle;
                 }
             }
-            found.ok_or_else(|| none("all versions are younger".into()))
+            found.ok_or_else(|| {
+                none("expected a version of this time or earlier, found only later ones".into())
+            })
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Blocks that were decompressed lately: who reads an array row by row comes to each many times.
+//! Recently decompressed blocks, for programs that read an array row by row and come to each block
+//! many times.
 //!
-//! Not here: whole blocks that a selection covers, which go straight to where they are wanted.
+//! Not here: whole blocks that a selection covers, which are decompressed to their destination.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +11,12 @@ use foldhash::fast::RandomState;
 /// A file as it was opened, a slot in it, and a block of the chunk there.
 pub(crate) type Key = (u64, u32, u32);
 
-/// What a block takes beside its bytes.
+/// The overhead of a block in memory.
 const OVERHEAD: usize = 64;
 
-/// Decompressed blocks, of about so many bytes at most.
+/// Decompressed blocks, of at most about this many bytes.
 ///
-/// When one half is full, the other, in which nobody has looked for anything since, is let go.
+/// When one half is full, the other, which was not used since, is dropped.
 pub(crate) struct BlockCache {
     half: usize,
     halves: Mutex<Halves>,
@@ -60,14 +61,14 @@ impl BlockCache {
             let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
             let gone = halves.put(key, block, self.half);
             drop(halves);
-            // To free so many takes a while, in which others need not wait.
+            // Freeing many blocks takes a while; others need not wait for it.
             drop(gone);
         }
     }
 }
 
 impl Halves {
-    /// Puts a block to the young ones; gives back what is let go.
+    /// Adds a block to the young ones; returns the blocks to drop.
     fn put(&mut self, key: Key, block: Arc<Vec<u8>>, most: usize) -> Blocks {
         let len = block.len() + OVERHEAD;
         let mut gone = Blocks::default();

@@ -22,9 +22,9 @@ pub(crate) struct Leaf {
 /// How fields name their directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// So that no two are alike where a file system does not tell `a` from `A`.
+    /// So that no two are equal on file systems that ignore case.
     Distinct,
-    /// As it was before: capital letters as they are.
+    /// The older spelling: capital letters as they are.
     Plain,
 }
 
@@ -33,10 +33,10 @@ pub(crate) fn leaves(dtype: &DType) -> Result<Vec<Leaf>> {
     leaves_spelled(dtype, Spelling::Distinct)
 }
 
-/// The same, in directories that are called so.
+/// All columns, in directories spelled like this.
 pub(crate) fn leaves_spelled(dtype: &DType, spelling: Spelling) -> Result<Vec<Leaf>> {
     if dtype.has_objects() {
-        let message = "objects of Python are not stored: expected a type of plain bytes";
+        let message = "expected a type of plain bytes, found Python objects";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let mut leaves = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn leaves_spelled(dtype: &DType, spelling: Spelling) -> Result<Vec<Le
     Ok(leaves)
 }
 
-/// As deep as types are in one another, which the type limits.
+/// Recurses as deep as types nest, which the type limits.
 fn gather(dtype: &DType, path: &str, offset: usize, spelling: Spelling, leaves: &mut Vec<Leaf>) {
     if !dtype.is_struct() {
         leaves.extend(leaf(dtype.clone(), path, offset, dtype.item_size()));
@@ -80,7 +80,7 @@ fn leaf(dtype: DType, path: &str, offset: usize, element: usize) -> Option<Leaf>
     (size > 0).then(|| Leaf { path: path.to_owned(), dtype, offset, size, typesize })
 }
 
-/// The type has been made, so its fields fit in memory.
+/// The type exists, so its fields fit in memory.
 fn size_of(field: &Field) -> usize {
     field.shape().iter().product::<usize>() * field.dtype().item_size()
 }

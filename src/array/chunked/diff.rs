@@ -1,4 +1,4 @@
-//! What two versions differ in.
+//! The chunks in which two versions differ.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,12 +10,13 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A chunk in which two versions differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChunkDiff {
     /// The directory of the column, empty where the type is not structured.
     pub column: String,
     /// The coordinates of the chunk.
     pub coordinates: Vec<u64>,
-    /// What it covers, in the larger of the two shapes along each axis.
+    /// The region that it covers, in the larger of the two shapes along each axis.
     pub region: Vec<Range<u64>>,
 }
 

@@ -1,7 +1,6 @@
 //! The files of a chunked array, each opened once: versions, segments, superchunks.
 //!
-//! Here bytes become values and errors get their file; which chunk is wanted and why is decided
-//! above.
+//! Here bytes become values and errors get the path; callers decide which chunk is needed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,8 +18,8 @@ use crate::format::FormatError;
 use crate::format::chunked::{FORMAT, MAX_VERSION_BYTES, Version, format_of, names};
 use crate::storage::Storage;
 
-/// So many files of a kind are kept open; beyond it those that were opened are forgotten. Each may
-/// take a mapping, of which a process has some ten thousands.
+/// The maximum number of open files of a kind; beyond it all of them are closed. Each may take a
+/// mapping, and a process can have some tens of thousands.
 const MOST_OPEN: usize = 4096;
 
 /// An array's directory.
@@ -28,7 +27,7 @@ pub(crate) struct Files {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) root: PathBuf,
     pub(crate) check: Check,
-    /// Blocks decompressed lately.
+    /// Recently decompressed blocks.
     pub(crate) blocks: BlockCache,
     segments: Mutex<HashMap<u64, Arc<SegmentFile>>>,
     superchunks: Mutex<HashMap<(String, u32), Arc<SuperchunkFile>>>,
@@ -95,8 +94,8 @@ impl Files {
         Ok(numbers)
     }
 
-    /// The numbers in the names of a directory's files. One that is too high is an error: what it is of
-    /// must not be passed over.
+    /// The numbers in the names of a directory's files. One that is too high is an error: its file
+    /// must not be overlooked.
     pub(crate) fn numbers_in<N>(
         &self,
         dir: &Path,
@@ -130,7 +129,7 @@ impl Files {
             }
             _ => Error::io(&path, e),
         })?;
-        // One byte more than a version may have is enough to see that it has too many.
+        // One byte too many is enough to see that the file is too long.
         let len = source.len().min(MAX_VERSION_BYTES + 1);
         let bytes = source.read(0..len).map_err(|e| Error::io(&path, e))?;
         let damaged = |e: FormatError| Error::from(e).at(&path);
@@ -180,7 +179,8 @@ impl Files {
         })
     }
 
-    /// A file that a version names is not there: the version was removed, or something is wrong.
+    /// The error for a missing file that a version names: the version was removed, or something is
+    /// wrong.
     fn missing(&self, version: u64, path: &Path, error: io::Error) -> Error {
         if error.kind() != io::ErrorKind::NotFound {
             return Error::io(path, error);
@@ -196,13 +196,13 @@ impl Files {
         }
     }
 
-    /// Forgets what is in superchunks: they may be written over.
+    /// Forgets open superchunks, because they may have been overwritten.
     pub(crate) fn forget_superchunks(&self) {
         self.superchunks.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// The value of this key, made if it is not there.
+/// The value of this key, created if it is not there.
 fn kept<K: Eq + Hash, V>(
     map: &Mutex<HashMap<K, Arc<V>>>,
     key: K,
@@ -212,7 +212,8 @@ fn kept<K: Eq + Hash, V>(
     if let Some(found) = lock().get(&key) {
         return Ok(found.clone());
     }
-    // Made outside of the lock, so that others read meanwhile; two may make it, one is kept.
+    // Created outside of the lock, so that others can read meanwhile; two threads may create it,
+    // and one is kept.
     let made = Arc::new(make()?);
     let mut map = lock();
     if map.len() >= MOST_OPEN {

@@ -1,4 +1,4 @@
-//! What each version has added to the files.
+//! What each version added to the files.
 
 use std::collections::HashSet;
 
@@ -7,16 +7,17 @@ use crate::array::chunked::version::OpenVersion;
 use crate::error::Result;
 use crate::format::chunked::segment::Segment;
 
-/// What a version has that no older one of those that are left has.
+/// What a version has that no older remaining version has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Added {
-    /// Chunks, of all columns; those that are equal count once.
+    /// Chunks of all columns; equal ones count once.
     pub chunks: u64,
     /// Their compressed bytes.
     pub bytes: u64,
 }
 
-/// What was seen in older versions: segments, and the slots of each column.
+/// Segments and slots of older versions.
 struct Seen {
     segments: HashSet<u64>,
     slots: Vec<HashSet<(u32, u32)>>,
@@ -37,7 +38,7 @@ pub(super) fn history(any: &OpenVersion) -> Result<Vec<(VersionInfo, Added)>> {
 }
 
 impl Seen {
-    /// Notes what a version has, and says what of it is new.
+    /// Adds a version, and returns what is new in it.
     fn add(&mut self, core: &OpenVersion) -> Result<Added> {
         let mut added = Added::default();
         let number = core.version.version;
@@ -53,7 +54,7 @@ impl Seen {
                         let file = core.files.superchunk(number, &column.path, place.superchunk);
                         let len = file.ok().and_then(|file| file.slot_len(place.slot));
                         added.chunks += 1;
-                        // Of a damaged file it is not known.
+                        // The size is unknown if the file is damaged.
                         added.bytes += len.unwrap_or(0);
                     }
                 }

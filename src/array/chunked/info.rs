@@ -1,4 +1,4 @@
-//! What there is to know about an array and its versions without reading elements.
+//! What can be known about an array and its versions without reading elements.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::format::chunked::Version;
 use crate::value::DType;
 
-/// One version: when, why, from what.
+/// One version: when it was committed, why, and from which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VersionInfo {
@@ -18,7 +18,7 @@ pub struct VersionInfo {
     pub parent: u64,
     /// When it was committed: RFC 3339, UTC.
     pub time: String,
-    /// What the committer said.
+    /// The message of the commit.
     pub message: String,
     /// Length of each axis.
     pub shape: Vec<u64>,
@@ -42,12 +42,12 @@ impl VersionInfo {
     }
 }
 
-/// Numbers that a version records for people may be any.
+/// These sums are for people, and a damaged version may record any numbers.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// What an array is and how it is stored.
+/// An array and how it is stored.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ArrayInfo {
@@ -63,13 +63,13 @@ pub struct ArrayInfo {
     pub chunk_shape: Vec<usize>,
     /// Chunks along each axis.
     pub grid: Vec<usize>,
-    /// The bytes of an element that nobody wrote.
+    /// The bytes of elements that were never written.
     pub fill: Vec<u8>,
     /// Bytes of all elements, uncompressed.
     pub nbytes: u64,
     /// Bytes of the stored chunks, compressed.
     pub cbytes: u64,
-    /// Codec, level and shuffle, as Blosc calls them.
+    /// Codec, level and shuffle, in Blosc's numbers.
     pub compression: (String, u8, u8),
     /// The checksum of compressed chunks.
     pub checksum: String,
@@ -79,7 +79,7 @@ pub struct ArrayInfo {
     pub room: u32,
     /// How long the first axis was expected to become.
     pub expected_len: Option<u64>,
-    /// Whether versions stay.
+    /// Whether old versions are kept.
     pub versioned: bool,
     /// For each column its directory, stored chunks, and their compressed bytes.
     pub columns: Vec<(String, u64, u64)>,

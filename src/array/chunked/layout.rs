@@ -42,7 +42,7 @@ pub(super) fn storage_of(
     };
     params.check(chunk_bytes).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
     if options.room > 0 && options.versioned {
-        let message = "room is for arrays that are not versioned: chunks of others never change";
+        let message = "expected no room in a versioned array, whose chunks never change";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let shuffle = match options.shuffle {
@@ -69,7 +69,7 @@ pub(super) fn storage_of(
     })
 }
 
-/// The bytes of an element that nobody wrote.
+/// The bytes of the fill value.
 fn fill_bytes(options: &ArrayOptions, dtype: &DType) -> Result<Vec<u8>> {
     let Some((given, bytes)) = &options.fill else { return Ok(vec![0; dtype.item_size()]) };
     let same = match given {
@@ -103,7 +103,7 @@ fn chunk_shape(options: &ArrayOptions, item: usize, shape: &[usize]) -> Result<V
     Ok(chunk)
 }
 
-/// Whole rows, or where one is too long, rows cut along their longest axes.
+/// Whole rows or, if a row is too long, rows cut along their longest axes.
 fn automatic(options: &ArrayOptions, item: usize, shape: &[usize]) -> Vec<usize> {
     let Some((&first, rest)) = shape.split_first() else { return Vec::new() };
     let mut chunk: Vec<usize> = std::iter::once(1).chain(rest.iter().map(|n| *n.max(&1))).collect();

@@ -27,11 +27,11 @@ use crate::format::chunked::Version;
 use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{DType, Element, NdArray};
 
-/// One version of a chunked array, as it was committed and will stay.
+/// One version of a chunked array. It never changes.
 ///
 /// Opening reads the version's file; tables and superchunks are opened when they are needed. Clones
-/// are cheap and share what was opened. [`ArrayOptions`] say how to read, and
-/// [`ArrayStore`](crate::array::ArrayStore) writes.
+/// are cheap and share open files. [`ArrayOptions`](crate::array::ArrayOptions) has options for
+/// reading, and [`ArrayStore`](crate::array::ArrayStore) writes.
 ///
 /// ```
 /// use kiste::array::{ArrayOptions, ChunkedArray};
@@ -52,9 +52,9 @@ use crate::value::{DType, Element, NdArray};
 #[derive(Clone)]
 pub struct ChunkedArray {
     core: Arc<OpenVersion>,
-    /// The type of what is looked at: all fields, or some.
+    /// The type of this view: all fields, or some.
     dtype: DType,
-    /// The columns that are looked at, and where their fields are in an element.
+    /// The columns of this view, and where their fields are in an element.
     picks: Vec<Pick>,
 }
 
@@ -102,7 +102,7 @@ impl ChunkedArray {
         &self.core.grid
     }
 
-    /// The bytes of an element that nobody wrote.
+    /// The bytes of elements that were never written.
     pub fn fill_bytes(&self) -> Vec<u8> {
         let mut element = vec![0; self.dtype.item_size()];
         if self.dtype == self.core.dtype {
@@ -130,7 +130,7 @@ impl ChunkedArray {
         VersionInfo::of(&self.core.version)
     }
 
-    /// All versions that exist now, the oldest first.
+    /// All versions that exist now, oldest first.
     pub fn versions(&self) -> Result<Vec<VersionInfo>> {
         let files = &self.core.files;
         let numbers = files.version_numbers()?.into_iter();
@@ -174,7 +174,8 @@ impl ChunkedArray {
         }
     }
 
-    /// Checks every file of every version, and finds whatever was changed, truncated or lost.
+    /// Checks every file of every version, and finds everything that was changed, truncated or
+    /// lost.
     pub fn verify(&self) -> Result<Report> {
         verify::verify(&self.core)
     }
@@ -193,8 +194,8 @@ impl ChunkedArray {
         history::history(&self.core)
     }
 
-    /// One field of a structured type: an array that reads no other column. Fields within fields are
-    /// named with a dot between.
+    /// One field of a structured type: an array that reads no other column. Names of nested fields
+    /// are joined by dots.
     pub fn column(&self, name: &str) -> Result<ChunkedArray> {
         let (dtype, start) = columns::find(&self.dtype, name)?;
         let range = start..start + dtype.item_size();
@@ -206,10 +207,10 @@ impl ChunkedArray {
 
     /// Reads a selection: `2..5`, `(.., -1)`, `(vec![4, 0], ..)`, a [`Selection`].
     ///
-    /// Every chunk that is touched is decompressed once, and only as far as it is touched; all of it
-    /// where its hash is compared ([`Check`](crate::array::Check)). Blocks that are touched in part
-    /// are kept for the next selection ([`ArrayOptions::cache`]), so that reading row by row costs
-    /// little more than reading chunk by chunk.
+    /// Every touched chunk is decompressed once, and only the touched blocks of it; all of it if
+    /// its hash is verified ([`Check`](crate::array::Check)). Partly touched blocks are cached for
+    /// the next selection ([`ArrayOptions::cache`](crate::array::ArrayOptions::cache)), so that
+    /// reading row by row costs little more than reading chunk by chunk.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {
@@ -239,8 +240,8 @@ impl ChunkedArray {
         NdArray::new(self.dtype.clone(), resolved.shape, bytes)
     }
 
-    /// Reads a selection to where it is wanted: the elements in C order, in their byte order. The
-    /// buffer must have just their length. Returns the shape.
+    /// Reads a selection into a buffer of exactly its size, in C order and the byte order of the
+    /// array. Returns the shape.
     pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<Vec<usize>> {
         let resolved = selection.into().resolve(self.shape())?;
         let len = product(&resolved.shape)?.checked_mul(self.dtype.item_size());
@@ -276,7 +277,7 @@ impl ChunkedArray {
         if self.picks.iter().map(|p| self.core.columns[p.column].leaf.size).sum::<usize>()
             < self.dtype.item_size()
         {
-            // Padding between fields is stored nowhere.
+            // Padding between fields is not stored.
             fill(out, &self.fill_bytes());
         }
         let touch = Touch::new(&self.core.grid, resolved);
@@ -322,7 +323,7 @@ impl ChunkedArray {
         program.to_array(&plan.stored, Source::Base(&chunks), (out, start))
     }
 
-    /// What is in one chunk of the grid, without what is beyond the edge of the array.
+    /// One chunk of the grid, without the part beyond the edge of the array.
     pub fn chunk(&self, coordinates: &[usize]) -> Result<NdArray<'static>> {
         let cell = self.cell(coordinates)?;
         self.read(Selection::from(&self.core.grid.region(cell)[..]))
@@ -339,9 +340,9 @@ impl ChunkedArray {
         })
     }
 
-    /// A whole chunk where it lies in the file, with the fill value beyond the edge of the array:
-    /// nothing is copied. `None` if it is compressed, not mapped, all fill, of several columns, or has
-    /// [room](ArrayOptions::room) and so may be written over.
+    /// A whole chunk in place in the mapped file, with the fill value beyond the edge of the array:
+    /// nothing is copied. `None` if it is compressed, not mapped, all fill, of several columns, or
+    /// has [room](crate::array::ArrayOptions::room) and so may be overwritten.
     pub fn chunk_view(&self, coordinates: &[usize]) -> Result<Option<ChunkView>> {
         let cell = self.cell(coordinates)?;
         let [pick] = self.picks[..] else { return Ok(None) };
@@ -381,7 +382,7 @@ impl fmt::Debug for ChunkedArray {
     }
 }
 
-/// The chunks of a version, for those that stage changes to it. Slots are the cells of its grid.
+/// The chunks of a version, as the base of staged changes. Slots are the cells of its grid.
 impl BaseSlab for ChunkedArray {
     fn slots(&self) -> usize {
         self.core.grid.len()

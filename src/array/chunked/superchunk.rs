@@ -1,7 +1,6 @@
-//! A superchunk that is open: its chunks, whole and in part, and what was compared of them.
+//! An open superchunk: its chunks, whole and in part, and which of them are verified.
 //!
-//! Which chunks are wanted is decided above, and where they are is said by the tables of
-//! `table`.
+//! Not here: which chunks are needed, and where they are, which the tables know.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,15 +20,14 @@ use crate::storage::Source;
 /// How many superchunks this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// A superchunk. Its head was looked at when it was opened; its chunks are when they are read.
+/// A superchunk. Its head was checked when it was opened; its chunks are when they are read.
 pub(crate) struct SuperchunkFile {
     pub(crate) path: PathBuf,
     pub(crate) source: Source,
     pub(crate) layout: Superchunk,
-    /// Another one each time that a file is opened.
+    /// Different each time a file is opened.
     id: u64,
-    /// A bit for each slot whose checksum or hash was found to be right: a file without room never
-    /// changes.
+    /// A bit for each slot whose checksum or hash was verified: a file without room never changes.
     checked: Vec<AtomicU64>,
 }
 
@@ -47,7 +45,7 @@ impl SuperchunkFile {
         Ok(Superchunk::parse(&head, source.len())?)
     }
 
-    /// What is before the first chunk.
+    /// The bytes before the first chunk.
     pub(crate) fn head<'a>(source: &'a Source, path: &Path) -> Result<Cow<'a, [u8]>> {
         let io = |e| Error::io(path, e);
         let start = source.read(0..source.len().min(START as u64)).map_err(io)?;
@@ -110,7 +108,7 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// This range of a chunk. Blocks of which it takes a part are kept for the next one.
+    /// This range of a chunk. Partly covered blocks are cached for the next one.
     fn read_blocks(
         &self,
         slot: u32,
@@ -152,7 +150,7 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// A chunk where it lies, if it is mapped and not compressed, and is never written over.
+    /// A chunk in place, if it is mapped, not compressed, and never overwritten.
     pub(crate) fn plain(&self, place: &Place, check: Check) -> Result<Option<&[u8]>> {
         if self.source.mapped().is_none() || self.layout.is_roomy() {
             return Ok(None);
@@ -164,7 +162,7 @@ impl SuperchunkFile {
         let wrong = |e| self.error(e, start);
         let chunk = self.layout.chunk(place.slot, bytes).map_err(wrong)?;
         let Some(at) = plain_content(chunk) else { return Ok(None) };
-        // The hash that is seen once says as much as the checksum would each time.
+        // Verifying the hash once is as good as verifying the checksum each time.
         let content = &chunk[at..at + self.layout.chunk_bytes() as usize];
         if check != Check::Nothing && !self.is_checked(place.slot) {
             self.check_hash(place, content, start)?;
@@ -172,7 +170,7 @@ impl SuperchunkFile {
         Ok(Some(content))
     }
 
-    /// The whole of a chunk, decompressed to where it is wanted.
+    /// A whole chunk, decompressed into a buffer.
     pub(crate) fn read_into(
         &self,
         place: &Place,
@@ -193,8 +191,8 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// Whether this content can be read from a slot that was written with it. The checksum says so;
-    /// where there is none, or it may belong to other content, all bytes are compared.
+    /// Whether this content can be read from a slot that was written with it. The checksum decides;
+    /// if there is none, or it may belong to other content, all bytes are compared.
     pub(crate) fn holds(&self, place: &Place, content: &[u8]) -> bool {
         let look = || -> Result<bool> {
             let slot = self.layout.slot(place.slot)?;
@@ -214,7 +212,7 @@ impl SuperchunkFile {
     }
 
     /// Whether a chunk, in the bytes of its slot, needs no comparison of its hash: because none is
-    /// wanted, or it was made before. The checksum is compared here.
+    /// wanted, or it was verified before. The checksum is compared here.
     fn is_seen(&self, place: &Place, bytes: &[u8], start: u64, check: Check) -> Result<bool> {
         if check == Check::Nothing || self.is_checked(place.slot) {
             return Ok(true);
@@ -247,7 +245,7 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// Not where there is room: what is in a slot now need not be what is there next time.
+    /// Not with room: the content of a slot may be different next time.
     fn note_checked(&self, slot: u32) {
         if self.layout.is_roomy() {
             return;
@@ -273,7 +271,7 @@ impl SuperchunkFile {
     }
 }
 
-/// Where in a chunk its content is as it is, if it was only copied.
+/// Where the content of a chunk is, if it was only copied.
 fn plain_content(chunk: &[u8]) -> Option<usize> {
     let header = blosc::Header::parse(chunk).ok()?;
     let end = blosc::HEADER.checked_add(header.nbytes())?;
@@ -284,12 +282,12 @@ fn plain_content(chunk: &[u8]) -> Option<usize> {
 pub(crate) fn in_chunk(error: Error, column: &str, coordinates: &[u64]) -> Error {
     let column = if column.is_empty() { String::new() } else { format!(" of {column}") };
     let message = format!("chunk {coordinates:?}{column}: {}", error.message());
-    let mut told = Error::new(error.kind(), message);
+    let mut located = Error::new(error.kind(), message);
     if let Some(path) = error.path() {
-        told = told.at(path);
+        located = located.at(path);
     }
     match error.range() {
-        Some(range) => told.with_range(range),
-        None => told,
+        Some(range) => located.with_range(range),
+        None => located,
     }
 }

@@ -11,12 +11,12 @@ use crate::format::FormatError;
 use crate::format::chunked::segment::{self, Entry, Place, Segment};
 use crate::storage::Source;
 
-/// A segment, found to be whole when it was opened.
+/// A segment, verified when it was opened.
 pub(crate) struct SegmentFile {
     source: Source,
     /// The content, where it is not mapped.
     read: Vec<u8>,
-    /// Entries by the beginning of their hashes; made when it is asked for.
+    /// Entries by the first bytes of their hashes; built on first use.
     by_hash: OnceLock<HashMap<u64, u32, RandomState>>,
 }
 
@@ -42,13 +42,13 @@ impl SegmentFile {
         self.source.mapped().unwrap_or(&self.read)
     }
 
-    /// What was whole when it was opened stays so; else it has no entries.
+    /// A segment that was whole when it was opened stays so; otherwise it has no entries.
     pub(crate) fn entries(&self) -> Option<Segment<'_>> {
         Segment::assume(self.bytes()).ok()
     }
 
-    /// Where a chunk of this hash is: of several places the one that was written last. Of two hashes
-    /// that begin alike one is not found.
+    /// Where a chunk of this hash is: of several places the one that was written last. Of two
+    /// hashes with the same first bytes, one is not found.
     fn with_hash(&self, hash: &[u8; segment::HASH]) -> Option<Place> {
         let entries = self.entries()?;
         let by_hash = self.by_hash.get_or_init(|| {
@@ -61,8 +61,8 @@ impl SegmentFile {
             for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
                 let Some(place) = entry.place else { continue };
                 let found = by_hash.entry(beginning(&place.hash)).or_insert(number);
-                // Content is written a second time only where the first was damaged, and files
-                // are numbered as they are written.
+                // Content is written again only if the first copy was damaged, and files are
+                // numbered in the order of writing.
                 if slot_of(*found) < Some((place.superchunk, place.slot)) {
                     *found = number;
                 }
@@ -96,9 +96,10 @@ impl Table {
         self.segments.iter().rev().find_map(find)?.place
     }
 
-    /// Where a chunk of this hash is, in this version or one that it came from: also what newer
-    /// entries have replaced, for its superchunks are there as long as its segment is. Of a chunk
-    /// that was damaged and written anew there are several, of which one is wanted that is `whole`.
+    /// Where a chunk of this hash is, in this version or one that it came from, including entries
+    /// that newer ones have replaced: their superchunks exist as long as their segment does. A
+    /// chunk that was damaged and written again has several places; one that is `whole` is
+    /// returned.
     pub(crate) fn with_hash(
         &self,
         hash: &[u8; segment::HASH],
@@ -112,7 +113,7 @@ impl Table {
         self.merged(0, &[], true)
     }
 
-    /// The entries of the segments from this one on, and these newer ones.
+    /// The entries of the segments from this one on, merged with these newer ones.
     pub(crate) fn merged(&self, from: usize, newer: &[Entry], oldest: bool) -> Vec<Entry> {
         let mut merged = newer.to_vec();
         for file in self.segments[from..].iter().rev() {
@@ -125,7 +126,7 @@ impl Table {
         merged
     }
 
-    /// Calls `with` on every entry of every segment, in no order and also on those that newer ones
+    /// Calls `with` for every entry of every segment, in no order, including those that newer ones
     /// replace.
     pub(crate) fn each_entry(&self, mut with: impl FnMut(Entry)) {
         for file in &self.segments {

@@ -18,7 +18,7 @@ use crate::format::chunked::names;
 use crate::format::chunked::segment::Place;
 use crate::format::chunked::superchunk::Content;
 
-/// Something that is wrong.
+/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
@@ -26,7 +26,7 @@ pub struct Problem {
     pub file: PathBuf,
     /// The chunk, where it is known: column and coordinates.
     pub chunk: Option<(String, Vec<u64>)>,
-    /// The versions that are concerned; none if that is not known.
+    /// The affected versions; empty if they are not known.
     pub versions: Vec<u64>,
     /// What is wrong.
     pub message: String,
@@ -49,15 +49,15 @@ impl fmt::Display for Problem {
 pub struct Report {
     /// What is wrong, by file.
     pub problems: Vec<Problem>,
-    /// Versions that were looked at.
+    /// Versions that were checked.
     pub versions: u64,
     /// Stored chunks that were decompressed and compared with their hashes, each once.
     pub chunks: u64,
-    /// Files that no version needs: leftovers of a crash, which [`gc`](crate::array::ArrayStore::gc)
-    /// removes.
+    /// Files that no version needs, left by a crash. [`gc`](crate::array::ArrayStore::gc) removes
+    /// them.
     pub unused: Vec<PathBuf>,
-    /// Copies in `meta/` that are missing, or say what an older version says: a writer died before it
-    /// renewed them. The next one does, and nothing depends on them.
+    /// Summaries in `meta/` that are missing or outdated: a writer died before it renewed them. The
+    /// next one does, and nothing depends on them.
     pub stale: Vec<PathBuf>,
 }
 
@@ -81,7 +81,8 @@ pub(super) fn verify(core: &OpenVersion) -> Result<Report> {
     Ok(verify.report)
 }
 
-/// Who stores what in a slot: for each slot of a superchunk its hash, a chunk, and the versions.
+/// What tables say about slots: for each slot of a superchunk a chunk, and the versions that have
+/// it.
 type Slots = BTreeMap<(u32, u32), Owner>;
 
 /// A chunk, its coordinates, and the versions that have it there.
@@ -109,7 +110,7 @@ impl Verify<'_> {
         });
     }
 
-    /// Looks at a version and its tables, and notes which chunks it has.
+    /// Checks a version and its tables, and notes which chunks it has.
     fn version(&mut self, number: u64, needed: &mut BTreeSet<PathBuf>) {
         let files = &self.core.files;
         self.report.versions += 1;
@@ -126,7 +127,7 @@ impl Verify<'_> {
         }
         for (column, noted) in core.version.columns.iter().enumerate() {
             needed.extend(noted.segments.iter().map(|(n, _)| files.segment_path(*n)));
-            // Not from what is kept open: the file may have changed since.
+            // With fresh files: one that is open may have changed since.
             let fresh = Files::new(files.storage.clone(), &files.root, Check::Hashes, 0);
             let table = match fresh.table(number, &noted.segments) {
                 Ok(table) => table,
@@ -157,7 +158,7 @@ impl Verify<'_> {
         }
     }
 
-    /// Looks at all superchunks of a column, on all threads.
+    /// Checks all superchunks of a column, on all threads.
     fn column(&mut self, column: usize, needed: &mut BTreeSet<PathBuf>) -> Result<()> {
         let core = self.core;
         let path = &core.columns[column].leaf.path;
@@ -178,7 +179,7 @@ impl Verify<'_> {
         Ok(())
     }
 
-    /// Whether the copies say what the newest version says.
+    /// Whether the summaries match the newest version.
     fn summaries(&mut self, needed: &mut BTreeSet<PathBuf>, numbers: &[u64]) {
         let files = &self.core.files;
         needed.insert(files.path(names::LOCK));
@@ -193,7 +194,7 @@ impl Verify<'_> {
             let found = read_summary(&*files.storage, &path);
             let says = |text: &str| found.as_deref() == Some(text.as_bytes());
             let is_missing = || matches!(files.storage.lstat(&path), Ok(None));
-            // The last ones are the likeliest.
+            // The most recent ones are the most likely.
             let is_older = || {
                 let mut older = older.iter().rev().filter_map(|n| files.version(*n).ok());
                 older.any(|version| says(&summaries(&version, dtype)[at].1))
@@ -204,7 +205,7 @@ impl Verify<'_> {
             if is_missing() || is_older() {
                 self.report.stale.push(path);
             } else {
-                let message = "not what the newest version says; the next writer renews it";
+                let message = "expected the summary of the newest version, found another; the next writer renews it";
                 self.report.problems.push(Problem {
                     file: path,
                     chunk: None,
@@ -233,8 +234,8 @@ impl Verify<'_> {
     }
 }
 
-/// Everything in a superchunk: what tables name is compared with its hash, the rest with its
-/// checksum.
+/// Everything in a superchunk: chunks that tables name are compared with their hashes, the rest
+/// with checksums.
 fn check_superchunk(
     core: &OpenVersion,
     content: &Content,
@@ -262,7 +263,7 @@ fn check_superchunk(
     let file = match opened.and_then(|source| SuperchunkFile::open(source, path.clone())) {
         Ok(file) => file,
         Err(e) => {
-            // None of its chunks can be read, and each is worth a line.
+            // None of its chunks can be read, and each gets a line.
             note(&e, None, &versions);
             slots.iter().for_each(|(_, at, versions)| note(&e, Some(at), versions));
             return problems;

@@ -1,7 +1,6 @@
-//! One version as it was opened: its files, columns and tables, and the chunks that are found in
-//! them.
+//! One open version: its files, columns and tables, and the chunks that are found in them.
 //!
-//! Not here: selections and the type that is looked at, which are those of
+//! Not here: selections, and views of single fields, which are in
 //! [`ChunkedArray`](crate::array::ChunkedArray).
 
 use std::fmt;
@@ -32,7 +31,7 @@ pub(crate) struct OpenVersion {
     pub(crate) numbering: Numbering,
     pub(crate) columns: Vec<Column>,
     pub(crate) threads: Threads,
-    /// The same version after `gc` moved its chunks to other files, once that was noticed.
+    /// The same version after a compaction moved its chunks to other files, once that was noticed.
     pub(crate) moved: OnceLock<Arc<OpenVersion>>,
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn threads_of(options: &ArrayOptions) -> Result<Threads> {
 /// One column of one version.
 pub(crate) struct Column {
     pub(crate) leaf: Leaf,
-    /// One element that nobody wrote.
+    /// The fill value.
     pub(crate) fill: Vec<u8>,
     table: OnceLock<Table>,
 }
@@ -69,7 +68,7 @@ impl OpenVersion {
         let storage = &version.storage;
         let dtype: DType =
             storage.dtype.parse().map_err(|e: FormatError| Error::from(e).at(&path))?;
-        // The older spelling is as good, where no file system is in its way.
+        // The older spelling works too, if the file system tells it apart.
         let recorded = || version.columns.iter().map(|column| &column.path);
         let mut leaves = columns::leaves(&dtype).map_err(|e| e.at(&path))?;
         if !leaves.iter().map(|leaf| &leaf.path).eq(recorded()) {
@@ -105,7 +104,7 @@ impl OpenVersion {
         Ok(OpenVersion { files, dtype, grid, numbering, columns, threads, moved, version })
     }
 
-    /// The chunk table of a column; opened by who asks first.
+    /// The chunk table of a column; opened on first use.
     pub(crate) fn table(&self, column: usize) -> Result<&Table> {
         let slot = &self.columns[column].table;
         if let Some(table) = slot.get() {
@@ -116,7 +115,7 @@ impl OpenVersion {
         Ok(slot.get_or_init(|| table))
     }
 
-    /// The same version, if its file names other segments than it did.
+    /// The same version with new tables, if its file names other segments than it did.
     pub(crate) fn moved(&self) -> Option<&OpenVersion> {
         let version = self.files.version(self.version.version).ok()?;
         if version.columns == self.version.columns {
@@ -157,7 +156,7 @@ impl OpenVersion {
         Ok(file)
     }
 
-    /// A chunk of a column, opened; `None` if it is all fill.
+    /// A stored chunk of a column; `None` if it is all fill.
     pub(crate) fn chunk(&self, column: usize, number: u64) -> Result<Option<StoredChunk>> {
         let Some(place) = self.table(column)?.find(number) else { return Ok(None) };
         let file = self.open(column, &place).map_err(|e| self.in_chunk(e, column, number))?;
@@ -249,7 +248,7 @@ pub(crate) struct ColumnChunks<'a> {
     core: &'a OpenVersion,
     column: usize,
     chunks: Vec<StoredChunk>,
-    /// What decoders keep between chunks, one for each thread that has read.
+    /// Memory that decoders keep between chunks, one for each thread that has read.
     scratches: Mutex<Vec<Scratch>>,
 }
 
@@ -297,7 +296,7 @@ impl BaseSlab for ColumnChunks<'_> {
 
     fn chunk(&self, slot: usize) -> Option<&[u8]> {
         let StoredChunk { place, file, .. } = &self.chunks[slot];
-        // What is wrong is told by `read`, which is asked next.
+        // `read`, which is called next, reports the error.
         file.plain(place, self.core.files.check).ok().flatten()
     }
 

@@ -1,31 +1,31 @@
 //! Appending to a container in place.
 //!
-//! New chunks go behind the last, and the header is written when all of them are there. If the last
-//! chunk is not full it has to become longer, and as chunks follow one another without gaps it can
-//! only be overwritten. What it was is kept behind the end meanwhile, as an [`Undo`] record.
+//! New chunks go after the last one, and the header is written when all of them are there. If the
+//! last chunk is not full it has to grow, and as chunks are contiguous it can only be overwritten.
+//! Its old content is kept at the end of the file meanwhile, in an [`Undo`] record.
 //!
 //! | step | after a crash in it |
 //! | --- | --- |
-//! | 1. cut what is behind the last chunk, write there what is longer than it, and the record; sync | the old container is there, with bytes of no account behind it |
-//! | 2. overwrite the last chunk (and the metadata of an array), write offsets into free places; sync | all but the last chunk can be read by everybody; [`recover`], or the next append, puts it back |
-//! | 3. write the header, 32 bytes; sync | the old or the new container, as before or after; of a header of which only a part was written, the rest is in the record, and it is as after step 2 |
-//! | 4. cut the record off; sync | the new container is there |
+//! | 1. truncate after the last chunk, append what extends beyond it, and the record; sync | the old container, with meaningless bytes after it |
+//! | 2. overwrite the last chunk (and the metadata of an array), write offsets into free slots; sync | every reader can read all but the last chunk; [`recover`], or the next append, restores it |
+//! | 3. write the header, 32 bytes; sync | the old or the new container; if only a part of the header was written, the record has the rest, and it is as after step 2 |
+//! | 4. truncate the record; sync | the new container |
 //!
-//! If the last chunk is full and the container holds no array, nothing is overwritten but the header,
-//! and step 2 costs nothing either.
-//! So with our reader no byte is ever lost: [`PackedArray`](crate::array::PackedArray) shows what was there
-//! before, also without recovery. With others, between a crash in step 2 or 3 and the recovery, the
-//! last chunk and the header are. What this relies on: a disk that has written what was synced, and
-//! that leaves of each byte that it was to write the old or the new one.
+//! If the last chunk is full and the container holds no array, only the header is overwritten, and
+//! step 2 risks nothing. With our reader no byte is ever lost:
+//! [`PackedArray`](crate::array::PackedArray) shows the old content even without recovery. With
+//! other readers, the last chunk and the header are lost between a crash in step 2 or 3 and the
+//! recovery. This relies on a disk that has written what was synced, and that leaves each byte of
+//! an interrupted write either old or new.
 //!
-//! **No other program may have the file open**: readers that have mapped it would see it change. Two
-//! appends exclude each other by a lock on the file itself, so that all of its names share it. A
-//! symbolic link is followed first. A file with several names (hard links) is refused: all of them
-//! would change.
+//! **No other program may have the file open**: a reader that has mapped it would see it change.
+//! Two appends exclude each other by a lock on the file itself, which all of its names share.
+//! Symbolic links are followed first. A file with several names (hard links) is refused, because
+//! all of them would change.
 //!
-//! An append never changes codec, shuffle or element size unless told to; chunks of one container may
-//! differ in them. A container with a single chunk gets the chunk size of a new one, as bloscpack cuts
-//! that of small arrays to their size.
+//! An append keeps codec, shuffle and element size unless told otherwise; chunks of one container
+//! may differ in them. A container with a single chunk gets the default chunk size, because
+//! bloscpack reduces the chunk size of small arrays to their size.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -48,8 +48,8 @@ use super::pack::PackOptions;
 pub use super::recover::{check, recover};
 use crate::array::selection::invalid;
 
-/// How new chunks are compressed. What is not said stays as it is in the container; the level, which
-/// is not written there, is 5.
+/// How appended chunks are compressed. Default: as in the container, at level 5, because the
+/// container does not record the level.
 ///
 /// ```
 /// use kiste::array::{AppendOptions, PackOptions, PackedArray};
@@ -64,6 +64,7 @@ use crate::array::selection::invalid;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use = "options do nothing until something is appended with them"]
 pub struct AppendOptions {
     codec: Option<Codec>,
     level: Option<u8>,
@@ -74,19 +75,19 @@ pub struct AppendOptions {
 }
 
 impl AppendOptions {
-    /// What compresses.
+    /// The codec.
     pub fn codec(mut self, codec: Codec) -> AppendOptions {
         self.codec = Some(codec);
         self
     }
 
-    /// How hard it tries, from 0 (copy) to 9.
+    /// The compression level, from 0 (copy) to 9.
     pub fn level(mut self, level: u8) -> AppendOptions {
         self.level = Some(level);
         self
     }
 
-    /// What is done to the elements before.
+    /// How elements are shuffled before compression.
     pub fn shuffle(mut self, shuffle: Shuffle) -> AppendOptions {
         self.shuffle = Some(shuffle);
         self
@@ -98,14 +99,14 @@ impl AppendOptions {
         self
     }
 
-    /// Metadata to put in the place of what is there, as JSON text. It takes the room that there was
-    /// for it; more is an error, as is a container without metadata or with that of an array.
+    /// Replaces the metadata, which is JSON. It must fit into the space reserved for it; a
+    /// container without metadata, or with that of an array, is an error.
     pub fn metadata(mut self, text: impl Into<String>) -> AppendOptions {
         self.metadata = Some(text.into());
         self
     }
 
-    /// How many threads compress: 1 for the caller's alone, 0 (if not said) for as many as rayon has.
+    /// How many threads compress. Default: 0, for rayon's pool; 1 uses only the calling thread.
     pub fn threads(mut self, threads: usize) -> AppendOptions {
         self.threads = threads;
         self
@@ -138,7 +139,7 @@ impl AppendOptions {
         locked.recover(storage)?;
         let path = &*locked.path;
         let io = |error| Error::io(path, error);
-        // The map is gone before the file is written.
+        // Unmapped before the file is written.
         let plan = {
             let source = storage.open(path).map_err(io)?;
             locked.expect(source.id())?;
@@ -152,7 +153,7 @@ impl AppendOptions {
         Ok(())
     }
 
-    /// What is to be written where. `None` if there is nothing to append.
+    /// What to write where. `None` if there is nothing to append.
     fn plan(&self, file: &[u8], bytes: &[u8], rows: Option<&NdArray<'_>>) -> Result<Option<Plan>> {
         let container = Container::parse(file)?;
         let header = *container.header();
@@ -204,7 +205,8 @@ impl AppendOptions {
         Ok(Some(Plan::new(file, last.end(), data_at, data, patches, new_header.encode())))
     }
 
-    /// The chunk size of the container; of a single chunk a new one, which its own size may have cut.
+    /// The chunk size of the container; of one with a single chunk the default, as its chunk size
+    /// may have been reduced.
     fn chunk_size(
         &self,
         header: &Header,
@@ -218,12 +220,12 @@ impl AppendOptions {
             return Ok(size as usize);
         }
         let item = array.as_ref().map_or(1, |array| array.dtype.item_size().max(1));
-        // Room for all of it: a later append finds a chunk size that is not cut.
+        // Large enough that a later append finds a full chunk size.
         let wanted = PackOptions::default().chunk_size_for(len.max(PARALLEL), item, item)?;
         Ok(wanted.max(size as usize))
     }
 
-    /// The metadata section as it is to be, if it changes.
+    /// The new metadata section, if it changes.
     fn metadata_patch(
         &self,
         container: &Container<&[u8]>,
@@ -239,7 +241,7 @@ impl AppendOptions {
     }
 
     fn params(&self, container: &Container<&[u8]>, last: &Chunk<'_>) -> Result<Params> {
-        // A copied chunk does not say how others are shuffled.
+        // A chunk stored uncompressed does not record the shuffle.
         let first = container.chunk(0)?;
         let model = if last.header().is_memcpyed() { &first } else { last };
         let shuffle = match model.header().is_memcpyed() {
@@ -271,7 +273,7 @@ impl AppendOptions {
     }
 }
 
-/// The array that there is when so many bytes are appended, if the container holds one.
+/// The array after appending `len` bytes, if the container holds one.
 fn grown_array(
     container: &Container<&[u8]>,
     len: usize,
@@ -325,7 +327,7 @@ fn shape_patch(container: &Container<&[u8]>, array: &ArrayMetadata) -> Result<(u
     section_patch(container, |section| Ok(with_shape(&section.text()?, &section.value()?, array)))
 }
 
-/// The metadata section with another text, of the same size as it was, and where it is.
+/// The metadata section with other content, of the same size as before, and where it is.
 fn section_patch(
     container: &Container<&[u8]>,
     text: impl FnOnce(&Metadata<'_>) -> Result<String>,
@@ -356,7 +358,7 @@ fn section_patch(
     Ok((section.range().start, out))
 }
 
-/// The text with another shape. Whatever else is in it stays, in its order.
+/// The metadata with another shape. Everything else in it stays, in its order.
 fn with_shape(text: &str, value: &serde_json::Value, array: &ArrayMetadata) -> String {
     let shape = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut wanted = value.clone();
@@ -376,10 +378,10 @@ fn with_shape(text: &str, value: &serde_json::Value, array: &ArrayMetadata) -> S
 /// What an append writes.
 struct Plan {
     undo: Undo,
-    /// Where the new chunks begin: at the last old one, or behind it.
+    /// Where the new chunks begin: at the last old one, or after it.
     data_at: u64,
     data: Vec<u8>,
-    /// What else is written before the header.
+    /// Other writes before the header.
     patches: Vec<(u64, Vec<u8>)>,
 }
 
@@ -402,7 +404,7 @@ impl Plan {
         Plan { undo, data_at: data_at as u64, data, patches }
     }
 
-    /// The four steps that are at the top of this file.
+    /// The four steps described at the top of this file.
     fn execute(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
         let Undo { old_end, new_end, new_header, .. } = &self.undo;
         let overlap = self.data.len().min((old_end - self.data_at) as usize);

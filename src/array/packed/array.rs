@@ -22,7 +22,7 @@ use super::workers::{PARALLEL, with_buffer, with_scratch};
 use crate::array::rows::Rows;
 use crate::array::selection::invalid;
 
-/// An array in a container: in memory, or in a file, of which only what is asked for is decoded.
+/// An array in a container, in memory or in a file; only the parts that are read are decoded.
 ///
 /// Opening reads header and metadata, checks that the array is as large as its chunks, and decodes
 /// nothing. Each chunk's digest is verified whenever it is decoded.
@@ -49,7 +49,7 @@ pub struct PackedArray<'a> {
     nbytes: usize,
 }
 
-/// Where the bytes of a container are.
+/// The bytes of a container.
 enum Backing<'a> {
     Memory(Cow<'a, [u8]>),
     Mapped(Source),
@@ -72,8 +72,8 @@ impl PackedArray<'static> {
         PackedArray::open_in(&LocalStorage::mapped(), path.as_ref())
     }
 
-    /// Opens a file of this storage. A file that is not mapped is read as a whole, and so is one in
-    /// which an append was cut short: it shows what was there before.
+    /// Opens a file of this storage. A file that is not mapped is read as a whole, and so is one
+    /// with an interrupted append: it shows the array as it was before.
     pub fn open_in(storage: &dyn Storage, path: &Path) -> Result<PackedArray<'static>> {
         let io = |error| Error::io(path, error);
         let source = storage.open(path).map_err(io)?;
@@ -88,7 +88,7 @@ impl PackedArray<'static> {
         open().map_err(|error| error.at(path))
     }
 
-    /// Packs an array of `ndarray` as [`PackOptions`] does by default.
+    /// Packs an array of `ndarray` with default [`PackOptions`].
     pub fn from_view<T: Element, D: Dimension>(
         view: ArrayView<'_, T, D>,
     ) -> Result<PackedArray<'static>> {
@@ -97,7 +97,7 @@ impl PackedArray<'static> {
 }
 
 impl<'a> PackedArray<'a> {
-    /// The array in the container that these bytes are.
+    /// Opens the container in these bytes.
     pub fn from_bytes(bytes: impl Into<Cow<'a, [u8]>>) -> Result<PackedArray<'a>> {
         PackedArray::new(Backing::Memory(bytes.into()))
     }
@@ -129,12 +129,12 @@ impl<'a> PackedArray<'a> {
         self.nbytes
     }
 
-    /// Bytes of the container, with what an append may have left behind it.
+    /// Bytes of the container, including what an append may have left behind it.
     pub fn cbytes(&self) -> usize {
         self.bytes().len()
     }
 
-    /// How many times smaller the container is than the array.
+    /// The size of the array divided by that of the container.
     pub fn ratio(&self) -> f64 {
         self.nbytes as f64 / self.cbytes() as f64
     }
@@ -156,7 +156,7 @@ impl<'a> PackedArray<'a> {
 
     /// The whole array.
     pub fn read(&self) -> Result<NdArray<'static>> {
-        // Before memory is asked for, the headers of all chunks are looked at.
+        // The headers of all chunks are checked before memory is allocated.
         self.chunks().try_for_each(|chunk| chunk.map(drop))?;
         let mut out = zeroed(self.nbytes);
         self.read_into(&mut out)?;
@@ -206,11 +206,11 @@ impl<'a> PackedArray<'a> {
         })
     }
 
-    /// Decodes into the row of a batch: in C order and in the byte order of this machine. The row
-    /// has as many elements of the same size; whether they are of the same kind the caller knows.
+    /// Decodes into the row of a batch: in C order and native byte order. The row has the same
+    /// number of elements of the same size; the caller knows that they are of the same kind.
     ///
-    /// All on this thread: those who make batches have threads of their own, and could wait for
-    /// ever on others that wait for them.
+    /// Uses only this thread: threads that make batches could deadlock on a pool whose threads wait
+    /// for them.
     pub(crate) fn read_row<T: Element>(&self, row: &mut [T]) -> Result<()> {
         if size_of_val(row) != self.nbytes {
             let expected = size_of_val(row);
@@ -227,7 +227,7 @@ impl<'a> PackedArray<'a> {
         Ok(())
     }
 
-    /// Decodes elements that cannot be decoded to where they belong.
+    /// Decodes elements that cannot be decoded in place.
     fn read_turned<T: Element>(&self, row: &mut [T], buffer: &mut [u8]) -> Result<()> {
         self.read_alone(buffer)?;
         let swaps = !self.dtype().is_native();
@@ -242,7 +242,7 @@ impl<'a> PackedArray<'a> {
         Ok(())
     }
 
-    /// Decodes the whole array into elements, which are put in the byte order of this machine.
+    /// Decodes the whole array into elements in native byte order.
     pub fn read_elements<T: Element + Pod>(&self, out: &mut [T]) -> Result<()> {
         let native = self.dtype().clone().with_byte_order(DType::of::<T>().byte_order());
         if native != DType::of::<T>() {
@@ -256,8 +256,8 @@ impl<'a> PackedArray<'a> {
         Ok(())
     }
 
-    /// These rows, which are entries of the first axis. Of an array in C order only the blocks
-    /// are decoded in which they are.
+    /// These rows, which are entries of the first axis. Of an array in C order, only the blocks
+    /// with these rows are decoded.
     pub fn rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
         let count = self.row_count()?;
         if rows.start > rows.end || rows.end > count {
@@ -279,8 +279,7 @@ impl<'a> PackedArray<'a> {
         NdArray::new(self.dtype().clone(), shape, out)
     }
 
-    /// Chosen rows, in the order in which they are asked for, each as often as it is. No block is
-    /// decoded twice.
+    /// Chosen rows, in the given order, with repetitions. No block is decoded twice.
     pub fn select(&self, rows: &[usize]) -> Result<NdArray<'static>> {
         let count = self.row_count()?;
         if let Some(beyond) = rows.iter().find(|&&row| row >= count) {
@@ -314,7 +313,7 @@ impl<'a> PackedArray<'a> {
         self.order() == Order::C || self.shape().len() < 2
     }
 
-    /// Rows of an array in Fortran order, of which every one is everywhere.
+    /// Rows of an array in Fortran order, where every row is spread over the whole array.
     fn select_from_whole(&self, rows: &[usize]) -> Result<NdArray<'static>> {
         let whole = self.read()?;
         let bytes = whole.c_bytes();
@@ -342,8 +341,8 @@ impl<'a> PackedArray<'a> {
         Ok(pieces)
     }
 
-    /// Decodes pieces to where they go in the output: chunk by chunk, in each runs of blocks that
-    /// follow each other.
+    /// Decodes pieces into their places in the output: chunk by chunk, and in each chunk by runs of
+    /// adjacent blocks.
     fn gather(&self, mut pieces: Vec<Piece<'_>>, out: &mut [u8]) -> Result<()> {
         pieces.sort_by_key(|piece| (piece.chunk.index(), piece.range.start));
         with_scratch(|scratch| {
@@ -414,7 +413,7 @@ struct Piece<'a> {
     to: usize,
 }
 
-/// Decodes pieces that follow one another in the output, on several threads.
+/// Decodes pieces that are contiguous in the output, on several threads.
 fn gather_in_order(pieces: Vec<Piece<'_>>, out: &mut [u8]) -> Result<()> {
     let (mut parts, mut rest) = (Vec::new(), out);
     for piece in pieces {
@@ -429,7 +428,7 @@ fn gather_in_order(pieces: Vec<Piece<'_>>, out: &mut [u8]) -> Result<()> {
         .map_err(Error::from)
 }
 
-/// The first bytes of what is left of the output.
+/// Splits off the first bytes of the remaining output.
 fn take<'o>(rest: &mut &'o mut [u8], len: usize) -> Result<&'o mut [u8]> {
     let whole = std::mem::take(rest);
     if len > whole.len() {
@@ -447,5 +446,5 @@ fn no_more(at: usize) -> FormatError {
 
 #[cold]
 fn too_large() -> Error {
-    Error::new(ErrorKind::Limit, "the array is larger than memory can be")
+    Error::new(ErrorKind::Limit, "the array is larger than the address space")
 }

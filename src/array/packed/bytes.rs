@@ -1,8 +1,8 @@
-//! Whole files into containers, from anything that can be read, a few chunks in memory at a time.
+//! Containers written from a stream, with a few chunks in memory at a time.
 //!
-//! [`PackOptions::write`] has the array in memory; here it comes as a stream. A container says at its
-//! beginning how many chunks it has. Where the number of bytes is known that follows; where it is
-//! not, as from a pipe, the chunks wait in a file beside until all of them are there.
+//! [`PackOptions::write`] has the array in memory; here it comes as a stream. The header of a
+//! container says how many chunks it has. Where the number of bytes is known, that follows; where
+//! it is not, as from a pipe, the compressed chunks wait in a temporary file.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -24,12 +24,11 @@ use crate::array::temporary::partial_name;
 const PRIVATE: u32 = 0o600;
 
 impl PackOptions {
-    /// Writes the container of bytes that are read from anywhere: `len` of them, or all up to the end
-    /// if that is not known. `metadata` is JSON text, and is written as it is. Gives the number of
-    /// bytes.
+    /// Writes the container of bytes read from a stream: `len` of them or, if that is not known,
+    /// all of them. `metadata` is JSON, and is written unchanged. Returns the number of bytes.
     ///
-    /// The file is the same as [`write_bytes`](PackOptions::write_bytes) writes, except that a chunk
-    /// size that is not said is half a MiB where `len` is not known.
+    /// The file is the same as [`write_bytes`](PackOptions::write_bytes) writes, except that the
+    /// default chunk size is 512 KiB if `len` is not known.
     pub fn write_bytes_from(
         &self,
         storage: &dyn Storage,
@@ -42,7 +41,7 @@ impl PackOptions {
             let job = self.job_of_text(to_usize(len)?, metadata)?;
             return self.write_job(storage, path, from, len, &job, false);
         }
-        // All that can be wrong with the options is found out before anything is read.
+        // Errors in the options are found before anything is read.
         let size = self.stream_chunk_size();
         let options = self.clone().chunk_size(size);
         let params = options.job_of_text(size, metadata)?.params;
@@ -56,8 +55,8 @@ impl PackOptions {
         Ok(total)
     }
 
-    /// Writes the container of an array whose elements are read from anywhere, in the order that
-    /// `array` says. More bytes behind them are an error.
+    /// Writes the container of an array whose elements are read from a stream, in the order of
+    /// `array`. More bytes than that are an error.
     pub fn write_array_from(
         &self,
         storage: &dyn Storage,
@@ -66,7 +65,7 @@ impl PackOptions {
         array: &ArrayMetadata,
     ) -> Result<u64> {
         let Some(len) = array.nbytes() else {
-            return Err(Error::new(ErrorKind::Limit, "the array is larger than memory can be"));
+            return Err(Error::new(ErrorKind::Limit, "the array is larger than the address space"));
         };
         let job = self.job_of_array(array, to_usize(len)?)?;
         self.write_job(storage, path, from, len, &job, true)
@@ -108,7 +107,7 @@ impl PackOptions {
     }
 }
 
-/// What is read, in chunks: at least one, which may be empty.
+/// The input, in chunks: at least one, which may be empty.
 struct Chunks<'a> {
     from: &'a mut (dyn Read + Send + 'a),
     size: usize,
@@ -151,7 +150,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Compressed chunks that wait for their container, in a file of their own.
+/// Compressed chunks in a temporary file.
 struct Spool<'a> {
     storage: &'a dyn Storage,
     path: PathBuf,
@@ -161,13 +160,13 @@ struct Spool<'a> {
 impl Spool<'_> {
     fn create<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Spool<'a>> {
         let path = partial_name(target);
-        // The container may be private, and this goes anyway.
+        // The container may be private, and this file is removed anyway.
         let sink = storage.create_as(&path, Some(PRIVATE));
         let sink = sink.map_err(|error| Error::io(&path, error))?;
         Ok(Spool { storage, path, sink })
     }
 
-    /// Compresses everything into the file. Gives the number of bytes before that.
+    /// Compresses everything into the file. Returns the number of uncompressed bytes.
     fn fill(&mut self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
         let (path, sink) = (&self.path, &mut self.sink);
         let io = |error| Error::io(path, error);
@@ -204,7 +203,7 @@ impl Spool<'_> {
 
 impl Drop for Spool<'_> {
     fn drop(&mut self) {
-        // This process made it. If it cannot be removed, it is only in the way.
+        // This process made it. If it cannot be removed, it only takes up space.
         let _ = self.storage.remove(&self.path);
     }
 }

@@ -17,19 +17,19 @@ use super::file::{Replace, publish};
 use super::workers::{PARALLEL, compress, on_threads, pipeline, window, with_scratch};
 use crate::array::selection::invalid;
 
-/// The automatic chunk size of all but large arrays: a chunk of this size stays in the second cache
-/// of a core, and arrays of a few megabytes already have work for several.
+/// The automatic chunk size of all but large arrays: such a chunk stays in the second-level cache
+/// of a core, and arrays of a few megabytes have work for several cores.
 const CHUNK: usize = 512 << 10;
 /// The largest automatic chunk size.
 const LARGE_CHUNK: usize = 16 << 20;
-/// The most offsets that a container is given: a gigabyte of them.
+/// The maximum number of offsets in a container: a gigabyte of them.
 const MAX_SLOTS: u64 = 1 << 27;
 
 /// How a container is packed: codec, level, chunks, checksums, room to grow.
 ///
-/// The default is for files: offsets with room for ten times as many chunks, metadata that can be
-/// replaced, so that bloscpack and [`append`](super::append) can append.
-/// [`compact`](PackOptions::compact) is for samples: as few bytes as can be.
+/// The default is for files: it reserves offsets for ten times the chunks and keeps metadata
+/// replaceable, so that bloscpack and [`append`](crate::array::append) can append.
+/// [`compact`](PackOptions::compact) is for samples: as few bytes as possible.
 ///
 /// ```
 /// use kiste::array::{PackOptions, PackedArray};
@@ -44,6 +44,7 @@ const MAX_SLOTS: u64 = 1 << 27;
 /// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "options do nothing until something is packed with them"]
 pub struct PackOptions {
     params: Params,
     typesize: Option<usize>,
@@ -75,60 +76,61 @@ impl Default for PackOptions {
 }
 
 impl PackOptions {
-    /// For containers inside samples: no offsets, no room, short metadata not compressed.
+    /// Options for containers inside samples: no offsets, no reserved space, short metadata
+    /// uncompressed.
     pub fn compact() -> PackOptions {
         PackOptions { offsets: false, metadata: MetadataOptions::COMPACT, ..PackOptions::default() }
     }
 
-    /// What compresses. LZ4, if not said.
+    /// The codec. Default: LZ4.
     pub fn codec(mut self, codec: Codec) -> PackOptions {
         self.params.codec = codec;
         self
     }
 
-    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    /// The compression level, from 0 (copy) to 9. Default: 5.
     pub fn level(mut self, level: u8) -> PackOptions {
         self.params.level = level;
         self
     }
 
-    /// What is done to the elements before. By bytes, if not said.
+    /// How elements are shuffled before compression. Default: by bytes.
     pub fn shuffle(mut self, shuffle: Shuffle) -> PackOptions {
         self.params.shuffle = shuffle;
         self
     }
 
-    /// Bytes of an element, as the shuffle sees them. Of an array it is the size of its type, or 1
-    /// where that is above 255, if not said; of bytes it is 8.
+    /// Bytes of an element, for the shuffle. Default: the size of the array's type, or 1 if that is
+    /// above 255; 8 for plain bytes.
     pub fn typesize(mut self, typesize: usize) -> PackOptions {
         self.typesize = Some(typesize);
         self
     }
 
-    /// Uncompressed bytes of a chunk, rounded down to whole elements. [`parse_size`] reads texts
-    /// such as `512K`.
+    /// Uncompressed bytes of a chunk, rounded down to whole elements.
+    /// [`parse_size`](crate::array::parse_size) parses sizes such as `512K`.
     ///
-    /// If not said: half a MiB, for arrays above half a GiB so many that there are about a thousand
-    /// chunks, at most 16 MiB; in whole rows where rows are smaller than that.
+    /// Default: 512 KiB. Arrays above 512 MiB get larger chunks, at most 16 MiB, so that there are
+    /// about a thousand. Chunks are whole rows if rows are smaller than that.
     pub fn chunk_size(mut self, bytes: usize) -> PackOptions {
         self.chunk_size = Some(bytes);
         self
     }
 
-    /// What follows each chunk. Adler-32, if not said.
+    /// The checksum after each chunk. Default: Adler-32.
     pub fn checksum(mut self, checksum: Checksum) -> PackOptions {
         self.checksum = checksum;
         self
     }
 
-    /// Whether the positions of chunks are written. Without them nothing can be appended, and a
-    /// chunk in the middle is found by walking.
+    /// Whether the positions of chunks are written. Default: yes. Without them nothing can be
+    /// appended, and finding a chunk in the middle means walking over all before it.
     pub fn offsets(mut self, offsets: bool) -> PackOptions {
         self.offsets = offsets;
         self
     }
 
-    /// For how many more chunks there are offsets. Ten times the chunks, if not said.
+    /// Offsets to reserve for appended chunks. Default: ten times the number of chunks.
     pub fn max_app_chunks(mut self, chunks: u64) -> PackOptions {
         self.room = Some(chunks);
         self
@@ -140,29 +142,30 @@ impl PackOptions {
         self
     }
 
-    /// One more key of an array's metadata, behind those that describe it.
+    /// Adds a key to the metadata of an array, after those that describe it.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> PackOptions {
         self.extra.push((key.into(), value.into()));
         self
     }
 
-    /// How many threads compress: 1 for the caller's alone, 0 (if not said) for as many as rayon
-    /// has. The bytes are the same for any number.
+    /// How many threads compress. Default: 0, for rayon's pool; 1 uses only the calling thread. The
+    /// output is the same for any number.
     pub fn threads(mut self, threads: usize) -> PackOptions {
         self.threads = threads;
         self
     }
 
-    /// Whether a file may be replaced by [`write`](PackOptions::write). No, if not said. The new one has
-    /// the permissions of the old one; where the name is a symbolic link, the file that it leads to is
-    /// replaced. The error is [`ErrorKind::Locked`] while something is [appended](super::append) to it.
+    /// Whether [`write`](PackOptions::write) may replace a file. Default: no. The new file gets the
+    /// permissions of the old one; if the name is a symbolic link, the file that it leads to is
+    /// replaced. The error is [`ErrorKind::Locked`] while something is
+    /// [appended](crate::array::append) to it.
     pub fn overwrite(mut self, overwrite: bool) -> PackOptions {
         self.replace.overwrite = overwrite;
         self
     }
 
-    /// Whether writing a file waits until it is on the disk. Yes, if not said; without it a power
-    /// failure soon after may leave an empty file, and writing takes a fraction of the time.
+    /// Whether writing a file waits until it is on disk. Default: yes. Without it a power failure
+    /// soon after may leave an empty file, but writing takes a fraction of the time.
     pub fn durable(mut self, durable: bool) -> PackOptions {
         self.replace.durable = durable;
         self
@@ -175,12 +178,12 @@ impl PackOptions {
         Ok(out)
     }
 
-    /// The container of an array, behind what is in `out`. After an error `out` is as it was.
+    /// Appends the container of an array to `out`. After an error `out` is unchanged.
     pub fn pack_into(&self, array: &NdArray<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.to_vec(&self.job_of(array)?, array.bytes(), out)
     }
 
-    /// The container of an array with this text for its metadata.
+    /// The container of an array with this metadata.
     pub(crate) fn pack_described(&self, array: &NdArray<'_>, metadata: &str) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let job = self.job_described(&describe(array), array.bytes().len(), metadata)?;
@@ -188,15 +191,15 @@ impl PackOptions {
         Ok(out)
     }
 
-    /// The container of bytes that are no array, with metadata of any kind.
+    /// The container of plain bytes, with any metadata.
     pub fn pack_bytes(&self, bytes: &[u8], metadata: Option<&Value>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         self.to_vec(&self.job_of_bytes(bytes.len(), metadata)?, bytes, &mut out)?;
         Ok(out)
     }
 
-    /// Writes the container of an array to a file. It is written beside and renamed, so that there
-    /// is the old file, or none, until all of it is there.
+    /// Writes the container of an array to a file, under a temporary name that is changed at the
+    /// end: the old file, or none, is there until the new one is complete.
     pub fn write(&self, path: impl AsRef<Path>, array: &NdArray<'_>) -> Result<()> {
         self.write_in(&LocalStorage::mapped(), path.as_ref(), array)
     }
@@ -242,20 +245,20 @@ impl PackOptions {
         self.chunk_size.map_or(CHUNK, |size| size.min(MAX_CHUNK_SIZE as usize))
     }
 
-    /// What is known of an array's container before anything is compressed.
+    /// The job for an array.
     fn job_of(&self, array: &NdArray<'_>) -> Result<Job> {
         self.job_of_array(&describe(array), array.bytes().len())
     }
 
-    /// The same of an array whose elements take `len` bytes.
+    /// The job for an array whose elements take `len` bytes.
     pub(crate) fn job_of_array(&self, array: &ArrayMetadata, len: usize) -> Result<Job> {
         self.job_described(array, len, &array.to_json(&self.extra))
     }
 
-    /// The same with this text for its metadata.
+    /// The job for an array with this metadata.
     fn job_described(&self, array: &ArrayMetadata, len: usize, metadata: &str) -> Result<Job> {
         if array.dtype.has_objects() {
-            let message = "expected an array of numbers or texts, found one of Python objects";
+            let message = "expected an array of numbers or strings, found one of Python objects";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let item = array.dtype.item_size().max(1);
@@ -278,12 +281,12 @@ impl PackOptions {
         self.job_of_text(len, text.as_deref())
     }
 
-    /// What is known of the container of so many bytes with this JSON text.
+    /// The job for `len` bytes with this JSON as metadata.
     pub(crate) fn job_of_text(&self, len: usize, metadata: Option<&str>) -> Result<Job> {
         self.job(len, self.typesize.unwrap_or(8), 1, 1, self.section(metadata)?)
     }
 
-    /// The metadata section: none without a text.
+    /// The metadata section; empty without metadata.
     fn section(&self, text: Option<&str>) -> Result<Vec<u8>> {
         let mut section = Vec::new();
         if let Some(text) = text {
@@ -326,8 +329,7 @@ impl PackOptions {
         Ok(Job { params, header, metadata })
     }
 
-    /// The chunk size for so many bytes of such elements and rows: at most all of them, as in
-    /// bloscpack.
+    /// The chunk size for `len` bytes of such elements and rows: at most `len`, as in bloscpack.
     pub(crate) fn chunk_size_for(&self, len: usize, item: usize, row: usize) -> Result<usize> {
         let wanted = match self.chunk_size {
             Some(0) => return Err(invalid("expected chunks of at least one byte, found 0")),
@@ -347,7 +349,7 @@ impl PackOptions {
 
     fn to_vec(&self, job: &Job, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
-        // What it takes if nothing compresses, up to a size at which growing is cheap.
+        // Enough if nothing compresses, up to a size where growing is cheap.
         let slots = 8 * job.header.slots() as usize;
         out.reserve(32 + job.metadata.len() + slots + bytes.len().min(4096) + 16 + 64);
         let done = self.run(job, bytes, &mut |bytes| {
@@ -374,7 +376,7 @@ impl PackOptions {
         })
     }
 
-    /// Gives all bytes of the container, one piece after the other.
+    /// Emits the container piece by piece.
     fn run(
         &self,
         job: &Job,
@@ -416,7 +418,7 @@ impl PackOptions {
     }
 }
 
-/// All that is known of a container before its chunks are compressed.
+/// Everything known about a container before its chunks are compressed.
 pub(crate) struct Job {
     pub(crate) params: Params,
     pub(crate) header: Header,
@@ -428,7 +430,7 @@ fn describe(array: &NdArray<'_>) -> ArrayMetadata {
     ArrayMetadata { dtype, shape, order: array.order() }
 }
 
-/// What cannot be written, by no fault of a file.
+/// The error for something that cannot be written, which is not the fault of a file.
 pub(crate) fn refused(error: crate::format::FormatError) -> Error {
     invalid(format!("expected {}, found {}", error.expected, error.found))
 }

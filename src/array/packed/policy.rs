@@ -1,4 +1,4 @@
-//! How arrays are stored in samples: plain or packed, which of them, and turning one into the other.
+//! How arrays are stored in samples: plain or packed; and conversion from one to the other.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,21 +22,21 @@ use super::array::PackedArray;
 use super::pack::PackOptions;
 use crate::array::selection::invalid;
 
-/// Arrays of fewer bytes are left plain, if not said. A container takes some 110 bytes more than what
+/// The default minimum size of packed arrays. A container takes some 110 bytes more than what
 /// msgpack-numpy puts around an array. Numbers of 8 bytes that compress well make up for that from
-/// 150 to 250 bytes on, noise only from 2 KiB on; in between little is won, and each such array has
-/// to be decompressed whenever its sample is read.
+/// 150 to 250 bytes on, noise only from 2 KiB on; in between there is little to gain, and each such
+/// array has to be decompressed whenever its sample is read.
 const MIN_BYTES: usize = 1 << 10;
 
-/// Which arrays of samples are stored how.
+/// Which arrays of samples are packed, and how.
 ///
 /// An array is stored *plain*, as the map that msgpack-numpy writes and Python datadings turns into
 /// a `numpy.ndarray`; or *packed*, as a [bloscpack](crate::format::bloscpack) container in binary
 /// data, which Python gets as `bytes` for `bloscpack.unpack_ndarray_from_bytes`. Everything in this
 /// crate that reads arrays takes either.
 ///
-/// As text a policy is `plain`, `blpk`, `blpk:CODEC`, `blpk:CODEC:LEVEL` or
-/// `blpk:CODEC:LEVEL:SHUFFLE`, where SHUFFLE is `noshuffle`, `shuffle` or `bitshuffle`.
+/// Parses from `plain`, `blpk`, `blpk:CODEC`, `blpk:CODEC:LEVEL` or `blpk:CODEC:LEVEL:SHUFFLE`,
+/// where SHUFFLE is `noshuffle`, `shuffle` or `bitshuffle`.
 ///
 /// ```
 /// use kiste::array::{ArrayPolicy, ArrayTally, PackedArray};
@@ -79,6 +79,7 @@ const MIN_BYTES: usize = 1 << 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ArrayPolicy {
     form: Target,
     min_bytes: usize,
@@ -97,33 +98,34 @@ impl ArrayPolicy {
         ArrayPolicy { form: Target::Plain, min_bytes: MIN_BYTES, fields: None }
     }
 
-    /// Arrays packed like this, for which [`PackOptions::compact`] is meant.
+    /// Arrays packed with these options, usually [`PackOptions::compact`].
     pub fn packed(options: PackOptions) -> ArrayPolicy {
         ArrayPolicy { form: Target::Packed(options), ..ArrayPolicy::plain() }
     }
 
-    /// Only arrays of so many bytes, or more, are packed: with 0 all of them, so that a field holds
-    /// containers alone. 1024, if not said.
+    /// Packs only arrays of at least this many bytes. Default: 1024. With 0 all are packed, so that
+    /// a field holds only containers.
     pub fn min_bytes(mut self, bytes: usize) -> ArrayPolicy {
         self.min_bytes = bytes;
         self
     }
 
-    /// Only arrays in these fields of the samples, at whatever depth in them. All, if not said.
+    /// Packs only arrays in these fields of samples, at any depth. Default: all fields.
     pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> ArrayPolicy {
         self.fields = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The packed sample with its arrays stored like this. All other bytes are the same, and values,
-    /// type and shape of the arrays are. What becomes of each array is added to `tally`.
+    /// The sample with its arrays stored according to the policy. All other bytes stay the same,
+    /// and so do values, type and shape of the arrays. `tally` counts what happened to each array.
     ///
-    /// Arrays that are packed otherwise than Python packs them are left alone, and so are those that
-    /// the other form cannot hold: so whatever becomes a container comes back byte for byte.
+    /// Arrays that are packed differently than Python packs them are left alone, and so are those
+    /// that the other form cannot hold: so everything that becomes a container can be restored byte
+    /// for byte.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) for bytes that are no sample, and for a container that is
+    /// [`Damaged`](ErrorKind::Damaged) for bytes that are not a sample, and for a container that is
     /// to be recoded and cannot be decoded; those of [`PackOptions::pack`].
     pub fn recode<'a>(&self, sample: &'a [u8], tally: &mut ArrayTally) -> Result<Cow<'a, [u8]>> {
         let (mut out, mut copied, mut noted) = (Vec::new(), 0, ArrayTally::default());
@@ -177,7 +179,7 @@ impl ArrayPolicy {
             }
             container => container?,
         };
-        // What metadata can say of a type is not quite the same as what samples can.
+        // Metadata cannot express exactly the same types as samples.
         let again = PackedArray::from_bytes(&container[..])?;
         if again.dtype() != array.dtype() || again.shape() != array.shape() {
             return Ok(Fate::Left(Left::Unsupported));
@@ -203,7 +205,7 @@ impl ArrayPolicy {
         }
     }
 
-    /// Why an array is not to be in a container.
+    /// Why an array should not be packed.
     fn unfit(&self, array: &NdArray<'_>) -> Option<Left> {
         if array.dtype().has_objects() || array.dtype().item_size() == 0 {
             Some(Left::Unsupported)
@@ -223,20 +225,20 @@ fn unpack(stored: &Stored<'_>, bytes: &[u8]) -> Result<Fate> {
     };
     let metadata = packed.container().metadata();
     let value = metadata.map(|metadata| metadata.value()).transpose()?;
-    // Type, shape, order, and what kind of container it is.
+    // Type, shape, order, and the kind of container.
     if value.and_then(|value| Some(value.as_object()?.len())) != Some(4) {
         return Ok(Fate::Left(Left::Metadata));
     }
     let mut recoded = Vec::new();
     encode_array(&array, &mut recoded)?;
-    // A type that comes out otherwise would be another one to Python.
+    // A type that comes out differently would be another one to Python.
     match canonical_array(&recoded) {
         Some(again) if again.dtype() == array.dtype() => Ok(Fate::Recoded(recoded)),
         _ => Ok(Fate::Left(Left::Unsupported)),
     }
 }
 
-/// The array of a container and its elements, or why it is to be left alone.
+/// The array of a container and its elements, or why it is left alone.
 fn decoded<'a>(
     stored: &Stored<'_>,
     bytes: &'a [u8],
@@ -254,7 +256,7 @@ fn decoded<'a>(
         return Ok(Err(Left::Irregular));
     }
     let packed = PackedArray::from_bytes(bytes)?;
-    // Checking says where in the sample it is.
+    // Checking finds the position in the sample.
     let located = |error| stored.check().err().map_or(error, Error::from);
     let array = packed.read().map_err(located)?;
     Ok(Ok((packed, array)))
@@ -271,12 +273,12 @@ fn in_field(stored: &Stored<'_>, error: &Error) -> Error {
     Error::new(error.kind(), message)
 }
 
-/// What becomes of one array.
+/// What happens to one array.
 enum Fate {
     /// These bytes take its place.
     Recoded(Vec<u8>),
     Left(Left),
-    /// It is no array to begin with.
+    /// It is not an array at all.
     NoArray,
 }
 
@@ -291,8 +293,8 @@ pub enum Left {
     OtherField,
     /// It is smaller than arrays that are to be packed.
     Small,
-    /// It is not packed just as msgpack-numpy or bloscpack pack it, so it would not come back the
-    /// same, byte for byte.
+    /// It is not packed exactly as msgpack-numpy or bloscpack pack it, so it could not be restored
+    /// byte for byte.
     Irregular,
     /// The other form does not hold arrays of this type: Python objects, or elements without bytes.
     Unsupported,
@@ -305,10 +307,10 @@ pub enum Left {
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Left::AsWanted => "stored so already",
+            Left::AsWanted => "already stored as requested",
             Left::OtherField => "in other fields",
             Left::Small => "too small",
-            Left::Irregular => "packed in another way than Python does",
+            Left::Irregular => "packed differently than Python does",
             Left::Unsupported => "of types that the other form cannot hold",
             Left::Metadata => "with metadata that a plain array cannot hold",
             Left::NoArray => "containers of something else",
@@ -316,13 +318,13 @@ impl fmt::Display for Left {
     }
 }
 
-/// What became of the arrays of samples.
+/// What happened to the arrays of samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArrayTally {
-    /// Arrays that were turned into the other form, or packed anew.
+    /// Arrays that were converted to the other form, or repacked.
     pub recoded: u64,
-    /// Bytes that these took in the samples before, with what stands around their elements.
+    /// Bytes that these took in the samples before, including what stands around their elements.
     pub bytes_before: u64,
     /// Bytes that they take now.
     pub bytes_after: u64,
@@ -331,7 +333,7 @@ pub struct ArrayTally {
 }
 
 impl ArrayTally {
-    /// How many times smaller the recoded arrays have become; 1 if there are none.
+    /// How many times smaller the recoded arrays became; 1 if there are none.
     pub fn ratio(&self) -> f64 {
         match self.bytes_after {
             0 => 1.0,
@@ -381,7 +383,7 @@ impl FromStr for ArrayPolicy {
     }
 }
 
-/// Options by their names in the text of a policy; each that is there has all before it.
+/// Options by their names in a policy; each one present has all before it.
 fn options(codec: Option<&str>, level: Option<&str>, shuffle: Option<&str>) -> Result<PackOptions> {
     let mut options = PackOptions::compact();
     let mut params = Params::default();

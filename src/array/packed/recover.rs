@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::bloscpack::{Undo, UndoState};
 use crate::storage::{FileId, Lock, Storage};
 
-/// Refuses a file in which an append was cut short: for those who read it as a stream, and so do not
-/// see its end before all else. [`PackedArray`](crate::array::PackedArray) shows what was there before.
+/// Fails if an append to this file was interrupted. For programs that read it as a stream, and so
+/// do not see its end first; [`PackedArray`](crate::array::PackedArray) shows the old content.
 pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
     let io = |error| Error::io(path, error);
     let source = storage.open(path).map_err(io)?;
@@ -15,22 +15,22 @@ pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
     check_finished(&file).map_err(|error| error.at(path))
 }
 
-/// Finishes or undoes an append that was cut short: true if there was one. Until then other programs
-/// may not be able to read the last chunk. Every append does this first.
+/// Finishes or undoes an interrupted append; returns whether there was one. Until then other
+/// programs may not be able to read the last chunk. Every append does this first.
 pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
     Locked::new(storage, path)?.recover(storage)
 }
 
-/// Refuses a file in which an append has begun and not ended.
+/// Fails if an append has begun and not ended.
 fn check_finished(file: &[u8]) -> Result<()> {
     if Undo::find(file).map(|undo| undo.state(file)) == Some(UndoState::Begun) {
-        let message = "an append was cut short: `array::append::recover` puts the end back";
+        let message = "an append was interrupted: `array::append::recover` restores the end";
         return Err(Error::new(ErrorKind::Interrupted, message));
     }
     Ok(())
 }
 
-/// The container as it was before an append that was cut short, if one was.
+/// The container as it was before an interrupted append, if there was one.
 pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
     let Some(undo) = Undo::find(file).filter(|undo| undo.state(file) == UndoState::Begun) else {
         return Ok(None);
@@ -39,8 +39,8 @@ pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
     let old = &file[..undo.old_end as usize];
     let mut restored = Vec::new();
     restored.try_reserve_exact(old.len()).map_err(|_| {
-        let message = "an append was cut short, and memory does not hold the container without it: \
-                       `array::append::recover` puts the end back in the file";
+        let message = "an append was interrupted, and the container before it does not fit in memory: \
+                       `array::append::recover` restores it in the file";
         Error::new(ErrorKind::Interrupted, message)
     })?;
     restored.extend_from_slice(old);
@@ -48,10 +48,10 @@ pub(crate) fn before_append(file: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(restored))
 }
 
-/// A container of which this process holds the lock: that of the file itself, so that all of its names
-/// share it.
+/// A container that this process has locked. The lock is on the file itself, so that all of its
+/// names share it.
 pub(super) struct Locked {
-    /// The one name of the file that is no link.
+    /// The name of the file that is not a link.
     pub(super) path: PathBuf,
     id: FileId,
     links: u64,
@@ -66,7 +66,7 @@ impl Locked {
             || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
         let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
         let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
-        // Errors call the file what the caller calls it, where that is the same name.
+        // Errors use the name that the caller gave, if it is not a link.
         let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
         let path = if is_link { path } else { target.to_path_buf() };
         Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
@@ -90,7 +90,7 @@ impl Locked {
         match self.id == id {
             true => Ok(()),
             false => {
-                let message = "another file took its place meanwhile";
+                let message = "the file was replaced meanwhile";
                 Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
             }
         }
@@ -113,8 +113,8 @@ impl Locked {
             let end = match state {
                 UndoState::Done => undo.new_end,
                 UndoState::NotBegun => undo.old_end,
-                // The first is the header, of which a part may be the new one. The record stays
-                // until all of them last.
+                // The first patch is the header, which may be partly new. The record stays until
+                // all patches are durable.
                 _ => {
                     for (at, bytes) in &undo.patches {
                         sink.write_at(bytes, *at)?;

@@ -1,4 +1,4 @@
-//! Bytes into a container and out of one as `std::io` has them: one chunk in memory at a time.
+//! Containers written and read as streams of `std::io`, with one chunk in memory at a time.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -16,12 +16,12 @@ use super::pack::{PackOptions, refused};
 use super::workers::{on_threads, pipeline, window};
 use crate::array::selection::invalid;
 
-/// Writes a container of bytes whose number is not known before.
+/// Writes a container of bytes whose number is not known in advance.
 ///
-/// The header, which has that number, is written last, so the output must be able to seek. Dropped
-/// without [`finish`](PackedWriter::finish) the container is one that every reader refuses or that
-/// ends where the output does. [`PackOptions::write_bytes`] writes to a file with all the care that a
-/// file needs.
+/// The header, which contains that number, is written last, so the output must be able to seek. If
+/// the writer is dropped without [`finish`](PackedWriter::finish), readers either refuse the
+/// container or see it end where the output does. To write a file safely, use
+/// [`PackOptions::write_bytes`].
 ///
 /// ```
 /// use std::io::{Cursor, Read, Write};
@@ -39,6 +39,7 @@ use crate::array::selection::invalid;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "a container is incomplete until `finish` is called"]
 pub struct PackedWriter<W: Write + Seek> {
     to: W,
     /// Where in the output the container begins.
@@ -52,10 +53,10 @@ pub struct PackedWriter<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> PackedWriter<W> {
-    /// Begins a container where the output stands.
+    /// Begins a container at the current position of the output.
     ///
-    /// There are offsets only if [`max_app_chunks`](PackOptions::max_app_chunks) says for how many
-    /// chunks in all; one chunk more is an error then.
+    /// Offsets are written only if [`max_app_chunks`](PackOptions::max_app_chunks) gives the total
+    /// number of chunks; more chunks than that are an error.
     pub fn new(
         mut to: W,
         options: &PackOptions,
@@ -71,8 +72,8 @@ impl<W: Write + Seek> PackedWriter<W> {
         Ok(PackedWriter { to, start, encoder, params, chunk_size, pending, chunk, scratch })
     }
 
-    /// Writes what is left and the header, and gives the output back, which stands at the end of the
-    /// container.
+    /// Writes the remaining bytes and the header, and returns the output, positioned at the end of
+    /// the container.
     pub fn finish(mut self) -> Result<W> {
         if !self.pending.is_empty() || self.encoder.count() == 0 {
             self.push().map_err(io_error)?;
@@ -106,7 +107,7 @@ impl<W: Write + Seek> PackedWriter<W> {
 
 impl<W: Write + Seek> Write for PackedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A full chunk waits for the next byte: the last one may be full.
+        // A full chunk waits for the next byte, as it may be the last one.
         if self.pending.len() == self.chunk_size && !bytes.is_empty() {
             self.push()?;
         }
@@ -115,17 +116,16 @@ impl<W: Write + Seek> Write for PackedWriter<W> {
         Ok(taken)
     }
 
-    /// Flushes the output. Bytes that do not fill a chunk stay here until there are more of them.
+    /// Flushes the output. Bytes that do not fill a chunk stay buffered.
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 }
 
-/// Reads the bytes of a container from anything that can be read: a pipe, a socket.
+/// Reads the content of a container from any reader: a pipe, a socket.
 ///
-/// [`Read`] decodes on this thread, [`copy_to`](PackedReader::copy_to) on all.
-/// Each chunk is verified before a byte of it is given. Of a container that says how many chunks it
-/// has nothing is read behind the last.
+/// Each chunk is verified before any of its bytes are returned. If the container says how many
+/// chunks it has, nothing after the last one is read.
 #[derive(Debug)]
 pub struct PackedReader<R: Read> {
     from: R,
@@ -160,14 +160,14 @@ impl<R: Read> PackedReader<R> {
             read_more(&mut from, &mut head, metadata::HEADER)?;
             if let Some(bytes) = head.get(at..).and_then(|section| section.first_chunk()) {
                 let section = MetadataHeader::parse(bytes, at as u64)?;
-                // Beyond memory is beyond the end.
+                // A size beyond memory is beyond the end of the input too.
                 let size = (section.max_size as usize).saturating_add(section.checksum.size());
                 read_more(&mut from, &mut head, size)?;
             }
             metadata = Some(metadata::Metadata::parse(&head, at)?.value()?);
         }
         let mut at = head.len() as u64;
-        // They are not needed: chunks follow one another.
+        // Offsets are not needed: chunks are contiguous.
         let skipped = header.slots().saturating_mul(offsets::ENTRY as u64);
         let found =
             io::copy(&mut from.by_ref().take(skipped), &mut io::sink()).map_err(io_error)?;
@@ -203,10 +203,10 @@ impl<R: Read> PackedReader<R> {
         self.metadata.as_ref()
     }
 
-    /// Writes everything that has not been read yet, decoded on so many threads (0: all that rayon
-    /// has), a few chunks in memory at a time. Gives the number of bytes.
+    /// Writes everything that has not been read yet, decoded on this many threads (0: rayon's
+    /// pool), with a few chunks in memory at a time. Returns the number of bytes.
     ///
-    /// What comes before a damaged chunk is written, nothing behind it.
+    /// Everything before a damaged chunk is written, nothing after it.
     pub fn copy_to(&mut self, to: &mut (dyn Write + Send), threads: usize) -> Result<u64>
     where
         R: Send,
@@ -256,8 +256,7 @@ impl<R: Read> PackedReader<R> {
         })
     }
 
-    /// After an error there is another one for ever, so that nobody takes what comes next for the
-    /// content.
+    /// After an error every call fails, so that later bytes are not mistaken for the content.
     fn unless_failed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
             let message = "an earlier part of the container could not be read";
@@ -309,7 +308,7 @@ impl<R: Read> PackedReader<R> {
         Err(FormatError::new(self.at + 4, expected, found.to_string()).into())
     }
 
-    /// The last chunk of a stream is known only when there is no more.
+    /// The last chunk of a stream is known only at its end.
     fn check_stream_end(&self) -> Result<()> {
         match self.header.last_chunk {
             Some(size) if self.count > 0 && self.last != size as usize => {
@@ -350,7 +349,7 @@ struct RawChunk {
 }
 
 impl RawChunk {
-    /// Verifies and decodes it behind `out`.
+    /// Verifies the chunk, and decodes it to the end of `out`.
     fn decode(&self, checksum: Checksum, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         let (bytes, digest) = self.bytes.split_at_checked(self.size).ok_or_else(|| {
             cut(self.at + self.bytes.len() as u64, &format!("a chunk of {} bytes", self.size))
@@ -373,8 +372,7 @@ fn shifted(error: FormatError, at: u64, index: u64) -> FormatError {
     FormatError::new(at + error.position, expected, error.found)
 }
 
-/// Appends up to `len` bytes, as many as there are. Memory grows with what arrives, not with what a
-/// header promises.
+/// Appends up to `len` bytes. Memory grows with what arrives, not with what a header promises.
 pub(crate) fn read_up_to(from: &mut impl Read, to: &mut Vec<u8>, len: usize) -> Result<usize> {
     from.take(len as u64).read_to_end(to).map_err(io_error)
 }
@@ -392,7 +390,7 @@ fn cut(at: u64, expected: &str) -> Error {
     FormatError::new(at, expected, "the end").into()
 }
 
-/// An error of an output or input that has no name here.
+/// An error of a stream, which has no name.
 pub(crate) fn io_error(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => ours,

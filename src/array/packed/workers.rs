@@ -20,9 +20,9 @@ pub(crate) fn window(size: usize) -> usize {
     (WINDOW / size.max(1)).clamp(MIN_WINDOW.max(2 * rayon::current_num_threads()), 1024)
 }
 
-/// Works on windows of items on all threads, in their order: while one window is worked on, the one
-/// before it is given to `give` and the one behind it is taken from `next`. An empty window is the
-/// end. Buffers are used again, so that no fresh memory is asked for in each window.
+/// Works on windows of items on all threads, in order: while one window is worked on, the one
+/// before it is passed to `give` and the next one is taken from `next`. An empty window is the end.
+/// Buffers are reused, so that windows do not allocate.
 pub(crate) fn pipeline<I: Send>(
     mut next: impl FnMut() -> Result<Vec<I>> + Send,
     work: impl Fn(&mut Scratch, I, &mut Vec<u8>) -> Result<()> + Sync,

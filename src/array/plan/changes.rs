@@ -2,8 +2,8 @@
 
 use super::layout::{Layout, Place, SlabKind};
 
-/// Where each chunk is, for whoever commits: a chunk on a staged slab is new, one on a base slab is
-/// as it was, one on the full slab is nothing but the fill value.
+/// Where each chunk is, for a commit: a chunk on a staged slab is new, one on a base slab is
+/// unchanged, one on the full slab is only the fill value.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangesPlan<'a> {
     pub(super) layout: &'a Layout,

@@ -23,7 +23,7 @@ pub(crate) enum SlabKind {
     Staged,
     /// Written earlier, and since then moved out of memory: read only.
     Spilled,
-    /// There is no such slab any more; its number is not used again.
+    /// There is no such slab any more; its number is not reused.
     Dropped,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct SlabInfo {
     pub(crate) kind: SlabKind,
     /// How many chunks it has room for.
     pub(crate) slots: u32,
-    /// How many slots were given away; the rest is free.
+    /// How many slots are in use; the rest are free.
     pub(crate) used: u32,
     /// How many chunks of the grid are there.
     pub(crate) live: usize,
-    /// Whether what is beyond the edge of the array is the fill value.
+    /// Whether chunks hold the fill value beyond the edge of the array.
     pub(crate) padded: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct SlabInfo {
 #[non_exhaustive]
 pub enum Placement {
     /// Into free slots of the last slab, then into a new slab of twice the size. Many small writes
-    /// and appends share a few slabs, and reading does not get slower by them.
+    /// and appends share a few slabs, and do not slow down reading.
     #[default]
     Open,
     /// Into a new slab for each step of each plan, as versioned-hdf5 does.
@@ -89,7 +89,10 @@ impl Layout {
         let chunk: usize = grid.chunk_shape().iter().product();
         let slot_bytes = chunk.checked_mul(item_size).filter(|&n| isize::try_from(n).is_ok());
         let slot_bytes = slot_bytes.ok_or_else(|| {
-            Error::new(ErrorKind::Limit, format!("a chunk of {chunk} elements is beyond memory"))
+            Error::new(
+                ErrorKind::Limit,
+                format!("a chunk of {chunk} elements does not fit in memory"),
+            )
         })?;
         let mut places = Vec::new();
         places.try_reserve_exact(grid.len()).map_err(|_| too_many_chunks(grid.len()))?;
@@ -198,7 +201,7 @@ impl Regrid {
     }
 }
 
-/// Gives slots away, without touching the layout.
+/// Assigns slots, without touching the layout.
 pub(super) struct Room<'a> {
     layout: &'a Layout,
     append: Vec<u32>,

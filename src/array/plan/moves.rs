@@ -32,7 +32,7 @@ pub(crate) struct Move {
 pub(crate) struct Transfer {
     pub(crate) from: End,
     pub(crate) to: End,
-    /// Which of the [`Moves::touches`] says what is touched.
+    /// Which of the [`Moves::touches`] has its positions.
     pub(crate) touch: usize,
     pub(crate) moves: Range<usize>,
 }
@@ -138,7 +138,7 @@ impl Moves {
     }
 }
 
-/// Which way data go.
+/// The direction of a transfer.
 #[derive(Clone, Copy)]
 pub(super) enum How {
     /// From slabs to the result.

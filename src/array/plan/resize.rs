@@ -11,10 +11,10 @@ use crate::error::Result;
 
 /// Changes the shape. What is new is the fill value.
 ///
-/// Chunks that an edge cuts through when the array shrinks are staged, unless they are: what is
-/// left of them differs from what their slab holds, which other versions may need. Chunks at the
-/// old edge that now reach further are staged too, and the fill value is written to what they gain;
-/// not so those of a base slab that promises that it is there already.
+/// Chunks that an edge cuts through when the array shrinks are staged, unless they are already: the
+/// rest of them differs from what their slab holds, which other versions may need. Chunks at the
+/// old edge that now extend further are staged too, and the fill value is written to the new part;
+/// except those of a base slab that guarantees that it is there already.
 #[derive(Debug, Clone)]
 pub(crate) struct ResizePlan<'a> {
     pub(crate) layout: &'a Layout,
@@ -64,7 +64,7 @@ struct Resize<'a> {
 }
 
 impl<'a> Resize<'a> {
-    /// Stages what a new edge cuts through, axis by axis.
+    /// Stages chunks that a new edge cuts through, axis by axis.
     fn shrink(&mut self, common: &[usize]) -> Result<()> {
         for (axis, &size) in common.iter().enumerate() {
             let within = size % self.grid.chunk_shape()[axis];
@@ -77,7 +77,7 @@ impl<'a> Resize<'a> {
         Ok(())
     }
 
-    /// Makes what is new the fill value, axis by axis; new chunks are on the full slab anyway.
+    /// Fills new parts of old chunks, axis by axis; new chunks are on the full slab anyway.
     fn enlarge(&mut self, common: Vec<usize>) -> Result<()> {
         let mut shape = common;
         for axis in 0..shape.len() {
@@ -151,7 +151,7 @@ impl<'a> Resize<'a> {
         Ok((touch, found))
     }
 
-    /// Where a cell of the new grid is, as far as the plan goes by now.
+    /// Where a cell of the new grid is, according to the plan so far.
     fn place(&self, cell: usize) -> Place {
         let old = || self.back.forward(cell).map(|old| self.layout.places[old]);
         self.placed.get(&cell).copied().or_else(old).unwrap_or_default()

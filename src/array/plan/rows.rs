@@ -6,9 +6,9 @@ use super::moves::{End, Move, Moves, Transfer, positions};
 /// A part of a transfer: evenly spaced positions of one end, and as many of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// For each axis, what is read.
+    /// For each axis, the positions that are read.
     pub(crate) from: Vec<Span>,
-    /// For each axis, what is written.
+    /// For each axis, the positions that are written.
     pub(crate) to: Vec<Span>,
 }
 

@@ -10,23 +10,22 @@ use crate::format::msgpack::sample::KEY;
 use crate::format::msgpack::{Value, encode};
 use crate::reader::{Reader, out_of_range, pack};
 
-/// Digits of a key. A longer number has as many as it needs.
+/// Digits of a key. Larger numbers get more.
 const DIGITS: usize = 12;
 
-/// Rows of arrays as samples, `{"key": "000000000012", FIELD: row, …}`: a loader feeds from arrays
-/// as it does from datasets.
+/// Rows of arrays as samples, `{"key": "000000000012", FIELD: row, …}`, so that a loader reads
+/// arrays as it reads datasets.
 ///
-/// All arrays have as many rows, which are the entries of their first axis. A row is packed as
-/// msgpack-numpy does, as an array, or as a scalar of NumPy where the array has one axis. Keys are
-/// the numbers of the rows in twelve digits, so that their order is that of the rows; looking one up
-/// reads nothing.
+/// All arrays have the same number of rows, which are the entries of their first axis. A row is
+/// packed as msgpack-numpy does: as an array, or as a NumPy scalar if the array has one axis. Keys
+/// are row numbers in twelve digits, so they sort like the rows; looking one up reads nothing.
 ///
-/// **Costs.** Rows are decoded in blocks: as many as are stored together (of a chunked array, the
-/// chunks of one step along the first axis), 64 KiB at least. A bounded number of blocks is
-/// [kept](Self::cache) and shared by all threads. In order, every block is decoded once. In a full
-/// shuffle of arrays that are larger than what is kept, nearly every row costs a block. With a
-/// [`BlockShuffle`](crate::sampler::BlockShuffle) whose blocks are a multiple of these rows and of
-/// which two windows fit in what is kept, every block is decoded once an epoch.
+/// **Costs.** Rows are decoded in blocks of rows that are stored together (in a chunked array, the
+/// chunks of one step along the first axis), at least 64 KiB. A limited number of blocks is
+/// [cached](Self::cache) and shared by all threads. In order, every block is decoded once. In a
+/// full shuffle of arrays larger than the cache, nearly every row costs a block. With a
+/// [`BlockShuffle`](crate::sampler::BlockShuffle) whose blocks are a multiple of these rows, every
+/// block is decoded once per epoch if two windows fit in the cache.
 ///
 /// ```
 /// use kiste::array::ArrayRows;
@@ -48,6 +47,7 @@ const DIGITS: usize = 12;
 /// assert_eq!(rows.get_as::<Sample>(2)?.image, arr1(&[20.0, 21.0, 22.0, 23.0]));
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[must_use]
 pub struct ArrayRows {
     fields: Vec<(String, Box<dyn Rows>)>,
     len: usize,
@@ -70,8 +70,8 @@ impl ArrayRows {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the array has no axes or another number of rows than those
-    /// before, or if there is such a field already; `key` is one.
+    /// [`Invalid`](ErrorKind::Invalid) if the array has no axes, or a different number of rows than
+    /// earlier ones, or if there is such a field already. `key` is always taken.
     pub fn field(mut self, name: &str, array: impl Rows + 'static) -> Result<ArrayRows> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         if name == KEY || self.fields.iter().any(|(known, _)| known == name) {
@@ -87,8 +87,7 @@ impl ArrayRows {
         Ok(self)
     }
 
-    /// How many bytes of decoded blocks are kept: 256 MiB, if not said. One block is kept in any
-    /// case.
+    /// How many bytes of decoded blocks to cache. Default: 256 MiB. At least one block is cached.
     pub fn cache(mut self, bytes: usize) -> ArrayRows {
         self.blocks = Blocks::new(bytes);
         self

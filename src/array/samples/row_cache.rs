@@ -1,8 +1,8 @@
 //! Decoded rows of arrays, kept for a while and shared by threads.
 //!
-//! A block is a run of rows that are stored together. Who asks for a row of a block that is being
-//! decoded waits for it, so no block is decoded twice because two threads came at once. Beyond the
-//! limit the block that was not asked for the longest is forgotten; one block is always kept.
+//! A block is a run of rows that are stored together. A thread that wants a row of a block that is
+//! being decoded waits for it, so no block is decoded twice. Beyond the limit, the least recently
+//! used block is dropped; one block is always kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::format::msgpack::numpy::{Special, encode_array, encode_scalar};
 use crate::value::NdArray;
 
-/// Bytes of blocks that are kept, unless it is said otherwise.
+/// The default limit, in bytes.
 pub(crate) const USUAL: usize = 256 << 20;
 
-/// A block has at least so many bytes, where there are so many: who looks for the oldest looks at
-/// all of them.
+/// The minimum size of a block where the array is large enough: finding the least recently used one
+/// looks at all of them.
 const LEAST: usize = 64 << 10;
 
-/// Blocks of any number of arrays, which are told apart by a number.
+/// Blocks of any number of arrays, which have numbers.
 pub(crate) struct Blocks {
     limit: usize,
     kept: Mutex<Kept>,
@@ -52,7 +52,7 @@ impl Blocks {
         Blocks { limit, kept: Mutex::default() }
     }
 
-    /// A row of an array, whose number this is. There must be such a row.
+    /// A row of the array of this number. The row must exist.
     pub(crate) fn row(&self, array: usize, rows: &dyn Rows, index: usize) -> Result<Row> {
         let len = block_len(rows);
         let number = index / len;
@@ -91,7 +91,7 @@ impl Blocks {
         block.slot.clone()
     }
 
-    /// Whoever waits for this block tries again.
+    /// Threads that wait for this block try again.
     fn forget(&self, id: (usize, usize), slot: &Slot) {
         let mut kept = self.kept();
         if kept.blocks.get(&id).is_some_and(|block| Arc::ptr_eq(&block.slot, slot)) {
@@ -127,8 +127,8 @@ fn block_len(rows: &dyn Rows) -> usize {
 }
 
 impl Row {
-    /// Appends it as msgpack-numpy packs it: numbers of an array of one axis as scalars of NumPy,
-    /// all else as arrays.
+    /// Appends it as msgpack-numpy packs it: numbers of an array of one axis as NumPy scalars,
+    /// everything else as arrays.
     pub(crate) fn pack(&self, out: &mut Vec<u8>) -> Result<()> {
         let (dtype, shape) = (self.block.dtype(), &self.block.shape()[1..]);
         let size = self.block.bytes().len() / self.block.shape()[0].max(1);

@@ -1,4 +1,4 @@
-//! [`WithArrays`]: samples that refer to rows of arrays, with these rows in them.
+//! [`WithArrays`]: samples that reference rows of arrays, with the rows in their place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,13 +19,14 @@ use crate::format::msgpack::{RowRef, Value};
 use crate::reader::{DatasetReader, Location, Reader, pack};
 use crate::storage::Storage;
 
-/// Where the arrays are that samples refer to, and how they are read.
+/// Where referenced arrays are, and how they are read.
 ///
-/// A path in a sample is one from here on. What somebody else wrote into a dataset must not make us
-/// read files elsewhere, so absolute paths and `..` are refused unless they are
-/// [allowed](Self::allow_outside). Symbolic links are followed: those are made by who has the
+/// Paths in samples are relative to this directory. A dataset from elsewhere must not make us read
+/// arbitrary files, so absolute paths and `..` are refused unless they are
+/// [allowed](Self::allow_outside). Symbolic links are followed: they are made by the owner of the
 /// directory.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ArraySource {
     dir: PathBuf,
     options: ArrayOptions,
@@ -46,19 +47,19 @@ impl ArraySource {
         self
     }
 
-    /// Whether paths may lead out of the directory. By default they may not.
+    /// Whether paths may lead out of the directory. Default: no.
     pub fn allow_outside(mut self, allowed: bool) -> ArraySource {
         self.outside = allowed;
         self
     }
 
-    /// How many bytes of decoded rows are kept, as for [`ArrayRows`](crate::array::ArrayRows).
+    /// How many bytes of decoded rows to cache, as for [`ArrayRows`](crate::array::ArrayRows).
     pub fn cache(mut self, bytes: usize) -> ArraySource {
         self.cache = bytes;
         self
     }
 
-    /// Opens an array: a file is a container of bloscpack, a directory a chunked array or one of
+    /// Opens an array: a file is a bloscpack container, a directory is a chunked array or one of
     /// bcolz.
     fn open(&self, name: &str, version: Option<u64>) -> Result<Box<dyn Rows>> {
         let path = Path::new(name);
@@ -94,13 +95,12 @@ fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     Ok(has("__rootdirs__")? || (has(names::STORAGE)? && !has(names::VERSIONS)?))
 }
 
-/// The samples of another reader, with rows of arrays where their fields are
-/// [references](RowRef) to such.
+/// The samples of another reader, with rows of arrays in place of [references](RowRef) to them.
 ///
-/// Only fields themselves are looked at, not what is within lists and maps. Everything else is
-/// passed through as it is; a sample without references is not copied. An array is opened when it
-/// is first referred to, and stays open: of a chunked array it is the version that was the newest
-/// then, so that all samples see one. Rows are packed, decoded and kept as by
+/// Only top-level fields are resolved, not values within lists and maps. Everything else is passed
+/// through unchanged; a sample without references is not copied. An array is opened at the first
+/// reference to it, and stays open: of a chunked array this is the version that was the newest
+/// then, so that all samples see the same one. Rows are packed, decoded and cached as by
 /// [`ArrayRows`](crate::array::ArrayRows), all arrays in one cache.
 ///
 /// ```
@@ -125,7 +125,7 @@ fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 /// writer.write(&Written { key: "a".into(), embedding: RowRef::new("embeddings", 1) })?;
 /// writer.finish()?;
 ///
-/// let words = WithArrays::beside(DatasetReader::open(dir.join("words.msgpack"))?);
+/// let words = WithArrays::next_to(DatasetReader::open(dir.join("words.msgpack"))?);
 /// assert_eq!(words.get_as::<Read>(0)?.embedding, ndarray::arr1(&[3.0, 4.0]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -144,7 +144,7 @@ type Opened = (usize, Arc<dyn Rows>);
 
 impl WithArrays<DatasetReader> {
     /// A dataset whose arrays are in its own directory.
-    pub fn beside(reader: DatasetReader) -> WithArrays<DatasetReader> {
+    pub fn next_to(reader: DatasetReader) -> WithArrays<DatasetReader> {
         let dir = reader.path().parent().unwrap_or(Path::new("")).to_path_buf();
         WithArrays::new(reader, ArraySource::new(dir))
     }
@@ -163,7 +163,7 @@ impl<R: Reader> WithArrays<R> {
     }
 
     fn array(&self, name: &Name) -> Result<Opened> {
-        // Others wait meanwhile: they mostly want the same.
+        // Other threads wait meanwhile: they mostly want the same array.
         let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = arrays.get(name) {
             return Ok(opened.clone());
@@ -173,7 +173,7 @@ impl<R: Reader> WithArrays<R> {
         Ok(opened)
     }
 
-    /// Appends the row that is meant.
+    /// Appends the referenced row.
     fn pack(&self, reference: RowRef, out: &mut Vec<u8>) -> Result<()> {
         let RowRef { array, row, version } = reference;
         let (number, rows) = self.array(&(array, version))?;

@@ -15,8 +15,8 @@ pub(crate) use resolve::{Axis, Resolved, View, product};
 
 /// Which elements of an array: one [`Index`] for each axis, the rest in full.
 ///
-/// Tuples, arrays and vectors of whatever makes an [`Index`] make a selection, and so does a single
-/// one; text as Python has it can be parsed.
+/// Tuples, arrays and vectors of anything that makes an [`Index`] make a selection, and so does a
+/// single one. Selections in Python's notation can be parsed.
 ///
 /// ```
 /// use kiste::array::{Index, Selection};
@@ -30,15 +30,17 @@ pub(crate) use resolve::{Axis, Resolved, View, product};
 /// # Ok::<(), kiste::Error>(())
 /// ```
 ///
-/// Several arrays of integers are taken together, point by point, as NumPy does; where a slice
-/// stands between them (or between one and an integer), their axis comes first in the result.
+/// Several arrays of integers are combined point by point, as NumPy does; if a slice stands between
+/// them (or between one and an integer), their axis comes first in the result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
 pub struct Selection(Vec<Index>);
 
 /// What is selected on one axis, or on several by a mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Index {
-    /// One position; negative ones count from the end. The axis is gone in the result.
+    /// One position; negative ones count from the end. The result does not have the axis.
     At(isize),
     /// Evenly spaced positions, bounds and steps as in Python.
     Slice {

@@ -20,19 +20,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{prefer_huge_pages, zeroed};
 use crate::value::{DType, Element, Kind, NdArray};
 
-/// A chunked array that can be read, written and resized, while what it was made from stays as it
-/// is.
+/// A chunked array that can be read, written and resized, while the chunks it was made from stay as
+/// they are.
 ///
-/// Chunks that were never written are nothing but a number, those of the array below are read when
-/// they are asked for, and each that is changed is copied to memory first: see [`BaseSlab`] for what
-/// can be below, and [`changes`](StagedArray::changes) for what has become different.
+/// Chunks that were never written take no memory, base chunks are read when they are needed, and a
+/// chunk is copied to memory before it is changed. [`BaseSlab`] says what a base can be, and
+/// [`changes`](StagedArray::changes) what has become different.
 ///
 /// ```
 /// use kiste::array::{Index, StagedArray};
 /// use ndarray::array;
 ///
 /// let mut grades = StagedArray::full(&[4, 3], &[2, 2], 0u8)?;
-/// grades.set((1..3, ..), &array![5u8, 6, 7])?; // repeated, as NumPy does
+/// grades.set((1..3, ..), &array![5u8, 6, 7])?; // broadcast, as NumPy does
 /// grades.resize(&[3, 4])?;
 /// assert_eq!(
 ///     grades.get::<u8>(..)?,
@@ -43,7 +43,7 @@ use crate::value::{DType, Element, Kind, NdArray};
 /// # Ok::<(), kiste::Error>(())
 /// ```
 ///
-/// What will be moved can be looked at before, in the form that versioned-hdf5 has for it:
+/// Plans show what an operation would move, in the form that versioned-hdf5 uses:
 ///
 /// ```
 /// # use kiste::array::StagedArray;
@@ -55,7 +55,7 @@ use crate::value::{DType, Element, Kind, NdArray};
 ///
 /// An operation that fails has changed nothing. A clone shares all chunks until they are written.
 ///
-/// # Other than in versioned-hdf5
+/// # Differences from versioned-hdf5
 ///
 /// The plans are those of its documentation, transfer by transfer, with these exceptions. It
 ///
@@ -74,6 +74,7 @@ use crate::value::{DType, Element, Kind, NdArray};
 /// * refuses negative steps, several index arrays, masks of several axes and new axes, and neither
 ///   reads nor writes arrays without axes.
 #[derive(Clone)]
+#[must_use = "staged changes exist in memory alone"]
 pub struct StagedArray {
     pub(super) layout: Layout,
     pub(super) slabs: Vec<Slab>,
@@ -91,14 +92,15 @@ struct Budget {
     store: Arc<dyn SlabStore>,
 }
 
-/// A chunk of the grid, as whoever commits sees it.
+/// A chunk of the grid, as a commit sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChunkState<'a> {
-    /// Nothing but the fill value.
+    /// Only the fill value.
     Fill,
-    /// As it was, in this slot of a base slab; these are numbered from 1.
+    /// Unchanged, in this slot of a base slab; base slabs are numbered from 1.
     Base(Place),
-    /// Written. The whole chunk in C order, the fill value wherever it is beyond the array.
+    /// Written. The whole chunk in C order, with the fill value beyond the edge of the array.
     Staged(Cow<'a, [u8]>),
 }
 
@@ -125,7 +127,7 @@ impl StagedArray {
         Ok(StagedArray { layout, slabs: vec![Slab::None], dtype, fill, changed, budget })
     }
 
-    /// An array with these contents, which are copied once and count as what was there before.
+    /// An array with these contents. They are copied once, and are the base of later changes.
     pub fn from_array(array: &NdArray<'_>, chunk: &[usize], fill: &[u8]) -> Result<StagedArray> {
         let mut staged = StagedArray::new(array.shape(), chunk, array.dtype().clone(), fill)?;
         staged.layout.placement = Placement::PerPlan;
@@ -177,17 +179,17 @@ impl StagedArray {
         Ok(array)
     }
 
-    /// The same array, which puts new chunks as this policy says.
+    /// Puts new chunks where this policy says.
     pub fn with_placement(mut self, placement: Placement) -> StagedArray {
         self.layout.placement = placement;
         self
     }
 
-    /// The same array, which keeps about so many bytes of staged chunks in memory.
+    /// Keeps about this many bytes of staged chunks in memory.
     ///
-    /// What is beyond is given to the store before the next change, whole slabs at a time, the
-    /// oldest first; so memory may exceed the budget by what one operation changes. Spilled chunks
-    /// are read like those of a base slab, and come back to memory when they are changed again.
+    /// Chunks beyond the budget are given to the store before the next change, whole slabs at a
+    /// time, oldest first; so memory may exceed the budget by what one operation changes. Spilled
+    /// chunks are read like those of a base slab, and return to memory when they are changed again.
     pub fn with_budget(mut self, bytes: usize, store: Arc<dyn SlabStore>) -> StagedArray {
         self.budget = Some(Budget { bytes, store });
         self
@@ -233,13 +235,13 @@ impl StagedArray {
         self.len().saturating_mul(self.item())
     }
 
-    /// The bytes of memory that chunks were given so far, without those that were spilled.
+    /// The bytes of memory used by staged chunks, without spilled ones.
     pub fn staged_bytes(&self) -> usize {
         let staged = self.layout.slabs.iter().filter(|slab| slab.kind == SlabKind::Staged);
         staged.map(|slab| slab.used as usize * self.layout.slot_bytes).sum()
     }
 
-    /// Whether anything was written or resized. May be true though all is as before.
+    /// Whether anything was written or resized. May be true even if all values are as before.
     pub fn has_changes(&self) -> bool {
         self.changed
     }
@@ -283,7 +285,7 @@ impl StagedArray {
         ChangesPlan::new(&self.layout)
     }
 
-    /// A copy of what is selected.
+    /// Reads a selection.
     ///
     /// # Errors
     ///
@@ -304,13 +306,12 @@ impl StagedArray {
         Ok(ArrayD::from_shape_vec(shape, elements).expect("as many elements as the shape has"))
     }
 
-    /// A copy of what is selected, whatever the elements are.
+    /// Reads a selection of elements of any type.
     pub fn read(&self, selection: impl Into<Selection>) -> Result<NdArray<'static>> {
         self.read_plan(&self.get_item_plan(selection)?)
     }
 
-    /// Copies what is selected to memory that is there already, in C order. After an error it may
-    /// hold anything.
+    /// Reads a selection into a buffer, in C order. After an error the buffer may hold anything.
     pub fn read_into(&self, selection: impl Into<Selection>, out: &mut [u8]) -> Result<()> {
         let plan = self.get_item_plan(selection)?;
         let expected = self.result_len(plan.shape())? * self.item();
@@ -321,8 +322,8 @@ impl StagedArray {
         self.run_get(&plan, out)
     }
 
-    /// Assigns a value, repeated as NumPy does if it is smaller. Of points that are selected more
-    /// than once, the last value stays.
+    /// Assigns a value, broadcast as NumPy does if it is smaller. Where a point is selected more
+    /// than once, the last value wins.
     pub fn set<T, S, D>(
         &mut self,
         selection: impl Into<Selection>,
@@ -342,7 +343,7 @@ impl StagedArray {
         self.assign(&selection.into(), &Operand::from(&value))
     }
 
-    /// Assigns one value to all that is selected.
+    /// Assigns one value to a whole selection.
     pub fn set_scalar<T: Element>(
         &mut self,
         selection: impl Into<Selection>,
@@ -352,7 +353,7 @@ impl StagedArray {
         self.assign(&selection.into(), &Operand::scalar(bytemuck::bytes_of(&value)))
     }
 
-    /// Assigns a value whose elements are of the type of the array.
+    /// Assigns a value of the same element type as the array.
     pub fn write(&mut self, selection: impl Into<Selection>, value: &NdArray<'_>) -> Result<()> {
         if *value.dtype() != self.dtype {
             let (expected, found) = (&self.dtype, value.dtype());
@@ -361,7 +362,7 @@ impl StagedArray {
         self.assign(&selection.into(), &Operand::from(value))
     }
 
-    /// Changes the shape; what is new is the fill value, what is cut off is gone.
+    /// Changes the shape. New elements are the fill value; elements that are cut off are lost.
     pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
         self.spill()?;
         let plan = ResizePlan::new(&self.layout, shape)?;
@@ -372,7 +373,7 @@ impl StagedArray {
         Ok(())
     }
 
-    /// Adds rows at the end of the first axis.
+    /// Appends rows along the first axis.
     ///
     /// ```
     /// # use kiste::array::StagedArray;
@@ -392,12 +393,12 @@ impl StagedArray {
         self.grow(rows.shape(), |array, new| array.set(new, rows))
     }
 
-    /// Adds rows whose elements are of the type of the array.
+    /// Appends rows of the same element type as the array.
     pub fn append_array(&mut self, rows: &NdArray<'_>) -> Result<()> {
         self.grow(rows.shape(), |array, new| array.write(new, rows))
     }
 
-    /// Makes room for rows and writes them; takes the room back if that fails.
+    /// Makes room for rows and writes them; undoes the resize if that fails.
     fn grow(
         &mut self,
         rows: &[usize],
@@ -418,21 +419,21 @@ impl StagedArray {
         let changed = self.changed;
         self.resize(&shape)?;
         write(self, (start..end).into()).inspect_err(|_| {
-            // Nothing of the old shape was written to, so its chunks are what they were.
+            // Nothing within the old shape was written, so its chunks are unchanged.
             self.layout.apply(Patch { grid: Some(old), ..Patch::default() });
             self.changed = changed;
         })
     }
 
-    /// Copies everything from below to memory; what is below is let go.
+    /// Copies all base chunks to memory, and releases the bases.
     pub fn load(&mut self) -> Result<()> {
         self.spill()?;
         let LoadPlan { moves, patch, .. } = LoadPlan::new(&self.layout)?;
         self.carry_out(&moves, patch, None)
     }
 
-    /// Every chunk of the grid, in order, with what has become of it. This is the whole table of
-    /// chunks of the array, as a commit has to write it.
+    /// Every chunk of the grid, in order, with what happened to it. This is the whole chunk table,
+    /// as a commit has to write it.
     pub fn changes(&self) -> impl Iterator<Item = Result<ChunkState<'_>>> {
         self.changes_plan().iter().map(|change| match change.kind {
             SlabKind::Full => Ok(ChunkState::Fill),
@@ -441,7 +442,7 @@ impl StagedArray {
         })
     }
 
-    /// The whole chunk of this number in C order, the fill value wherever it is beyond the array.
+    /// The whole chunk of this number in C order, with the fill value beyond the edge of the array.
     ///
     /// # Panics
     ///
@@ -475,12 +476,12 @@ impl StagedArray {
         Ok(bytes)
     }
 
-    /// Puts the fill value wherever a chunk is beyond the array.
+    /// Puts the fill value where a chunk extends beyond the array.
     fn pad(&self, cell: usize, bytes: &mut [u8]) {
         let steps = c_steps(self.chunk_shape(), self.item());
         let region = self.layout.grid.region(cell);
         for (axis, range) in region.iter().enumerate() {
-            // All blocks of the axes outside this one; what is beyond this one is in one piece.
+            // All blocks of the outer axes; what is beyond the edge of this axis is contiguous.
             let step = steps[axis] as usize;
             for block in bytes.chunks_exact_mut(step * self.chunk_shape()[axis]) {
                 fill(&mut block[range.len() * step..], &self.fill);
@@ -492,7 +493,7 @@ impl StagedArray {
         self.fill.len()
     }
 
-    /// Fails unless elements are `T`; says whether they are in the byte order of this machine.
+    /// Fails unless elements are `T`; returns whether they are in native byte order.
     pub(super) fn expect<T: Element>(&self) -> Result<bool> {
         let kind = match self.dtype.kind() {
             Kind::DateTime | Kind::TimeDelta => Kind::Int,
@@ -509,7 +510,10 @@ impl StagedArray {
         let len = product(shape)?;
         let bytes = len.checked_mul(self.item()).filter(|&bytes| fits(bytes));
         bytes.map(|_| len).ok_or_else(|| {
-            Error::new(ErrorKind::Limit, format!("a result of shape {shape:?} is beyond memory"))
+            Error::new(
+                ErrorKind::Limit,
+                format!("a result of shape {shape:?} does not fit in memory"),
+            )
         })
     }
 
@@ -555,8 +559,8 @@ impl StagedArray {
         self.carry_out(&moves, patch, Some(&value))
     }
 
-    /// Moves the data of a plan, then makes its changes. If moving fails, what was moved is in slots
-    /// that no chunk has, or beyond the edge of the array.
+    /// Moves the data of a plan, then applies its patch. If moving fails, the data that were moved
+    /// are in slots that no chunk uses, or beyond the edge of the array.
     fn carry_out(&mut self, moves: &Moves, patch: Patch, value: Option<&Aimed<'_>>) -> Result<()> {
         let before = self.slabs.len();
         let moved = self.new_slabs(&patch).and_then(|()| self.run(moves, value));
@@ -575,7 +579,7 @@ impl StagedArray {
         Ok(())
     }
 
-    /// Takes slabs out of memory until what is left is within the budget.
+    /// Moves slabs out of memory until the rest is within the budget.
     fn spill(&mut self) -> Result<()> {
         let Some(budget) = self.budget.clone() else { return Ok(()) };
         let is_staged = |slab: &SlabInfo| slab.kind == SlabKind::Staged;
@@ -595,7 +599,7 @@ impl StagedArray {
         Ok(())
     }
 
-    /// Lets go of spilled slabs that no chunk is on any more, and of their files.
+    /// Drops spilled slabs that no chunk is on any more, and their files.
     fn forget_spilled(&mut self) {
         for (slab, info) in self.slabs.iter_mut().zip(&mut self.layout.slabs) {
             if info.kind == SlabKind::Spilled && info.live == 0 {
@@ -645,7 +649,7 @@ impl StagedArray {
         Ok(())
     }
 
-    /// Takes a staged slab out, to be written; it is copied if another array has it too.
+    /// Takes a staged slab out, to be written; copies it if another array shares it.
     fn take(&mut self, number: u32) -> Arc<Slots> {
         let slab = std::mem::replace(&mut self.slabs[number as usize], Slab::None);
         let Slab::Staged(mut slots) = slab else {

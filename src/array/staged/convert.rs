@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::value::{Casting, DType, Element, NdArray};
 
 impl StagedArray {
-    /// The same array with another fill value, which every element becomes that is the old one, bit
-    /// by bit.
+    /// The same array with another fill value, which also replaces every element that equals the
+    /// old one bit by bit.
     pub fn refill(&self, fill: &[u8]) -> Result<StagedArray> {
         let old = &self.fill;
         self.derive(self.dtype.clone(), fill, |from, to| {
@@ -22,7 +22,7 @@ impl StagedArray {
         })
     }
 
-    /// The same array with other elements, each made from one of these; so is the fill value.
+    /// The same array with every element converted; the fill value is converted too.
     ///
     /// ```
     /// # use kiste::array::StagedArray;
@@ -46,8 +46,8 @@ impl StagedArray {
         })
     }
 
-    /// The same array with elements of another type, as [`NdArray::astype`] converts them; so is the
-    /// fill value.
+    /// The same array with elements of another type, converted as by [`NdArray::astype`]; the fill
+    /// value is converted too.
     pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<StagedArray> {
         let cast = |bytes: &[u8]| -> Result<NdArray<'static>> {
             let len = bytes.len() / self.item();
@@ -60,7 +60,7 @@ impl StagedArray {
         })
     }
 
-    /// A copy that has every chunk in memory, made from the chunk here by `convert`.
+    /// A copy that has every chunk in memory, converted from the chunk here.
     fn derive(
         &self,
         dtype: DType,
@@ -99,8 +99,8 @@ impl StagedArray {
         Ok(derived)
     }
 
-    /// The same array in other chunks. New chunks that hold nothing but untouched ones of the fill
-    /// value stay untouched.
+    /// The same array with another chunk shape. New chunks that cover only unwritten ones stay
+    /// unwritten.
     pub fn rechunk(&self, chunk: &[usize]) -> Result<StagedArray> {
         let mut other = StagedArray::new(self.shape(), chunk, self.dtype.clone(), &self.fill)?;
         other.layout.placement = self.layout.placement;

@@ -7,14 +7,14 @@ use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::prefer_huge_pages;
 
-/// A slab by its number; what it is otherwise, the layout knows.
+/// A slab by its number; its other properties are in the layout.
 #[derive(Debug, Clone)]
 pub(crate) enum Slab {
     /// The fill value, or nothing any more.
     None,
     /// Read only.
     Base(Arc<dyn BaseSlab>),
-    /// Written; copied first if another array has it too.
+    /// Written; copied first if another array shares it.
     Staged(Arc<Slots>),
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Room for so many chunks. The memory is zero, and not in use until it is written.
+    /// Room for this many chunks. The memory is zero, and not committed until it is written.
     pub(crate) fn new(slots: u32, size: usize) -> Result<Slots> {
         let bytes = (slots as usize).checked_mul(size).filter(|&bytes| fits(bytes));
         let bytes = bytes.ok_or_else(|| {
@@ -42,7 +42,7 @@ impl Slots {
         Slots { memory, size }
     }
 
-    /// All chunks, and what was added to fill up the last word.
+    /// All chunks, and padding that fills the last word.
     pub(crate) fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.memory)
     }
@@ -63,7 +63,7 @@ impl Slots {
         &mut self.bytes_mut()[slot * size..][..size]
     }
 
-    /// A copy of the first chunks, with room for as many as there were.
+    /// A copy of the first `used` chunks, with the same capacity.
     pub(crate) fn copy(&self, used: u32) -> Slots {
         let mut copy = Slots::zeroed(self.memory.len(), self.size);
         let used = used as usize * self.size;
@@ -72,8 +72,8 @@ impl Slots {
     }
 }
 
-/// Whether so many bytes can be had. `vec![0; n]` gets them zeroed without touching them, but ends
-/// the program if it cannot; so large amounts are asked for once before.
+/// Whether this many bytes can be allocated. `vec![0; n]` gets zeroed memory without touching it,
+/// but aborts the program on failure; so large amounts are requested once beforehand.
 pub(crate) fn fits(bytes: usize) -> bool {
     const LARGE: usize = 1 << 20;
     if bytes < LARGE {
@@ -81,7 +81,7 @@ pub(crate) fn fits(bytes: usize) -> bool {
     }
     let mut probe = Vec::<u8>::new();
     let fits = probe.try_reserve_exact(bytes).is_ok();
-    // Else the compiler may see that nobody needs the memory, and not ask for it.
+    // Otherwise the compiler may see that the memory is unused, and skip the allocation.
     std::hint::black_box(&mut probe);
     fits
 }

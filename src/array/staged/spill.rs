@@ -1,4 +1,4 @@
-//! Where staged chunks go that memory has no room for.
+//! Where staged chunks go when memory runs out.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,17 +13,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, MAX_CHUNK, MAX_TYPESIZE, Params, Scratch, Shuffle};
 use crate::storage::{Source, Storage};
 
-/// Takes staged chunks out of memory.
+/// Stores staged chunks outside of memory.
 pub trait SlabStore: fmt::Debug + Send + Sync {
-    /// Keeps these chunks, given by slot, and gives them back as a slab with the same slots. All
-    /// have the same size; their elements have `item` bytes.
+    /// Stores these chunks, given by slot, and returns them as a slab with the same slots. All have
+    /// the same size; their elements have `item` bytes.
     fn store(&self, chunks: &[(usize, &[u8])], item: usize) -> Result<Arc<dyn BaseSlab>>;
 }
 
-/// Keeps chunks in temporary files of one directory, compressed by LZ4.
+/// Stores chunks in temporary files of one directory, compressed with LZ4.
 ///
-/// Only their owner may read the files. A file is removed with the last array that has chunks in it.
-/// What a program that was killed leaves there can be removed; the names begin with `spilled-`.
+/// Only their owner may read the files. A file is removed with the last array that has chunks in
+/// it. Files left by a killed program can be removed; their names begin with `spilled-`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,25 +43,25 @@ pub trait SlabStore: fmt::Debug + Send + Sync {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct SpillDir {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
 }
 
 impl SpillDir {
-    /// Files in this directory, which must be there.
+    /// Files in this directory, which must exist.
     pub fn new(storage: Arc<dyn Storage>, dir: impl AsRef<Path>) -> SpillDir {
         SpillDir { storage, dir: dir.as_ref().to_path_buf() }
     }
 
-    /// A name that no other process takes.
+    /// A name that no other process chooses.
     fn path(&self) -> PathBuf {
         self.dir.join(format!("spilled-{:016x}", random()))
     }
 }
 
-/// Chunks that are compressed at a time: enough for all cores, few enough not to double what is in
-/// memory.
+/// Chunks that are compressed at a time: enough for all cores, few enough not to double memory use.
 const TOGETHER: usize = 32;
 
 impl SlabStore for SpillDir {
@@ -69,7 +69,7 @@ impl SlabStore for SpillDir {
         let path = self.path();
         let sink = self.storage.create_as(&path, Some(0o600));
         let mut sink = sink.map_err(|e| Error::io(&path, e))?;
-        // From here on the file is removed, whatever happens.
+        // From here on the file is removed in any case.
         let mut spilled = Spilled {
             storage: self.storage.clone(),
             path: path.clone(),
@@ -106,7 +106,7 @@ fn compress(scratch: &mut Scratch, chunk: &[u8], item: usize) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Whether a chunk of so many bytes can be kept.
+/// Whether a chunk of this size can be stored.
 pub(crate) fn can_be_spilled(bytes: usize) -> bool {
     bytes <= MAX_CHUNK
 }
@@ -115,7 +115,7 @@ pub(crate) fn can_be_spilled(bytes: usize) -> bool {
 struct Spilled {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// Open from when all is written.
+    /// Opened once everything is written.
     source: Option<Source>,
     /// Where the chunk of each slot is.
     chunks: Vec<Option<Range<u64>>>,
@@ -148,7 +148,7 @@ impl fmt::Debug for Spilled {
 
 impl Drop for Spilled {
     fn drop(&mut self) {
-        // An open file cannot be removed everywhere. If it stays, it is only in the way.
+        // Some systems cannot remove an open file. A file that stays does no harm.
         self.source = None;
         let _ = self.storage.remove(&self.path);
     }

@@ -4,21 +4,21 @@ use crate::array::grid::{ChunkGrid, Touch};
 use crate::array::plan::Move;
 use crate::array::transfer::{Program, Side, c_steps, fill};
 
-/// The elements of an array in C order, and how they are cut.
+/// The elements of an array in C order, and how they are split.
 pub(super) struct ArrayChunks<'a> {
     bytes: &'a [u8],
     program: Program<'a>,
     /// Bytes of a chunk.
     chunk: usize,
-    /// Whether each chunk but the last is in one piece.
+    /// Whether each chunk but the last is contiguous.
     whole_rows: bool,
-    /// One element that is not there; only where chunks reach beyond the array.
+    /// The fill value; only where chunks extend beyond the array.
     fill: Option<&'a [u8]>,
 }
 
 impl<'a> ArrayChunks<'a> {
-    /// An array of just this grid's shape. It must be touched as a whole; its elements are of the
-    /// size of the fill value.
+    /// An array of this grid's shape. `touch` is all of it; the elements are of the size of the
+    /// fill value.
     pub(super) fn new(
         bytes: &'a [u8],
         grid: &ChunkGrid,
@@ -42,8 +42,8 @@ impl<'a> ArrayChunks<'a> {
         self.chunk
     }
 
-    /// A chunk of the grid, with the fill value where it reaches beyond the array: where it is, or put
-    /// together in this memory.
+    /// A chunk of the grid, with the fill value beyond the array: in place, or assembled in this
+    /// memory.
     pub(super) fn chunk<'b>(&'b self, cell: usize, memory: &'b mut Vec<u8>) -> &'b [u8] {
         if self.whole_rows {
             if let Some(there) = self.bytes.get(cell * self.chunk..(cell + 1) * self.chunk) {

@@ -90,7 +90,7 @@ impl<'a> RowSource<'a> {
         }
     }
 
-    /// Fails before anything is read.
+    /// Fails early if the elements cannot be converted.
     fn expect_castable(&self, base: &ChunkedArray) -> Result<()> {
         let dtype = match self {
             RowSource::Array(array) => array.dtype(),
@@ -127,7 +127,7 @@ fn cast<'a>(array: NdArray<'a>, base: &ChunkedArray) -> Result<NdArray<'a>> {
     }
 }
 
-/// The rows of the array that are written, and what of each.
+/// The rows of the array that are written, and the selection within each.
 struct Lines {
     first: usize,
     step: isize,
@@ -175,7 +175,7 @@ impl Lines {
     }
 }
 
-/// The slice of so many positions from `first` on.
+/// The slice of `count` positions from `first` on.
 fn slice_of(first: usize, step: isize, count: usize) -> Option<Index> {
     let first = isize::try_from(first).ok()?;
     if count == 0 {
@@ -200,7 +200,7 @@ pub(super) struct Bands<'a> {
     read: Read<'a>,
     /// Rows of the source that were staged.
     done: usize,
-    /// Changed chunks of the band, which the commit has not asked for yet.
+    /// Changed chunks of the band that the commit has not taken yet.
     ready: VecDeque<(Vec<u64>, NewChunk<'a>)>,
 }
 
@@ -220,7 +220,7 @@ impl<'a> Bands<'a> {
         Ok(Bands { base, grid, height, lines, read, done, ready })
     }
 
-    /// Stages the next band, and takes what has changed in it.
+    /// Stages the next band, and collects its changed chunks.
     fn stage(&mut self) -> Result<()> {
         let rows = self.height.saturating_mul(self.grid.chunk_shape()[0]);
         let first = self.lines.row(self.done);
@@ -228,7 +228,7 @@ impl<'a> Bands<'a> {
         let start = band * rows;
         let end = start.saturating_add(rows).min(self.grid.shape()[0]);
         let step = self.lines.step;
-        // So many rows of the source are within the band.
+        // The source rows within the band.
         let room = if step > 0 { end - 1 - first } else { first - start };
         let count = (room / step.unsigned_abs() + 1).min(self.lines.count - self.done);
         let mut staged = staged_rows(self.base, &self.grid, start..end)?;
@@ -272,8 +272,8 @@ impl<'a> Iterator for Bands<'a> {
     }
 }
 
-/// These rows of an array as they are, above the chunks of the base. It has the same chunks as the
-/// grid, whose first axis may be longer; the first of the rows is the first of a chunk.
+/// These rows of an array, unchanged, above the chunks of the base. The grid is that of the base,
+/// whose first axis may be longer; the first of the rows is the first of a chunk.
 pub(super) fn staged_rows(
     base: &ChunkedArray,
     grid: &ChunkGrid,
@@ -283,7 +283,7 @@ pub(super) fn staged_rows(
     let shape = [&[rows.len()], &grid.shape()[1..]].concat();
     let across: usize = counts[1..].iter().product();
     let (top, height) = (rows.start / chunk[0], rows.len().div_ceil(chunk[0]));
-    // Rows of chunks are numbered alike in the base, as only the first axis grows.
+    // Chunks have the same numbers as in the base, because only the first axis grows.
     let there = base.grid().len();
     let place = |cell: usize| match u32::try_from(cell) {
         _ if cell >= there => Ok(Place::default()),

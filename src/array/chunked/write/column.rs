@@ -64,7 +64,7 @@ struct Worker {
     packed: Vec<u8>,
 }
 
-/// A chunk of one column that is not as it was: its number, where it was, and what it is now.
+/// A chunk of one column that changed: its number, where it was, and what it is now.
 struct Changed {
     number: u64,
     before: Option<Place>,
@@ -72,7 +72,7 @@ struct Changed {
     hash: Option<Digest>,
     /// Where the base has a chunk of this hash.
     known: Option<Place>,
-    /// The chunk as it will be stored; only from who found first that nobody has that hash.
+    /// The compressed chunk; only from the thread that was first to find that the hash is new.
     packed: Option<Vec<u8>>,
 }
 
@@ -124,7 +124,8 @@ impl<'a> ColumnWriter<'a> {
         let mut changed = changed.map_err(|e| Error::new(ErrorKind::Unsupported, e.to_string()))?;
         let packed = changed.iter_mut().filter_map(|one| Some((one.hash?, one.packed.take()?)));
         let mut packed: HashMap<Digest, Vec<u8>, RandomState> = packed.collect();
-        // In the order of the changes, whichever thread was first: the files are always the same.
+        // In the order of the changes, no matter which thread was first: the files are always the
+        // same.
         for Changed { number, before, hash, known, .. } in changed {
             let Some(hash) = hash else {
                 self.note(number, before, None);
@@ -205,8 +206,8 @@ impl<'a> ColumnWriter<'a> {
         self.base.files.column_dir(&self.content.column)
     }
 
-    /// How a chunk has changed; `None` if it has not. It is hashed and compressed in one go,
-    /// while it is in the cache.
+    /// How a chunk has changed; `None` if it has not. It is hashed and compressed in one go, while
+    /// it is in the CPU's cache.
     fn compare(
         &self,
         number: u64,
@@ -224,7 +225,7 @@ impl<'a> ColumnWriter<'a> {
         let changed = match (content, hash) {
             (Some(content), Some(digest)) if !self.is_held(before, digest, content) => {
                 let whole = |place: &Place| self.is_whole(place, content);
-                // What an earlier batch has found a place for is not looked for again.
+                // A chunk that an earlier batch has a place for is not looked up again.
                 let placed = self.new.contains_key(&digest);
                 let search = self.in_place.is_none() && !placed;
                 let known = search.then(|| table.with_hash(&digest, whole)).flatten();
@@ -244,13 +245,13 @@ impl<'a> ColumnWriter<'a> {
         Ok(changed)
     }
 
-    /// Whether a chunk is stored where it was as it is now, and can be read there: one that was
-    /// damaged since is written again.
+    /// Whether a chunk is unchanged, and can still be read: one that was damaged since is written
+    /// again.
     fn is_held(&self, before: Option<Place>, digest: Digest, content: &[u8]) -> bool {
         before.is_some_and(|place| place.hash == digest && self.is_whole(&place, content))
     }
 
-    /// Whether this content can be read from where it is said to be stored.
+    /// Whether this content can be read from where a table says it is.
     fn is_whole(&self, place: &Place, content: &[u8]) -> bool {
         let (files, version) = (&self.base.files, self.base.version.version);
         let file = files.superchunk(version, &self.content.column, place.superchunk);
@@ -284,7 +285,7 @@ impl<'a> ColumnWriter<'a> {
         content.chunks_exact(fill.len()).all(|element| element == &fill[..])
     }
 
-    /// Finds a place for a chunk: its own slot, if that may be written over, or a new one.
+    /// Finds a place for a chunk: its own slot, if that may be overwritten, or a new one.
     fn place(
         &mut self,
         number: u64,
@@ -311,7 +312,7 @@ impl<'a> ColumnWriter<'a> {
         Ok((Place { superchunk, slot: slot as u32, hash }, len))
     }
 
-    /// Notes where a chunk is now.
+    /// Records where a chunk is now.
     fn note(&mut self, number: u64, before: Option<Place>, now: Option<(Place, u64)>) {
         if let Some(place) = before {
             self.chunks -= 1;
@@ -325,8 +326,8 @@ impl<'a> ColumnWriter<'a> {
         self.entries.insert(number, Entry { chunk: number, place });
     }
 
-    /// What a chunk of the base takes; 0 where that cannot be found out, as of a damaged file: the
-    /// sum is for people, and a commit is a way to replace what is damaged.
+    /// The bytes that a chunk of the base takes; 0 if that is unknown because the file is damaged:
+    /// the sum is for people, and a commit is a way to replace what is damaged.
     fn len_of(&self, place: &Place) -> u64 {
         let (files, version) = (&self.base.files, self.base.version.version);
         let file = files.superchunk(version, &self.content.column, place.superchunk);
@@ -360,8 +361,8 @@ fn pack(
     scratch: &mut Scratch,
     buffer: &mut Vec<u8>,
 ) -> std::result::Result<Vec<u8>, blosc::EncodeError> {
-    // The compressor asks for as much room as the chunk has; what is kept is of the right size. A
-    // chunk that is stored as it is has that anyway.
+    // The compressor needs as much space as the chunk has; the result is copied to memory of the
+    // right size. A chunk that is stored uncompressed has that size anyway.
     let mut packed = Vec::new();
     if params.level == 0 {
         packed.reserve_exact(content.slot_len(bytes.len() + blosc::HEADER) as usize);
@@ -377,10 +378,10 @@ fn pack(
     Ok(packed)
 }
 
-/// The size of blocks, where Blosc makes them larger than is good for who reads a row of a chunk: all
-/// blocks that it touches are decompressed. (Where Blosc splits blocks, it multiplies the size that
-/// it is told by that of the elements.) Above level 6 and with the slower codecs it is compression
-/// that counts, and larger blocks compress a few percent better.
+/// The block size, where Blosc's own choice is too large to read single rows of a chunk: all
+/// touched blocks are decompressed. (Where Blosc splits blocks, it multiplies the given size by
+/// that of an element.) Above level 6 and with the slower codecs compression matters more, and
+/// larger blocks compress a few percent better.
 fn block_size(codec: Codec, level: u8, typesize: usize) -> Option<usize> {
     let fast = matches!(codec, Codec::BloscLz | Codec::Lz4) && (1..=6).contains(&level);
     (fast && typesize <= MOST_SPLITS).then(|| BLOCK / typesize)

@@ -19,11 +19,12 @@ use crate::format::chunked::segment::{self, Entry, HASH, Place, Segment};
 use crate::format::chunked::superchunk::Content;
 use crate::format::chunked::{Version, names};
 
-/// So many small superchunks, at least, become one: each time costs every version's file.
+/// The minimum number of small superchunks to join: each compaction rewrites the file of every
+/// version.
 const FEW: usize = 4;
 
-/// The slots of each superchunk that some version needs: what is there, and the number of the chunk in
-/// the newest of them.
+/// The slots of each superchunk that some version needs: the chunk in each, and its number in the
+/// newest of these versions.
 type Needed = BTreeMap<u32, BTreeMap<u32, (Place, u64)>>;
 
 /// The superchunks of a column that are given up, and where their chunks are now.
@@ -33,7 +34,7 @@ struct Moved {
     places: HashMap<(u32, u32), (u32, u32)>,
 }
 
-/// What became of rewritten segments: number and entries, `None` if none were left.
+/// What rewritten segments became: number and entries, or `None` if no entries were left.
 type Rewritten = BTreeMap<u64, Option<(u64, u64)>>;
 
 /// A compaction, under way.
@@ -41,7 +42,7 @@ pub(super) struct Compaction<'a> {
     pub(super) directory: &'a Directory,
     pub(super) numbers: &'a mut Numbers,
     pub(super) newest: &'a mut ChunkedArray,
-    /// Gets the numbers of what is moved and written.
+    /// Counts what is moved and written.
     pub(super) removed: &'a mut Removed,
 }
 
@@ -105,8 +106,8 @@ impl Compaction<'_> {
         Ok(moved)
     }
 
-    /// What the versions need of every superchunk that their segments name: nothing of some, where
-    /// newer entries replaced all that name it.
+    /// The slots that the versions need of every superchunk that their segments name: none of some
+    /// superchunks, where newer entries replaced all that name it.
     fn needed_slots(&self, column: usize, versions: &[Version]) -> Result<Needed> {
         let mut needed = Needed::new();
         let mut last = None;
@@ -131,7 +132,7 @@ impl Compaction<'_> {
         Ok(needed)
     }
 
-    /// The superchunks of which less than half is needed, and the small ones, if they are worth it.
+    /// The superchunks of which less than half is needed, and the small ones if joining them pays.
     fn worth_moving(&self, column: usize, needed: &Needed, most: usize) -> Vec<u32> {
         let (mut worth, mut small) = (Vec::new(), Vec::new());
         let (path, version) =
@@ -158,8 +159,8 @@ impl Compaction<'_> {
         worth
     }
 
-    /// The chunks in these slots of a superchunk, each with what will follow it; `None` if one cannot
-    /// be read as it was written.
+    /// The chunks in these slots of a superchunk, each with what will follow it; `None` if one of
+    /// them is damaged.
     fn take_chunks(
         &self,
         content: &Content,
@@ -180,7 +181,7 @@ impl Compaction<'_> {
         slots.values().map(take).collect()
     }
 
-    /// Whether the chunk in another place is there, byte by byte as it would be copied.
+    /// Whether the chunk in another place is identical, byte by byte.
     fn is_same(&self, content: &Content, place: &Place, bytes: &[u8]) -> bool {
         let version = self.newest.version();
         let file = self.directory.files.superchunk(version, &content.column, place.superchunk);
@@ -208,7 +209,7 @@ impl Compaction<'_> {
         Ok(())
     }
 
-    /// Writes the segments anew that name superchunks that are given up.
+    /// Rewrites the segments that name superchunks that are given up.
     fn rewrite_segments(&mut self, versions: &[Version], moved: &[Moved]) -> Result<Rewritten> {
         let mut rewritten = Rewritten::new();
         let mut seen = BTreeSet::new();
@@ -239,8 +240,8 @@ impl Compaction<'_> {
         Ok(rewritten)
     }
 
-    /// Replaces the files of versions by such as name the new segments. The newest comes first: it
-    /// says which numbers were given.
+    /// Replaces the files of versions by ones that name the new segments. The newest comes first,
+    /// because it records which numbers are taken.
     fn rewrite_versions(&mut self, versions: &mut [Version], rewritten: &Rewritten) -> Result<()> {
         let dir = self.directory.files.path(names::VERSIONS);
         let newest = self.newest.version();
@@ -267,8 +268,8 @@ impl Compaction<'_> {
 }
 
 impl Moved {
-    /// The entries of a segment as they are now, if any of them changed. Those of chunks that were not
-    /// moved are of no version any more.
+    /// The new entries of a segment, if any of them changed. Entries of chunks that were not moved
+    /// belong to no version any more.
     fn entries(&self, entries: impl Iterator<Item = Entry> + Clone) -> Option<Vec<Entry>> {
         let is_given_up = |place: &Place| self.given_up.contains(&place.superchunk);
         if !entries.clone().any(|entry| entry.place.as_ref().is_some_and(is_given_up)) {
@@ -283,8 +284,8 @@ impl Moved {
     }
 }
 
-/// How many of these, which ascend by chunks, become one: as many as can be so that each chunk comes
-/// to a file of twice as many chunks at least. So none is moved often.
+/// How many of these, in ascending order of chunks, are joined: as many as possible so that each
+/// chunk gets into a file with at least twice as many chunks. So no chunk is moved often.
 fn worth_joining(small: &[(usize, u32)]) -> usize {
     let (mut joined, mut sum) = (0, 0);
     for (i, (chunks, _)) in small.iter().enumerate() {
@@ -296,7 +297,7 @@ fn worth_joining(small: &[(usize, u32)]) -> usize {
     if joined < FEW { 0 } else { joined }
 }
 
-/// A chunk as it is compressed, if it is as it was written.
+/// A chunk in compressed form, if it is intact.
 fn intact(file: &SuperchunkFile, place: &Place, scratch: &mut Scratch) -> Option<Vec<u8>> {
     let bytes = file.source.read(file.layout.slot(place.slot).ok()?).ok()?;
     let chunk = file.layout.chunk(place.slot, &bytes).ok()?;

@@ -8,7 +8,7 @@
 //! * a crash before them costs nothing, as everywhere;
 //! * **a crash during them, or before the version is published, may leave chunks that belong to
 //!   neither version, or are torn.** Their hashes in the old version's table do not match, so reading
-//!   them fails (these arrays are always verified by hash) and `verify` reports them;
+//!   them fails (unless checks are off) and `verify` reports them;
 //! * only chunks in the slots of this commit are affected. A slot is overwritten only if exactly one
 //!   chunk of the base is in it, and only in a regular file that has no other name: a copy of the
 //!   array made of hard links stays as it is.

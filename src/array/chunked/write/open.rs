@@ -95,7 +95,7 @@ fn prepare(
     let lock = take_lock(&files)?;
     // Another process may have been faster.
     if !files.version_numbers()?.is_empty() {
-        return Err(Error::new(ErrorKind::AlreadyExists, "there is an array already").at(root));
+        return Err(Error::new(ErrorKind::AlreadyExists, "the array exists already").at(root));
     }
     first.time = now_after(0);
     first.version = 0;
@@ -107,12 +107,12 @@ fn prepare(
     Ok(store)
 }
 
-/// An array is created where there is nothing, or where its creation was cut short.
+/// An array is created where there is nothing, or where its creation was interrupted.
 fn refuse_other_things(files: &Files) -> Result<()> {
     let (storage, root) = (&files.storage, &files.root);
     let at = |e| Error::io(root, e);
     let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
-    let exists = || Error::new(ErrorKind::AlreadyExists, "there is something already").at(root);
+    let exists = || Error::new(ErrorKind::AlreadyExists, "the path exists already").at(root);
     if !stat.is_dir() {
         return Err(exists());
     }
@@ -122,11 +122,11 @@ fn refuse_other_things(files: &Files) -> Result<()> {
     if others || !versions.is_empty() { Err(exists()) } else { Ok(()) }
 }
 
-/// Makes the directories of an array, so that they last.
+/// Makes the directories of an array, and makes them durable.
 fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
     let mut dirs = vec![names::MANIFEST.to_owned(), names::VERSIONS.to_owned()];
     dirs.extend(columns.iter().map(|column| format!("{}/{column}", names::DATA)));
-    // Some may be there, of a creation that was cut short: nothing is made behind links.
+    // Some may exist, from an interrupted creation; nothing is made behind links.
     expect_own_dirs(files, dirs.iter().map(|dir| dir.trim_end_matches('/')))?;
     let storage = &*files.storage;
     for dir in dirs.iter().map(|dir| files.path(dir)) {
@@ -143,8 +143,8 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
     Ok(())
 }
 
-/// A directory and those above it, as far as they may not last yet. That is also those inside the
-/// array that exist: whoever made them may have died before they were synced.
+/// A directory and those above it that may not be durable yet. Directories inside the array count
+/// even if they exist: the process that made them may have died before it synced them.
 fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a Path>> {
     let mut missing = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {

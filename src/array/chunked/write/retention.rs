@@ -6,13 +6,13 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// All of them: only files that no version needs are removed.
+    /// All versions: only files that no version needs are removed.
     All,
-    /// This many of the newest.
+    /// This many of the newest versions.
     Newest(usize),
-    /// Those that were committed then or later.
+    /// Versions committed at this time or later.
     Since(SystemTime),
-    /// Those with these numbers.
+    /// Versions with these numbers.
     Versions(Vec<u64>),
 }
 
@@ -28,6 +28,6 @@ pub struct Removed {
     pub bytes: u64,
     /// How many chunks were moved to other files.
     pub moved: u64,
-    /// The bytes of files that were written for that.
+    /// The bytes that were written for that.
     pub written: u64,
 }

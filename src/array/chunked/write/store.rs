@@ -1,7 +1,7 @@
 //! `ArrayStore`: the one writer of a chunked array.
 //!
-//! Each operation makes a [`Proposal`], which `commit` writes; what is left for the store is to see
-//! that nothing else was committed meanwhile, and to publish.
+//! Each operation makes a [`Proposal`], which `commit` writes; the store only checks that nothing
+//! else was committed meanwhile, and publishes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,10 +33,11 @@ use crate::format::chunked::{Version, names};
 use crate::storage::Lock;
 use crate::value::NdArray;
 
-/// The writer of a chunked array. There is one at a time; readers need not know of it.
+/// The writer of a chunked array. There is one at a time; readers are not affected.
 ///
-/// Changes are [staged](Self::stage) and [committed](Self::commit): until a commit returns, nothing
-/// of it is visible, and a crash at any moment leaves the version before or the version after.
+/// Changes are [staged](Self::stage) and [committed](Self::commit). Nothing is visible until a
+/// commit returns, and a crash at any moment leaves either the version before or the version after.
+/// (Arrays with [room](ArrayOptions::room) are an exception.)
 ///
 /// ```
 /// use kiste::array::{ArrayOptions, At, ChunkedArray};
@@ -109,7 +110,7 @@ impl ArrayStore {
     /// any error `staged` is as it was.
     pub fn commit(&mut self, staged: &mut StagedVersion, message: &str) -> Result<VersionInfo> {
         if staged.base().core().files.root != self.directory.files.root {
-            let message = "the changes are to another array";
+            let message = "expected changes to this array, found changes to another";
             let root = &self.directory.files.root;
             return Err(Error::new(ErrorKind::Invalid, message).at(root));
         }
@@ -233,17 +234,18 @@ impl ArrayStore {
         self.propose(Proposal::new(base.core(), message).attributes(attributes))
     }
 
-    /// Removes versions, and all files that those that stay do not need: also what a writer left that
-    /// died. Whoever has a removed version open gets an error where a file is gone.
+    /// Removes versions, and all files that the remaining ones do not need, including those left by
+    /// a writer that died. A reader that has a removed version open gets an error for missing
+    /// files.
     ///
-    /// Chunks that are needed are moved, as they are compressed, out of superchunks of which they are
-    /// less than half, and small superchunks become one ([`compact`]). Whoever has one of the versions
-    /// that stay open goes on reading it.
+    /// Needed chunks are moved, still compressed, out of superchunks that are less than half
+    /// needed, and small superchunks are joined ([`compact`]). Readers of remaining versions are
+    /// not disturbed.
     ///
-    /// A crash in between leaves files too many, never too few; the next call removes them. If one
-    /// of the versions that stay is damaged, nothing is removed: it is not known what it needs. Only
-    /// files of the names that the format has are removed, and nothing if one of them is a symbolic
-    /// link, or the directory that it is in.
+    /// A crash leaves too many files, never too few; the next call removes them. If one of the
+    /// remaining versions is damaged, nothing is removed, because the files that it needs are
+    /// unknown. Only files with names of the format are removed, and none if one of them, or its
+    /// directory, is a symbolic link.
     ///
     /// [`compact`]: crate::array::ArrayOptions::compact
     pub fn gc(&mut self, keep: &Keep) -> Result<Removed> {

@@ -133,6 +133,9 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     let data = data_file_of(path);
     match error.kind() {
         ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),
+        ErrorKind::Damaged | ErrorKind::NotFound if is_checksums(path) => {
+            Some(format!("try: kiste index --crc {}", quoted(&data)))
+        }
         ErrorKind::Damaged if data != path => {
             Some(format!("try: kiste index --force {}", quoted(&data)))
         }
@@ -143,6 +146,10 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
         ErrorKind::Locked => Some("wait until the other program is done".to_string()),
         _ => None,
     }
+}
+
+fn is_checksums(path: &Path) -> bool {
+    kiste::format::dataset::SideFile::of(path) == Some(kiste::format::dataset::SideFile::Crc)
 }
 
 /// The data file, whether this is one or a side file.

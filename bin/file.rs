@@ -103,8 +103,8 @@ impl NewFile {
     pub(crate) fn publish(self) -> Outcome<()> {
         let synced = self.file.sync_all().and_then(|()| fs::rename(&self.beside, &self.path));
         let parent = self.path.parent().unwrap_or(Path::new(""));
-        let synced = synced.and_then(|()| LocalStorage::positioned().sync_dir(parent));
-        synced.map_err(|error| Failure::io(&self.path, error))
+        synced.map_err(|error| Failure::io(&self.path, error))?;
+        Ok(LocalStorage::positioned().sync_dir(parent)?)
     }
 }
 

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use super::counts::{ClassCounts, shares};
 use super::parts::{Made, Samples};
 use super::{Opening, Split};
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::writer::Writer;
 
 /// One reading of some files. Most data sets have one for each split; if the samples of several
 /// splits lie mixed in an archive, one pass makes them all.

@@ -106,9 +106,8 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 
 /// The numbers of a variable.
 fn numbers<T: Element>(path: &Path, name: &str) -> Result<ArrayD<T>> {
-    let io = |error| Error::io(path, error);
-    let source = LocalStorage::mapped().open(path).map_err(io)?;
-    let bytes = source.read(0..source.len()).map_err(io)?;
+    let source = LocalStorage::mapped().open(path)?;
+    let bytes = source.read(0..source.len())?;
     let variable = MatFile::parse(&bytes).and_then(|file| file.get(name));
     let variable = variable.map_err(|error| Error::from(error).at(path))?;
     variable.numbers().map_err(|error| Error::from(error).at(path))

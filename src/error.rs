@@ -1,16 +1,17 @@
 //! What went wrong, in which file, at which sample, key or byte.
 //!
 //! One boxed [`Error`] serves the whole crate, so a `Result` stays small. [`ErrorKind`] says who
-//! is to blame; the rest of the error says where. The decoders below `format` have an error of
-//! their own, [`FormatError`], which knows positions but no files:
-//! the layer that read the bytes adds the file.
+//! is to blame; the rest of the error says where. Decoders have an error of their own,
+//! [`FormatError`](crate::format::FormatError), which knows positions but no files: the layer that
+//! read the bytes adds the file.
+//!
+//! A message says what is wrong, not which command to type: that is for programs that have
+//! commands, which go by the kind.
 
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-use crate::format::FormatError;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,10 +21,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A file holds something that it must not: it is truncated, changed, or was never of this
-    /// format. `kiste verify` lists all such places, `kiste repair -o` saves what is whole.
+    /// format. [`verify`](crate::verify) lists all such places, [`repair`](crate::repair) saves
+    /// what is whole.
     Damaged,
     /// A write to this dataset was cut short. The earlier dataset, if there was one, is intact;
-    /// `kiste repair` finishes or undoes the write.
+    /// [`repair`](crate::repair) finishes or undoes the write.
     Interrupted,
     /// The dataset was replaced by another one while it was open. Open it again.
     Replaced,
@@ -51,8 +53,8 @@ pub enum ErrorKind {
 
 /// Any error of this crate.
 ///
-/// Prints as one line without a full stop: the file, then the sample, key or bytes where these
-/// are known, then what is wrong, then the step of a loader.
+/// Prints as one line without a full stop: the file, then the sample, key, bytes or field where
+/// these are known, then what is wrong, then the step of a loader.
 ///
 /// ```
 /// let err = kiste::DatasetReader::open("no/such.msgpack").unwrap_err();
@@ -68,6 +70,8 @@ struct Inner {
     index: Option<u64>,
     key: Option<String>,
     range: Option<Range<u64>>,
+    field: Option<String>,
+    unit: Option<u64>,
     /// Epoch and step of a loader.
     step: Option<(u64, u64)>,
     raw: Option<Vec<u8>>,
@@ -86,6 +90,8 @@ impl Error {
             index: None,
             key: None,
             range: None,
+            field: None,
+            unit: None,
             step: None,
             raw: None,
             ends_unit: false,
@@ -93,8 +99,13 @@ impl Error {
         }))
     }
 
-    /// An error of the operating system at a file.
+    /// An error of the operating system at a file. One that was made of an error of this crate
+    /// becomes that error again.
     pub fn io(path: impl AsRef<Path>, source: io::Error) -> Error {
+        let source = match source.downcast::<Error>() {
+            Ok(error) => return error.at(path),
+            Err(source) => source,
+        };
         let kind = match source.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
@@ -103,6 +114,17 @@ impl Error {
         let mut error = Error::new(kind, source.to_string()).at(path);
         error.0.source = Some(Box::new(source));
         error
+    }
+
+    /// An error of the operating system that concerns no file; `action` is what failed.
+    pub fn os(action: impl fmt::Display, source: io::Error) -> Error {
+        Error::new(ErrorKind::Io, format!("{action}: {source}")).with_source(source)
+    }
+
+    /// The same error at this file: its user knows the file by another name than the storage.
+    pub(crate) fn shown_at(mut self, path: impl AsRef<Path>) -> Error {
+        self.0.path = Some(path.as_ref().to_path_buf());
+        self
     }
 
     /// The same error with this in front of its message.
@@ -141,6 +163,19 @@ impl Error {
         self
     }
 
+    /// Adds the name of the field of the sample.
+    pub fn with_field(mut self, name: impl Into<String>) -> Error {
+        self.0.field = Some(name.into());
+        self
+    }
+
+    /// Adds the unit of the input that was being read, such as a shard or a row group. It is not
+    /// printed: the path and the message say where it is.
+    pub fn with_unit(mut self, unit: u64) -> Error {
+        self.0.unit = Some(unit);
+        self
+    }
+
     /// Adds the epoch and the step in which it happened.
     pub fn with_step(mut self, epoch: u64, step: u64) -> Error {
         self.0.step = Some((epoch, step));
@@ -173,6 +208,12 @@ impl Error {
         self.0.kind
     }
 
+    /// The kind of the operating system's error that it came from, if it came from one.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        let source = self.0.source.as_ref()?;
+        source.downcast_ref::<io::Error>().map(io::Error::kind)
+    }
+
     /// What is wrong, without the place.
     pub fn message(&self) -> &str {
         &self.0.message
@@ -198,6 +239,16 @@ impl Error {
         self.0.range.clone()
     }
 
+    /// The name of the field, where one is concerned.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
+    /// The unit of the input, where one was being read.
+    pub fn unit(&self) -> Option<u64> {
+        self.0.unit
+    }
+
     /// The bytes that are wrong, where they were kept.
     pub fn raw(&self) -> Option<&[u8]> {
         self.0.raw.as_deref()
@@ -221,7 +272,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { path, index, key, range, step, message, .. } = &*self.0;
+        let Inner { path, index, key, range, field, step, message, .. } = &*self.0;
         if let Some(path) = path {
             write!(f, "{}: ", path.display())?;
         }
@@ -233,6 +284,9 @@ impl fmt::Display for Error {
         }
         if let Some(range) = range {
             write!(f, "bytes {}..{}: ", range.start, range.end)?;
+        }
+        if let Some(field) = field {
+            write!(f, "field {field:?}: ")?;
         }
         f.write_str(message)?;
         match step {
@@ -254,8 +308,9 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<FormatError> for Error {
-    fn from(error: FormatError) -> Error {
-        Error::new(ErrorKind::Damaged, error.to_string())
+/// For implementations of the traits of [`std::io`]: the kind of the operating system's error stays.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.io_kind().unwrap_or(io::ErrorKind::Other), error)
     }
 }

@@ -69,13 +69,9 @@ mod natural;
 mod regular;
 pub mod storage;
 pub mod format;
-mod staging;
 pub mod reader;
-pub mod index;
+pub mod dataset;
 pub mod array;
-pub mod writer;
-pub mod verify;
-pub mod repair;
 pub mod sampler;
 pub mod loader;
 #[cfg(feature = "burn")]
@@ -88,12 +84,12 @@ pub mod convert;
 #[path = "../datasets/mod.rs"]
 pub mod datasets;
 
+pub use dataset::{DatasetReader, Stats, Writer, WriterOptions, index, repair, verify};
 pub use error::{Error, ErrorKind, Result};
 pub use format::msgpack::numpy::serde_ndarray;
 pub use natural::natural_order;
-pub use reader::{DatasetReader, Reader, ReaderExt};
+pub use reader::{Reader, ReaderExt};
 pub use rmpv::Value;
-pub use writer::{Stats, Writer, WriterOptions};
 
 /// The examples of the README, run as tests.
 #[cfg(doctest)]

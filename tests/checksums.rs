@@ -10,7 +10,7 @@ use kiste::index::IndexOptions;
 use kiste::loader::{Columns, Loader, OnError};
 use kiste::reader::{Reader, ReaderExt, ShardedReader};
 use kiste::rearrange::external_shuffle;
-use kiste::repair::{self, Proof, RepairOptions, Salvage};
+use kiste::repair::{self, Proof, Repair, Salvage};
 use kiste::sampler::{Sampler, Sequential, Shuffle};
 use kiste::storage::{LocalStorage, MemoryStorage, Storage};
 use kiste::verify::{Report, VerifyOptions};
@@ -69,8 +69,8 @@ fn careful(storage: &MemoryStorage) -> Result<DatasetReader> {
 }
 
 fn salvage(storage: &MemoryStorage) -> Salvage {
-    let repair = RepairOptions::default().storage(Arc::new(storage.clone()));
-    repair.salvage(dataset(), "saved.msgpack").unwrap()
+    let repair = Repair::of(dataset()).storage(Arc::new(storage.clone()));
+    repair.salvage("saved.msgpack").unwrap()
 }
 
 /// Changes one byte of a file.
@@ -224,7 +224,7 @@ fn a_stale_file_is_recognised_and_no_sample_is_blamed() {
         assert_eq!(found.len(), 1, "{found:?}");
         let (file, index, message) = &found[0];
         assert_eq!((file.as_str(), *index), (".crc", None));
-        assert!(message.contains("kiste index --crc"), "{message}");
+        assert!(message.contains("so no sample was compared"), "{message}");
         assert_eq!(verified(&storage).checksums, 0);
         let error = careful(&storage).unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Damaged, Some(&*side(SideFile::Crc))));
@@ -512,7 +512,7 @@ fn a_careful_reader_needs_checksums_and_no_others() {
     storage.remove(&side(SideFile::Crc)).unwrap();
     let error = careful(&storage).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(&*side(SideFile::Crc))));
-    assert!(error.message().contains("kiste index --crc"), "{error}");
+    assert_eq!(error.message(), "there are no checksums");
     // Offsets that are derived are as good, and no other side file is needed.
     for file in SideFile::WRITTEN {
         let mut files = whole.clone();
@@ -645,9 +645,9 @@ fn damage_at_an_unknown_place_is_said_and_stays_to_be_seen() {
     assert_eq!(storage.get("saved.msgpack.crc"), None);
 
     // Nothing is replaced that was not to be.
-    let repair = RepairOptions::default().storage(Arc::new(storage.clone()));
+    let repair = Repair::of(dataset()).storage(Arc::new(storage.clone()));
     let again = repair.clone().writer(Writer::options().overwrite(true));
-    let error = repair.salvage(dataset(), "saved.msgpack").unwrap_err();
+    let error = repair.salvage("saved.msgpack").unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&*report)));
     // A report without its dataset is of a run that was cut short.
     for name in storage.names() {
@@ -655,13 +655,13 @@ fn damage_at_an_unknown_place_is_said_and_stays_to_be_seen() {
             storage.remove(&name).unwrap();
         }
     }
-    repair.salvage(dataset(), "saved.msgpack").unwrap();
+    repair.salvage("saved.msgpack").unwrap();
     // A report of what was saved before goes with it.
     let files: Snapshot = snapshot(&checked(3));
     for (name, content) in &files {
         storage.put(name, content.clone().unwrap());
     }
-    assert!(again.salvage(dataset(), "saved.msgpack").unwrap().is_complete());
+    assert!(again.salvage("saved.msgpack").unwrap().is_complete());
     assert_eq!(storage.get(&report), None);
 
     // Neither digest nor checksum: there is nothing to know it by.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
 use kiste::rearrange::external_shuffle;
-use kiste::repair::{Leftover, RepairOptions};
+use kiste::repair::{Leftover, Repair};
 use kiste::sampler::{Sampler, Shuffle};
 use kiste::storage::MemoryStorage;
 use kiste::{ErrorKind, Result, Writer, WriterOptions};
@@ -57,8 +57,8 @@ fn options(storage: &MemoryStorage) -> WriterOptions {
     Writer::options().storage(Arc::new(storage.clone()))
 }
 
-fn repair(storage: &MemoryStorage) -> RepairOptions {
-    RepairOptions::default().storage(Arc::new(storage.clone()))
+fn repair(storage: &MemoryStorage) -> Repair {
+    Repair::of(dataset()).storage(Arc::new(storage.clone()))
 }
 
 /// Writes samples `from..to`, flushing now and then so that they reach the file before the end.
@@ -264,11 +264,11 @@ fn assert_python_sees_no_mixture(now: &Snapshot, old: &Snapshot, new: &Snapshot,
 /// Repairs as a user would: an earlier dataset wins, samples of a first write are kept on demand.
 fn repair_once(storage: &MemoryStorage, keep: bool) -> Result<()> {
     let repair = repair(storage);
-    match repair.inspect(dataset())? {
+    match repair.leftover()? {
         None => Ok(()),
-        Some(Leftover::Committed) => repair.finish(dataset()).map(drop),
-        Some(Leftover::Samples { .. }) if keep => repair.finish(dataset()).map(drop),
-        Some(_) => repair.undo(dataset()),
+        Some(Leftover::Committed) => repair.finish().map(drop),
+        Some(Leftover::Samples { .. }) if keep => repair.finish().map(drop),
+        Some(_) => repair.undo(),
     }
 }
 

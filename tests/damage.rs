@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kiste::format::dataset::{SideFile, filter, keys};
 use kiste::format::msgpack;
 use kiste::index::IndexOptions;
-use kiste::repair::RepairOptions;
+use kiste::repair::Repair;
 use kiste::storage::{LocalStorage, MemoryStorage, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, Error, ErrorKind, Result, Value, Writer};
@@ -375,8 +375,8 @@ fn what_changes_damaged_files_neither_panics_nor_makes_it_worse() {
             }
             let storage = restore(&before);
             let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-            let repair = RepairOptions::default().storage(shared);
-            let saved = repair.salvage(&data, "saved.msgpack").unwrap();
+            let repair = Repair::of(&data).storage(shared);
+            let saved = repair.salvage("saved.msgpack").unwrap();
             if suffix != "data" {
                 assert_eq!((saved.samples, saved.lost.len()), (10, 0), "{suffix} {what}");
             } else {

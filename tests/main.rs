@@ -19,6 +19,7 @@ mod model;
 mod packed;
 mod readers;
 mod recovery;
+mod replace;
 mod together;
 mod writing;
 #[cfg(feature = "datasets")]

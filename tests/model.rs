@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::format::msgpack;
-use kiste::repair::RepairOptions;
+use kiste::repair::Repair;
 use kiste::storage::MemoryStorage;
 use kiste::verify::VerifyOptions;
 use kiste::{ErrorKind, Value, Writer};
@@ -129,9 +129,9 @@ fn random_operations_do_what_a_list_does() {
                 }
                 1 => {
                     drop(writer);
-                    let repair = RepairOptions::default().storage(Arc::new(storage.clone()));
-                    if repair.inspect("x").unwrap().is_some() {
-                        repair.undo("x").unwrap();
+                    let repair = Repair::of("x").storage(Arc::new(storage.clone()));
+                    if repair.leftover().unwrap().is_some() {
+                        repair.undo().unwrap();
                     }
                     assert_eq!(snapshot(&storage), before);
                 }

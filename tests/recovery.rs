@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
-use kiste::repair::{Leftover, RepairOptions};
+use kiste::repair::{Leftover, Repair};
 use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, ErrorKind, Result, Writer, WriterOptions};
@@ -23,8 +23,8 @@ fn options(storage: &MemoryStorage) -> WriterOptions {
     Writer::options().storage(Arc::new(storage.clone()))
 }
 
-fn repair(storage: &MemoryStorage) -> RepairOptions {
-    RepairOptions::default().storage(Arc::new(storage.clone()))
+fn repair(storage: &MemoryStorage, path: impl AsRef<Path>) -> Repair {
+    Repair::of(path).storage(Arc::new(storage.clone()))
 }
 
 /// Writes samples `from..to` with values from `value` on.
@@ -117,18 +117,18 @@ fn is_never_touched(act: fn(&MemoryStorage) -> Result<()>, digests: bool) {
             };
             let (storage, now) = crashed();
             let what = format!("{k} of {operations}");
-            let left = repair(&storage).inspect(dataset()).unwrap();
+            let left = repair(&storage, dataset()).leftover().unwrap();
             assert_eq!(family(&storage), now, "{what}: inspect");
             let foreign = matches!(left, Some(Leftover::Foreign { .. }));
             refused += u64::from(foreign);
-            match repair(&storage).finish(dataset()) {
+            match repair(&storage, dataset()).finish() {
                 Ok(_) => assert!(!foreign, "{what}"),
                 Err(e) if foreign => assert_eq!(e.kind(), ErrorKind::Foreign, "{what}: {e}"),
                 Err(e) => assert_eq!(e.kind(), ErrorKind::NotFound, "{what}: {e}"),
             }
             assert_eq!(family(&storage), now, "{what}: finish");
             let (storage, now) = crashed();
-            match repair(&storage).undo(dataset()) {
+            match repair(&storage, dataset()).undo() {
                 Ok(()) => {}
                 Err(e) => assert_eq!(e.kind(), ErrorKind::NotFound, "{what}: {e}"),
             }
@@ -174,55 +174,55 @@ impl fmt::Debug for Meanwhile {
 }
 
 impl Storage for Meanwhile {
-    fn open(&self, path: &Path) -> io::Result<Source> {
+    fn open(&self, path: &Path) -> kiste::Result<Source> {
         self.call().open(path)
     }
 
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+    fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
         self.call().stat(path)
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.call().create(path)
     }
 
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.call().reopen(path)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> kiste::Result<()> {
         self.call().remove(path)
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
+    fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().create_dir(path)
     }
 
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
         self.call().create_dir_all(path)
     }
 
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+    fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().remove_dir(path)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
         self.call().list(dir)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
         self.call().sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.call().lock(path)
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.call().lock_file(path)
     }
 }
@@ -259,8 +259,8 @@ fn a_dataset_that_is_rewritten_while_side_files_are_made_or_samples_appended() {
             inner.restart();
             if result.is_err() {
                 refused += 1;
-                if repair(&inner).inspect(dataset()).unwrap().is_some() {
-                    repair(&inner).undo(dataset()).unwrap();
+                if repair(&inner, dataset()).leftover().unwrap().is_some() {
+                    repair(&inner, dataset()).undo().unwrap();
                 }
                 assert_eq!(snapshot(&inner), other, "{n}, {in_place}: {result:?}");
             }
@@ -307,8 +307,8 @@ fn a_foreign_side_file_costs_no_dataset() {
             };
             let what = format!("{k} of {operations}, {suffix}");
             let storage = crashed();
-            if repair(&storage).inspect(dataset()).unwrap().is_some() {
-                repair(&storage).undo(dataset()).unwrap_or_else(|e| panic!("{what}: {e}"));
+            if repair(&storage, dataset()).leftover().unwrap().is_some() {
+                repair(&storage, dataset()).undo().unwrap_or_else(|e| panic!("{what}: {e}"));
             }
             let found = samples(&storage).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(found == 5 || found == 7, "{what}: {found}");
@@ -345,8 +345,8 @@ fn a_foreign_data_file_without_offsets_is_waited_for() {
         storage.put(dataset(), "half of something");
         let now = snapshot(&storage);
         for result in [
-            repair(&storage).finish(dataset()).map(drop),
-            repair(&storage).undo(dataset()),
+            repair(&storage, dataset()).finish().map(drop),
+            repair(&storage, dataset()).undo(),
             options(&storage).overwrite(true).create(dataset()).map(drop),
         ] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::Foreign, "{k}");
@@ -372,7 +372,7 @@ fn side_files_are_not_published_over_those_of_another_dataset() {
             storage.restart();
             rewrite(&storage, &other, true);
             let now = family(&storage);
-            let _ = repair(&storage).finish(dataset());
+            let _ = repair(&storage, dataset()).finish();
             assert_eq!(family(&storage), now, "{k}");
         }
     }
@@ -408,15 +408,15 @@ fn an_operation_that_fails_leaves_the_old_dataset_readable() {
             let len = reader.unwrap_or_else(|e| panic!("{k} of {operations}: {e}")).len();
             assert!(len == 5 || family(&storage) == after, "{k}: {len}");
             let published = family(&storage) == after;
-            match repair(&storage).inspect(dataset()).unwrap() {
+            match repair(&storage, dataset()).leftover().unwrap() {
                 None => assert!([&before, &after].contains(&&snapshot(&storage)), "{k}"),
                 Some(left) => {
-                    repair(&storage).undo(dataset()).unwrap();
+                    repair(&storage, dataset()).undo().unwrap();
                     let now = snapshot(&storage);
                     let expected = if published { &after } else { &before };
                     assert_eq!(&now, expected, "{k}: {left:?}");
                     let (storage, _) = failed();
-                    repair(&storage).finish(dataset()).unwrap();
+                    repair(&storage, dataset()).finish().unwrap();
                     assert!(is_good(&storage), "{k}");
                 }
             }
@@ -474,8 +474,8 @@ fn finishing_takes_no_labels_of_another_dataset() {
         storage.fail_after(k);
         assert!(second(&storage).is_err());
         storage.restart();
-        if repair(&storage).inspect(dataset()).unwrap().is_some() {
-            repair(&storage).finish(dataset()).unwrap();
+        if repair(&storage, dataset()).leftover().unwrap().is_some() {
+            repair(&storage, dataset()).finish().unwrap();
         }
         let names = storage.get(&labels).map(|text| String::from_utf8(text).unwrap());
         if snapshot(&storage) == before {
@@ -496,8 +496,8 @@ fn finishing_puts_no_empty_dataset_in_the_place_of_a_full_one() {
     let writer = options(&storage).overwrite(true).create(dataset()).unwrap();
     std::mem::forget(writer); // as if the process had died
     storage.restart();
-    assert_eq!(repair(&storage).whole_samples(dataset()).unwrap(), 0);
-    assert_eq!(repair(&storage).finish(dataset()).unwrap(), None);
+    assert_eq!(repair(&storage, dataset()).whole_samples().unwrap(), 0);
+    assert_eq!(repair(&storage, dataset()).finish().unwrap(), None);
     assert_eq!(snapshot(&storage), before);
 }
 
@@ -512,7 +512,7 @@ fn a_dataset_that_appears_meanwhile_is_not_replaced() {
     let now = family(&storage);
     assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Foreign);
     assert_eq!(family(&storage), now);
-    repair(&storage).undo(dataset()).unwrap();
+    repair(&storage, dataset()).undo().unwrap();
     assert_eq!(snapshot(&storage), now);
 }
 
@@ -527,9 +527,9 @@ fn a_journal_of_another_version_is_not_believed() {
             storage.put(format!("x.msgpack.partial/{file}"), text);
             let now = snapshot(&storage);
             for result in [
-                repair(&storage).inspect(dataset()).map(drop),
-                repair(&storage).finish(dataset()).map(drop),
-                repair(&storage).undo(dataset()),
+                repair(&storage, dataset()).leftover().map(drop),
+                repair(&storage, dataset()).finish().map(drop),
+                repair(&storage, dataset()).undo(),
                 overwrite(&storage),
             ] {
                 let error = result.unwrap_err();
@@ -606,7 +606,7 @@ fn verifying_during_an_append_is_about_the_dataset_as_it_was() {
     assert!(!report.being_written);
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].file.ends_with("x.msgpack.partial"));
-    repair(&storage).finish(dataset()).unwrap();
+    repair(&storage, dataset()).finish().unwrap();
     assert_eq!(verify(true).samples, 6);
 }
 
@@ -615,8 +615,6 @@ fn verifying_during_an_append_is_about_the_dataset_as_it_was() {
 mod on_disk {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-
-    use kiste::repair;
 
     use super::*;
 
@@ -648,10 +646,10 @@ mod on_disk {
     fn all_refuse(dir: &Path, path: &Path) {
         let before = tree(dir);
         for result in [
-            repair::inspect(path).map(drop),
-            repair::whole_samples(path).map(drop),
-            repair::finish(path).map(drop),
-            repair::undo(path),
+            Repair::of(path).leftover().map(drop),
+            Repair::of(path).whole_samples().map(drop),
+            Repair::of(path).finish().map(drop),
+            Repair::of(path).undo(),
             Writer::options().overwrite(true).create(path).map(drop),
             Writer::create(path).map(drop),
             Writer::options().resume(path).map(drop),
@@ -720,9 +718,9 @@ mod on_disk {
             plant(&partial, &victim);
             let before = tree(dir.path());
             for result in [
-                repair::inspect(&path).map(drop),
-                repair::finish(&path).map(drop),
-                repair::undo(&path),
+                Repair::of(&path).leftover().map(drop),
+                Repair::of(&path).finish().map(drop),
+                Repair::of(&path).undo(),
                 Writer::options().overwrite(true).create(&path).map(drop),
             ] {
                 let error = result.expect_err(what);
@@ -752,9 +750,9 @@ mod on_disk {
             .unwrap();
         let before = fs::read(&thesis).unwrap();
         let y = dir.path().join("y.msgpack");
-        assert!(matches!(repair::inspect(&y).unwrap(), Some(Leftover::Foreign { .. })));
-        assert_eq!(repair::finish(&y).unwrap_err().kind(), ErrorKind::Foreign);
-        repair::undo(&y).unwrap();
+        assert!(matches!(Repair::of(&y).leftover().unwrap(), Some(Leftover::Foreign { .. })));
+        assert_eq!(Repair::of(&y).finish().unwrap_err().kind(), ErrorKind::Foreign);
+        Repair::of(&y).undo().unwrap();
         assert_eq!(fs::read(&thesis).unwrap(), before);
         assert!(!dir.path().join("y.msgpack.partial").exists());
     }
@@ -820,10 +818,10 @@ mod on_disk {
         let build = IndexOptions::default().force(true).build(&link);
         assert_eq!(build.unwrap_err().kind(), ErrorKind::Locked);
         drop(writer);
-        assert!(matches!(repair::inspect(&link).unwrap(), Some(Leftover::Samples { .. })));
+        assert!(matches!(Repair::of(&link).leftover().unwrap(), Some(Leftover::Samples { .. })));
         let build = IndexOptions::default().force(true).build(&link);
         assert_eq!(build.unwrap_err().kind(), ErrorKind::Interrupted);
-        repair::undo(&link).unwrap();
+        Repair::of(&link).undo().unwrap();
         assert_eq!(tree(dir.path()), before);
     }
 
@@ -844,62 +842,62 @@ mod on_disk {
         }
         const REAL: fn() -> LocalStorage = LocalStorage::mapped;
         impl Storage for Cut {
-            fn open(&self, path: &Path) -> io::Result<Source> {
+            fn open(&self, path: &Path) -> kiste::Result<Source> {
                 REAL().open(path)
             }
-            fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+            fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
                 REAL().stat(path)
             }
-            fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+            fn lstat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
                 REAL().lstat(path)
             }
-            fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
                 REAL().create(path)
             }
-            fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+            fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
                 REAL().reopen(path)
             }
-            fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
                 match to.starts_with(from.parent().unwrap()) && to.extension().is_none() {
                     true => REAL().rename(from, to),
-                    false => Err(io::Error::other("cut short")),
+                    false => Err(kiste::Error::io(to, io::Error::other("cut short"))),
                 }
             }
-            fn remove(&self, path: &Path) -> io::Result<()> {
+            fn remove(&self, path: &Path) -> kiste::Result<()> {
                 match path.ends_with("commit") {
-                    true => Err(io::Error::other("cut short")),
+                    true => Err(kiste::Error::io(path, io::Error::other("cut short"))),
                     false => REAL().remove(path),
                 }
             }
-            fn create_dir(&self, path: &Path) -> io::Result<()> {
+            fn create_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().create_dir(path)
             }
-            fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+            fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
                 REAL().create_dir_all(path)
             }
-            fn remove_dir(&self, path: &Path) -> io::Result<()> {
+            fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().remove_dir(path)
             }
-            fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+            fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
                 REAL().list(dir)
             }
-            fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
                 REAL().sync_dir(dir)
             }
-            fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+            fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
                 REAL().lock(path)
             }
-            fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+            fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
                 REAL().lock_file(path)
             }
         }
         IndexOptions::default().storage(Arc::new(Cut)).build(&link).unwrap_err();
-        assert_eq!(repair::inspect(&link).unwrap(), Some(Leftover::Committed));
+        assert_eq!(Repair::of(&link).leftover().unwrap(), Some(Leftover::Committed));
         fs::remove_file(&link).unwrap();
         symlink("2.msgpack", &link).unwrap();
-        assert!(matches!(repair::inspect(&link).unwrap(), Some(Leftover::Foreign { .. })));
-        assert_eq!(repair::finish(&link).unwrap_err().kind(), ErrorKind::Foreign);
-        repair::undo(&link).unwrap();
+        assert!(matches!(Repair::of(&link).leftover().unwrap(), Some(Leftover::Foreign { .. })));
+        assert_eq!(Repair::of(&link).finish().unwrap_err().kind(), ErrorKind::Foreign);
+        Repair::of(&link).undo().unwrap();
         assert!(!dir.path().join("l.msgpack.offsets").exists());
     }
 
@@ -917,7 +915,7 @@ mod on_disk {
         // Its owner can resume it.
         let data = dir.path().join("x.msgpack.partial/data");
         assert_eq!(fs::metadata(data).unwrap().permissions().mode() & 0o777, 0o644);
-        assert_eq!(repair::finish(&path).unwrap().map(|stats| stats.samples), Some(1));
+        assert_eq!(Repair::of(&path).finish().unwrap().map(|stats| stats.samples), Some(1));
         for file in crate::support::files_of(&path) {
             let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o444, "{}", file.display());
@@ -969,7 +967,7 @@ mod on_disk {
         assert_eq!(DatasetReader::open(&path).unwrap().len(), 3);
         fs::remove_dir(&keys).unwrap();
         fs::rename(dir.path().join("keys"), &keys).unwrap();
-        repair::undo(&path).unwrap();
+        Repair::of(&path).undo().unwrap();
         assert!(kiste::verify::verify(&path).unwrap().problems.is_empty());
     }
 
@@ -1014,7 +1012,7 @@ mod on_disk {
             for file in fs::read_dir(partial).unwrap().map(|entry| entry.unwrap().path()) {
                 assert!(mode(&file) == bits || file.ends_with("lock"), "{}", file.display());
             }
-            repair::finish(&path).unwrap();
+            Repair::of(&path).finish().unwrap();
             check("finished");
         }
     }
@@ -1033,7 +1031,8 @@ mod on_disk {
         if owner != 0 || chown(&partial, Some(12345), None).is_err() {
             return; // only the superuser can give files away
         }
-        for result in [repair::inspect(&path).map(drop), repair::finish(&path).map(drop)] {
+        for result in [Repair::of(&path).leftover().map(drop), Repair::of(&path).finish().map(drop)]
+        {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
             assert!(error.to_string().contains("12345"), "{error}");
@@ -1041,6 +1040,6 @@ mod on_disk {
         assert_eq!(DatasetReader::open(&path).unwrap().len(), 3);
         // That of the owner of the dataset is: somebody has to repair it for them.
         chown(&path, Some(12345), None).unwrap();
-        assert!(repair::finish(&path).unwrap().is_some());
+        assert!(Repair::of(&path).finish().unwrap().is_some());
     }
 }

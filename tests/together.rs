@@ -1,7 +1,6 @@
 //! Several at once: two writers, a reader during a publication, threads that share a reader.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -61,56 +60,56 @@ impl fmt::Debug for Hooked {
 }
 
 impl Storage for Hooked {
-    fn open(&self, path: &Path) -> io::Result<Source> {
+    fn open(&self, path: &Path) -> kiste::Result<Source> {
         self.before("open", path).open(path)
     }
 
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+    fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
         self.before("stat", path).stat(path)
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.before("create", path).create(path)
     }
 
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
         self.before("reopen", path).reopen(path)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
         self.before("rename away", from);
         self.before("rename", to).rename(from, to)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> kiste::Result<()> {
         self.before("remove", path).remove(path)
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
+    fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.before("create_dir", path).create_dir(path)
     }
 
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
         self.inner.create_dir_all(path)
     }
 
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+    fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.before("remove_dir", path).remove_dir(path)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
         self.inner.list(dir)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
         self.inner.sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.before("lock", path).lock(path)
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
         self.inner.lock_file(path)
     }
 }
@@ -159,10 +158,10 @@ fn a_second_writer_is_refused_and_harms_nothing() {
     locked(options.clone().overwrite(true).create(dataset()).map(drop));
     locked(options.clone().resume(dataset()).map(drop));
     locked(IndexOptions::default().force(true).storage(shared.clone()).build(dataset()).map(drop));
-    let repair = kiste::repair::RepairOptions::default().storage(shared);
-    locked(repair.inspect(dataset()).map(drop));
-    locked(repair.finish(dataset()).map(drop));
-    locked(repair.undo(dataset()));
+    let repair = kiste::repair::Repair::of(dataset()).storage(shared);
+    locked(repair.leftover().map(drop));
+    locked(repair.finish().map(drop));
+    locked(repair.undo());
 
     // A reader meanwhile sees the old dataset.
     assert_eq!(open_in(&storage, &dataset()).unwrap().len(), 3);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kiste::format::dataset::{Digests, SideFile};
 use kiste::index::IndexOptions;
-use kiste::repair::RepairOptions;
+use kiste::repair::Repair;
 use kiste::storage::{MemoryStorage, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, ErrorKind, Value, Writer, WriterOptions};
@@ -200,7 +200,7 @@ fn a_writer_that_is_dropped_publishes_nothing() {
     write_range(&mut writer, 2..3);
     drop(writer);
     assert_eq!(open_in(&storage, &dataset()).unwrap().len(), 2);
-    RepairOptions::default().storage(Arc::new(storage.clone())).undo(dataset()).unwrap();
+    Repair::of(dataset()).storage(Arc::new(storage.clone())).undo().unwrap();
     assert_eq!(snapshot(&storage), before);
 }
 
@@ -306,7 +306,7 @@ fn an_append_does_not_bless_damage() {
     write_range(&mut writer, 5..6);
     let error = writer.finish().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
-    RepairOptions::default().storage(Arc::new(storage.clone())).undo(dataset()).unwrap();
+    Repair::of(dataset()).storage(Arc::new(storage.clone())).undo().unwrap();
     assert_eq!(snapshot(&storage), before);
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
 use kiste::format::msgpack;
-use kiste::repair::{self, Leftover};
+use kiste::repair::{Leftover, Repair};
 use kiste::stat::{self, FieldSummary, stat, type_name};
 use kiste::{DatasetReader, ErrorKind, ReaderExt, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -187,7 +187,7 @@ fn files(data: &Path) -> Outcome<Vec<File>> {
 }
 
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
-    match repair::inspect(data) {
+    match Repair::of(data).leftover() {
         Ok(None) => Ok(None),
         Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => {
             Ok(Some("an unfinished write: \"kiste repair\" finishes or undoes it"))

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use kiste::repair::{self, Leftover, Proof, Salvage};
+use kiste::repair::{Leftover, Proof, Repair, Salvage};
 use kiste::{DatasetReader, Writer};
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ impl Args {
     fn in_place(&self, output: &Output) -> Outcome<Exit> {
         let path = self.file.display();
         let _progress = output.progress(format!("repairing {path}"), None);
-        let leftover = repair::inspect(&self.file)?;
+        let leftover = Repair::of(&self.file).leftover()?;
         if leftover.is_none() && !self.file.exists() {
             return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
         }
@@ -94,11 +94,11 @@ impl Args {
                 ("nothing", 0)
             }
             Plan::Finish => {
-                repair::finish(&self.file)?;
+                Repair::of(&self.file).finish()?;
                 ("finished", 0)
             }
             Plan::Undo { drops } => {
-                repair::undo(&self.file)?;
+                Repair::of(&self.file).undo()?;
                 ("undone", drops)
             }
         };
@@ -154,7 +154,7 @@ impl Args {
             }
             Some(_) => return Ok(Plan::Undo { drops: 0 }),
         };
-        let whole = repair::whole_samples(&self.file)?;
+        let whole = Repair::of(&self.file).whole_samples()?;
         let samples = units::counted(whole, "whole sample");
         let found = format!("an unfinished {what} of {samples} ({})", units::bytes(bytes));
         if self.finish && whole > 0 {
@@ -177,7 +177,7 @@ impl Args {
         file::check_is_data(out)?;
         let progress = output.progress(format!("saving {}", self.file.display()), None);
         let options = Writer::options().overwrite(self.force);
-        let saved = repair::salvage(&self.file, out, options)?;
+        let saved = Repair::of(&self.file).writer(options).salvage(out)?;
         drop(progress);
         for loss in &saved.lost {
             let (source, range) = (saved.source.display(), &loss.bytes);

@@ -146,9 +146,14 @@ fn warn(path: &Path, report: &Report, output: &Output) {
     } else if report.problems.iter().any(|problem| problem.file == path) {
         output.hint(format_args!("\"kiste repair {shell_path} -o OUT\" saves what is whole"));
     } else if !report.problems.is_empty() {
+        let only = |file| report.problems.iter().all(|p| SideFile::of(&p.file) == Some(file));
+        let (options, what) = match () {
+            () if only(SideFile::Crc) => ("--force --crc", "the checksums"),
+            () if only(SideFile::Lookup) => ("--lookup", "the lookup"),
+            () => ("--force", "the side files"),
+        };
         output.hint(format_args!(
-            "nothing is wrong with the data alone: \"kiste index --force {shell_path}\" makes the \
-             side files anew"
+            "nothing is wrong with the data: \"kiste index {options} {shell_path}\" rebuilds {what}"
         ));
     } else if !report.missing.is_empty() {
         output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));

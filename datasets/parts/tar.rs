@@ -123,7 +123,7 @@ impl TarIndex {
     /// Finds all files; reads nothing but what is between them.
     pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<TarIndex> {
         let path = path.as_ref();
-        let source = LocalStorage::mapped().open(path).map_err(|error| Error::io(path, error))?;
+        let source = LocalStorage::mapped().open(path)?;
         let file = open_regular(path).map_err(|error| Error::io(path, error))?;
         let mut archive = Archive::over(path, Box::new(Plain(file)), limits.bytes);
         let (mut names, mut files) = (Vec::new(), HashMap::new());
@@ -163,7 +163,7 @@ impl TarIndex {
             return Err(Error::new(ErrorKind::Damaged, message).at(self.path()));
         };
         let bytes = self.inner.source.read(start..start + size);
-        bytes.map(|bytes| bytes.to_vec()).map_err(|error| Error::io(self.path(), error))
+        bytes.map(|bytes| bytes.to_vec())
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::input::{Emit, Input};
 use super::read_labels;
+use crate::dataset::DatasetReader;
 use crate::error::{Error, Result};
-use crate::reader::{DatasetReader, Reader};
+use crate::reader::Reader;
 
 /// Samples of a unit.
 const SAMPLES: usize = 1024;

@@ -139,7 +139,7 @@ impl Fetch {
         fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
         remove(&file.note)?;
         let parent = path.parent().unwrap_or(Path::new(""));
-        LocalStorage::positioned().sync_dir(parent).map_err(|error| Error::io(parent, error))
+        LocalStorage::positioned().sync_dir(parent)
     }
 
     /// Attempts, until the file is complete or nothing has come of too many of them.
@@ -393,7 +393,7 @@ impl Partial {
     fn open(path: &Path, url: &str) -> Result<Partial> {
         let at = |error| Error::io(path, error);
         check_leftover(path).map_err(at)?;
-        let Some(lock) = LocalStorage::positioned().lock(path).map_err(at)? else {
+        let Some(lock) = LocalStorage::positioned().lock(path)? else {
             let message = "another program is fetching this file";
             return Err(Error::new(ErrorKind::Locked, message).at(path));
         };

@@ -128,13 +128,13 @@ impl Mds {
         let path = self.root.join(&info.raw.basename);
         let raw = match LocalStorage::mapped().open(&path) {
             Ok(source) => Bytes::File(source),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => match &info.zip {
+            Err(error) if error.kind() == ErrorKind::NotFound => match &info.zip {
                 Some(zip) => Bytes::Memory(self.unzipped(info, zip)?),
-                None => return Err(Error::io(&path, error)),
+                None => return Err(error),
             },
-            Err(error) => return Err(Error::io(&path, error)),
+            Err(error) => return Err(error),
         };
-        check(&raw.get(&path)?, &info.raw).map_err(|error| error.at(&path))?;
+        check(&raw.get()?, &info.raw).map_err(|error| error.at(&path))?;
         Ok(raw)
     }
 
@@ -146,9 +146,9 @@ impl Mds {
             let message = format!("expected a shard of at most {max} bytes, found {found}");
             return Err(at(Error::new(ErrorKind::Limit, message)));
         }
-        let source = LocalStorage::mapped().open(&path).map_err(|error| Error::io(&path, error))?;
+        let source = LocalStorage::mapped().open(&path)?;
         let source = Bytes::File(source);
-        let packed = source.get(&path)?;
+        let packed = source.get()?;
         check(&packed, zip).map_err(at)?;
         let name = info.compression.as_deref().unwrap_or_default();
         let mut bytes = Vec::new();
@@ -207,9 +207,9 @@ enum Bytes {
 }
 
 impl Bytes {
-    fn get(&self, path: &Path) -> Result<std::borrow::Cow<'_, [u8]>> {
+    fn get(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
         match self {
-            Bytes::File(source) => source.read(0..source.len()).map_err(|e| Error::io(path, e)),
+            Bytes::File(source) => source.read(0..source.len()),
             Bytes::Memory(bytes) => Ok((&bytes[..]).into()),
         }
     }
@@ -262,7 +262,7 @@ impl Input for Mds {
             return Err(Error::new(ErrorKind::Unsupported, message).at(path));
         }
         let bytes = self.bytes(info)?;
-        let bytes = bytes.get(path)?;
+        let bytes = bytes.get()?;
         let shard = Shard::parse(&bytes, &info.columns).map_err(|e| Error::from(e).at(path))?;
         if shard.len() as u64 != info.samples {
             let message = format!("expected {} samples, found {}", info.samples, shard.len());

@@ -30,8 +30,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::array::ArrayTally;
+use crate::dataset::DatasetFile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::{regular, staging};
+use crate::regular;
 
 pub(crate) mod sample;
 mod names;
@@ -164,7 +165,7 @@ impl<T: Source + ?Sized> Source for Box<T> {
 
 /// The file that holds the names of the numeric labels of a dataset, one a line: `NAME.labels`.
 pub fn labels_path(dataset: &Path) -> PathBuf {
-    staging::file_of(dataset, staging::LABELS)
+    DatasetFile::Labels.path(dataset)
 }
 
 /// The names of the numeric labels of a dataset, if the file of them is there.

@@ -259,7 +259,7 @@ impl Parts {
     }
 
     fn lock_file(&self, path: &Path, message: &str) -> Result<Lock> {
-        let lock = LocalStorage::mapped().lock(path).map_err(|error| Error::io(path, error))?;
+        let lock = LocalStorage::mapped().lock(path)?;
         lock.ok_or_else(|| Error::new(ErrorKind::Locked, message).at(&self.dir))
     }
 
@@ -503,7 +503,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn sync_dir(dir: &Path) -> Result<()> {
-    LocalStorage::mapped().sync_dir(dir).map_err(|error| Error::io(dir, error))
+    LocalStorage::mapped().sync_dir(dir)
 }
 
 #[cfg(test)]

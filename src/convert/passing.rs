@@ -1,8 +1,8 @@
 //! Samples from a source to a writer.
 
 use super::Source;
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::writer::Writer;
 
 /// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
 /// next one, so what there is goes to the file.

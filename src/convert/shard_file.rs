@@ -58,7 +58,7 @@ impl ShardFile {
 /// Gives a file, which is on the disk, its name, so that this lasts.
 pub(super) fn publish(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
-    LocalStorage::positioned().sync_dir(to.parent().unwrap_or(Path::new("")))
+    Ok(LocalStorage::positioned().sync_dir(to.parent().unwrap_or(Path::new("")))?)
 }
 
 /// A new file of this name, in place of one that was left by a run that died. Nothing else is

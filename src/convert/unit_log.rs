@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::shard_file::{check_leftover, create_anew};
+use crate::dataset::staging::{self, Staging, Unfinished};
+use crate::dataset::{DatasetFile, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::staging::{self, Staging, Unfinished};
-use crate::writer::{Writer, WriterOptions};
 
 /// The version of the log.
 const VERSION: u32 = 1;
@@ -237,7 +237,7 @@ fn is_unbegun(staging: &Staging, log: &Path) -> Result<bool> {
         }
         _ => {}
     }
-    let data = staging.path(None);
+    let data = staging.path(DatasetFile::Data);
     match data.symlink_metadata() {
         Ok(found) => Ok(found.len() == 0),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),

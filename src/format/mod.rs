@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, ErrorKind};
+
 pub mod numpy;
 pub mod msgpack;
 pub mod jsonl;
@@ -55,3 +57,9 @@ impl fmt::Display for FormatError {
 }
 
 impl std::error::Error for FormatError {}
+
+impl From<FormatError> for Error {
+    fn from(error: FormatError) -> Error {
+        Error::new(ErrorKind::Damaged, error.to_string())
+    }
+}

@@ -44,7 +44,7 @@
 //! other samples are what they would have been.
 //!
 //! A sample of which a bit has changed can usually be read. A loader notices that if its reader
-//! does: [`ReaderOptions::checksums`](crate::reader::ReaderOptions::checksums).
+//! does: [`ReaderOptions::checksums`](crate::dataset::ReaderOptions::checksums).
 
 mod batch;
 mod columns;

@@ -96,7 +96,7 @@ impl<D: Send + 'static> Pool<D> {
             let shared = pool.shared.clone();
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
             let worker = thread.spawn(move || shared.work());
-            pool.workers.push(worker.map_err(|e| Error::io("a thread of the loader", e))?);
+            pool.workers.push(worker.map_err(|e| Error::os("starting a thread of the loader", e))?);
         }
         Ok(pool)
     }

@@ -6,7 +6,7 @@
 //!
 //! | reader | samples |
 //! | --- | --- |
-//! | [`DatasetReader`] | a dataset on storage: the data file and its offsets are mapped, every other side file is opened when it is first needed, and none is ever loaded whole |
+//! | [`DatasetReader`](crate::DatasetReader) | a dataset on storage: the data file and its offsets are mapped, every other side file is opened when it is first needed, and none is ever loaded whole |
 //! | [`ShardedReader`] | several readers seen as one: shards, or any concatenation |
 //! | [`ListReader`] | values in memory |
 //! | [`DirectoryReader`] | files of a directory tree or of a list |
@@ -54,7 +54,7 @@
 //! | two entries of one name in an archive | an error | an error |
 //!
 //! A key is said to be absent only when two files agree on it, or one of them was compared with
-//! its MD5: see [`DatasetReader::contains_key`].
+//! its MD5: see [`DatasetReader::contains_key`](crate::DatasetReader::contains_key).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -68,10 +68,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::msgpack::{self, Cursor, Value, numpy};
 
-mod dataset;
-mod iter;
-mod search;
-mod table;
 pub(crate) mod links;
 mod pattern;
 pub(crate) mod labels;
@@ -87,10 +83,8 @@ mod range;
 mod select;
 mod join;
 
-pub use dataset::{DatasetReader, ReaderOptions};
 pub use directory::DirectoryReader;
 pub use files::{FileEntry, FileOptions};
-pub use iter::{Iter, Keys, RawIter};
 pub use join::{JoinReader, Shared};
 pub use labels::Labels;
 pub use list::{ListOptions, ListReader};
@@ -218,7 +212,7 @@ forward!(&R, Box<R>, Arc<R>);
 /// What follows from [`Reader`]: typed samples, iteration, parts and joins.
 pub trait ReaderExt: Reader {
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
-    /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`].
+    /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`](crate::DatasetReader::get_as).
     fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
         unpack(self.get_raw(index)?, || self.locate(index))
     }
@@ -364,7 +358,10 @@ impl fmt::Display for Location {
 }
 
 /// A packed sample as a type that may borrow from it, where it is borrowed itself.
-fn unpack<'a, T: Deserialize<'a>>(raw: Cow<'a, [u8]>, locate: impl Fn() -> Location) -> Result<T> {
+pub(crate) fn unpack<'a, T: Deserialize<'a>>(
+    raw: Cow<'a, [u8]>,
+    locate: impl Fn() -> Location,
+) -> Result<T> {
     let mut cursor = Cursor::new(&raw);
     cursor.skip().and_then(|()| cursor.expect_end()).map_err(|e| locate().damaged(e))?;
     let value = match &raw {
@@ -390,8 +387,8 @@ pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
     arrays.find_map(|stored| {
         let stored = stored.ok()?;
         let flaw = stored.check().err()?;
-        let message = format!("field {:?}: {flaw}", stored.field_name());
-        let error = Error::new(ErrorKind::Damaged, message);
+        let error = Error::new(ErrorKind::Damaged, flaw.to_string());
+        let error = error.with_field(stored.field_name().to_string());
         Some(match msgpack::key(sample) {
             Ok(Some(key)) => error.with_key(key),
             _ => error,
@@ -400,7 +397,7 @@ pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
 }
 
 /// The indices of a range, which must lie within the length.
-fn resolve(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+pub(crate) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
         Bound::Excluded(&start) => start.saturating_add(1),

@@ -6,7 +6,8 @@ use std::hash::BuildHasher;
 use std::path::Path;
 
 use super::pattern::PathPattern;
-use super::{DatasetReader, Location, Reader, out_of_range};
+use super::{Location, Reader, out_of_range};
+use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::format::msgpack::Value;

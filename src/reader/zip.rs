@@ -124,7 +124,7 @@ impl ZipReader {
         let bound = member.compressed_size().saturating_mul(MAX_RATIO).min(size);
         let mut data = Vec::with_capacity(usize::try_from(bound).unwrap_or(0));
         let read = member.take(size + 1).read_to_end(&mut data);
-        read.map_err(|e| at(Error::new(kind_of(&e), e.to_string())))?;
+        read.map_err(|e| at(blame_io(e)))?;
         if data.len() as u64 != size {
             let found =
                 if data.len() as u64 > size { "more".into() } else { data.len().to_string() };
@@ -184,7 +184,7 @@ impl FileOptions {
 
 impl ZipDirectory {
     pub(crate) fn open(storage: &dyn Storage, path: &Path) -> Result<ZipDirectory> {
-        let source = storage.open(path).map_err(|e| Error::io(path, e))?;
+        let source = storage.open(path)?;
         let source = Arc::new(source);
         let archive = open_archive(&source).map_err(|e| e.at(path))?;
         Ok(ZipDirectory { path: path.to_path_buf(), source, archive })
@@ -273,11 +273,10 @@ struct End {
 impl End {
     fn find(source: &Source) -> Result<End> {
         let none = || Error::new(ErrorKind::Damaged, "expected a zip archive, found no end of one");
-        let io = |e: io::Error| Error::new(ErrorKind::Io, e.to_string());
         let len = source.len();
         let tail = (END_LEN + LOCATOR_LEN + usize::from(u16::MAX)) as u64;
         let start = len.saturating_sub(tail);
-        let tail = source.read(start..len).map_err(io)?;
+        let tail = source.read(start..len)?;
         let at = (0..=tail.len().checked_sub(END_LEN).ok_or_else(none)?)
             .rev()
             .find(|&at| tail[at..].starts_with(END_MAGIC))
@@ -379,12 +378,17 @@ impl Reader for ZipReader {
 }
 
 fn blame(error: ZipError) -> Error {
-    let kind = match &error {
-        ZipError::Io(e) => kind_of(e),
+    let kind = match error {
+        ZipError::Io(e) => return blame_io(e),
         ZipError::UnsupportedArchive(_) => ErrorKind::Unsupported,
         _ => ErrorKind::Damaged,
     };
     Error::new(kind, error.to_string())
+}
+
+/// An error of the storage below stays what it is.
+fn blame_io(error: io::Error) -> Error {
+    error.downcast().unwrap_or_else(|error| Error::new(kind_of(&error), error.to_string()))
 }
 
 /// Bytes that end too early or do not decompress are the fault of the file.

@@ -11,15 +11,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{STRIDE, damaged};
+use crate::dataset::DatasetReader;
+use crate::dataset::Writer;
+use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::DatasetReader;
 use crate::sampler::Order;
-use crate::staging::Scratch;
 use crate::storage::{Sink, Source};
-use crate::writer::Writer;
 
 /// What a sample of the current bucket takes in memory beside its bytes: where it is.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
@@ -71,7 +71,7 @@ pub fn external_shuffle(
         let Some(file) = next.take() else { break };
         next = open_ahead(&scratch, number + 1, buckets.len())?;
         let path = scratch.path(number);
-        let bytes = file.read(0..bucket.bytes).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..bucket.bytes)?;
         gather(reader, order, bucket, &bytes, &path, writer, |n| progress(moved + n))?;
         // Its room on the disk is needed for the output, and what never got there is spared it.
         drop(bytes);
@@ -219,7 +219,7 @@ impl Window<'_> {
         let data = self.reader.data();
         let most = range.start.saturating_add(WINDOW).min(self.reader.data_len());
         self.range = range.start..range.end.max(most);
-        self.bytes = data.read(self.range.clone()).map_err(|e| Error::io(self.reader.path(), e))?;
+        self.bytes = data.read(self.range.clone())?;
         data.will_need(self.range.end..self.range.end.saturating_add(WINDOW));
         Ok(())
     }
@@ -227,7 +227,6 @@ impl Window<'_> {
 
 /// A bucket that is being filled, in large writes.
 struct BucketFile {
-    path: PathBuf,
     sink: Box<dyn Sink>,
     buffer: Vec<u8>,
     capacity: usize,
@@ -235,8 +234,8 @@ struct BucketFile {
 
 impl BucketFile {
     fn create(scratch: &Scratch, number: usize, capacity: usize) -> Result<BucketFile> {
-        let (path, sink) = (scratch.path(number), scratch.create(number)?);
-        Ok(BucketFile { path, sink, buffer: Vec::with_capacity(capacity), capacity })
+        let sink = scratch.create(number)?;
+        Ok(BucketFile { sink, buffer: Vec::with_capacity(capacity), capacity })
     }
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -251,7 +250,7 @@ impl BucketFile {
     }
 
     fn write(&mut self) -> Result<()> {
-        self.sink.append(&self.buffer).map_err(|e| Error::io(&self.path, e))?;
+        self.sink.append(&self.buffer)?;
         self.buffer.clear();
         Ok(())
     }

@@ -14,9 +14,9 @@
 //! | [`diff`] | how two datasets differ, by key |
 //! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
 
+use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
-use crate::writer::Writer;
 
 mod by_key;
 mod diff;

@@ -4,7 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{FileId, FileKind, Lock, Map, ReadAt, Sink, Source, Stat, Storage, not_regular};
+use crate::error::Error;
+
+use super::{
+    At, FileId, FileKind, Lock, Map, ReadAt, Result, Sink, Source, Stat, Storage, not_regular,
+};
 
 /// The local file system.
 #[derive(Debug, Clone, Copy)]
@@ -15,44 +19,28 @@ pub struct LocalStorage {
 impl LocalStorage {
     /// Reads through memory maps: the fastest way, and the default everywhere. See [`Map`] for
     /// its one hazard.
-    pub fn mapped() -> LocalStorage {
+    pub const fn mapped() -> LocalStorage {
         LocalStorage { map: true }
     }
 
     /// Reads by one call per access: for files that another program may truncate, and for file
     /// systems that cannot map.
-    pub fn positioned() -> LocalStorage {
+    pub const fn positioned() -> LocalStorage {
         LocalStorage { map: false }
     }
 }
 
 impl Storage for LocalStorage {
-    fn open(&self, path: &Path) -> io::Result<Source> {
-        // What is not a regular file must not block here, and is refused below.
-        let file = without_waiting(OpenOptions::new().read(true)).open(path)?;
-        let metadata = file.metadata()?;
-        match kind_of(&metadata) {
-            FileKind::File => {}
-            kind => return Err(not_regular(kind)),
-        }
-        let (len, id) = (metadata.len(), identity(&metadata));
-        // On 32 bits a large file has no room in the address space, so it is read by calls.
-        if let (true, Ok(size)) = (self.map, usize::try_from(len)) {
-            match Map::new(&file, size, id) {
-                Ok(map) => return Ok(Source::Mapped(map)),
-                Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(Source::Positioned(Box::new(PlainFile { file, len, id })))
+    fn open(&self, path: &Path) -> Result<Source> {
+        open_source(path, self.map).at(path)
     }
 
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        stat_of(fs::metadata(path))
+    fn stat(&self, path: &Path) -> Result<Option<Stat>> {
+        stat_of(fs::metadata(path)).at(path)
     }
 
-    fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        stat_of(fs::symlink_metadata(path))
+    fn lstat(&self, path: &Path) -> Result<Option<Stat>> {
+        stat_of(fs::symlink_metadata(path)).at(path)
     }
 
     fn user(&self) -> Option<u32> {
@@ -62,117 +50,143 @@ impl Storage for LocalStorage {
         None
     }
 
-    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        fs::canonicalize(path)
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        fs::canonicalize(path).at(path)
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
         self.create_as(path, None)
     }
 
-    fn create_as(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn Sink>> {
-        // Never through a link: a new file is one where there was no name at all.
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let file = with_mode(&mut options, mode).open(path)?;
-        set_mode(&file, mode)?;
-        Ok(Box::new(LocalSink { file }))
+    fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(LocalSink { file: create_new(path, mode).at(path)?, path: path.into() }))
     }
 
-    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
-        set_mode(&File::open(path)?, Some(mode))
+    fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
+        File::open(path).and_then(|file| set_mode(&file, Some(mode))).at(path)
     }
 
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        let mut file = open_ours(OpenOptions::new().write(true), path)?;
-        io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-        Ok(Box::new(LocalSink { file }))
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        let mut file = open_ours(OpenOptions::new().write(true), path).at(path)?;
+        io::Seek::seek(&mut file, io::SeekFrom::End(0)).at(path)?;
+        Ok(Box::new(LocalSink { file, path: path.into() }))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::io(from, error),
+            _ => Error::io(to, error),
+        })
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).at(path)
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir(path)
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        fs::create_dir(path).at(path)
     }
 
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path).at(path)
     }
 
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(path).at(path)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut paths =
-            fs::read_dir(dir)?.map(|e| e.map(|e| e.path())).collect::<io::Result<Vec<_>>>()?;
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(dir).at(dir)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths = entries.collect::<io::Result<Vec<_>>>().at(dir)?;
         paths.sort();
         Ok(paths)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // Windows has no such call: there a rename lasts when the file system's log says so.
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        // Windows has no such call: there a rename is durable when the file system's log says so.
         if cfg!(unix) {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            File::open(dir)?.sync_all()?;
+            File::open(dir).and_then(|file| file.sync_all()).at(dir)?;
         }
         Ok(())
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &Path) -> Result<Option<Lock>> {
         let mut options = OpenOptions::new();
-        let file = open_ours(options.write(true).create(true).truncate(false), path)?;
-        self.hold(file, path)
+        let file = open_ours(options.write(true).create(true).truncate(false), path);
+        file.and_then(|file| hold(file, path)).at(path)
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
-        // There a lock is not advice: it would keep readers from the file.
+    fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
+        // On Windows a lock is not advice: it would keep readers from the file.
         if cfg!(windows) {
             return Ok(Some(Lock(Box::new(()))));
         }
-        // Some network file systems lock only what is open for writing.
-        let mut options = OpenOptions::new();
-        let options = without_waiting(options.read(true));
-        let file = match options.clone().write(true).open(path) {
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-            {
-                options.open(path)?
-            }
-            opened => opened?,
-        };
-        match kind_of(&file.metadata()?) {
-            FileKind::File => self.hold(file, path),
-            kind => Err(not_regular(kind)),
-        }
+        open_to_lock(path).and_then(|file| hold(file, path)).at(path)
     }
 }
 
-impl LocalStorage {
-    /// Locks an open file, which must still be the one that goes by this name afterwards.
-    fn hold(&self, file: File, path: &Path) -> io::Result<Option<Lock>> {
-        match fs4::FileExt::try_lock(&file) {
-            Ok(()) => {}
-            Err(fs4::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs4::TryLockError::Error(e)) => return Err(e),
+fn open_source(path: &Path, map: bool) -> io::Result<Source> {
+    // Opening a FIFO must not block; anything but a regular file is refused below.
+    let file = without_waiting(OpenOptions::new().read(true)).open(path)?;
+    let metadata = file.metadata()?;
+    match kind_of(&metadata) {
+        FileKind::File => {}
+        kind => return Err(not_regular(kind)),
+    }
+    let (len, id) = (metadata.len(), identity(&metadata));
+    // On 32 bits a large file has no room in the address space, so it is read by calls.
+    if let (true, Ok(size)) = (map, usize::try_from(len)) {
+        match Map::new(&file, path, size, id) {
+            Ok(map) => return Ok(Source::Mapped(map)),
+            Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {}
+            Err(e) => return Err(e),
         }
-        // The holder before us may have removed or replaced the file before letting go, and
-        // another one may hold a new file of this name by now: what was locked here guards
-        // nothing.
-        let id = identity(&file.metadata()?);
-        match self.stat(path)? {
-            Some(stat) if stat.id == id => Ok(Some(Lock(Box::new(file)))),
-            _ => Ok(None),
+    }
+    Ok(Source::Positioned(Box::new(PlainFile { file, path: path.into(), len, id })))
+}
+
+fn create_new(path: &Path, mode: Option<u32>) -> io::Result<File> {
+    // Never through a link: a new file is one where there was no name at all.
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let file = with_mode(&mut options, mode).open(path)?;
+    set_mode(&file, mode)?;
+    Ok(file)
+}
+
+/// Opens an existing file to lock it.
+fn open_to_lock(path: &Path) -> io::Result<File> {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    // Some network file systems lock only what is open for writing.
+    let mut options = OpenOptions::new();
+    let options = without_waiting(options.read(true));
+    let file = match options.clone().write(true).open(path) {
+        Err(e) if matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem) => {
+            options.open(path)?
         }
+        opened => opened?,
+    };
+    match kind_of(&file.metadata()?) {
+        FileKind::File => Ok(file),
+        kind => Err(not_regular(kind)),
+    }
+}
+
+/// Locks an open file, which must still be the one of this name afterwards.
+fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
+    match fs4::FileExt::try_lock(&file) {
+        Ok(()) => {}
+        Err(fs4::TryLockError::WouldBlock) => return Ok(None),
+        Err(fs4::TryLockError::Error(e)) => return Err(e),
+    }
+    // The holder before us may have removed or replaced the file before letting go, and
+    // another one may hold a new file of this name by now: what was locked here guards
+    // nothing.
+    let id = identity(&file.metadata()?);
+    match stat_of(fs::metadata(path))? {
+        Some(stat) if stat.id == id => Ok(Some(Lock(Box::new(file)))),
+        _ => Ok(None),
     }
 }
 
@@ -329,6 +343,7 @@ fn identity(metadata: &fs::Metadata) -> FileId {
 /// processes may share it.
 struct PlainFile {
     file: File,
+    path: Box<Path>,
     len: u64,
     id: FileId,
 }
@@ -342,27 +357,36 @@ impl ReadAt for PlainFile {
         self.id
     }
 
-    #[cfg(unix)]
-    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(&self.file, buf, at)
+    fn path(&self) -> &Path {
+        &self.path
     }
 
-    #[cfg(windows)]
-    fn read_exact_at(&self, mut buf: &mut [u8], mut at: u64) -> io::Result<()> {
-        while !buf.is_empty() {
-            let n = std::os::windows::fs::FileExt::seek_read(&self.file, buf, at)?;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            buf = &mut buf[n..];
-            at += n as u64;
-        }
-        Ok(())
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
+        read_exact_at(&self.file, buf, at).at(&self.path)
     }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buf, at)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_read(file, buf, at)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buf = &mut buf[n..];
+        at += n as u64;
+    }
+    Ok(())
 }
 
 struct LocalSink {
     file: File,
+    path: Box<Path>,
 }
 
 /// Bytes that are written at once. The page cache takes a call in as few pages as it can, and large
@@ -371,34 +395,38 @@ struct LocalSink {
 const PIECE: usize = 64 << 10;
 
 impl Sink for LocalSink {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        bytes.chunks(PIECE).try_for_each(|piece| self.file.write_all(piece))
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        bytes.chunks(PIECE).try_for_each(|piece| self.file.write_all(piece)).at(&self.path)
     }
 
-    #[cfg(unix)]
-    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at)
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()> {
+        write_all_at(&mut self.file, bytes, at).at(&self.path)
     }
 
-    #[cfg(windows)]
-    fn write_at(&mut self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-        use std::io::{Seek, SeekFrom};
-        let end = self.file.stream_position()?;
-        while !bytes.is_empty() {
-            let n = std::os::windows::fs::FileExt::seek_write(&self.file, bytes, at)?;
-            bytes = &bytes[n..];
-            at += n as u64;
-        }
-        // A positioned write moves the position here.
-        self.file.seek(SeekFrom::Start(end.max(at))).map(drop)
+    fn set_len(&mut self, len: u64) -> Result<()> {
+        self.file.set_len(len).at(&self.path)?;
+        io::Seek::seek(&mut self.file, io::SeekFrom::End(0)).map(drop).at(&self.path)
     }
 
-    fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)?;
-        io::Seek::seek(&mut self.file, io::SeekFrom::End(0)).map(drop)
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_all().at(&self.path)
     }
+}
 
-    fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+#[cfg(unix)]
+fn write_all_at(file: &mut File, bytes: &[u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &mut File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom};
+    let end = file.stream_position()?;
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+        bytes = &bytes[n..];
+        at += n as u64;
     }
+    // A positioned write moves the position here.
+    file.seek(SeekFrom::Start(end.max(at))).map(drop)
 }

@@ -10,7 +10,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{FileId, FileKind, Lock, ReadAt, Sink, Source, Stat, Storage, beyond_end, not_regular};
+use crate::error::Error;
+
+use super::{
+    At, FileId, FileKind, Lock, ReadAt, Result, Sink, Source, Stat, Storage, beyond_end,
+    not_regular,
+};
 
 /// One logged read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +39,7 @@ pub struct Read {
 ///
 /// storage.lose_power(0); // nothing was synced, not even the name
 /// assert!(storage.open(Path::new("a")).is_err());
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStorage {
@@ -278,15 +283,15 @@ impl State {
 }
 
 impl Storage for MemoryStorage {
-    fn open(&self, path: &Path) -> io::Result<Source> {
+    fn open(&self, path: &Path) -> Result<Source> {
         let state = self.state();
-        let id = state.file(path)?;
+        let id = state.file(path).at(path)?;
         let len = state.files[&id].bytes.len() as u64;
         let (storage, path) = (self.clone(), path.to_path_buf());
         Ok(Source::Positioned(Box::new(MemoryFile { storage, path, id, len })))
     }
 
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+    fn stat(&self, path: &Path) -> Result<Option<Stat>> {
         let state = self.state();
         Ok(state.names.get(path).map(|node| match node {
             Some(id) => {
@@ -298,49 +303,47 @@ impl Storage for MemoryStorage {
         }))
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
         let mut state = self.state();
-        state.change()?;
+        state.change().at(path)?;
         let id = state.add_file(Content::default());
-        state.add(path, Some(id))?;
-        Ok(Box::new(MemorySink { storage: self.clone(), id }))
+        state.add(path, Some(id)).at(path)?;
+        Ok(Box::new(MemorySink { storage: self.clone(), path: path.to_path_buf(), id }))
     }
 
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        let id = self.state().file(path)?;
-        Ok(Box::new(MemorySink { storage: self.clone(), id }))
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        let id = self.state().file(path).at(path)?;
+        Ok(Box::new(MemorySink { storage: self.clone(), path: path.to_path_buf(), id }))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut state = self.state();
-        state.change()?;
+        state.change().at(to)?;
         match state.names.get(from) {
-            None => return Err(io::ErrorKind::NotFound.into()),
+            None => return Err(Error::io(from, io::ErrorKind::NotFound.into())),
             // As on a file system: only an empty directory gives way to another one.
-            Some(None) if has_children(&state.names, to) => {
-                return Err(io::Error::other("the directory is not empty"));
-            }
+            Some(None) if has_children(&state.names, to) => return Err(not_empty(to)),
             Some(_) => {}
         }
         state.apply(Change::Rename(from.to_path_buf(), to.to_path_buf()));
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> Result<()> {
         let mut state = self.state();
-        state.change()?;
-        state.file(path)?;
+        state.change().at(path)?;
+        state.file(path).at(path)?;
         state.apply(Change::Remove(path.to_path_buf()));
         Ok(())
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
+    fn create_dir(&self, path: &Path) -> Result<()> {
         let mut state = self.state();
-        state.change()?;
-        state.add(path, None)
+        state.change().at(path)?;
+        state.add(path, None).at(path)
     }
 
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
         for dir in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let exists = dir.as_os_str().is_empty() || self.state().names.contains_key(dir);
             if !exists {
@@ -350,28 +353,28 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+    fn remove_dir(&self, path: &Path) -> Result<()> {
         let mut state = self.state();
-        state.change()?;
+        state.change().at(path)?;
         if state.names.get(path) != Some(&None) {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err(Error::io(path, io::ErrorKind::NotFound.into()));
         }
         if has_children(&state.names, path) {
-            return Err(io::Error::other("the directory is not empty"));
+            return Err(not_empty(path));
         }
         state.apply(Change::Remove(path.to_path_buf()));
         Ok(())
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let state = self.state();
         Ok(state.names.keys().filter(|name| name.parent() == Some(dir)).cloned().collect())
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.change()?;
+        state.change().at(dir)?;
         for change in std::mem::take(&mut state.pending) {
             if change.dir() == Some(dir) {
                 change.apply(&mut state.durable);
@@ -382,22 +385,26 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &Path) -> Result<Option<Lock>> {
         let mut state = self.state();
         if !state.names.contains_key(path) {
-            state.change()?;
+            state.change().at(path)?;
             let id = state.add_file(Content::default());
-            state.add(path, Some(id))?;
+            state.add(path, Some(id)).at(path)?;
         }
-        let id = state.file(path)?;
+        let id = state.file(path).at(path)?;
         Ok(state.locked.insert(id).then(|| self.guard(id)))
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>> {
+    fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
         let mut state = self.state();
-        let id = state.file(path)?;
+        let id = state.file(path).at(path)?;
         Ok(state.locked.insert(id).then(|| self.guard(id)))
     }
+}
+
+fn not_empty(dir: &Path) -> Error {
+    Error::io(dir, io::ErrorKind::DirectoryNotEmpty.into())
 }
 
 struct Guard {
@@ -427,12 +434,17 @@ impl ReadAt for MemoryFile {
         (0, self.id)
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
         let mut state = self.storage.state();
         let range = at..at + buf.len() as u64;
         state.reads.push(Read { path: self.path.clone(), range: range.clone() });
         let bytes = &state.files[&self.id].bytes;
-        let found = bytes.get(range.start as usize..range.end as usize).ok_or_else(beyond_end)?;
+        let found = bytes.get(range.start as usize..range.end as usize);
+        let found = found.ok_or_else(beyond_end).at(&self.path)?;
         buf.copy_from_slice(found);
         Ok(())
     }
@@ -440,29 +452,30 @@ impl ReadAt for MemoryFile {
 
 struct MemorySink {
     storage: MemoryStorage,
+    path: PathBuf,
     id: u64,
 }
 
 impl MemorySink {
-    fn change<T>(&mut self, with: impl FnOnce(&mut Content) -> io::Result<T>) -> io::Result<T> {
+    fn change<T>(&mut self, with: impl FnOnce(&mut Content) -> io::Result<T>) -> Result<T> {
         let mut state = self.storage.state();
-        state.change()?;
+        state.change().at(&self.path)?;
         let now = state.operations;
         let content = state.files.entry(self.id).or_default();
         content.modified = now;
-        with(content)
+        with(content).at(&self.path)
     }
 }
 
 impl Sink for MemorySink {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.change(|content| {
             content.bytes.extend_from_slice(bytes);
             Ok(())
         })
     }
 
-    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.change(|content| {
             let at = at as usize;
             let target = content.bytes.get_mut(at..at + bytes.len()).ok_or_else(beyond_end)?;
@@ -471,14 +484,14 @@ impl Sink for MemorySink {
         })
     }
 
-    fn set_len(&mut self, len: u64) -> io::Result<()> {
+    fn set_len(&mut self, len: u64) -> Result<()> {
         self.change(|content| {
             content.bytes.resize(len as usize, 0);
             Ok(())
         })
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&mut self) -> Result<()> {
         self.change(|content| {
             content.synced = content.bytes.clone();
             Ok(())

@@ -23,24 +23,26 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use super::FileId;
 
 /// A file mapped for reading.
 pub struct Map {
     map: memmap2::Mmap,
+    path: Box<Path>,
     id: FileId,
 }
 
 impl Map {
     /// Maps the first `len` bytes of the file, which are all.
-    pub(super) fn new(file: &File, len: usize, id: FileId) -> io::Result<Map> {
+    pub(super) fn new(file: &File, path: &Path, len: usize, id: FileId) -> io::Result<Map> {
         // SAFETY: the map is private to reading. That the file is neither truncated nor changed
         // while it is mapped cannot be enforced; the module's documentation passes the hazard on
         // to the user, keeps our own writers to their half of the promise, and names the way
         // around it.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }?;
-        Ok(Map { map, id })
+        Ok(Map { map, path: path.into(), id })
     }
 
     /// The content.
@@ -82,6 +84,10 @@ impl Map {
                 )
             };
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn id(&self) -> FileId {

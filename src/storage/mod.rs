@@ -3,7 +3,8 @@
 //! Everything above reads and writes through [`Storage`], a directory tree with the few operations
 //! that a crash-safe writer needs, and [`ReadAt`], one open file that is read by range.
 //! [`LocalStorage`] is the file system; [`MemoryStorage`] keeps all in memory, logs what is read
-//! and can lose power, so that laziness and crash safety can be asserted by tests.
+//! and can lose power, so that laziness and crash safety can be asserted by tests. [`ReplaceFile`]
+//! and [`ReplaceDir`] let a finished file or directory take the place of an older one.
 //!
 //! Absent on purpose: buffering, formats, and any idea of which files belong together.
 
@@ -13,28 +14,41 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, ErrorKind, Result};
+
 mod local;
 mod memory;
 mod mmap;
+mod replace;
 
 pub use local::LocalStorage;
 pub use memory::{MemoryStorage, Read};
 pub use mmap::Map;
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
+pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 
 /// Files by name.
 ///
-/// Paths are passed through as the caller has them; a name that does not exist gives an error of
-/// kind [`io::ErrorKind::NotFound`], except where `None` says so.
+/// Paths are passed through as the caller has them. Every error names its path, and keeps the error
+/// of the operating system as its [source](std::error::Error::source). A name that does not exist
+/// is [`NotFound`](ErrorKind::NotFound), except where `None` says so; a name that must not exist
+/// yet is [`AlreadyExists`](ErrorKind::AlreadyExists).
 pub trait Storage: fmt::Debug + Send + Sync {
     /// Opens a file for reading.
-    fn open(&self, path: &Path) -> io::Result<Source>;
+    fn open(&self, path: &Path) -> Result<Source>;
+    /// As [`open`](Self::open), but `None` where there is nothing of this name.
+    fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
+        match self.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
     /// Size and identity of a file or directory, `None` where there is nothing of this name. A
     /// symbolic link is followed.
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    fn stat(&self, path: &Path) -> Result<Option<Stat>>;
     /// As [`stat`](Self::stat), but of a symbolic link itself. Whoever deletes or overwrites asks
     /// this way: a link may lead to files that are not ours.
-    fn lstat(&self, path: &Path) -> io::Result<Option<Stat>> {
+    fn lstat(&self, path: &Path) -> Result<Option<Stat>> {
         self.stat(path)
     }
     /// The user on whose behalf files are changed, by the number of [`Stat::owner`]; `None` where
@@ -44,45 +58,45 @@ pub trait Storage: fmt::Debug + Send + Sync {
     }
     /// The one name of an existing file: absolute, and without symbolic links. A storage that has
     /// no links gives the path back.
-    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
     }
     /// Creates a file that must not exist yet.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    fn create(&self, path: &Path) -> Result<Box<dyn Sink>>;
     /// As [`create`](Self::create), with these permission bits where the storage has any: the new
     /// version of a private file is private from its first byte on.
-    fn create_as(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn Sink>> {
+    fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
         let _ = mode;
         self.create(path)
     }
     /// Gives an existing file these permission bits, where the storage has any.
-    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+    fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
         let _ = (path, mode);
         Ok(())
     }
     /// Opens an existing file for writing; the position is its end. A symbolic link is an error.
-    fn reopen(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>>;
     /// Gives a file or a directory another name, replacing in one step the file that had it.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> Result<()>;
     /// Creates one directory that must not exist yet.
-    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    fn create_dir(&self, path: &Path) -> Result<()>;
     /// Creates a directory and its parents where they are missing.
-    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    fn create_dir_all(&self, path: &Path) -> Result<()>;
     /// Removes an empty directory.
-    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    fn remove_dir(&self, path: &Path) -> Result<()>;
     /// The files of a directory, sorted.
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
     /// Makes names that were added to, removed from or changed in a directory survive a power
     /// failure.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
     /// Takes the exclusive lock that goes by this file (created where missing), `None` while
     /// another holds it. It ends with the value or with the process.
-    fn lock(&self, path: &Path) -> io::Result<Option<Lock>>;
+    fn lock(&self, path: &Path) -> Result<Option<Lock>>;
     /// Takes the exclusive lock of a file that exists, by whatever name: two names of one file
     /// (links, hard links) share it. `None` while another holds it. Readers take no notice.
-    fn lock_file(&self, path: &Path) -> io::Result<Option<Lock>>;
+    fn lock_file(&self, path: &Path) -> Result<Option<Lock>>;
 }
 
 /// What is known of a file without opening it.
@@ -170,6 +184,24 @@ pub(crate) fn not_regular(found: FileKind) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
+/// Creates a directory, and those above it where they are missing. If `durable`, their names survive
+/// a power failure.
+pub(crate) fn create_dirs(storage: &dyn Storage, dir: &Path, durable: bool) -> Result<()> {
+    let mut missing = Vec::new();
+    for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        if storage.stat(dir)?.is_some() {
+            break;
+        }
+        missing.push(dir);
+    }
+    storage.create_dir_all(dir)?;
+    if durable {
+        let parent = |dir: &Path| dir.parent().unwrap_or(Path::new("")).to_path_buf();
+        missing.into_iter().try_for_each(|dir| storage.sync_dir(&parent(dir)))?;
+    }
+    Ok(())
+}
+
 /// Device and file number: differs between a file and the one that replaced it.
 pub type FileId = (u64, u64);
 
@@ -186,10 +218,13 @@ impl fmt::Debug for Lock {
 pub trait ReadAt: Send + Sync {
     /// Bytes in the file when it was opened.
     fn len(&self) -> u64;
-    /// Fills `buf` from byte `at` on. Short files give [`io::ErrorKind::UnexpectedEof`].
-    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> io::Result<()>;
+    /// Fills `buf` from byte `at` on. Bytes beyond the end are an error of kind
+    /// [`Io`](ErrorKind::Io).
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()>;
     /// The identity of the file, as [`Storage::stat`] has it.
     fn id(&self) -> FileId;
+    /// The name it was opened by.
+    fn path(&self) -> &Path;
     /// Whether there is nothing in the file.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -199,13 +234,13 @@ pub trait ReadAt: Send + Sync {
 /// One open file that is written.
 pub trait Sink: Send {
     /// Appends at the end.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// Overwrites bytes that are there already.
-    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()>;
     /// Cuts the file, or extends it with zeros.
-    fn set_len(&mut self, len: u64) -> io::Result<()>;
+    fn set_len(&mut self, len: u64) -> Result<()>;
     /// Makes the content survive a power failure.
-    fn sync(&mut self) -> io::Result<()>;
+    fn sync(&mut self) -> Result<()>;
 }
 
 /// How an open file is read: from a memory map, or by positioned reads.
@@ -238,6 +273,14 @@ impl Source {
         }
     }
 
+    /// The name it was opened by.
+    pub fn path(&self) -> &Path {
+        match self {
+            Source::Mapped(map) => map.path(),
+            Source::Positioned(file) => file.path(),
+        }
+    }
+
     /// The whole content, if it is mapped.
     #[inline]
     pub fn mapped(&self) -> Option<&[u8]> {
@@ -247,26 +290,32 @@ impl Source {
         }
     }
 
-    /// These bytes: borrowed from the map, or read. A range beyond the end is
-    /// [`io::ErrorKind::UnexpectedEof`]; nothing is allocated for it.
+    /// These bytes: borrowed from the map, or read. A range beyond the end is an error of kind
+    /// [`Io`](ErrorKind::Io); nothing is allocated for it.
     #[inline]
-    pub fn read(&self, range: Range<u64>) -> io::Result<Cow<'_, [u8]>> {
+    pub fn read(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {
             Source::Mapped(map) => {
                 let range = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
                 let bytes = range.and_then(|(start, end)| map.bytes().get(start..end));
-                bytes.map(Cow::Borrowed).ok_or_else(beyond_end)
+                bytes.map(Cow::Borrowed).ok_or_else(|| self.beyond_end())
             }
             Source::Positioned(file) => {
                 if range.start > range.end || range.end > file.len() {
-                    return Err(beyond_end());
+                    return Err(self.beyond_end());
                 }
-                let size = usize::try_from(range.end - range.start).map_err(|_| beyond_end())?;
+                let size =
+                    usize::try_from(range.end - range.start).map_err(|_| self.beyond_end())?;
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, range.start)?;
                 Ok(Cow::Owned(bytes))
             }
         }
+    }
+
+    #[cold]
+    fn beyond_end(&self) -> Error {
+        Error::io(self.path(), beyond_end())
     }
 
     /// Says that these bytes will be read soon: the kernel begins to fetch them, where they are
@@ -292,7 +341,7 @@ impl Source {
         range: Range<u64>,
         step: u64,
         mut with: impl FnMut(&[u8], u64) -> Option<T>,
-    ) -> io::Result<Option<T>> {
+    ) -> Result<Option<T>> {
         if self.mapped().is_some() {
             let bytes = self.read(range.clone())?;
             return Ok(with(&bytes, range.start));
@@ -319,4 +368,15 @@ impl fmt::Debug for Source {
 
 fn beyond_end() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the range lies beyond the end of the file")
+}
+
+/// Adds to an error of the operating system the file that it is about.
+trait At<T> {
+    fn at(self, path: &Path) -> Result<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T> {
+        self.map_err(|error| Error::io(path, error))
+    }
 }

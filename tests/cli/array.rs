@@ -187,7 +187,7 @@ fn arrays_go_out_and_come_back_in_all_formats() {
     run(&dir, ["array", "import", "rows", "y"]).fails(2, "expected a .npy, .npz or .blp file");
     // Nothing is left of what failed.
     let left = names(dir.path());
-    assert!(left.iter().all(|name| !name.ends_with(".new")), "{left:?}");
+    assert!(left.iter().all(|name| !name.ends_with(".partial")), "{left:?}");
 }
 
 #[test]
@@ -452,13 +452,13 @@ fn an_import_removes_nothing_that_it_did_not_make() {
     let dir = scratch();
     save(&dir, "x.npy", &arr1(&[1_i32, 2]));
     // The shell becomes the command, and so has its number.
-    let script = r#"mkdir "y.$$.new" && echo mine > "y.$$.new/precious" && exec "$@""#;
+    let script = r#"mkdir "y.$$.partial" && echo mine > "y.$$.partial/precious" && exec "$@""#;
     for file in ["x.npy", "nope.npy"] {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_kiste"), "array", "import", file]);
         let _: Run = command.arg("y").current_dir(dir.path()).output().unwrap().into();
     }
-    let kept = names(dir.path()).into_iter().filter(|name| name.ends_with(".new"));
+    let kept = names(dir.path()).into_iter().filter(|name| name.ends_with(".partial"));
     let kept: Vec<String> = kept.collect();
     assert_eq!(kept.len(), 2);
     for name in kept {

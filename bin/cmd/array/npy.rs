@@ -24,8 +24,8 @@ pub(super) fn with_npy<T>(path: &Path, with: impl FnOnce(&dyn Rows) -> Outcome<T
     if !std::fs::metadata(path).map_err(at)?.is_file() {
         return with(&*stream(path, File::open(path).map_err(at)?)?);
     }
-    let source = LocalStorage::mapped().open(path).map_err(at)?;
-    let bytes = source.read(0..source.len()).map_err(at)?;
+    let source = LocalStorage::mapped().open(path)?;
+    let bytes = source.read(0..source.len())?;
     let array = npy::decode(&bytes);
     with(&array.map_err(|error| Failure::no(format_args!("{}: {error}", path.display())))?)
 }

@@ -86,8 +86,7 @@ impl Args {
     fn read(&self, job: &Job<'_>) -> Outcome<New> {
         let mut input = Input::open(&self.new, "appending", job.output)?;
         if input.len.is_some() {
-            let source = LocalStorage::mapped().open(&self.new);
-            return source.map(New::Mapped).map_err(|error| Failure::io(&self.new, error));
+            return Ok(New::Mapped(LocalStorage::mapped().open(&self.new)?));
         }
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes).map_err(|error| input.failed(error))?;

@@ -134,7 +134,7 @@ impl Info {
             return Err(Failure::trouble(message).hint(hint));
         }
         append::check(&storage, path).map_err(at(path))?;
-        let source = storage.open(path).map_err(|error| Failure::io(path, error))?;
+        let source = storage.open(path)?;
         let container = Container::parse(source.mapped().unwrap_or_default()).map_err(failed)?;
         let header = container.header();
         let section = container.metadata();

@@ -252,7 +252,7 @@ impl Quarantine {
             None => remove_file(&self.path)?,
         }
         let parent = self.path.parent().unwrap_or(Path::new(""));
-        LocalStorage::positioned().sync_dir(parent).map_err(at)?;
+        LocalStorage::positioned().sync_dir(parent)?;
         Ok(some.then_some(self.path))
     }
 

@@ -10,7 +10,7 @@ use kiste::convert::{
     Chained, DatasetSource, Duplicates, InOrder, Input, Part, Parts, Place, Source,
 };
 use kiste::format::msgpack;
-use kiste::repair::{self, Leftover};
+use kiste::repair::{Leftover, Repair};
 use kiste::sampler::{Sampler, Shuffle};
 use kiste::{DatasetReader, ErrorKind, Writer, rearrange};
 use serde_json::{Value as Json, json};
@@ -335,8 +335,8 @@ impl<'a> Joining<'a> {
         let mut all = true;
         for path in args.targets(self.dataset)? {
             // What had all its files before it was cut short is finished, and not made again.
-            if matches!(repair::inspect(&path)?, Some(Leftover::Committed)) {
-                repair::finish(&path)?;
+            if matches!(Repair::of(&path).leftover()?, Some(Leftover::Committed)) {
+                Repair::of(&path).finish()?;
             }
             match self.parts.place(&path)? {
                 Place::Made => {}

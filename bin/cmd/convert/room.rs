@@ -117,7 +117,7 @@ fn made(dir: &Path) -> Outcome<Vec<PathBuf>> {
 
 fn lock(dir: &Path) -> Outcome<Option<Lock>> {
     let path = dir.join(LOCK);
-    LocalStorage::positioned().lock(&path).map_err(|error| Failure::io(&path, error))
+    Ok(LocalStorage::positioned().lock(&path)?)
 }
 
 fn at_work(dir: &Path) -> Failure {
@@ -164,5 +164,5 @@ fn sync_below(dir: &Path) -> Outcome<()> {
             file.and_then(|file| file.sync_all()).map_err(|error| Failure::io(path, error))
         }
     })?;
-    LocalStorage::mapped().sync_dir(dir).map_err(at)
+    Ok(LocalStorage::mapped().sync_dir(dir)?)
 }

@@ -239,10 +239,7 @@ fn publish(
         fs::rename(from, to).map_err(|error| Failure::io(to, error))?;
     }
     let parent = path.parent().unwrap_or(Path::new(""));
-    let synced = LocalStorage::mapped().sync_dir(parent);
-    // A bare name is in the current directory.
-    let shown = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    synced.map_err(|error| Failure::io(shown, error))?;
+    LocalStorage::mapped().sync_dir(parent)?;
     Ok(pairs.into_iter().map(|(_, to)| to).collect())
 }
 

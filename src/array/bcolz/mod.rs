@@ -7,7 +7,6 @@
 //! Deliberately absent: changes in place, which bcolz makes without protection against crashes; and
 //! arrays of Python objects, which are pickles.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -105,7 +104,7 @@ const ROOTDIRS: &str = "__rootdirs__";
 const ATTRS: &str = "__attrs__";
 
 fn exists(storage: &dyn Storage, path: &Path) -> Result<bool> {
-    let stat = storage.stat(path).map_err(|error| Error::io(path, error))?;
+    let stat = storage.stat(path)?;
     Ok(stat.is_some())
 }
 
@@ -113,8 +112,8 @@ fn exists(storage: &dyn Storage, path: &Path) -> Result<bool> {
 fn open_file(storage: &dyn Storage, path: &Path) -> Result<Option<Source>> {
     match storage.open(path) {
         Ok(source) => Ok(Some(source)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path, error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -125,7 +124,7 @@ fn small_file(storage: &dyn Storage, path: &Path, most: u64) -> Result<Option<Ve
         let message = format!("expected at most {most} bytes, found {}", source.len());
         return Err(Error::new(ErrorKind::Limit, message).at(path));
     }
-    let bytes = source.read(0..source.len()).map_err(|error| Error::io(path, error))?;
+    let bytes = source.read(0..source.len())?;
     Ok(Some(bytes.into_owned()))
 }
 

@@ -175,7 +175,7 @@ impl BcolzArray {
         for chunk in 0..self.layout.chunks() {
             let path = self.path_of(chunk);
             if last.as_ref() != Some(&path) {
-                let stat = self.storage.stat(&path).map_err(|error| Error::io(&path, error))?;
+                let stat = self.storage.stat(&path)?;
                 cbytes += stat.map_or(0, |stat| stat.len);
                 last = Some(path);
             }
@@ -337,7 +337,7 @@ impl BcolzArray {
         let skipped = if matches!(self.places, Places::Files) { HEADER as u64 } else { 0 };
         let start = range.start.saturating_add(skipped).min(range.end);
         let end = start.saturating_add(blosc::HEADER as u64).min(range.end);
-        let head = source.read(start..end).map_err(|error| Error::io(&path, error))?;
+        let head = source.read(start..end)?;
         let checked = blosc::Header::parse(&head).and_then(|header| {
             if header.chunk_len() as u64 > range.end - start {
                 let expected = format!("at most {} bytes for the chunk", range.end - start);
@@ -380,7 +380,7 @@ impl BcolzArray {
     ) -> Result<T> {
         let (path, source, range, checksum) = self.open_chunk(chunk)?;
         let start = range.start;
-        let bytes = source.read(range).map_err(|error| Error::io(&path, error))?;
+        let bytes = source.read(range)?;
         let found = match checksum {
             None => chunk_in(&bytes),
             Some(checksum) => Superchunk::verified(&bytes, checksum),
@@ -418,7 +418,7 @@ impl BcolzArray {
                 let message = format!("expected {count} chunks, found {} before it", places.len());
                 return Err(damaged(&path, message));
             };
-            let bytes = source.read(0..source.len()).map_err(|error| Error::io(&path, error))?;
+            let bytes = source.read(0..source.len())?;
             let found = Superchunk::parse(&bytes).map_err(|error| {
                 let kind = match recognise(&bytes, source.len()).is_readable() {
                     true => ErrorKind::Damaged,

@@ -11,7 +11,7 @@ use crate::format::bcolz::{
     chunk_file_name, chunklen_for, dflt_of, names_to_json, typesize,
 };
 use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{LocalStorage, ReplaceDir, ReplaceOptions, Storage};
 use crate::value::{DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS};
@@ -19,7 +19,6 @@ use crate::array::packed::pack::refused;
 use crate::array::packed::workers::{PARALLEL, compress};
 use crate::array::rows::{Pieces, Rows, row_count};
 use crate::array::selection::invalid;
-use crate::array::temporary::partial_name;
 
 /// The minimum number of bytes read from the source at a time.
 const PIECE: usize = 4 << 20;
@@ -116,24 +115,11 @@ impl BcolzOptions {
 
     /// As [`write`](BcolzOptions::write), to this storage.
     pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
-        // Without a slash at the end, which would leave no name.
-        let path: PathBuf = path.components().collect();
-        if storage.lstat(&path).map_err(|error| Error::io(&path, error))?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
-        }
         let plan = Plan::of(self, rows)?;
-        let mut tree = Tree { storage, made: Vec::new() };
-        let partial = partial_name(&path);
-        let done = plan.write(&mut tree, &partial, rows).and_then(|()| {
-            tree.sync()?;
-            storage.rename(&partial, &path).map_err(|error| Error::io(&path, error))?;
-            let parent = path.parent().unwrap_or(Path::new(""));
-            storage.sync_dir(parent).map_err(|error| Error::io(&path, error))
-        });
-        if done.is_err() {
-            tree.remove();
-        }
-        done
+        // What is written is durable once `finish` returns, not before.
+        let dir = ReplaceDir::create_in(storage, path, &ReplaceOptions::default())?;
+        plan.write(storage, dir.path(), rows).map_err(|error| dir.shown(error))?;
+        dir.finish()
     }
 }
 
@@ -196,8 +182,7 @@ impl<'a> Plan<'a> {
         Ok(Plan { options, columns, is_table: true })
     }
 
-    fn write(mut self, tree: &mut Tree<'_>, root: &Path, rows: &dyn Rows) -> Result<()> {
-        tree.dir(root)?;
+    fn write(mut self, storage: &dyn Storage, root: &Path, rows: &dyn Rows) -> Result<()> {
         let root_of = |column: &Column| match self.is_table {
             true => root.join(&column.name),
             false => root.to_path_buf(),
@@ -205,30 +190,30 @@ impl<'a> Plan<'a> {
         let roots: Vec<PathBuf> = self.columns.iter().map(root_of).collect();
         for dir in &roots {
             if self.is_table {
-                tree.dir(dir)?;
+                storage.create_dir(dir)?;
             }
-            tree.dir(&dir.join("data"))?;
-            tree.dir(&dir.join("meta"))?;
+            storage.create_dir(&dir.join("data"))?;
+            storage.create_dir(&dir.join("meta"))?;
         }
         for piece in Pieces::of(rows, PIECE)? {
             let piece = piece?;
             for (column, dir) in self.columns.iter_mut().zip(&roots) {
                 match self.is_table {
-                    true => column.push(piece.field(&column.name)?, dir, tree)?,
-                    false => column.push(piece.borrow(), dir, tree)?,
+                    true => column.push(piece.field(&column.name)?, dir, storage)?,
+                    false => column.push(piece.borrow(), dir, storage)?,
                 }
             }
         }
         let attrs = attrs_to_json(&self.options.attrs);
         for (column, dir) in self.columns.iter_mut().zip(&roots) {
-            column.finish(dir, tree)?;
+            column.finish(dir, storage)?;
             let own = if self.is_table { attrs_to_json(&Map::new()) } else { attrs.clone() };
-            tree.file(&dir.join(ATTRS), &[own.as_bytes()])?;
+            write_file(storage, &dir.join(ATTRS), &[own.as_bytes()])?;
         }
         if self.is_table {
             let names: Vec<&String> = self.columns.iter().map(|column| &column.name).collect();
-            tree.file(&root.join(ATTRS), &[attrs.as_bytes()])?;
-            tree.file(&root.join(ROOTDIRS), &[names_to_json(&names).as_bytes()])?;
+            write_file(storage, &root.join(ATTRS), &[attrs.as_bytes()])?;
+            write_file(storage, &root.join(ROOTDIRS), &[names_to_json(&names).as_bytes()])?;
         }
         Ok(())
     }
@@ -283,7 +268,7 @@ impl Column {
     }
 
     /// Takes rows, and writes the chunks that are full now.
-    fn push(&mut self, rows: NdArray<'_>, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    fn push(&mut self, rows: NdArray<'_>, dir: &Path, storage: &dyn Storage) -> Result<()> {
         self.buffer.extend_from_slice(&rows.c_bytes());
         // A chunk that never fills up may be larger than memory.
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
@@ -309,24 +294,24 @@ impl Column {
         self.buffer.drain(..end);
         for chunk in chunks {
             self.cbytes += chunk.len() as u64;
-            self.write_chunk(&chunk, dir, tree)?;
+            self.write_chunk(&chunk, dir, storage)?;
         }
         Ok(())
     }
 
-    fn write_chunk(&mut self, chunk: &[u8], dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    fn write_chunk(&mut self, chunk: &[u8], dir: &Path, storage: &dyn Storage) -> Result<()> {
         let path = dir.join("data").join(chunk_file_name(self.chunks));
         self.chunks += 1;
-        tree.file(&path, &[&HEADER_BYTES, chunk])
+        write_file(storage, &path, &[&HEADER_BYTES, chunk])
     }
 
     /// Writes the last chunk and the files in `meta`.
-    fn finish(&mut self, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    fn finish(&mut self, dir: &Path, storage: &dyn Storage) -> Result<()> {
         if !self.buffer.is_empty() {
             let mut chunk = Vec::new();
             blosc::compress(&self.params, &self.buffer, &mut chunk)
                 .map_err(|error| invalid(error.to_string()))?;
-            self.write_chunk(&chunk, dir, tree)?;
+            self.write_chunk(&chunk, dir, storage)?;
         }
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
         let sizes = Sizes {
@@ -334,50 +319,12 @@ impl Column {
             nbytes: self.layout.rows() * self.layout.row_bytes(),
             cbytes: self.cbytes.saturating_add(full),
         };
-        tree.file(&dir.join("meta").join("storage"), &[self.meta.to_json().as_bytes()])?;
-        tree.file(&dir.join("meta").join("sizes"), &[sizes.to_json().as_bytes()])
+        write_file(storage, &dir.join("meta").join("storage"), &[self.meta.to_json().as_bytes()])?;
+        write_file(storage, &dir.join("meta").join("sizes"), &[sizes.to_json().as_bytes()])
     }
 }
 
-/// The files and directories made so far, to be synced or removed.
-struct Tree<'a> {
-    storage: &'a dyn Storage,
-    /// Paths, and whether they are directories.
-    made: Vec<(PathBuf, bool)>,
-}
-
-impl Tree<'_> {
-    fn dir(&mut self, path: &Path) -> Result<()> {
-        self.storage.create_dir(path).map_err(|error| Error::io(path, error))?;
-        self.made.push((path.to_path_buf(), true));
-        Ok(())
-    }
-
-    fn file(&mut self, path: &Path, parts: &[&[u8]]) -> Result<()> {
-        let at = |error| Error::io(path, error);
-        let mut sink = self.storage.create(path).map_err(at)?;
-        self.made.push((path.to_path_buf(), false));
-        for part in parts {
-            sink.append(part).map_err(at)?;
-        }
-        sink.sync().map_err(at)
-    }
-
-    /// Makes the names of all files durable.
-    fn sync(&self) -> Result<()> {
-        for (dir, _) in self.made.iter().filter(|(_, is_dir)| *is_dir) {
-            self.storage.sync_dir(dir).map_err(|error| Error::io(dir, error))?;
-        }
-        Ok(())
-    }
-
-    /// Removes everything, if possible; the first error is the one to report.
-    fn remove(&self) {
-        for (path, is_dir) in self.made.iter().rev() {
-            let _ = match is_dir {
-                true => self.storage.remove_dir(path),
-                false => self.storage.remove(path),
-            };
-        }
-    }
+fn write_file(storage: &dyn Storage, path: &Path, parts: &[&[u8]]) -> Result<()> {
+    let mut sink = storage.create(path)?;
+    parts.iter().try_for_each(|part| sink.append(part))
 }

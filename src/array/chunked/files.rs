@@ -102,11 +102,11 @@ impl Files {
         number_of: impl Fn(&str) -> Option<N>,
         is_beyond: impl Fn(&str) -> bool,
     ) -> Result<Vec<N>> {
-        let stat = self.storage.stat(dir).map_err(|e| Error::io(dir, e))?;
+        let stat = self.storage.stat(dir)?;
         if !stat.is_some_and(|stat| stat.is_dir()) {
             return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
         }
-        let files = self.storage.list(dir).map_err(|e| Error::io(dir, e))?;
+        let files = self.storage.list(dir)?;
         let named = files.iter().filter_map(|path| Some((path, path.file_name()?.to_str()?)));
         let mut numbers = Vec::new();
         for (path, name) in named {
@@ -123,15 +123,15 @@ impl Files {
     pub(crate) fn version(&self, number: u64) -> Result<Version> {
         let path = self.version_path(number);
         let source = self.storage.open(&path).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
+            ErrorKind::NotFound => {
                 let message = format!("there is no version {number}");
                 Error::new(ErrorKind::NotFound, message).at(&self.root)
             }
-            _ => Error::io(&path, e),
+            _ => e,
         })?;
         // One byte too many is enough to see that the file is too long.
         let len = source.len().min(MAX_VERSION_BYTES + 1);
-        let bytes = source.read(0..len).map_err(|e| Error::io(&path, e))?;
+        let bytes = source.read(0..len)?;
         let damaged = |e: FormatError| Error::from(e).at(&path);
         let format = format_of(&bytes).map_err(damaged)?;
         if format != FORMAT {
@@ -161,7 +161,7 @@ impl Files {
         kept(&self.segments, number, || {
             let path = self.segment_path(number);
             let source = self.storage.open(&path).map_err(|e| self.missing(version, &path, e))?;
-            SegmentFile::open(source, &path, entries).map_err(|e| e.at(&path))
+            SegmentFile::open(source, entries).map_err(|e| e.at(&path))
         })
     }
 
@@ -181,9 +181,9 @@ impl Files {
 
     /// The error for a missing file that a version names: the version was removed, or something is
     /// wrong.
-    fn missing(&self, version: u64, path: &Path, error: io::Error) -> Error {
-        if error.kind() != io::ErrorKind::NotFound {
-            return Error::io(path, error);
+    fn missing(&self, version: u64, path: &Path, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
         }
         match self.storage.stat(&self.version_path(version)) {
             Ok(None) => {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,28 +33,27 @@ pub(crate) struct SuperchunkFile {
 
 impl SuperchunkFile {
     pub(crate) fn open(source: Source, path: PathBuf) -> Result<SuperchunkFile> {
-        let layout = SuperchunkFile::layout(&source, &path).map_err(|e| e.at(&path))?;
+        let layout = SuperchunkFile::layout(&source).map_err(|e| e.at(&path))?;
         let words = layout.slots().div_ceil(64) as usize;
         let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
         let id = OPENED.fetch_add(1, Ordering::Relaxed);
         Ok(SuperchunkFile { path, source, layout, id, checked })
     }
 
-    fn layout(source: &Source, path: &Path) -> Result<Superchunk> {
-        let head = SuperchunkFile::head(source, path)?;
+    fn layout(source: &Source) -> Result<Superchunk> {
+        let head = SuperchunkFile::head(source)?;
         Ok(Superchunk::parse(&head, source.len())?)
     }
 
     /// The bytes before the first chunk.
-    pub(crate) fn head<'a>(source: &'a Source, path: &Path) -> Result<Cow<'a, [u8]>> {
-        let io = |e| Error::io(path, e);
-        let start = source.read(0..source.len().min(START as u64)).map_err(io)?;
+    pub(crate) fn head(source: &Source) -> Result<Cow<'_, [u8]>> {
+        let start = source.read(0..source.len().min(START as u64))?;
         let len = Superchunk::head_len(&start)?;
         if len > source.len() {
             let expected = format!("{len} bytes before the first chunk");
             return Err(FormatError::new(0, expected, source.len().to_string()).into());
         }
-        source.read(0..len).map_err(io)
+        source.read(0..len)
     }
 
     /// The bytes of the file that a slot has.
@@ -93,7 +92,7 @@ impl SuperchunkFile {
         }
         let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
         let start = slot.start;
-        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = self.source.read(slot)?;
         let wrong = |e| self.error(e, start);
         let seen = self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
@@ -157,7 +156,7 @@ impl SuperchunkFile {
         }
         let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
         let start = slot.start;
-        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = self.source.read(slot)?;
         let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
         let wrong = |e| self.error(e, start);
         let chunk = self.layout.chunk(place.slot, bytes).map_err(wrong)?;
@@ -180,7 +179,7 @@ impl SuperchunkFile {
     ) -> Result<()> {
         let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
         let start = slot.start;
-        let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = self.source.read(slot)?;
         let wrong = |e| self.error(e, start);
         let unseen = !self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
@@ -196,7 +195,7 @@ impl SuperchunkFile {
     pub(crate) fn holds(&self, place: &Place, content: &[u8]) -> bool {
         let look = || -> Result<bool> {
             let slot = self.layout.slot(place.slot)?;
-            let bytes = self.source.read(slot).map_err(|e| Error::io(&self.path, e))?;
+            let bytes = self.source.read(slot)?;
             let chunk = self.layout.chunk(place.slot, &bytes)?;
             if self.layout.has_checksums() && !self.layout.is_roomy() {
                 return Ok(self.layout.is_intact(place.slot, &bytes)?);

@@ -1,12 +1,11 @@
 //! Chunk tables: from a chunk number, or a hash, to a place in a superchunk.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::FormatError;
 use crate::format::chunked::segment::{self, Entry, Place, Segment};
 use crate::storage::Source;
@@ -21,7 +20,7 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    pub(super) fn open(source: Source, path: &Path, entries: u64) -> Result<SegmentFile> {
+    pub(super) fn open(source: Source, entries: u64) -> Result<SegmentFile> {
         let around = (segment::HEADER + segment::HASH) as u64;
         let len = entries.checked_mul(segment::ENTRY as u64).and_then(|n| n.checked_add(around));
         if len != Some(source.len()) {
@@ -31,7 +30,7 @@ impl SegmentFile {
         }
         let read = match source.mapped() {
             Some(_) => Vec::new(),
-            None => source.read(0..source.len()).map_err(|e| Error::io(path, e))?.into_owned(),
+            None => source.read(0..source.len())?.into_owned(),
         };
         let file = SegmentFile { source, read, by_hash: OnceLock::new() };
         Segment::parse(file.bytes())?;

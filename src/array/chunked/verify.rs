@@ -220,7 +220,7 @@ impl Verify<'_> {
         let core = self.core;
         for name in core.dirs() {
             let dir = core.files.path(&name);
-            let files = core.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            let files = core.files.storage.list(&dir)?;
             let numbered = |path: &PathBuf| {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
                 names::number_of(name).is_some() || names::superchunk_number_of(name).is_some()
@@ -257,8 +257,8 @@ fn check_superchunk(
         problems.push(Problem { file, chunk, versions, message });
     };
     let opened = core.files.storage.open(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::Damaged, "the file is missing"),
-        _ => Error::io(&path, e),
+        ErrorKind::NotFound => Error::new(ErrorKind::Damaged, "the file is missing"),
+        _ => e,
     });
     let file = match opened.and_then(|source| SuperchunkFile::open(source, path.clone())) {
         Ok(file) => file,
@@ -269,7 +269,7 @@ fn check_superchunk(
             return problems;
         }
     };
-    let head = SuperchunkFile::head(&file.source, &path);
+    let head = SuperchunkFile::head(&file.source);
     let head = head.and_then(|head| Ok(file.layout.check_head(content, &head)?));
     if let Err(e) = head {
         note(&e, None, &versions);
@@ -291,7 +291,7 @@ fn check_superchunk(
         let check = || -> Result<()> {
             let range = file.layout.slot(slot)?;
             let start = range.start;
-            let bytes = file.source.read(range).map_err(|e| Error::io(&path, e))?;
+            let bytes = file.source.read(range)?;
             let moved = |e: FormatError| e.behind(start);
             Ok(file.layout.check_slot(slot, &bytes).map_err(moved)?)
         };

@@ -138,16 +138,15 @@ impl AppendOptions {
         locked.refuse_hard_links(path)?;
         locked.recover(storage)?;
         let path = &*locked.path;
-        let io = |error| Error::io(path, error);
         // Unmapped before the file is written.
         let plan = {
-            let source = storage.open(path).map_err(io)?;
+            let source = storage.open(path)?;
             locked.expect(source.id())?;
-            let file = source.read(0..source.len()).map_err(io)?;
+            let file = source.read(0..source.len())?;
             self.plan(&file, bytes, rows).map_err(|error| error.at(path))?
         };
         if let Some(plan) = plan {
-            locked.expect(storage.stat(path).map_err(io)?.map_or((0, 0), |stat| stat.id))?;
+            locked.expect(storage.stat(path)?.map_or((0, 0), |stat| stat.id))?;
             plan.execute(storage, path)?;
         }
         Ok(())
@@ -428,6 +427,6 @@ impl Plan {
             sink.set_len(*new_end)?;
             sink.sync()
         };
-        write().map_err(|error| Error::io(path, error))
+        write()
     }
 }

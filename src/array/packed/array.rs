@@ -75,11 +75,10 @@ impl PackedArray<'static> {
     /// Opens a file of this storage. A file that is not mapped is read as a whole, and so is one
     /// with an interrupted append: it shows the array as it was before.
     pub fn open_in(storage: &dyn Storage, path: &Path) -> Result<PackedArray<'static>> {
-        let io = |error| Error::io(path, error);
-        let source = storage.open(path).map_err(io)?;
+        let source = storage.open(path)?;
         let backing = match source.mapped() {
             Some(_) => Backing::Mapped(source),
-            None => Backing::Memory(source.read(0..source.len()).map_err(io)?.into_owned().into()),
+            None => Backing::Memory(source.read(0..source.len())?.into_owned().into()),
         };
         let open = || match before_append(backing.as_ref())? {
             Some(old) => PackedArray::new(Backing::Memory(old.into())),

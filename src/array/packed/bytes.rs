@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params};
 use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
-use crate::storage::{Sink, Source, Storage};
+use crate::storage::{ReplaceFile, Sink, Source, Storage};
 
 use super::file::publish;
 use super::pack::{Job, PackOptions, refused};
@@ -46,11 +46,11 @@ impl PackOptions {
         let options = self.clone().chunk_size(size);
         let params = options.job_of_text(size, metadata)?.params;
         let mut total = 0;
-        publish(storage, path, self.replace, |sink| {
+        publish(storage, path, self.replace, |file| {
             let mut spool = Spool::create(storage, path)?;
             total = spool.fill(self.threads, &mut Chunks::new(from, size, None), &params)?;
             let job = options.job_of_text(to_usize(total)?, metadata)?;
-            spool.move_to(sink, &job)
+            spool.move_to(file, &job)
         })?;
         Ok(total)
     }
@@ -81,12 +81,12 @@ impl PackOptions {
         to_end: bool,
     ) -> Result<u64> {
         let size = job.header.chunk_size.unwrap_or(0) as usize;
-        publish(storage, path, self.replace, |sink| {
+        publish(storage, path, self.replace, |file| {
             let mut chunks = Chunks::new(&mut *from, size, Some(len));
             let mut head = Vec::new();
             let mut encoder =
                 Encoder::start(job.header, &job.metadata, &mut head).map_err(refused)?;
-            sink.append(&head).map_err(|error| Error::io(path, error))?;
+            file.append(&head)?;
             on_threads(self.threads, || {
                 pipeline(
                     || chunks.next_window(),
@@ -94,7 +94,7 @@ impl PackOptions {
                     |chunk| {
                         let digest = encoder.push(chunk).map_err(refused)?;
                         chunk.extend_from_slice(digest.as_slice());
-                        sink.append(chunk).map_err(|error| Error::io(path, error))
+                        file.append(chunk)
                     },
                 )
             })?;
@@ -162,38 +162,36 @@ impl Spool<'_> {
         let path = partial_name(target);
         // The container may be private, and this file is removed anyway.
         let sink = storage.create_as(&path, Some(PRIVATE));
-        let sink = sink.map_err(|error| Error::io(&path, error))?;
+        let sink = sink?;
         Ok(Spool { storage, path, sink })
     }
 
     /// Compresses everything into the file. Returns the number of uncompressed bytes.
     fn fill(&mut self, threads: usize, chunks: &mut Chunks<'_>, params: &Params) -> Result<u64> {
-        let (path, sink) = (&self.path, &mut self.sink);
-        let io = |error| Error::io(path, error);
+        let sink = &mut self.sink;
         on_threads(threads, || {
             pipeline(
                 || chunks.next_window(),
                 |scratch, chunk: Vec<u8>, out| compress(params, &chunk, scratch, out),
-                |chunk| sink.append(chunk).map_err(io),
+                |chunk| sink.append(chunk),
             )
         })?;
         Ok(chunks.total)
     }
 
     /// Writes the container of these chunks.
-    fn move_to(&self, sink: &mut dyn Sink, job: &Job) -> Result<Ending> {
-        let io = |error| Error::io(&self.path, error);
-        let source = self.storage.open(&self.path).map_err(io)?;
+    fn move_to(&self, to: &mut ReplaceFile<'_>, job: &Job) -> Result<Ending> {
+        let source = self.storage.open(&self.path)?;
         let mut bytes = Vec::new();
         let mut encoder = Encoder::start(job.header, &job.metadata, &mut bytes).map_err(refused)?;
         let mut at = 0;
         while at < source.len() {
-            let chunk = next_spooled(&source, at).map_err(io)?;
+            let chunk = next_spooled(&source, at)?;
             at += chunk.len() as u64;
             let digest = encoder.push(&chunk).map_err(refused)?;
             bytes.extend_from_slice(&chunk);
             bytes.extend_from_slice(digest.as_slice());
-            sink.append(&bytes).map_err(io)?;
+            to.append(&bytes)?;
             bytes.clear();
             source.release(0..at);
         }
@@ -209,9 +207,10 @@ impl Drop for Spool<'_> {
 }
 
 /// The chunk at this place.
-fn next_spooled(source: &Source, at: u64) -> io::Result<Cow<'_, [u8]>> {
+fn next_spooled(source: &Source, at: u64) -> Result<Cow<'_, [u8]>> {
     let head = source.read(at..at + CHUNK_HEADER as u64)?;
-    let header = ChunkHeader::parse(&head).map_err(io::Error::other)?;
+    let header = ChunkHeader::parse(&head)
+        .map_err(|error| Error::io(source.path(), io::Error::other(error)))?;
     source.read(at..at + header.chunk_len() as u64)
 }
 

@@ -369,10 +369,8 @@ impl PackOptions {
     }
 
     fn to_file(&self, storage: &dyn Storage, path: &Path, job: &Job, bytes: &[u8]) -> Result<()> {
-        publish(storage, path, self.replace, |sink| {
-            self.run(job, bytes, &mut |bytes| {
-                sink.append(bytes).map_err(|error| Error::io(path, error))
-            })
+        publish(storage, path, self.replace, |file| {
+            self.run(job, bytes, &mut |bytes| file.append(bytes))
         })
     }
 

@@ -9,9 +9,8 @@ use crate::storage::{FileId, Lock, Storage};
 /// Fails if an append to this file was interrupted. For programs that read it as a stream, and so
 /// do not see its end first; [`PackedArray`](crate::array::PackedArray) shows the old content.
 pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let io = |error| Error::io(path, error);
-    let source = storage.open(path).map_err(io)?;
-    let file = source.read(0..source.len()).map_err(io)?;
+    let source = storage.open(path)?;
+    let file = source.read(0..source.len())?;
     check_finished(&file).map_err(|error| error.at(path))
 }
 
@@ -60,14 +59,13 @@ pub(super) struct Locked {
 
 impl Locked {
     pub(super) fn new(storage: &dyn Storage, target: &Path) -> Result<Locked> {
-        let at = |error| Error::io(target, error);
-        let path = storage.resolve(target).map_err(at)?;
+        let path = storage.resolve(target)?;
         let locked =
             || Error::new(ErrorKind::Locked, "another process is writing this file").at(target);
-        let lock = storage.lock_file(&path).map_err(at)?.ok_or_else(locked)?;
-        let stat = storage.stat(&path).map_err(at)?.ok_or_else(locked)?;
+        let lock = storage.lock_file(&path)?.ok_or_else(locked)?;
+        let stat = storage.stat(&path)?.ok_or_else(locked)?;
         // Errors use the name that the caller gave, if it is not a link.
-        let is_link = storage.lstat(target).map_err(at)?.is_none_or(|found| found.id != stat.id);
+        let is_link = storage.lstat(target)?.is_none_or(|found| found.id != stat.id);
         let path = if is_link { path } else { target.to_path_buf() };
         Ok(Locked { path, id: stat.id, links: stat.links, _lock: lock })
     }
@@ -97,11 +95,10 @@ impl Locked {
     }
 
     pub(super) fn recover(&self, storage: &dyn Storage) -> Result<bool> {
-        let io = |error| Error::io(&self.path, error);
         let found = {
-            let source = storage.open(&self.path).map_err(io)?;
+            let source = storage.open(&self.path)?;
             self.expect(source.id())?;
-            let file = source.read(0..source.len()).map_err(io)?;
+            let file = source.read(0..source.len())?;
             Undo::find(&file).map(|undo| (undo.state(&file), undo))
         };
         let Some((state, undo)) = found else { return Ok(false) };
@@ -126,6 +123,6 @@ impl Locked {
             sink.set_len(end)?;
             sink.sync().map(|()| true)
         };
-        mend().map_err(io)
+        mend()
     }
 }

@@ -12,11 +12,12 @@ use crate::array::chunked::options::ArrayOptions;
 use crate::array::packed::array::PackedArray;
 use crate::array::rows::{Rows, row_count};
 use crate::array::samples::row_cache::{Blocks, USUAL};
+use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{RowRef, Value};
-use crate::reader::{DatasetReader, Location, Reader, pack};
+use crate::reader::{Location, Reader, pack};
 use crate::storage::Storage;
 
 /// Where referenced arrays are, and how they are read.
@@ -70,7 +71,7 @@ impl ArraySource {
         }
         let path = self.dir.join(path);
         let storage = &*self.options.storage;
-        let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = storage.stat(&path)?;
         if stat.is_some_and(|stat| !stat.is_dir()) {
             if version.is_some() {
                 let message = "expected a chunked array, which has versions, found a file";
@@ -90,7 +91,7 @@ impl ArraySource {
 fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let has = |name: &str| -> Result<bool> {
         let path = dir.join(name);
-        Ok(storage.stat(&path).map_err(|e| Error::io(&path, e))?.is_some())
+        Ok(storage.stat(&path)?.is_some())
     };
     Ok(has("__rootdirs__")? || (has(names::STORAGE)? && !has(names::VERSIONS)?))
 }

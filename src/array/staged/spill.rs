@@ -68,7 +68,7 @@ impl SlabStore for SpillDir {
     fn store(&self, chunks: &[(usize, &[u8])], item: usize) -> Result<Arc<dyn BaseSlab>> {
         let path = self.path();
         let sink = self.storage.create_as(&path, Some(0o600));
-        let mut sink = sink.map_err(|e| Error::io(&path, e))?;
+        let mut sink = sink?;
         // From here on the file is removed in any case.
         let mut spilled = Spilled {
             storage: self.storage.clone(),
@@ -83,14 +83,14 @@ impl SlabStore for SpillDir {
                 .map_init(Scratch::default, |scratch, (_, chunk)| compress(scratch, chunk, item))
                 .collect();
             for ((slot, _), bytes) in some.iter().zip(packed?) {
-                sink.append(&bytes).map_err(|e| Error::io(&path, e))?;
+                sink.append(&bytes)?;
                 let start = end;
                 end += bytes.len() as u64;
                 spilled.chunks[*slot] = Some(start..end);
             }
         }
         drop(sink);
-        spilled.source = Some(self.storage.open(&path).map_err(|e| Error::io(&path, e))?);
+        spilled.source = Some(self.storage.open(&path)?);
         Ok(Arc::new(spilled))
     }
 }
@@ -132,7 +132,7 @@ impl BaseSlab for Spilled {
             let message = format!("there is no chunk in slot {slot}");
             return Err(Error::new(ErrorKind::Invalid, message).at(&self.path));
         };
-        let bytes = source.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = source.read(range.clone())?;
         let damaged = |e| Error::from(e).at(&self.path).with_range(range.clone());
         let end = at + into.len();
         Scratch::default().decompress_range(&bytes, at..end, into).map_err(damaged)?;

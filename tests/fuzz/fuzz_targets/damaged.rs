@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::index::IndexOptions;
-use kiste::repair::RepairOptions;
+use kiste::repair::Repair;
 use kiste::storage::{MemoryStorage, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, ErrorKind, Writer};
@@ -197,7 +197,7 @@ fuzz_target!(|input: Input| {
         Ok(report) => assert!(!changed.is_empty() || report.problems.is_empty(), "{report:?}"),
         Err(error) => assert!(!now.contains_key(&PathBuf::from(DATA)), "{error:?}"),
     }
-    if let Ok(saved) = RepairOptions::default().storage(shared.clone()).salvage(DATA, "saved") {
+    if let Ok(saved) = Repair::of(DATA).storage(shared.clone()).salvage("saved") {
         if now.get(&PathBuf::from(DATA)) == sound.get(&PathBuf::from(DATA)) {
             assert_eq!(saved.samples, samples.len() as u64, "{saved:?}");
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use kiste::index::IndexOptions;
-use kiste::repair::RepairOptions;
+use kiste::repair::Repair;
 use kiste::storage::MemoryStorage;
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, Writer};
@@ -62,6 +62,6 @@ fuzz_target!(|input: (u8, u8, u8, &[u8])| {
         }
     }
     let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify(DATA);
-    let _ = RepairOptions::default().storage(shared.clone()).salvage(DATA, "saved");
+    let _ = Repair::of(DATA).storage(shared.clone()).salvage("saved");
     let _ = IndexOptions::default().storage(shared).build(DATA);
 });

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::index::IndexOptions;
-use kiste::repair::{Leftover, RepairOptions};
+use kiste::repair::{Leftover, Repair};
 use kiste::storage::{MemoryStorage, Storage};
 use kiste::verify::VerifyOptions;
 use kiste::{DatasetReader, Result, Writer, WriterOptions};
@@ -118,8 +118,8 @@ fn options(storage: &MemoryStorage) -> WriterOptions {
     Writer::options().storage(shared(storage))
 }
 
-fn repair(storage: &MemoryStorage) -> RepairOptions {
-    RepairOptions::default().storage(shared(storage))
+fn repair(storage: &MemoryStorage) -> Repair {
+    Repair::of(DATA).storage(shared(storage))
 }
 
 fn fill(mut writer: Writer, prefix: &str, samples: &[u8], sync_every: u8) -> Result<()> {
@@ -176,18 +176,18 @@ impl Act {
 
 fn mend(storage: &MemoryStorage, keep: bool) -> Result<()> {
     let repair = repair(storage);
-    match repair.inspect(DATA)? {
+    match repair.leftover()? {
         None => Ok(()),
-        Some(Leftover::Committed) => repair.finish(DATA).map(drop),
+        Some(Leftover::Committed) => repair.finish().map(drop),
         Some(Leftover::Samples { .. }) if keep => {
-            let whole = repair.whole_samples(DATA)?;
-            match repair.finish(DATA)? {
+            let whole = repair.whole_samples()?;
+            match repair.finish()? {
                 Some(stats) => assert!(stats.samples >= whole),
                 None => assert_eq!(whole, 0),
             }
             Ok(())
         }
-        Some(_) => repair.undo(DATA),
+        Some(_) => repair.undo(),
     }
 }
 
@@ -240,7 +240,7 @@ fn crash(input: &Crash) {
     let samples = samples_in(&storage).unwrap();
     assert!(samples_in(&complete).unwrap().starts_with(&samples));
     assert_sound(&storage);
-    assert!(repair(&storage).inspect(DATA).unwrap().is_none());
+    assert!(repair(&storage).leftover().unwrap().is_none());
     OTHERS.iter().for_each(|name| assert!(now[&PathBuf::from(name)] == old[&PathBuf::from(name)]));
 }
 
@@ -330,13 +330,13 @@ fn foreign(input: &Foreign) {
     }
     let repair = repair(&storage);
     let before = snapshot(&storage);
-    let left = repair.inspect(DATA);
-    let _ = repair.whole_samples(DATA);
+    let left = repair.leftover();
+    let _ = repair.whole_samples();
     let without_lock = |files: Files| -> Files {
         files.into_iter().filter(|(name, _)| !name.ends_with("lock")).collect()
     };
     assert!(without_lock(snapshot(&storage)) == without_lock(before), "to look changes something");
-    let done = if input.finish { repair.finish(DATA).map(drop) } else { repair.undo(DATA) };
+    let done = if input.finish { repair.finish().map(drop) } else { repair.undo() };
     let now = snapshot(&storage);
     let dataset = |files: &Files| -> Files {
         let of = |name: &PathBuf| !name.starts_with(format!("{DATA}.partial"));

@@ -1,7 +1,6 @@
 //! The directory of an array as its writer sees it: files are written next to their names and renamed,
 //! and made durable.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::array::chunked::files::{Files, is_leftover};
 use crate::array::chunked::summary::{read_summary, summaries};
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::chunked::{Version, names};
 use crate::storage::Sink;
 use crate::value::DType;
@@ -38,7 +37,7 @@ impl Directory {
     pub(super) fn new(files: Arc<Files>, durable: bool, newest: &Version) -> Result<Directory> {
         // The permissions of a link mean nothing, so `stat` follows it.
         let path = files.version_path(newest.version);
-        let stat = files.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = files.storage.stat(&path)?;
         let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
         Ok(Directory { files, durable, mode })
     }
@@ -58,17 +57,14 @@ impl Directory {
         let path = dir.join(name);
         let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
-        let at = |e| Error::io(&unfinished, e);
         let replaced = expect_own(&self.files, &path)?;
         remove_own(&self.files, std::slice::from_ref(&unfinished), |_| ())?;
         let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
-        let mut sink = storage.create_as(&unfinished, mode).map_err(at)?;
+        let mut sink = storage.create_as(&unfinished, mode)?;
         let written = append_parts(&mut *sink, parts);
         let synced = written.and_then(|()| if self.durable { sink.sync() } else { Ok(()) });
         drop(sink);
-        let done = synced
-            .map_err(at)
-            .and_then(|()| storage.rename(&unfinished, &path).map_err(|e| Error::io(&path, e)));
+        let done = synced.and_then(|()| storage.rename(&unfinished, &path));
         if done.is_err() {
             // The disk may be full, and this file is useless; the first error is the one to report.
             let _ = storage.remove(&unfinished);
@@ -85,7 +81,7 @@ impl Directory {
 
     pub(super) fn sync_dir(&self, dir: &Path) -> Result<()> {
         if self.durable {
-            self.files.storage.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
+            self.files.storage.sync_dir(dir)?;
         }
         Ok(())
     }
@@ -111,7 +107,7 @@ impl Directory {
         let mut unfinished = Vec::new();
         for name in array.dirs() {
             let dir = self.files.path(&name);
-            let files = self.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+            let files = self.files.storage.list(&dir)?;
             unfinished.extend(files.into_iter().filter(|file| is_leftover(&name, file)));
         }
         remove_own(&self.files, &unfinished, |_| ())
@@ -119,7 +115,7 @@ impl Directory {
 }
 
 /// Appends parts to a file, small ones together.
-fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> io::Result<()> {
+fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> Result<()> {
     let mut small = Vec::new();
     for part in parts {
         if small.len() + part.len() > GATHERED {

@@ -12,7 +12,7 @@ use crate::array::chunked::write::directory::Directory;
 use crate::array::chunked::write::numbers::Numbers;
 use crate::array::chunked::write::ownership::{expect_own, remove_own};
 use crate::array::chunked::write::retention::{Keep, Removed};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::chunked::{Version, names, parse_time};
 
 /// Removes versions and unneeded files. The order matters: versions go before the files that only
@@ -74,7 +74,7 @@ fn unneeded(directory: &Directory, array: &OpenVersion, needed: &Needed) -> Resu
     let dirs = array.dirs();
     for name in &dirs {
         let dir = directory.files.path(name);
-        let files = directory.files.storage.list(&dir).map_err(|e| Error::io(&dir, e))?;
+        let files = directory.files.storage.list(&dir)?;
         unneeded.extend(files.into_iter().filter(|path| needed.is_unneeded(&dirs, name, path)));
     }
     Ok(unneeded)

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::array::chunked::version::OpenVersion;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::chunked::segment::Place;
 use crate::format::chunked::superchunk::Content;
 
@@ -85,16 +85,15 @@ impl InPlace {
         }
         for (number, chunks) in files {
             let file = base.files.superchunk(base.version.version, &content.column, number)?;
-            let at = |e| Error::io(&file.path, e);
-            let mut sink = base.files.storage.reopen(&file.path).map_err(at)?;
+            let mut sink = base.files.storage.reopen(&file.path)?;
             for (place, chunk) in chunks {
                 let slot = file.layout.slot(place.slot)?;
                 let mut bytes = chunk.clone();
                 bytes.resize((slot.end - slot.start) as usize, 0);
-                sink.write_at(&bytes, slot.start).map_err(at)?;
+                sink.write_at(&bytes, slot.start)?;
             }
             if durable {
-                sink.sync().map_err(at)?;
+                sink.sync()?;
             }
         }
         Ok(())

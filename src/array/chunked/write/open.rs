@@ -1,6 +1,5 @@
 //! Opening and creating arrays for writing: the lock, the directories, the first version.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,14 +109,13 @@ fn prepare(
 /// An array is created where there is nothing, or where its creation was interrupted.
 fn refuse_other_things(files: &Files) -> Result<()> {
     let (storage, root) = (&files.storage, &files.root);
-    let at = |e| Error::io(root, e);
-    let Some(stat) = storage.stat(root).map_err(at)? else { return Ok(()) };
+    let Some(stat) = storage.stat(root)? else { return Ok(()) };
     let exists = || Error::new(ErrorKind::AlreadyExists, "the path exists already").at(root);
     if !stat.is_dir() {
         return Err(exists());
     }
     let known = |path: &PathBuf| path.ends_with("data") || path.ends_with("meta");
-    let others = storage.list(root).map_err(at)?.iter().any(|path| !known(path));
+    let others = storage.list(root)?.iter().any(|path| !known(path));
     let versions = files.version_numbers().unwrap_or_default();
     if others || !versions.is_empty() { Err(exists()) } else { Ok(()) }
 }
@@ -130,13 +128,13 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
     expect_own_dirs(files, dirs.iter().map(|dir| dir.trim_end_matches('/')))?;
     let storage = &*files.storage;
     for dir in dirs.iter().map(|dir| files.path(dir)) {
-        let missing = missing_dirs(storage, &dir).map_err(|e| Error::io(&dir, e))?;
-        storage.create_dir_all(&dir).map_err(|e| Error::io(&dir, e))?;
+        let missing = missing_dirs(storage, &dir)?;
+        storage.create_dir_all(&dir)?;
         if durable {
             for made in missing {
                 let parent = made.parent().map(Path::to_path_buf).unwrap_or_default();
                 // Above a plain name is a directory without one.
-                storage.sync_dir(&parent).map_err(|e| Error::io(made, e))?;
+                storage.sync_dir(&parent)?;
             }
         }
     }
@@ -145,7 +143,7 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
 
 /// A directory and those above it that may not be durable yet. Directories inside the array count
 /// even if they exist: the process that made them may have died before it synced them.
-fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a Path>> {
+fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> Result<Vec<&'a Path>> {
     let mut missing = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
         let inside = missing.len() < 4;
@@ -160,7 +158,7 @@ fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> io::Result<Vec<&'a 
 fn take_lock(files: &Files) -> Result<Lock> {
     expect_own_dirs(files, [names::META])?;
     let path = files.path(names::LOCK);
-    let lock = files.storage.lock(&path).map_err(|e| Error::io(&path, e))?;
+    let lock = files.storage.lock(&path)?;
     lock.ok_or_else(|| {
         Error::new(ErrorKind::Locked, "another writer is at work on this array").at(&files.root)
     })

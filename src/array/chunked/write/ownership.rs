@@ -16,9 +16,9 @@ pub(super) fn real_root(storage: &dyn Storage, root: &Path) -> Result<PathBuf> {
     // Without a slash at the end, which would follow a link.
     let plain: PathBuf = root.components().collect();
     for dir in plain.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        let found = storage.lstat(dir).map_err(|e| Error::io(dir, e))?;
+        let found = storage.lstat(dir)?;
         if found.is_some_and(|stat| stat.kind == FileKind::Link) {
-            return storage.resolve(&plain).map_err(|e| Error::io(root, e));
+            return storage.resolve(&plain);
         }
     }
     Ok(plain)
@@ -33,7 +33,7 @@ pub(super) fn expect_own_dirs<'a>(
     for dir in dirs {
         let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
         for path in ends.map(|end| files.path(&dir[..end])) {
-            let found = files.storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+            let found = files.storage.lstat(&path)?;
             if let Some(stat) = found.filter(|stat| !stat.is_dir()) {
                 let message = format!(
                     "expected a directory, found {}: an array is written only where all of it \
@@ -50,7 +50,7 @@ pub(super) fn expect_own_dirs<'a>(
 /// What is known of a file that is to be removed or replaced; `None` if it is not there. Fails if
 /// there is something else of this name.
 pub(super) fn expect_own(files: &Files, path: &Path) -> Result<Option<Stat>> {
-    let found = files.storage.lstat(path).map_err(|e| Error::io(path, e))?;
+    let found = files.storage.lstat(path)?;
     match found.filter(|stat| !stat.is_file()) {
         None => Ok(found),
         Some(stat) => {
@@ -74,7 +74,7 @@ pub(super) fn remove_own(
         paths.iter().map(|path| expect_own(files, path)).collect::<Result<_>>()?;
     for (path, stat) in paths.iter().zip(stats) {
         if let Some(stat) = stat {
-            files.storage.remove(path).map_err(|e| Error::io(path, e))?;
+            files.storage.remove(path)?;
             removed(stat.len);
         }
     }

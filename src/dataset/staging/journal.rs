@@ -124,12 +124,8 @@ fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> 
     struct Versioned {
         version: u32,
     }
-    let source = match storage.open(path) {
-        Ok(source) => source,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(path, e)),
-    };
-    let bytes = source.read(0..source.len().min(MAX_BYTES)).map_err(|e| Error::io(path, e))?;
+    let Some(source) = storage.open_if_exists(path)? else { return Ok(None) };
+    let bytes = source.read(0..source.len().min(MAX_BYTES))?;
     let damaged = |e: serde_json::Error| {
         Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {e}")).at(path)
     };

@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use md5::{Digest as _, Md5};
 
-use super::identity::{Identity, same_content};
-use super::journal::{self, Commit, Step, VERSION};
-use super::{OLD, Staging, file_of, foreign, parent_of, staged_name, staged_path, suffixes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 
+use super::super::files::DatasetFile;
+use super::identity::{Identity, same_content};
+use super::journal::{self, Commit, Step, VERSION};
+use super::{Change, OLD, Staging, foreign, parent_of, staged_name, staged_path};
+
 /// The files without which a dataset opens neither in Python nor here: gone first, there last.
-const GATES: [&str; 2] = [SideFile::Offsets.suffix(), SideFile::Index.suffix()];
+const GATES: [DatasetFile; 2] =
+    [DatasetFile::Side(SideFile::Offsets), DatasetFile::Side(SideFile::Index)];
 
 /// Bytes that are digested at once.
 const STEP: u64 = 1 << 20;
@@ -19,6 +22,8 @@ const STEP: u64 = 1 << 20;
 /// A publication, begun or about to be.
 pub(super) struct Publication<'a> {
     staging: &'a Staging,
+    /// In the order of their suffixes, as `commit` has them.
+    steps: Vec<(DatasetFile, Step)>,
     commit: Commit,
 }
 
@@ -33,23 +38,29 @@ enum Now {
 }
 
 impl<'a> Publication<'a> {
-    /// What is staged takes the place of what is there: suffixes, and whether there is a new file.
-    pub(super) fn new(staging: &'a Staging, files: &[(&str, bool)]) -> Result<Publication<'a>> {
+    /// What is staged takes the place of what is there.
+    pub(super) fn new(
+        staging: &'a Staging,
+        changes: &[(DatasetFile, Change)],
+    ) -> Result<Publication<'a>> {
         let of = |path: PathBuf| Identity::of(&*staging.storage, &path);
         let mut commit = Commit { version: VERSION, steps: Default::default(), in_place: None };
-        for (suffix, is_new) in files {
-            let staged = staged_path(&staging.dir, suffix);
-            let new = if *is_new { of(staged.clone())? } else { None };
-            if *is_new && new.is_none() {
+        for (file, change) in changes {
+            let staged = staged_path(&staging.dir, *file);
+            let new = match change {
+                Change::Publish => of(staged.clone())?,
+                Change::Remove => None,
+            };
+            if *change == Change::Publish && new.is_none() {
                 return Err(Error::io(staged, std::io::ErrorKind::NotFound.into()));
             }
-            let step = Step { new, old: of(file_of(&staging.target, suffix))? };
-            commit.steps.insert((*suffix).to_owned(), step);
+            let step = Step { new, old: of(file.path(&staging.target))? };
+            commit.steps.insert(file.suffix().to_owned(), step);
         }
-        if !commit.steps.contains_key("") {
+        if !commit.steps.contains_key(DatasetFile::Data.suffix()) {
             commit.in_place = of(staging.target.clone())?;
         }
-        Ok(Publication { staging, commit })
+        Publication::of(staging, commit)
     }
 
     /// The one that was cut short.
@@ -57,14 +68,25 @@ impl<'a> Publication<'a> {
         let path = staging.dir.join("commit");
         let commit = journal::read_commit(&*staging.storage, &staging.dir)?
             .ok_or_else(|| Error::io(&path, std::io::ErrorKind::NotFound.into()))?;
-        // A suffix becomes part of a path: only ours will do.
-        match commit.steps.keys().find(|suffix| !suffixes().any(|known| known == *suffix)) {
-            None => Ok(Publication { staging, commit }),
-            Some(suffix) => {
+        Publication::of(staging, commit).map_err(|error| error.at(path))
+    }
+
+    fn of(staging: &'a Staging, commit: Commit) -> Result<Publication<'a>> {
+        let steps = commit.steps.iter().map(|(suffix, step)| {
+            // A suffix becomes part of a path: only those of a dataset will do.
+            let file = DatasetFile::of_suffix(suffix).ok_or_else(|| {
                 let message = format!("expected suffixes of side files, found {suffix:?}");
-                Err(Error::new(ErrorKind::Damaged, message).at(path))
-            }
-        }
+                Error::new(ErrorKind::Damaged, message)
+            })?;
+            Ok((file, step.clone()))
+        });
+        let steps = steps.collect::<Result<_>>()?;
+        Ok(Publication { staging, steps, commit })
+    }
+
+    /// What happens to this file, if anything does.
+    fn step(&self, file: DatasetFile) -> Option<&Step> {
+        self.steps.iter().find(|(other, _)| *other == file).map(|(_, step)| step)
     }
 
     /// Writes down what is about to be done: from here on a recovery goes forward.
@@ -81,18 +103,18 @@ impl<'a> Publication<'a> {
     /// Does what is still to do, up to the moment when every reader sees the new dataset.
     pub(super) fn forward(&self) -> Result<()> {
         let (gates, others): (Vec<_>, Vec<_>) =
-            self.commit.steps.iter().partition(|(suffix, _)| GATES.contains(&suffix.as_str()));
-        let old = |steps: &[(&String, &Step)]| -> Result<()> {
+            self.steps.iter().partition(|(file, _)| GATES.contains(file));
+        let old = |steps: &[&(DatasetFile, Step)]| -> Result<()> {
             let mut moved = false;
-            for (suffix, step) in steps {
-                moved |= self.set_aside(suffix, step)?;
+            for (file, step) in steps {
+                moved |= self.set_aside(*file, step)?;
             }
             // A power failure may otherwise keep a later change of a name and lose this one.
             if moved { self.sync() } else { Ok(()) }
         };
-        let new = |steps: &[(&String, &Step)]| -> Result<()> {
-            for (suffix, step) in steps.iter().filter(|(_, step)| step.new.is_some()) {
-                self.publish(suffix, step)?;
+        let new = |steps: &[&(DatasetFile, Step)]| -> Result<()> {
+            for (file, step) in steps.iter().filter(|(_, step)| step.new.is_some()) {
+                self.publish(*file, step)?;
             }
             self.staging.sync_dir(&parent_of(&self.staging.target))
         };
@@ -111,13 +133,13 @@ impl<'a> Publication<'a> {
     /// everything is as if it had never been committed.
     pub(super) fn back(&self) -> Result<()> {
         let (gates, others): (Vec<_>, Vec<_>) =
-            self.commit.steps.iter().partition(|(suffix, _)| GATES.contains(&suffix.as_str()));
+            self.steps.iter().partition(|(file, _)| GATES.contains(file));
         // The new gate first: without one nothing reads what is in between.
         let mut hidden = false;
-        for (suffix, step) in &gates {
-            if self.now(suffix, step)? == Now::New {
-                let path = file_of(&self.staging.target, suffix);
-                self.rename(&path, &staged_path(&self.staging.dir, suffix))?;
+        for (file, step) in &gates {
+            if self.now(*file, step)? == Now::New {
+                let path = file.path(&self.staging.target);
+                self.rename(&path, &staged_path(&self.staging.dir, *file))?;
                 hidden = true;
             }
         }
@@ -125,12 +147,12 @@ impl<'a> Publication<'a> {
             self.sync()?;
         }
         for steps in [others, gates] {
-            for (suffix, step) in &steps {
-                let path = file_of(&self.staging.target, suffix);
-                if self.now(suffix, step)? == Now::New {
-                    self.rename(&path, &staged_path(&self.staging.dir, suffix))?;
+            for (file, step) in &steps {
+                let path = file.path(&self.staging.target);
+                if self.now(*file, step)? == Now::New {
+                    self.rename(&path, &staged_path(&self.staging.dir, *file))?;
                 }
-                let aside = self.aside(suffix);
+                let aside = self.aside(*file);
                 if self.staging.exists(&aside)? && !self.staging.exists(&path)? {
                     self.rename(&aside, &path)?;
                 }
@@ -143,16 +165,16 @@ impl<'a> Publication<'a> {
     /// Whether another program has put a whole dataset of its own there, so that the old files are of
     /// no use any more. Fails where that cannot be told, as it may still be at work.
     pub(super) fn is_replaced(&self) -> Result<bool> {
-        let is_foreign = match self.commit.steps.get_key_value("") {
-            Some((suffix, step)) => self.now(suffix, step)? == Now::Foreign,
+        let is_foreign = match self.step(DatasetFile::Data) {
+            Some(step) => self.now(DatasetFile::Data, step)? == Now::Foreign,
             None => !self.is_in_place()?,
         };
-        let old = self.aside("");
+        let old = self.aside(DatasetFile::Data);
         if !is_foreign || !self.staging.exists(&old)? {
             return Ok(is_foreign);
         }
         for gate in GATES {
-            if self.staging.exists(&file_of(&self.staging.target, gate))? {
+            if self.staging.exists(&gate.path(&self.staging.target))? {
                 return Ok(true);
             }
         }
@@ -171,9 +193,9 @@ impl<'a> Publication<'a> {
         }
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for (suffix, step) in &self.commit.steps {
-            if self.now(suffix, step)? == Now::Foreign {
-                let name = name(&file_of(&self.staging.target, suffix));
+        for (file, step) in &self.steps {
+            if self.now(*file, step)? == Now::Foreign {
+                let name = name(&file.path(&self.staging.target));
                 return Ok(Some(format!("{name} is neither the old file nor the new one")));
             }
         }
@@ -204,13 +226,13 @@ impl<'a> Publication<'a> {
     /// Fails if a new file is neither at its place nor staged as it was written: then what was to
     /// be published was lost.
     pub(super) fn check_staged(&self) -> Result<()> {
-        for (suffix, step) in &self.commit.steps {
+        for (file, step) in &self.steps {
             let Some(new) = &step.new else { continue };
-            let path = staged_path(&self.staging.dir, suffix);
+            let path = staged_path(&self.staging.dir, *file);
             let staged = Identity::of(&*self.staging.storage, &path)?;
             let whole = match &staged {
-                Some(staged) => self.is_new(suffix, &path, new, staged)?,
-                None => self.now(suffix, step)? == Now::New,
+                Some(staged) => self.is_new(*file, &path, new, staged)?,
+                None => self.now(*file, step)? == Now::New,
             };
             if !whole {
                 let found = staged.map_or("nothing".to_owned(), |s| format!("{} others", s.len()));
@@ -227,15 +249,16 @@ impl<'a> Publication<'a> {
 
     /// Whether the new offsets are at their place, so that readers may have seen the new dataset.
     pub(super) fn is_visible(&self) -> Result<bool> {
-        match self.commit.steps.get_key_value(SideFile::Offsets.suffix()) {
-            Some((suffix, step)) => Ok(self.now(suffix, step)? == Now::New),
+        let offsets = DatasetFile::Side(SideFile::Offsets);
+        match self.step(offsets) {
+            Some(step) => Ok(self.now(offsets, step)? == Now::New),
             None => Ok(false),
         }
     }
 
     /// Which file has the name of this one.
-    fn now(&self, suffix: &str, step: &Step) -> Result<Now> {
-        let path = file_of(&self.staging.target, suffix);
+    fn now(&self, file: DatasetFile, step: &Step) -> Result<Now> {
+        let path = file.path(&self.staging.target);
         let Some(found) = Identity::of(&*self.staging.storage, &path)? else {
             return Ok(Now::Nothing);
         };
@@ -245,9 +268,9 @@ impl<'a> Publication<'a> {
                 return Ok(now);
             }
         }
-        let staged = self.staging.exists(&staged_path(&self.staging.dir, suffix))?;
+        let staged = self.staging.exists(&staged_path(&self.staging.dir, file))?;
         if let (Some(new), false) = (&step.new, staged) {
-            if self.is_new(suffix, &path, new, &found)? {
+            if self.is_new(file, &path, new, &found)? {
                 return Ok(Now::New);
             }
         }
@@ -257,33 +280,38 @@ impl<'a> Publication<'a> {
 
     /// Whether what was found is this new file: untouched, or at least with its content, as after
     /// all files were copied to another disk.
-    fn is_new(&self, suffix: &str, path: &Path, new: &Identity, found: &Identity) -> Result<bool> {
+    fn is_new(
+        &self,
+        file: DatasetFile,
+        path: &Path,
+        new: &Identity,
+        found: &Identity,
+    ) -> Result<bool> {
         if new.is(found) || !new.has_content_of(found) {
             return Ok(new.is(found));
         }
-        match self.digest_of(suffix)? {
+        match self.digest_of(file)? {
             Some(digest) => Ok(digest == self.md5(path)?),
             None => Ok(true),
         }
     }
 
     /// The MD5 that the new dataset has for one of its files, if it has digests.
-    fn digest_of(&self, suffix: &str) -> Result<Option<[u8; 16]>> {
-        let md5 = SideFile::Md5.suffix();
-        let Some(Step { new: Some(recorded), .. }) = self.commit.steps.get(md5) else {
+    fn digest_of(&self, file: DatasetFile) -> Result<Option<[u8; 16]>> {
+        let md5 = DatasetFile::Side(SideFile::Md5);
+        let Some(Step { new: Some(recorded), .. }) = self.step(md5) else {
             return Ok(None);
         };
-        let places = [staged_path(&self.staging.dir, md5), file_of(&self.staging.target, md5)];
+        let places = [staged_path(&self.staging.dir, md5), md5.path(&self.staging.target)];
         for path in places {
             let found = Identity::of(&*self.staging.storage, &path)?;
             if !found.is_some_and(|found| recorded.has_content_of(&found)) {
                 continue;
             }
-            let at = |e| Error::io(&path, e);
-            let source = self.staging.storage.open(&path).map_err(at)?;
-            let text = source.read(0..source.len()).map_err(at)?;
+            let source = self.staging.storage.open(&path)?;
+            let text = source.read(0..source.len())?;
             let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(&path))?;
-            let name = file_of(&self.staging.target, suffix);
+            let name = file.path(&self.staging.target);
             let name = name.file_name().unwrap_or_default().to_string_lossy();
             return Ok(digests.get(&name).copied());
         }
@@ -291,40 +319,37 @@ impl<'a> Publication<'a> {
     }
 
     fn md5(&self, path: &Path) -> Result<[u8; 16]> {
-        let at = |e| Error::io(path, e);
-        let source = self.staging.storage.open(path).map_err(at)?;
+        let source = self.staging.storage.open(path)?;
         let mut md5 = Md5::new();
         let all = 0..source.len();
-        source
-            .scan(all, STEP, |part, _| {
-                md5.update(part);
-                None::<()>
-            })
-            .map_err(at)?;
+        source.scan(all, STEP, |part, _| {
+            md5.update(part);
+            None::<()>
+        })?;
         Ok(md5.finalize().into())
     }
 
     /// Where the old file waits until readers can see the new one.
-    fn aside(&self, suffix: &str) -> PathBuf {
-        self.staging.dir.join(format!("{OLD}{}", staged_name(suffix)))
+    fn aside(&self, file: DatasetFile) -> PathBuf {
+        self.staging.dir.join(format!("{OLD}{}", staged_name(file)))
     }
 
     /// Moves the old file out of the way, if that was not done already; whether it was done now.
-    fn set_aside(&self, suffix: &str, step: &Step) -> Result<bool> {
-        let path = file_of(&self.staging.target, suffix);
-        match self.now(suffix, step)? {
+    fn set_aside(&self, file: DatasetFile, step: &Step) -> Result<bool> {
+        let path = file.path(&self.staging.target);
+        match self.now(file, step)? {
             Now::Nothing | Now::New => Ok(false),
-            Now::Old => self.rename(&path, &self.aside(suffix)).map(|()| true),
+            Now::Old => self.rename(&path, &self.aside(file)).map(|()| true),
             Now::Foreign => Err(written_meanwhile(&path)),
         }
     }
 
     /// Moves the new file to its place, if that was not done already.
-    fn publish(&self, suffix: &str, step: &Step) -> Result<()> {
-        let path = file_of(&self.staging.target, suffix);
-        match self.now(suffix, step)? {
+    fn publish(&self, file: DatasetFile, step: &Step) -> Result<()> {
+        let path = file.path(&self.staging.target);
+        match self.now(file, step)? {
             Now::New => Ok(()),
-            Now::Nothing => self.rename(&staged_path(&self.staging.dir, suffix), &path),
+            Now::Nothing => self.rename(&staged_path(&self.staging.dir, file), &path),
             Now::Old | Now::Foreign => Err(written_meanwhile(&path)),
         }
     }
@@ -332,10 +357,10 @@ impl<'a> Publication<'a> {
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         // Named after the file of the dataset, whichever way it goes.
         let shown = if from.starts_with(&self.staging.dir) { to } else { from };
-        self.staging.storage.rename(from, to).map_err(|e| Error::io(shown, e))
+        self.staging.storage.rename(from, to).map_err(|e| e.shown_at(shown))
     }
 
-    /// Makes changes of names last, in both directories.
+    /// Makes changes of names durable, in both directories.
     fn sync(&self) -> Result<()> {
         self.staging.sync_dir(&self.staging.dir)?;
         self.staging.sync_dir(&parent_of(&self.staging.target))

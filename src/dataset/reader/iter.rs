@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::DatasetReader;
-use super::dataset::{Inner, Offsets};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::dataset::{keys, offsets};
 use crate::format::msgpack::Value;
 use crate::storage::Source;
 
-/// The packed samples of a range, made by [`DatasetReader::iter_raw`].
+use super::open::{Offsets, OpenDataset};
+
+/// The packed samples of a range, made by [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
 pub struct RawIter<'a> {
-    inner: &'a Inner,
+    files: &'a OpenDataset,
     range: Range<usize>,
     /// What is left of the offsets, from the start of the next sample on, and the data: both only
     /// where they are mapped.
@@ -20,18 +20,18 @@ pub struct RawIter<'a> {
 }
 
 impl<'a> RawIter<'a> {
-    pub(super) fn new(inner: &'a Inner, range: Range<usize>) -> RawIter<'a> {
-        let mapped = match (&inner.offsets, &inner.data) {
+    pub(super) fn new(files: &'a OpenDataset, range: Range<usize>) -> RawIter<'a> {
+        let mapped = match (&files.offsets, &files.data) {
             // The plain way compares.
-            _ if inner.check => None,
+            _ if files.check => None,
             (Offsets::File(Source::Mapped(ends)), Source::Mapped(data)) => {
                 // Both were checked when the dataset was opened.
                 let start = range.start * offsets::ENTRY as usize;
-                ends.bytes().get(start..).zip(data.bytes().get(..inner.data_len as usize))
+                ends.bytes().get(start..).zip(data.bytes().get(..files.data_len as usize))
             }
             _ => None,
         };
-        RawIter { inner, range, mapped }
+        RawIter { files, range, mapped }
     }
 }
 
@@ -52,7 +52,7 @@ impl<'a> Iterator for RawIter<'a> {
             }
         }
         // Not mapped, or wrong: the plain way says which.
-        Some(self.inner.raw(index))
+        Some(self.files.raw(index))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -62,15 +62,15 @@ impl<'a> Iterator for RawIter<'a> {
 
 impl ExactSizeIterator for RawIter<'_> {}
 
-/// The samples of a range, made by [`DatasetReader::iter`].
+/// The samples of a range, made by [`DatasetReader::iter`](super::DatasetReader::iter).
 pub struct Iter<'a> {
-    reader: &'a DatasetReader,
+    files: &'a OpenDataset,
     range: Range<usize>,
 }
 
 impl<'a> Iter<'a> {
-    pub(super) fn new(reader: &'a DatasetReader, range: Range<usize>) -> Iter<'a> {
-        Iter { reader, range }
+    pub(super) fn new(files: &'a OpenDataset, range: Range<usize>) -> Iter<'a> {
+        Iter { files, range }
     }
 }
 
@@ -78,7 +78,7 @@ impl Iterator for Iter<'_> {
     type Item = Result<Value>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.range.next().map(|index| self.reader.get(index))
+        self.range.next().map(|index| self.files.value(index))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -88,11 +88,11 @@ impl Iterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The keys of a dataset, made by [`DatasetReader::keys`].
+/// The keys of a dataset, made by [`DatasetReader::keys`](super::DatasetReader::keys).
 ///
 /// They come from `.keys` where it is mapped, and from the samples otherwise.
 pub struct Keys<'a> {
-    reader: &'a DatasetReader,
+    files: &'a OpenDataset,
     range: Range<usize>,
     list: List<'a>,
 }
@@ -100,22 +100,21 @@ pub struct Keys<'a> {
 enum List<'a> {
     File(keys::Keys<'a>),
     Samples,
-    /// Opening `.keys` failed: told once.
-    Failed(Option<crate::Error>),
+    /// Opening `.keys` failed: reported once.
+    Failed(Option<Error>),
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(reader: &'a DatasetReader) -> Keys<'a> {
-        let inner = &*reader.inner;
-        let list = match inner.key_list() {
-            Ok(Some(Cow::Borrowed(bytes))) => match inner.listed_keys(bytes) {
+    pub(super) fn new(files: &'a OpenDataset) -> Keys<'a> {
+        let list = match files.key_list() {
+            Ok(Some(Cow::Borrowed(bytes))) => match files.listed_keys(bytes) {
                 Ok(keys) => List::File(keys),
                 Err(error) => List::Failed(Some(error)),
             },
             Ok(_) => List::Samples,
             Err(error) => List::Failed(Some(error)),
         };
-        Keys { reader, range: 0..reader.len(), list }
+        Keys { files, range: 0..files.len, list }
     }
 }
 
@@ -123,13 +122,13 @@ impl<'a> Iterator for Keys<'a> {
     type Item = Result<Cow<'a, str>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let inner = &*self.reader.inner;
+        let files = self.files;
         match &mut self.list {
             List::File(keys) => {
                 let key = keys.next()?;
-                Some(key.map(Cow::Borrowed).map_err(|e| inner.damaged_keys(e)))
+                Some(key.map(Cow::Borrowed).map_err(|e| files.damaged_keys(e)))
             }
-            List::Samples => self.range.next().map(|index| inner.key(index)),
+            List::Samples => self.range.next().map(|index| files.key(index)),
             List::Failed(error) => error.take().map(Err),
         }
     }

@@ -4,12 +4,12 @@
 //! copied them at a fraction of the speed (measured), and to the page cache there is little to wait
 //! for. MD5 is what takes long.
 
-use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use md5::{Digest as _, Md5};
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Sink;
 
 /// Bytes in a block: fits the L2 cache.
@@ -37,14 +37,14 @@ struct Hash {
 
 impl Pipeline {
     /// Starts. `digest`: whether to compute the MD5 of what passes.
-    pub(super) fn start(sink: Box<dyn Sink>, digest: bool) -> io::Result<Pipeline> {
+    pub(super) fn start(sink: Box<dyn Sink>, digest: bool) -> Result<Pipeline> {
         let hash = if digest { Some(Hash::start()?) } else { None };
         Ok(Pipeline { block: Vec::with_capacity(BLOCK), sink, hash, failed: false })
     }
 
     /// Takes bytes on their way. An error may belong to earlier ones; after one, all calls fail.
     #[inline]
-    pub(super) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while self.block.len() + bytes.len() > BLOCK {
             let (now, later) = bytes.split_at(BLOCK - self.block.len());
             self.block.extend_from_slice(now);
@@ -56,9 +56,9 @@ impl Pipeline {
     }
 
     /// Writes the block and passes it on.
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn hand_over(&mut self) -> Result<()> {
         if self.failed {
-            return Err(io::Error::other("an earlier write failed"));
+            return Err(Error::new(ErrorKind::Io, "an earlier write failed"));
         }
         if self.block.is_empty() {
             return Ok(());
@@ -74,13 +74,13 @@ impl Pipeline {
     }
 
     /// Writes what there is, and syncs it if so asked.
-    pub(super) fn flush(&mut self, sync: bool) -> io::Result<()> {
+    pub(super) fn flush(&mut self, sync: bool) -> Result<()> {
         self.hand_over()?;
         if sync { self.sink.sync() } else { Ok(()) }
     }
 
     /// Writes the rest. The file, and the MD5 if one was asked for.
-    pub(super) fn finish(mut self) -> io::Result<(Box<dyn Sink>, Digest)> {
+    pub(super) fn finish(mut self) -> Result<(Box<dyn Sink>, Digest)> {
         self.hand_over()?;
         let digest = match self.hash {
             Some(Hash { blocks, thread, .. }) => {
@@ -94,7 +94,7 @@ impl Pipeline {
 }
 
 impl Hash {
-    fn start() -> io::Result<Hash> {
+    fn start() -> Result<Hash> {
         let (give_back, free) = channel();
         for _ in 1..BLOCKS {
             // The receiver is right here.
@@ -102,12 +102,14 @@ impl Hash {
         }
         let (blocks, work) = sync_channel(BLOCKS);
         let thread = thread::Builder::new().name("kiste-md5".into());
-        let thread = thread.spawn(move || hash_all(&work, &give_back))?;
+        let thread = thread.spawn(move || hash_all(&work, &give_back));
+        let thread =
+            thread.map_err(|e| Error::os("starting the thread that computes the MD5", e))?;
         Ok(Hash { blocks, free, thread })
     }
 
     /// Gives the block to the thread and an empty one back.
-    fn pass(&self, block: &mut Vec<u8>) -> io::Result<()> {
+    fn pass(&self, block: &mut Vec<u8>) -> Result<()> {
         let mut next = self.free.recv().map_err(|_| died())?;
         next.clear();
         next.reserve(BLOCK);
@@ -125,6 +127,6 @@ fn hash_all(blocks: &Receiver<Vec<u8>>, give_back: &Sender<Vec<u8>>) -> [u8; 16]
     md5.finalize().into()
 }
 
-fn died() -> io::Error {
-    io::Error::other("the thread that computes the MD5 died")
+fn died() -> Error {
+    Error::new(ErrorKind::Io, "the thread that computes the MD5 died")
 }

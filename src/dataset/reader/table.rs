@@ -4,11 +4,12 @@
 
 use std::thread;
 
-use super::search::Hashes;
 use crate::error::Result;
 use crate::format::dataset::lookup;
 
-/// Entries sorted at a time, which bounds the memory beside the table: 256 MiB.
+use super::hashes::Hashes;
+
+/// Entries sorted at a time, which bounds the memory on top of the table: 256 MiB.
 const PASS: usize = 1 << 24;
 
 /// Builds the table for these hashes.

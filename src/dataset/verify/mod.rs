@@ -17,9 +17,11 @@ use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, crc, filter, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, numpy};
 use crate::format::{FormatError, hex};
-use crate::index::{self, Found};
-use crate::staging;
 use crate::storage::{LocalStorage, Source, Stat, Storage};
+
+use super::index::{self, Found};
+use super::staging;
+use super::walk::{NoMessage, messages};
 
 /// What to check.
 #[derive(Debug, Clone)]
@@ -200,7 +202,7 @@ impl State {
     fn of(files: &Files) -> Result<State> {
         let sides = SideFile::ALL.iter().map(|side| side.path(&files.path));
         let paths: Vec<PathBuf> = std::iter::once(files.path.clone()).chain(sides).collect();
-        let stat = |path: &PathBuf| files.storage.stat(path).map_err(|e| Error::io(path, e));
+        let stat = |path: &PathBuf| files.storage.stat(path);
         let half_published = staging::is_half_published(&*files.storage, &files.path)?;
         let offsets = stat(&SideFile::Offsets.path(&files.path))?;
         // One that cannot be read is told of as an unfinished write.
@@ -229,10 +231,7 @@ impl State {
 impl Files {
     fn verify(mut self, deep: bool) -> Result<Report> {
         let before = State::of(&self)?;
-        let data = match self.storage.open(&self.path) {
-            Ok(data) => data,
-            Err(e) => return Err(Error::io(&self.path, e)),
-        };
+        let data = self.storage.open(&self.path)?;
         self.end = before.base.map_or(u64::MAX, |base| base.bytes).min(data.len());
         let report = self.report(&data, deep);
         if !before.is_same(&State::of(&self)?, self.end) {
@@ -249,7 +248,7 @@ impl Files {
             .filter_map(|path| match self.storage.stat(&path) {
                 Ok(Some(_)) => None,
                 Ok(None) => Some(Ok(path)),
-                Err(e) => Some(Err(Error::io(path, e))),
+                Err(e) => Some(Err(e)),
             })
             .collect::<Result<_>>()?;
         // Data alone can be compared with nothing, so they are looked at themselves.
@@ -281,25 +280,20 @@ impl Files {
 
     fn open(&self, file: SideFile) -> Result<Option<(PathBuf, Source)>> {
         let path = file.path(&self.path);
-        match self.storage.open(&path) {
-            Ok(source) => Ok(Some((path, source))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io(path, e)),
-        }
+        Ok(self.storage.open_if_exists(&path)?.map(|source| (path, source)))
     }
 
     fn check_unfinished(&self) -> Result<Option<Problem>> {
         let dir = staging::dir_of(&self.path);
-        let there = self.storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_some();
-        let message =
-            "an unfinished write, whose writer died: \"kiste repair\" finishes or undoes it";
+        let there = self.storage.lstat(&dir)?.is_some();
+        let message = "an unfinished write, whose writer died";
         Ok(there.then(|| Problem::new(&dir, message)))
     }
 
     /// Compares every file that has a digest with it.
     fn check_digests(&self, data: &Source) -> Result<(Vec<Problem>, Vec<PathBuf>)> {
         let Some((path, source)) = self.open(SideFile::Md5)? else { return Ok(Default::default()) };
-        let text = source.read(0..source.len()).map_err(|e| Error::io(&path, e))?;
+        let text = source.read(0..source.len())?;
         let digests = match Digests::parse(&text) {
             Ok(digests) => digests,
             Err(e) => return Ok((vec![Problem::at_format(&path, e)], Vec::new())),
@@ -364,7 +358,7 @@ impl Files {
 
     fn digest_data(&self, data: &Source) -> Result<[u8; 16]> {
         let mut md5 = Md5::new();
-        index::digest_into(&mut md5, &self.path, data, 0..self.end)?;
+        index::digest_into(&mut md5, data, 0..self.end)?;
         Ok(md5.finalize().into())
     }
 
@@ -377,9 +371,7 @@ impl Files {
         let samples = ends.as_ref().map(|ends| ends.len().saturating_sub(1));
         let keys_file = self.open(SideFile::Keys)?;
         let keys_bytes = match &keys_file {
-            Some((path, file)) => {
-                Some((path, file.read(0..file.len()).map_err(|e| Error::io(path, e))?))
-            }
+            Some((path, file)) => Some((path, file.read(0..file.len())?)),
             None => None,
         };
         let listed = keys_bytes
@@ -439,7 +431,7 @@ impl Files {
             if range.start > range.end || range.end > self.end {
                 return Ok(None); // told already
             }
-            let raw = data.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
+            let raw = data.read(range.clone())?;
             let Some(mismatch) = checksums.compare(index, &raw)? else { return Ok(None) };
             let problem = Problem::new(&self.path, mismatch.to_string()).index(index).bytes(range);
             let key = listed.and_then(|listed| listed.get(index));
@@ -476,10 +468,8 @@ impl Files {
                     problems.push(Problem::new(&md5, message));
                     return Ok(true);
                 }
-                let message = format!(
-                    "of data with another MD5, expected {expected}, found {found}: \
-                     \"kiste index --crc\" makes it again"
-                );
+                let message =
+                    format!("of data with another MD5, expected {expected}, found {found}");
                 problems.push(Problem::new(&path, message));
                 return Ok(false);
             }
@@ -490,10 +480,8 @@ impl Files {
         }
         let mut believed = false;
         if intact == Some(true) {
-            let message = format!(
-                "{count} of {samples} checksums are wrong, as the data has its MD5: \
-                 \"kiste index --force\" makes them again"
-            );
+            let message =
+                format!("{count} of {samples} checksums are wrong, as the data has its MD5");
             problems.push(Problem::new(&path, message));
         } else if count == samples && samples > 1 && then.is_none() {
             let message = "no sample has the checksum it is to have: these are of another version \
@@ -520,7 +508,7 @@ impl Files {
                 return Ok(None);
             }
         };
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len())?;
         let ends: Vec<u64> =
             (0..=count as usize).filter_map(|i| offsets::entry(&bytes, i)).collect();
         let (first, last) = (ends[0], ends[count as usize]);
@@ -549,7 +537,7 @@ impl Files {
         problems: &mut Vec<Problem>,
     ) -> Result<Option<Vec<u64>>> {
         let Some((path, file)) = self.open(SideFile::Index)? else { return Ok(None) };
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len())?;
         let entries = legacy_index::Entries::parse(&bytes);
         let parsed = entries.and_then(|entries| entries.map(|e| e.map(|e| e.1)).collect());
         let mut legacy: Vec<u64> = match parsed {
@@ -584,7 +572,7 @@ impl Files {
                 return Ok(());
             }
         }
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len())?;
         let (salt, stored) = bytes.split_at(8);
         let salt = Salt(<[u8; 8]>::try_from(salt).unwrap_or_default());
         let mut hashes = vec![0; listed.len()];
@@ -605,12 +593,11 @@ impl Files {
 
     fn check_lookup(&self, salt: &Salt, hashes: &[u64], problems: &mut Vec<Problem>) -> Result<()> {
         let Some((path, file)) = self.open(SideFile::Lookup)? else { return Ok(()) };
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len())?;
         let expected = index::lookup_file(*salt, hashes)?;
         if *bytes != expected[..] {
             let at = bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count() as u64;
-            let message =
-                "differs from what the hashes give: \"kiste index --lookup\" makes it anew";
+            let message = "differs from what the hashes give";
             problems.push(Problem::new(&path, message).bytes(at..bytes.len() as u64));
         }
         Ok(())
@@ -618,7 +605,7 @@ impl Files {
 
     fn check_filter(&self, listed: &[&[u8]], problems: &mut Vec<Problem>) -> Result<()> {
         let Some((path, file)) = self.open(SideFile::Filter)? else { return Ok(()) };
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let bytes = file.read(0..file.len())?;
         let header = &bytes[..bytes.len().min(filter::HEADER)];
         let params = match filter::Params::parse(header, file.len()) {
             Ok(params) => params,
@@ -677,7 +664,7 @@ impl Files {
             if range.start > range.end || range.end > self.end {
                 return Ok(Vec::new()); // told already
             }
-            let raw = data.read(range.clone()).map_err(|e| Error::io(&self.path, e))?;
+            let raw = data.read(range.clone())?;
             let listed = listed.and_then(|listed| listed.get(index));
             let problem = match msgpack::check_sample(&raw) {
                 Ok(key) if listed.is_none_or(|listed| *listed == key.as_bytes()) => {
@@ -717,17 +704,16 @@ impl Files {
 
     /// Where the samples are, without offsets: one after another until something is wrong.
     fn walk(&self, data: &Source, problems: &mut Vec<Problem>) -> Result<Vec<u64>> {
-        let bytes = data.read(0..self.end).map_err(|e| Error::io(&self.path, e))?;
+        let bytes = data.read(0..self.end)?;
         let mut ends = vec![0];
-        let mut cursor = msgpack::Cursor::new(&bytes);
-        while !cursor.is_at_end() {
-            let start = cursor.position() as u64;
-            if let Err(e) = cursor.skip() {
-                let problem = Problem::at_format(&self.path, e).index(ends.len() - 1);
-                problems.push(problem.bytes(start..self.end));
-                break;
+        for message in messages(&bytes) {
+            match message {
+                Ok(message) => ends.push(message.end),
+                Err(NoMessage { start, error }) => {
+                    let problem = Problem::at_format(&self.path, error).index(ends.len() - 1);
+                    problems.push(problem.bytes(start..self.end));
+                }
             }
-            ends.push(cursor.position() as u64);
         }
         Ok(ends)
     }

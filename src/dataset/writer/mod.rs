@@ -21,24 +21,26 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
+use super::index::{self, HashMany};
+use super::reader::DatasetReader;
+use super::staging::{
+    self, Base, ChecksumSpool, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging,
+    Unfinished,
+};
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
 use crate::format::msgpack::{self, Value};
-use crate::index::{self, HashMany};
-use crate::reader::DatasetReader;
-use crate::staging::{
-    self, ChecksumSpool, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging,
-    Unfinished,
-};
 use crate::storage::{FileKind, LocalStorage, Storage};
+
+use super::files::DatasetFile;
+use super::walk::whole_samples;
 
 mod key_set;
 mod pipeline;
 mod publication;
 
-pub use crate::staging::Base;
 use key_set::KeySet;
 use pipeline::Pipeline;
 use publication::Publication;
@@ -107,7 +109,7 @@ impl WriterOptions {
     /// [`salvage`](crate::repair::salvage), [`ReaderOptions::checksums`]). It takes four bytes a
     /// sample, and next to no time. Default: no.
     ///
-    /// [`ReaderOptions::checksums`]: crate::reader::ReaderOptions::checksums
+    /// [`ReaderOptions::checksums`]: crate::dataset::ReaderOptions::checksums
     pub fn checksums(mut self, yes: bool) -> Self {
         self.checksums = yes;
         self
@@ -127,6 +129,11 @@ impl WriterOptions {
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));
         self
+    }
+
+    /// Where these options write.
+    pub(super) fn storage_of(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     /// Where to write. Default: the local file system.
@@ -162,7 +169,7 @@ impl WriterOptions {
     pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
         let path = path.as_ref();
         check_name(path)?;
-        let old = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
+        let old = self.storage.stat(path)?;
         if old.is_some_and(|old| old.is_dir()) {
             let message = "there is a directory of this name";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
@@ -187,7 +194,7 @@ impl WriterOptions {
         }
         let begun = || {
             let journal = staging.journal(journal, staging.observe()?)?;
-            Ok((journal, staging.create(None)?))
+            Ok((journal, staging.create(DatasetFile::Data)?))
         };
         match begun() {
             Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
@@ -196,7 +203,7 @@ impl WriterOptions {
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
-        if self.storage.stat(path).map_err(|e| Error::io(path, e))?.is_some() {
+        if self.storage.stat(path)?.is_some() {
             let message = "the dataset exists already and overwriting it was not asked for";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }
@@ -222,7 +229,6 @@ impl WriterOptions {
         path: &Path,
         until: impl FnOnce(&[u8]) -> u64,
     ) -> Result<Writer> {
-        let at = |e| Error::io(path, e);
         let (staging, journal) = match staging::unfinished(&self.storage, path)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 (staging, journal)
@@ -233,7 +239,7 @@ impl WriterOptions {
                 return Err(nothing_unfinished(path));
             }
             Some(_) => {
-                let message = "there are no samples to continue with: \"kiste repair\" tidies up";
+                let message = "there are no samples to continue with";
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
             }
             None => return Err(nothing_unfinished(path)),
@@ -249,11 +255,11 @@ impl WriterOptions {
         staging.scratch().clear()?;
         let data_path = match journal.base {
             Some(_) => path.to_path_buf(),
-            None => staging.path(None),
+            None => staging.path(DatasetFile::Data),
         };
         // The writer may have died before it created the file.
-        if self.storage.stat(&data_path).map_err(at)?.is_none() {
-            staging.create(None)?;
+        if self.storage.stat(&data_path)?.is_none() {
+            staging.create(DatasetFile::Data)?;
         }
         let storage = self.storage.clone();
         let old = match journal.base {
@@ -261,25 +267,23 @@ impl WriterOptions {
             None => None,
         };
         let start = journal.base.map_or(0, |base| base.bytes);
-        let data = storage.open(&data_path).map_err(at)?;
-        let bytes = data.read(start..data.len().max(start)).map_err(at)?;
+        let data = storage.open(&data_path)?;
+        let bytes = data.read(start..data.len().max(start))?;
         let until = usize::try_from(until(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
-        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, end)| end);
+        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, range)| range.end);
         let end = start + whole;
         // No byte beyond is looked at again, as in a moment it is no longer in the file.
         let bytes = &bytes[..whole as usize];
         // Cut first: what is appended goes to where the file ended when it was opened.
-        let mut sink = storage.reopen(&data_path).map_err(at)?;
-        sink.set_len(end).map_err(at)?;
+        let mut sink = storage.reopen(&data_path)?;
+        sink.set_len(end)?;
         let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed)?;
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
-        let mut begin = 0;
-        for (key, end) in whole_samples(bytes) {
-            let sum = writer.checksum(&bytes[begin as usize..end as usize]);
-            writer.note(key, start + end, sum)?;
-            begin = end;
+        for (key, range) in whole_samples(bytes) {
+            let sum = writer.checksum(&bytes[range.start as usize..range.end as usize]);
+            writer.note(key, start + range.end, sum)?;
         }
         Ok(writer)
     }
@@ -308,9 +312,9 @@ impl WriterOptions {
         let path = &*self.follow(path.as_ref())?;
         check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
-        self.lookup |= self.storage.stat(&lookup).map_err(|e| Error::io(&lookup, e))?.is_some();
+        self.lookup |= self.storage.stat(&lookup)?.is_some();
         let crc = SideFile::Crc.path(path);
-        self.checksums |= self.storage.stat(&crc).map_err(|e| Error::io(&crc, e))?.is_some();
+        self.checksums |= self.storage.stat(&crc)?.is_some();
         let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
         // What cannot be appended to is told before anything is made.
         let before = open()?;
@@ -324,7 +328,7 @@ impl WriterOptions {
             let base = Base { samples: old.len() as u64, bytes: old.data_len() };
             let journal = Journal::samples(Some(base), self.digests, self.lookup);
             let journal = staging.journal(journal.checksums(self.checksums), observed)?;
-            let data = self.storage.reopen(path).map_err(|e| Error::io(path, e))?;
+            let data = self.storage.reopen(path)?;
             // What is written goes to the file that was opened just now.
             match staging.rewritten(&journal)? {
                 None => Ok((old, journal, data)),
@@ -353,14 +357,13 @@ impl WriterOptions {
 impl WriterOptions {
     /// The dataset that a symbolic link leads to; any other path stays as it is.
     fn follow(&self, path: &Path) -> Result<PathBuf> {
-        let at = |e| Error::io(path, e);
-        if !self.storage.lstat(path).map_err(at)?.is_some_and(|stat| stat.kind == FileKind::Link) {
+        if !self.storage.lstat(path)?.is_some_and(|stat| stat.kind == FileKind::Link) {
             return Ok(path.to_path_buf());
         }
-        let real = self.storage.resolve(path).map_err(at)?;
+        let real = self.storage.resolve(path)?;
         for file in SideFile::ALL {
             let (link, of_real) = (file.path(path), file.path(&real));
-            let stat = |path: &Path| self.storage.stat(path).map_err(|e| Error::io(path, e));
+            let stat = |path: &Path| self.storage.stat(path);
             let Some(found) = stat(&link)? else { continue };
             if stat(&of_real)?.map(|stat| stat.id) != Some(found.id) {
                 let message = format!(
@@ -375,7 +378,7 @@ impl WriterOptions {
     }
 
     fn refuse_hard_links(&self, path: &Path) -> Result<()> {
-        let stat = self.storage.stat(path).map_err(|e| Error::io(path, e))?;
+        let stat = self.storage.stat(path)?;
         match stat.map_or(1, |stat| stat.links) {
             0 | 1 => Ok(()),
             links => {
@@ -397,17 +400,6 @@ fn gave_up(staging: Staging, error: Error) -> Error {
 
 fn nothing_unfinished(path: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is no unfinished write").at(path)
-}
-
-/// The samples that follow each other from the start of these bytes on, and where each ends. The
-/// first thing that is none is where the writer was when it died.
-fn whole_samples(bytes: &[u8]) -> impl Iterator<Item = (&str, u64)> {
-    let mut cursor = msgpack::Cursor::new(bytes);
-    std::iter::from_fn(move || {
-        let raw = cursor.skip_raw().ok()?;
-        let key = msgpack::check_sample(raw).ok()?;
-        Some((key, cursor.position() as u64))
-    })
 }
 
 fn check_name(path: &Path) -> Result<()> {
@@ -535,9 +527,8 @@ impl Writer {
         data: Box<dyn crate::storage::Sink>,
         start: Start,
     ) -> Result<Writer> {
-        let spool = |file| -> Result<Spool> {
-            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
-        };
+        let spool =
+            |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let spools = || {
             let offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
             let keys = KeySpool::new(options.storage.clone(), spool(SideFile::Keys)?)?;
@@ -547,7 +538,7 @@ impl Writer {
             };
             // Where there is data already, all of it is hashed in one go at the end.
             let digest = options.digests && start == Start::New;
-            let data = Pipeline::start(data, digest).map_err(|e| Error::io(path, e))?;
+            let data = Pipeline::start(data, digest).map_err(|e| e.shown_at(path))?;
             Ok((offsets, keys, checksums, data))
         };
         let (offsets, keys, checksums, data) = match spools() {
@@ -675,7 +666,7 @@ impl Writer {
         let path = &self.path;
         let queued = open(&mut self.open, self.broken, path)?.data.append(packed);
         let end = self.bytes + packed.len() as u64;
-        let noted = queued.map_err(|e| Error::io(path, e)).and_then(|()| self.note(key, end, sum));
+        let noted = queued.map_err(|e| e.shown_at(path)).and_then(|()| self.note(key, end, sum));
         self.broken = noted.is_err();
         noted
     }
@@ -729,7 +720,7 @@ impl Writer {
         let Some(recorded) = recorded else { return Ok(()) };
         let mut md5 = Md5::new();
         let range = 0..old.data_len();
-        index::digest_into(&mut md5, &self.path, old.data(), range.clone())?;
+        index::digest_into(&mut md5, old.data(), range.clone())?;
         if <[u8; 16]>::from(md5.finalize()) != recorded {
             let message =
                 "the data before the append does not match its MD5: nothing was published";
@@ -805,14 +796,14 @@ impl Writer {
     /// them.
     pub fn flush(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
-        data.flush(false).map_err(|e| Error::io(&self.path, e))
+        data.flush(false).map_err(|e| e.shown_at(&self.path))
     }
 
     /// Waits until all samples so far are on disk: `kiste repair` finds them after a power failure
     /// too.
     pub fn sync(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
-        data.flush(true).map_err(|e| Error::io(&self.path, e))
+        data.flush(true).map_err(|e| e.shown_at(&self.path))
     }
 
     /// Room for files that are needed only while this dataset is written. They are where it is
@@ -896,7 +887,7 @@ fn open<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'
 
 #[cold]
 fn over(path: &Path) -> Error {
-    let message = "an earlier write failed: what was written stays for \"kiste repair\"";
+    let message = "an earlier write failed: what was written stays until it is repaired";
     Error::new(ErrorKind::Io, message).at(path)
 }
 

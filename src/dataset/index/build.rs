@@ -9,11 +9,11 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
+use super::super::staging::Staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, filter, keys, lookup};
-use crate::staging::Staging;
 use crate::storage::{Source, Storage};
 
 /// Keys that are hashed at a time.
@@ -46,7 +46,7 @@ pub(crate) fn build(
     sync: bool,
     hash_many: HashMany,
 ) -> Result<()> {
-    let all = keys_file.read(0..keys_file.len()).map_err(|e| Error::io(keys_path, e))?;
+    let all = keys_file.read(0..keys_file.len())?;
     let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(keys_path))?;
     let body = KeyList { path: keys_path, bytes: &all[header..], header: header as u64, count };
     // A key takes a byte at least: a larger number is a lie, and memory is asked for by it below.
@@ -56,12 +56,11 @@ pub(crate) fn build(
     }
     let Hashed { mut salt, mut hashes, filter } = hash_all(&body, wanted.filter, hash_many)?;
     if let Some((params, bits)) = filter {
-        let mut sink = staging.create(Some(SideFile::Filter))?;
-        let at = |e| Error::io(staging.path(Some(SideFile::Filter)), e);
-        sink.append(&params.header()).map_err(at)?;
-        sink.append(&bits).map_err(at)?;
+        let mut sink = staging.create(SideFile::Filter)?;
+        sink.append(&params.header())?;
+        sink.append(&bits)?;
         if sync {
-            sink.sync().map_err(at)?;
+            sink.sync()?;
         }
     }
     let mut tries = 0;
@@ -85,7 +84,7 @@ pub(crate) fn build(
             [(wanted.key_hashes, SideFile::KeyHashes), (wanted.lookup, SideFile::Lookup)]
         {
             if made {
-                staging.discard(Some(file))?;
+                staging.discard(file)?;
             }
         }
         salt = Salt::of_try(tries);
@@ -136,17 +135,16 @@ fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany
 }
 
 fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> Result<()> {
-    let mut sink = staging.create(Some(SideFile::KeyHashes))?;
-    let at = |e| Error::io(staging.path(Some(SideFile::KeyHashes)), e);
-    sink.append(&salt.0).map_err(at)?;
+    let mut sink = staging.create(SideFile::KeyHashes)?;
+    sink.append(&salt.0)?;
     let mut bytes = Vec::new();
     for part in hashes.chunks(1 << 15) {
         bytes.clear();
         part.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
-        sink.append(&bytes).map_err(at)?;
+        sink.append(&bytes)?;
     }
     if sync {
-        sink.sync().map_err(at)?;
+        sink.sync()?;
     }
     Ok(())
 }
@@ -189,11 +187,10 @@ pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
 
 fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<()> {
     let bytes = lookup_file(salt, hashes)?;
-    let mut sink = staging.create(Some(SideFile::Lookup))?;
-    let at = |e| Error::io(staging.path(Some(SideFile::Lookup)), e);
-    sink.append(&bytes).map_err(at)?;
+    let mut sink = staging.create(SideFile::Lookup)?;
+    sink.append(&bytes)?;
     if sync {
-        sink.sync().map_err(at)?;
+        sink.sync()?;
     }
     Ok(())
 }
@@ -266,15 +263,14 @@ impl KeyList<'_> {
 
 /// The MD5 of a file, or of its first `len` bytes and then of all.
 pub(crate) fn digest(storage: &Arc<dyn Storage>, path: &Path) -> Result<[u8; 16]> {
-    let source = storage.open(path).map_err(|e| Error::io(path, e))?;
+    let source = storage.open(path)?;
     let mut md5 = Md5::new();
-    digest_into(&mut md5, path, &source, 0..source.len())?;
+    digest_into(&mut md5, &source, 0..source.len())?;
     Ok(md5.finalize().into())
 }
 
 pub(crate) fn digest_into(
     md5: &mut Md5,
-    path: &Path,
     source: &Source,
     range: std::ops::Range<u64>,
 ) -> Result<()> {
@@ -282,11 +278,11 @@ pub(crate) fn digest_into(
         md5.update(part);
         None
     });
-    fed.map(drop).map_err(|e| Error::io(path, e))
+    fed.map(drop)
 }
 
 pub(crate) fn read_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<Digests> {
-    let file = storage.open(path).map_err(|e| Error::io(path, e))?;
-    let text = file.read(0..file.len()).map_err(|e| Error::io(path, e))?;
+    let file = storage.open(path)?;
+    let text = file.read(0..file.len())?;
     Digests::parse(&text).map_err(|e| Error::from(e).at(path))
 }

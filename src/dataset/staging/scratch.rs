@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::storage::{Sink, Source, Storage};
 
 /// What their names begin with.
@@ -32,26 +32,23 @@ impl Scratch {
 
     pub(crate) fn create(&self, number: usize) -> Result<Box<dyn Sink>> {
         let path = self.path(number);
-        self.storage.create_as(&path, self.mode).map_err(|e| Error::io(path, e))
+        self.storage.create_as(&path, self.mode)
     }
 
     pub(crate) fn open(&self, number: usize) -> Result<Source> {
         let path = self.path(number);
-        self.storage.open(&path).map_err(|e| Error::io(path, e))
+        self.storage.open(&path)
     }
 
     pub(crate) fn remove(&self, number: usize) -> Result<()> {
         let path = self.path(number);
-        self.storage.remove(&path).map_err(|e| Error::io(path, e))
+        self.storage.remove(&path)
     }
 
     /// Removes all that there are.
     pub(crate) fn clear(&self) -> Result<()> {
-        let files = self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
-        files
-            .iter()
-            .filter(|path| is_scratch(path))
-            .try_for_each(|path| self.storage.remove(path).map_err(|e| Error::io(path, e)))
+        let files = self.storage.list(&self.dir)?;
+        files.iter().filter(|path| is_scratch(path)).try_for_each(|path| self.storage.remove(path))
     }
 }
 

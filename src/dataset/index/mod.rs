@@ -10,9 +10,12 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
-use crate::format::msgpack::{self, Cursor};
-use crate::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
+use crate::format::msgpack;
 use crate::storage::{LocalStorage, Sink, Source, Storage};
+
+use super::files::DatasetFile;
+use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
+use super::walk::messages;
 
 mod build;
 mod checksums;
@@ -148,7 +151,7 @@ impl IndexOptions {
 /// The number of samples by `.offsets`.
 fn samples(storage: &dyn Storage, path: &Path) -> Result<u64> {
     let path = SideFile::Offsets.path(path);
-    let stat = storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+    let stat = storage.stat(&path)?;
     Ok(stat.map_or(0, |stat| (stat.len / 8).saturating_sub(1)))
 }
 
@@ -157,9 +160,8 @@ fn has_checksums(storage: &Arc<dyn Storage>, path: &Path, data_len: u64) -> Resu
     let md5 = recorded_md5(storage, path)?;
     let found = open_checksums(&**storage, path, || {
         let offsets_path = SideFile::Offsets.path(path);
-        let at = |e| Error::io(&offsets_path, e);
-        let file = storage.open(&offsets_path).map_err(at)?;
-        let sum = checksum_of(&file, 0).map_err(at)?;
+        let file = storage.open(&offsets_path)?;
+        let sum = checksum_of(&file, 0)?;
         Ok(of_data(&file, data_len, md5, sum))
     })?;
     Ok(found.current().is_some_and(|found| md5.is_none() || found.of().md5.is_some()))
@@ -186,9 +188,9 @@ impl<'a> Rebuild<'a> {
         let storage = &options.storage;
         let exists = |file: SideFile| -> Result<bool> {
             let path = file.path(path);
-            Ok(storage.stat(&path).map_err(|e| Error::io(path, e))?.is_some())
+            Ok(storage.stat(&path)?.is_some())
         };
-        let data = storage.open(path).map_err(|e| Error::io(path, e))?;
+        let data = storage.open(path)?;
         // Offsets and keys come from one pass, so one missing means both.
         let positions = options.force || !exists(SideFile::Offsets)? || !exists(SideFile::Keys)?;
         let mut make = Vec::new();
@@ -227,7 +229,7 @@ impl<'a> Rebuild<'a> {
     }
 
     fn publish(self, staging: Staging, journal: &Journal) -> Result<Indexed> {
-        let publish: Vec<_> = self.make.iter().copied().map(Some).collect();
+        let publish: Vec<_> = self.make.iter().copied().map(DatasetFile::Side).collect();
         // What is made anew invalidates a digest that is not.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
         let remove =
@@ -250,7 +252,7 @@ impl<'a> Rebuild<'a> {
         };
         if wanted.key_hashes || wanted.filter || wanted.lookup {
             let keys_path = self.current(staging, SideFile::Keys);
-            let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+            let keys = storage.open(&keys_path)?;
             if !self.makes(SideFile::Keys) {
                 self.check_count(&keys_path, &keys)?;
             }
@@ -270,16 +272,16 @@ impl<'a> Rebuild<'a> {
     fn stage_checksums(&self, staging: &Staging) -> Result<Option<[u8; 16]>> {
         let storage = &self.options.storage;
         let path = self.current(staging, SideFile::Offsets);
-        let file = storage.open(&path).map_err(|e| Error::io(&path, e))?;
-        let offsets = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let file = storage.open(&path)?;
+        let offsets = file.read(0..file.len())?;
         let recorded = recorded_md5(storage, self.path)?;
         let old = open_checksums(&**storage, self.path, || {
-            let sum = checksum_of(&file, 0).map_err(|e| Error::io(&path, e))?;
+            let sum = checksum_of(&file, 0)?;
             Ok(of_data(&file, self.data.len(), None, sum))
         })?;
         let old = old.current();
-        let spool = staging.create(Some(SideFile::Crc))?;
-        let spool = Spool::new(staging.path(Some(SideFile::Crc)), spool);
+        let spool = staging.create(SideFile::Crc)?;
+        let spool = Spool::new(staging.path(SideFile::Crc), spool);
         let mut spool = ChecksumSpool::new(spool)?;
         let samples = Samples { path: self.path, data: &self.data, offsets: &offsets };
         let wanted = recorded.is_some() || self.makes(SideFile::Md5);
@@ -333,11 +335,11 @@ impl<'a> Rebuild<'a> {
     /// Keys that were there before are believed only if there are as many as offsets.
     fn check_count(&self, keys_path: &Path, keys: &Source) -> Result<()> {
         let path = SideFile::Offsets.path(self.path);
-        let stat = self.options.storage.stat(&path).map_err(|e| Error::io(&path, e))?;
+        let stat = self.options.storage.stat(&path)?;
         let samples = offsets::count(stat.map_or(0, |stat| stat.len));
         let samples = samples.map_err(|e| Error::from(e).at(&path))?;
         let head = keys.read(0..keys.len().min(keys::MAX_HEADER as u64));
-        let head = head.map_err(|e| Error::io(keys_path, e))?;
+        let head = head?;
         let (count, _) = keys::parse_header(&head).map_err(|e| Error::from(e).at(keys_path))?;
         if count != samples {
             let message = format!("expected {samples} keys, found {count}");
@@ -348,14 +350,13 @@ impl<'a> Rebuild<'a> {
 
     /// Where a side file is that this publication leaves or makes.
     fn current(&self, staging: &Staging, file: SideFile) -> PathBuf {
-        if self.makes(file) { staging.path(Some(file)) } else { file.path(self.path) }
+        if self.makes(file) { staging.path(file) } else { file.path(self.path) }
     }
 
     /// Offsets and keys, by the legacy index or by a walk over the data.
     fn stage_positions(&self, staging: &Staging) -> Result<()> {
-        let spool = |file| -> Result<Spool> {
-            Ok(Spool::new(staging.path(Some(file)), staging.create(Some(file))?))
-        };
+        let spool =
+            |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let mut offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
         let mut keys = KeySpool::new(self.options.storage.clone(), spool(SideFile::Keys)?)?;
         let mut push = |key: &str, end: u64| -> Result<()> {
@@ -370,25 +371,20 @@ impl<'a> Rebuild<'a> {
         let sync = self.options.durable;
         offsets.finish(sync)?;
         keys.finish(sync, || -> Result<Box<dyn Sink>> {
-            staging.discard(Some(SideFile::Keys))?;
-            staging.create(Some(SideFile::Keys))
+            staging.discard(SideFile::Keys)?;
+            staging.create(SideFile::Keys)
         })
     }
 
     fn by_data(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
-        let bytes = self.data.read(0..self.data.len()).map_err(|e| Error::io(self.path, e))?;
-        let mut cursor = Cursor::new(&bytes);
-        let mut index = 0;
-        while !cursor.is_at_end() {
-            let start = cursor.position() as u64;
-            let damaged = |e| {
+        let bytes = self.data.read(0..self.data.len())?;
+        for (index, message) in (0..).zip(messages(&bytes)) {
+            let damaged = |start, error| {
                 let range = start..self.data.len();
-                Error::from(e).at(self.path).with_index(index).with_range(range)
+                Error::from(error).at(self.path).with_index(index).with_range(range)
             };
-            let raw = cursor.skip_raw().map_err(damaged)?;
-            let key = msgpack::check_sample(raw).map_err(damaged)?;
-            push(key, cursor.position() as u64)?;
-            index += 1;
+            let message = message.map_err(|none| damaged(none.start, none.error))?;
+            push(message.key().map_err(|error| damaged(message.start, error))?, message.end)?;
         }
         Ok(())
     }
@@ -396,8 +392,8 @@ impl<'a> Rebuild<'a> {
     fn by_legacy_index(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
         let path = SideFile::Index.path(self.path);
         let damaged = |e| Error::from(e).at(&path);
-        let file = self.options.storage.open(&path).map_err(|e| Error::io(&path, e))?;
-        let bytes = file.read(0..file.len()).map_err(|e| Error::io(&path, e))?;
+        let file = self.options.storage.open(&path)?;
+        let bytes = file.read(0..file.len())?;
         let entries = legacy_index::Entries::parse(&bytes).map_err(damaged)?;
         let mut entries = entries.peekable();
         let mut index = 0;
@@ -440,7 +436,7 @@ impl<'a> Rebuild<'a> {
     fn stage_digests(&self, staging: &Staging, md5: Option<[u8; 16]>) -> Result<()> {
         let storage = &self.options.storage;
         let path = SideFile::Md5.path(self.path);
-        let old = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+        let old = match storage.stat(&path)? {
             Some(_) if !self.options.force => read_digests(storage, &path)?,
             _ => Digests::default(),
         };
@@ -462,11 +458,10 @@ impl<'a> Rebuild<'a> {
                 new.set(&file_name, digest(storage, &self.current(staging, file))?)?;
             }
         }
-        let at = |e| Error::io(&path, e);
-        let mut sink = staging.create(Some(SideFile::Md5))?;
-        sink.append(new.render().as_bytes()).map_err(at)?;
+        let mut sink = staging.create(SideFile::Md5)?;
+        sink.append(new.render().as_bytes())?;
         if self.options.durable {
-            sink.sync().map_err(at)?;
+            sink.sync()?;
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Spool {
 
     pub(crate) fn flush(&mut self) -> Result<()> {
         if !self.buffer.is_empty() {
-            self.sink.append(&self.buffer).map_err(|e| Error::io(&self.path, e))?;
+            self.sink.append(&self.buffer)?;
             self.buffer.clear();
         }
         Ok(())
@@ -47,13 +47,13 @@ impl Spool {
     /// Overwrites bytes that were written before.
     pub(crate) fn patch(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.flush()?;
-        self.sink.write_at(bytes, at).map_err(|e| Error::io(&self.path, e))
+        self.sink.write_at(bytes, at)
     }
 
     pub(crate) fn finish(mut self, sync: bool) -> Result<()> {
         self.flush()?;
         if sync {
-            self.sink.sync().map_err(|e| Error::io(&self.path, e))?;
+            self.sink.sync()?;
         }
         Ok(())
     }
@@ -117,13 +117,12 @@ impl KeySpool {
         let Some(&start) = self.marks.get(index / STRIDE) else { return Ok(false) };
         let end = self.marks.get(index / STRIDE + 1).copied().unwrap_or(self.spool.len());
         self.spool.flush()?;
-        let at = |e| Error::io(&self.spool.path, e);
         let stale = self.reader.as_ref().is_none_or(|source| source.len() < end);
         if stale {
-            self.reader = Some(self.storage.open(&self.spool.path).map_err(at)?);
+            self.reader = Some(self.storage.open(&self.spool.path)?);
         }
         let Some(source) = &self.reader else { return Ok(false) };
-        let bytes = source.read(start..end).map_err(at)?;
+        let bytes = source.read(start..end)?;
         match keys::Keys::part(&bytes, start, STRIDE as u64).nth(index % STRIDE) {
             Some(found) => Ok(found? == key),
             None => Ok(false),
@@ -144,16 +143,13 @@ impl KeySpool {
         }
         // Fewer than 65,536 keys: moving them costs little.
         self.spool.flush()?;
-        let at = |e| Error::io(&self.spool.path, e);
-        let old = self.storage.open(&self.spool.path).map_err(at)?;
+        let old = self.storage.open(&self.spool.path)?;
         let mut new = Spool::new(self.spool.path.clone(), anew()?);
         new.push(|out| out.extend_from_slice(&header))?;
         let body = HEADER_ROOM..old.len();
-        let failed = old
-            .scan(body, BUFFER as u64, |part, _| {
-                part.chunks(BUFFER).find_map(|p| new.push(|out| out.extend_from_slice(p)).err())
-            })
-            .map_err(at)?;
+        let failed = old.scan(body, BUFFER as u64, |part, _| {
+            part.chunks(BUFFER).find_map(|p| new.push(|out| out.extend_from_slice(p)).err())
+        })?;
         match failed {
             Some(error) => Err(error),
             None => new.finish(sync),

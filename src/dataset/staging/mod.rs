@@ -55,7 +55,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{FileKind, Lock, Sink, Storage};
+use crate::storage::{self, FileKind, Lock, Sink, Storage};
+
+use super::files::DatasetFile;
 
 mod checksums;
 mod identity;
@@ -70,10 +72,6 @@ pub(crate) use journal::{Journal, Labels};
 use publish::Publication;
 pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
-
-/// What is appended to the name of a dataset for the file of the names of its labels. It is no side
-/// file, as Python datadings knows nothing of it, but is published with them.
-pub(crate) const LABELS: &str = ".labels";
 
 /// The files that say which dataset it is, by their suffixes, as they were found; the data is "".
 pub(crate) type Observed = BTreeMap<String, Identity>;
@@ -111,7 +109,7 @@ pub(crate) fn dir_of(target: &Path) -> PathBuf {
 /// Whether a publication of this dataset was cut short, so that its files may be a mixture.
 pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<bool> {
     let commit = dir_of(&home(storage, target)?).join("commit");
-    Ok(storage.stat(&commit).map_err(|e| Error::io(&commit, e))?.is_some())
+    Ok(storage.stat(&commit)?.is_some())
 }
 
 /// What is being written to this dataset, or was when the writer died.
@@ -122,10 +120,8 @@ pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<
 /// Whether a writer is alive that has this dataset locked.
 pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<bool> {
     let path = dir_of(&home(storage, target)?).join("lock");
-    match storage.lstat(&path).map_err(|e| Error::io(&path, e))? {
-        Some(stat) if stat.is_file() => {
-            Ok(storage.lock_file(&path).map_err(|e| Error::io(&path, e))?.is_none())
-        }
+    match storage.lstat(&path)? {
+        Some(stat) if stat.is_file() => Ok(storage.lock_file(&path)?.is_none()),
         _ => Ok(false),
     }
 }
@@ -133,9 +129,9 @@ pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<b
 /// The data file of a write that was never finished, if there is one.
 pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option<PathBuf>> {
     let dir = dir_of(target);
-    let path = staged_path(&dir, "");
+    let path = staged_path(&dir, DatasetFile::Data);
     for (path, kind) in [(&dir, FileKind::Dir), (&path, FileKind::File)] {
-        let stat = storage.lstat(path).map_err(|e| Error::io(path, e))?;
+        let stat = storage.lstat(path)?;
         if stat.is_none_or(|stat| stat.kind != kind) {
             return Ok(None);
         }
@@ -143,20 +139,8 @@ pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-/// The file of a dataset that goes by this suffix; the data file is "".
-pub(crate) fn file_of(target: &Path, suffix: &str) -> PathBuf {
-    let mut name = target.as_os_str().to_os_string();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 fn parent_of(target: &Path) -> PathBuf {
     target.parent().map(Path::to_path_buf).unwrap_or_default()
-}
-
-/// The suffixes of all files that a dataset may have; the data file is "".
-fn suffixes() -> impl Iterator<Item = &'static str> {
-    ["", LABELS].into_iter().chain(SideFile::ALL.iter().map(|file| file.suffix()))
 }
 
 /// Whether a file of this name in a staging directory is one of ours.
@@ -179,7 +163,7 @@ fn is_ours(name: &str) -> bool {
     let staged = name.strip_prefix(OLD).unwrap_or(name);
     OURS.contains(&name)
         || is_numbered(name)
-        || suffixes().any(|suffix| staged_name(suffix) == staged)
+        || DatasetFile::all().any(|file| staged_name(file) == staged)
 }
 
 /// The permission bit that a read-only dataset lacks.
@@ -203,23 +187,22 @@ impl Staging {
         durable: bool,
     ) -> Result<Staging> {
         let dir = dir_of(target);
-        let at = |e| Error::io(&dir, e);
-        if storage.lstat(&dir).map_err(at)?.is_some() {
+        if storage.lstat(&dir)?.is_some() {
             return Err(Staging::take_over(storage, target)?.leftover());
         }
         // Side files next to a link must not be made of what is being appended behind it.
         let home = home(&*storage, target)?;
         let other = dir_of(&home);
-        if home != target && storage.lstat(&other).map_err(|e| Error::io(&other, e))?.is_some() {
+        if home != target && storage.lstat(&other)?.is_some() {
             return Err(Staging::take_over(storage, &home)?.leftover());
         }
         check_names(&*storage, target)?;
-        create_parents(&*storage, target, durable).map_err(|e| Error::io(target, e))?;
+        storage::create_dirs(&*storage, &parent_of(target), durable)?;
         match storage.create_dir(&dir) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 return Err(Staging::take_over(storage, target)?.leftover());
             }
-            created => created.map_err(at)?,
+            created => created?,
         }
         let mut staging = match Staging::lock(storage.clone(), target) {
             Ok(staging) => staging,
@@ -244,10 +227,9 @@ impl Staging {
     /// another program changes in between shows when it is compared with the journal.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
-        for suffix in DEFINING {
-            let path = file_of(&self.target, suffix);
-            if let Some(found) = Identity::of(&*self.storage, &path)? {
-                observed.insert(suffix.to_owned(), found);
+        for file in DatasetFile::DEFINING {
+            if let Some(found) = Identity::of(&*self.storage, &file.path(&self.target))? {
+                observed.insert(file.suffix().to_owned(), found);
             }
         }
         Ok(observed)
@@ -278,9 +260,9 @@ impl Staging {
     fn lock(storage: Arc<dyn Storage>, target: &Path) -> Result<Staging> {
         let dir = dir_of(target);
         let path = dir.join("lock");
-        let stat = storage.stat(target).map_err(|e| Error::io(target, e))?;
+        let stat = storage.stat(target)?;
         let mode = stat.filter(|stat| stat.is_file()).and_then(|stat| stat.mode);
-        match storage.lock(&path).map_err(|e| Error::io(&path, e))? {
+        match storage.lock(&path)? {
             Some(lock) => {
                 let (target, mode) = (target.to_path_buf(), mode.map(|mode| mode & 0o777));
                 let (durable, data_lock, _lock) = (true, None, lock);
@@ -295,15 +277,14 @@ impl Staging {
     /// directory of its own.
     fn hold_data(&mut self) -> Result<()> {
         let (storage, target) = (&self.storage, &self.target);
-        let at = |e| Error::io(target, e);
-        if !storage.stat(target).map_err(at)?.is_some_and(|stat| stat.is_file()) {
+        if !storage.stat(target)?.is_some_and(|stat| stat.is_file()) {
             return Ok(());
         }
         match storage.lock_file(target) {
             Ok(Some(lock)) => self.data_lock = Some(lock),
             // It cannot be read, so it cannot be appended to by any name; only replaced.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(e) => return Err(at(e)),
+            Err(e) if e.io_kind() == Some(io::ErrorKind::PermissionDenied) => {}
+            Err(e) => return Err(e),
             Ok(None) => {
                 let message = "another writer is at work on this data file, by another name of it";
                 return Err(Error::new(ErrorKind::Locked, message).at(target));
@@ -314,7 +295,7 @@ impl Staging {
 
     /// Fails at anything in the directory that no writer of ours put there.
     fn check_entries(&self) -> Result<()> {
-        for path in self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))? {
+        for path in self.storage.list(&self.dir)? {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             // What systems put into any directory.
             if name.starts_with(".nfs") || name == ".DS_Store" {
@@ -325,7 +306,7 @@ impl Staging {
                                it away";
                 return Err(foreign(&path, message));
             }
-            let stat = self.storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+            let stat = self.storage.lstat(&path)?;
             if let Some(kind) = stat.map(|stat| stat.kind).filter(|kind| *kind != FileKind::File) {
                 let message = format!("expected a regular file, found {kind}: nothing was touched");
                 return Err(foreign(&path, message));
@@ -335,10 +316,7 @@ impl Staging {
     }
 
     fn leftover(&self) -> Error {
-        let message = format!(
-            "an unfinished write is left in {}: \"kiste repair\" finishes or undoes it",
-            self.dir.display()
-        );
+        let message = format!("an unfinished write is left in {}", self.dir.display());
         Error::new(ErrorKind::Interrupted, message).at(&self.target)
     }
 
@@ -347,11 +325,11 @@ impl Staging {
     /// That is known before anything is cut or replaced: the program that wrote the dataset since
     /// need not know of staging directories.
     pub(crate) fn rewritten(&self, journal: &Journal) -> Result<Option<String>> {
-        for suffix in DEFINING {
-            let path = file_of(&self.target, suffix);
-            let old = journal.old.get(suffix);
-            let len = match (suffix, journal.base) {
-                ("", Some(base)) => base.bytes,
+        for file in DatasetFile::DEFINING {
+            let path = file.path(&self.target);
+            let old = journal.old.get(file.suffix());
+            let len = match (file, journal.base) {
+                (DatasetFile::Data, Some(base)) => base.bytes,
                 _ => u64::MAX,
             };
             let now = Identity::of_prefix(&*self.storage, &path, len)?;
@@ -368,12 +346,12 @@ impl Staging {
     }
 
     /// The path of a staged file.
-    pub(crate) fn path(&self, file: Option<SideFile>) -> PathBuf {
-        staged_path(&self.dir, file.map_or("", SideFile::suffix))
+    pub(crate) fn path(&self, file: impl Into<DatasetFile>) -> PathBuf {
+        staged_path(&self.dir, file.into())
     }
 
-    /// Creates a staged file: a side file, or with `None` the data file.
-    pub(crate) fn create(&self, file: Option<SideFile>) -> Result<Box<dyn Sink>> {
+    /// Creates a staged file.
+    pub(crate) fn create(&self, file: impl Into<DatasetFile>) -> Result<Box<dyn Sink>> {
         let path = self.path(file);
         self.create_at(&path)
     }
@@ -381,18 +359,18 @@ impl Staging {
     fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
         // Of a dataset that is read-only, too, what is written may have to be resumed.
         let mode = self.mode.map(|mode| mode | OWNER_WRITES);
-        self.storage.create_as(path, mode).map_err(|e| Error::io(path, e))
+        self.storage.create_as(path, mode)
     }
 
     /// Removes a staged file, to write it again.
-    pub(crate) fn discard(&self, file: Option<SideFile>) -> Result<()> {
+    pub(crate) fn discard(&self, file: impl Into<DatasetFile>) -> Result<()> {
         let path = self.path(file);
-        self.storage.remove(&path).map_err(|e| Error::io(path, e))
+        self.storage.remove(&path)
     }
 
     /// Removes all staged side files, to make them again.
     pub(crate) fn discard_side_files(&self) -> Result<()> {
-        SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(Some(*file))))
+        SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(*file)))
     }
 
     /// Room for files that are needed only meanwhile.
@@ -406,7 +384,7 @@ impl Staging {
         match text {
             None => journal.labels = Labels::Go,
             Some(text) => {
-                self.replace(staged_name(LABELS), text.as_bytes())?;
+                self.replace(staged_name(DatasetFile::Labels), text.as_bytes())?;
                 journal.labels = Labels::Staged;
             }
         }
@@ -423,27 +401,26 @@ impl Staging {
     pub(crate) fn commit(
         self,
         journal: &Journal,
-        publish: &[Option<SideFile>],
+        publish: &[DatasetFile],
         remove: &[SideFile],
     ) -> Result<()> {
-        let mut suffixes: Vec<(&str, bool)> =
-            publish.iter().map(|file| (file.map_or("", SideFile::suffix), true)).collect();
-        suffixes.extend(remove.iter().map(|file| (file.suffix(), false)));
+        let mut changes: Vec<(DatasetFile, Change)> =
+            publish.iter().map(|file| (*file, Change::Publish)).collect();
+        changes.extend(remove.iter().map(|file| (DatasetFile::Side(*file), Change::Remove)));
         match journal.labels {
             Labels::Stay => {}
-            Labels::Staged => suffixes.push((LABELS, true)),
-            Labels::Go => suffixes.push((LABELS, false)),
+            Labels::Staged => changes.push((DatasetFile::Labels, Change::Publish)),
+            Labels::Go => changes.push((DatasetFile::Labels, Change::Remove)),
         }
         let prepared = || {
             check_names(&*self.storage, &self.target)?;
             if let Some(mode) = self.mode.filter(|mode| mode & OWNER_WRITES == 0) {
-                for (suffix, _) in suffixes.iter().filter(|(_, is_new)| *is_new) {
-                    let path = staged_path(&self.dir, suffix);
-                    self.storage.set_mode(&path, mode).map_err(|e| Error::io(path, e))?;
+                for (file, _) in changes.iter().filter(|(_, change)| *change == Change::Publish) {
+                    self.storage.set_mode(&staged_path(&self.dir, *file), mode)?;
                 }
             }
             self.sync_dir(&self.dir)?;
-            let publication = Publication::new(&self, &suffixes)?;
+            let publication = Publication::new(&self, &changes)?;
             publication.record()?;
             // Only now: what is changed from here on is no longer what was recorded.
             match (journal.replace, self.rewritten(journal)?) {
@@ -478,11 +455,11 @@ impl Staging {
     /// After a step of the publication failed.
     fn take_back(&self, publication: &Publication<'_>, error: Error) -> Error {
         if publication.is_visible().unwrap_or(true) {
-            return error.note("the dataset is published: \"kiste repair\" tidies up");
+            return error.note("the dataset is published, but what was staged is left");
         }
         match publication.back() {
             Ok(()) => error,
-            Err(_) => error.note("the publication is not complete: \"kiste repair\" completes it"),
+            Err(_) => error.note("the publication is not complete, a repair completes it"),
         }
     }
 
@@ -490,7 +467,7 @@ impl Staging {
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
     /// last, so that nobody takes the rest for a leftover meanwhile.
     fn clear(&self) -> Result<()> {
-        let old = self.dir.join(format!("{OLD}{}", staged_name("")));
+        let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
         if self.exists(&old)? && !self.exists(&self.target)? {
             let message = "is the old data file, and there is no other: it stays";
             return Err(foreign(&old, message));
@@ -499,14 +476,14 @@ impl Staging {
             self.remove_if_there(&self.dir.join(first))?;
             self.sync_dir(&self.dir)?;
         }
-        let mut files = self.storage.list(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        let mut files = self.storage.list(&self.dir)?;
         // What others put there meanwhile stays, and the directory with it.
         files.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours));
         files.sort_by_key(|path| path.file_name().is_some_and(|name| name == "lock"));
         for file in files {
             self.remove_if_there(&file)?;
         }
-        self.storage.remove_dir(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
+        self.storage.remove_dir(&self.dir)?;
         self.sync_dir(&parent_of(&self.target))
     }
 
@@ -525,12 +502,11 @@ impl Staging {
 
     /// Cuts what an append wrote behind the old end.
     fn cut_data(&self, base: Base) -> Result<()> {
-        let at = |e| Error::io(&self.target, e);
-        let Some(stat) = self.storage.lstat(&self.target).map_err(at)? else { return Ok(()) };
+        let Some(stat) = self.storage.lstat(&self.target)? else { return Ok(()) };
         if stat.is_file() && stat.len > base.bytes {
-            let mut data = self.storage.reopen(&self.target).map_err(at)?;
-            data.set_len(base.bytes).map_err(at)?;
-            data.sync().map_err(at)?;
+            let mut data = self.storage.reopen(&self.target)?;
+            data.set_len(base.bytes)?;
+            data.sync()?;
         }
         Ok(())
     }
@@ -546,75 +522,61 @@ impl Staging {
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.dir.join(name);
         let new = self.dir.join(format!("{name}.new"));
-        let at = |e| Error::io(&path, e);
         // A writer that died at this very place, before another resumed its work, left one.
         if self.exists(&new)? {
-            self.storage.remove(&new).map_err(at)?;
+            self.storage.remove(&new)?;
             // Otherwise a power failure may keep the rename below, but of that old file.
             self.sync_dir(&self.dir)?;
         }
         let mut sink = self.create_at(&new)?;
-        sink.append(bytes).map_err(at)?;
+        sink.append(bytes)?;
         if self.durable {
-            sink.sync().map_err(at)?;
+            sink.sync()?;
         }
-        self.storage.rename(&new, &path).map_err(at)?;
+        self.storage.rename(&new, &path)?;
         self.sync_dir(&self.dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         if self.durable {
-            // A bare file name is in the current directory.
-            let shown = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            self.storage.sync_dir(dir).map_err(|e| Error::io(shown, e))?;
+            self.storage.sync_dir(dir)?;
         }
         Ok(())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        Ok(self.storage.lstat(path).map_err(|e| Error::io(path, e))?.is_some())
+        Ok(self.storage.lstat(path)?.is_some())
     }
 
     fn remove_if_there(&self, path: &Path) -> Result<()> {
         if self.exists(path)? {
-            self.storage.remove(path).map_err(|e| Error::io(path, e))?;
+            self.storage.remove(path)?;
         }
         Ok(())
     }
 }
 
-/// Creates the directories that a dataset is to be in, so that they last.
-fn create_parents(storage: &dyn Storage, target: &Path, durable: bool) -> io::Result<()> {
-    let parent = parent_of(target);
-    let mut missing = Vec::new();
-    for dir in parent.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        if storage.stat(dir)?.is_some() {
-            break;
-        }
-        missing.push(dir);
-    }
-    storage.create_dir_all(&parent)?;
-    if durable {
-        missing.into_iter().try_for_each(|dir| storage.sync_dir(&parent_of(dir)))?;
-    }
-    Ok(())
-}
-
 /// The name of a file while it is staged.
-fn staged_name(suffix: &str) -> &str {
-    suffix.strip_prefix('.').unwrap_or("data")
+fn staged_name(file: DatasetFile) -> &'static str {
+    file.suffix().strip_prefix('.').unwrap_or("data")
 }
 
-fn staged_path(dir: &Path, suffix: &str) -> PathBuf {
-    dir.join(staged_name(suffix))
+fn staged_path(dir: &Path, file: DatasetFile) -> PathBuf {
+    dir.join(staged_name(file))
 }
 
-/// The files whose content says which dataset it is.
-const DEFINING: [&str; 3] = ["", SideFile::Offsets.suffix(), SideFile::Index.suffix()];
+/// What a publication does to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// The staged file takes its place.
+    Publish,
+    /// It is removed.
+    Remove,
+}
 
 /// Fails if what goes by the name of the directory is none, or not ours to touch.
 fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
-    let stat_of = |path: &Path| storage.lstat(path).map_err(|e| Error::io(path, e));
+    let stat_of = |path: &Path| storage.lstat(path);
     let Some(stat) = stat_of(dir)? else {
         return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
     };
@@ -646,8 +608,8 @@ fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
 /// Fails if a file of this dataset could not be given its name, before any work is done: the name
 /// is too long for the file system, or something else has it.
 fn check_names(storage: &dyn Storage, target: &Path) -> Result<()> {
-    for path in suffixes().map(|suffix| file_of(target, suffix)) {
-        let stat = storage.lstat(&path).map_err(|e| Error::io(&path, e))?;
+    for path in DatasetFile::all().map(|file| file.path(target)) {
+        let stat = storage.lstat(&path)?;
         let kind = stat.map(|stat| stat.kind);
         if let Some(kind) = kind.filter(|kind| !matches!(kind, FileKind::File | FileKind::Link)) {
             let message = format!("expected a file of the dataset or nothing, found {kind}");
@@ -671,10 +633,9 @@ pub(crate) enum Unfinished {
 /// The name next to which the staging directory of a dataset is: of a symbolic link without one, that
 /// of the data file it leads to, as an append through it goes there.
 pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
-    let at = |e| Error::io(target, e);
-    let is_link = storage.lstat(target).map_err(at)?.is_some_and(|s| s.kind == FileKind::Link);
+    let is_link = storage.lstat(target)?.is_some_and(|s| s.kind == FileKind::Link);
     let dir = dir_of(target);
-    if !is_link || storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_some() {
+    if !is_link || storage.lstat(&dir)?.is_some() {
         return Ok(target.to_path_buf());
     }
     // A link to nowhere has no other name.
@@ -687,7 +648,7 @@ pub(crate) fn unfinished(
     target: &Path,
 ) -> Result<Option<(Staging, Unfinished)>> {
     let dir = dir_of(target);
-    if storage.lstat(&dir).map_err(|e| Error::io(&dir, e))?.is_none() {
+    if storage.lstat(&dir)?.is_none() {
         return Ok(None);
     }
     let staging = Staging::take_over(storage.clone(), target)?;

@@ -1,6 +1,6 @@
 //! `.crc`: compared with the dataset it is to be of, and made from the data.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
@@ -31,7 +31,6 @@ pub(crate) enum Found {
 
 /// A `.crc` that is whole, and of its dataset.
 pub(crate) struct Checksums {
-    path: PathBuf,
     source: Source,
     header: crc::Header,
 }
@@ -56,33 +55,26 @@ pub(crate) fn open_checksums(
     data: &Path,
     now: impl FnOnce() -> Result<crc::Source>,
 ) -> Result<Found> {
-    let path = SideFile::Crc.path(data);
-    match storage.open(&path) {
-        Ok(source) => Found::look(path, source, now),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Found::Missing),
-        Err(e) => Err(Error::io(path, e)),
+    match storage.open_if_exists(&SideFile::Crc.path(data))? {
+        Some(source) => Found::look(source, now),
+        None => Ok(Found::Missing),
     }
 }
 
 impl Found {
     /// What this file is, and whether it is of what there is now.
-    pub(crate) fn look(
-        path: PathBuf,
-        source: Source,
-        now: impl FnOnce() -> Result<crc::Source>,
-    ) -> Result<Found> {
-        let at = |e| Error::io(&path, e);
-        let header = source.read(0..source.len().min(crc::HEADER as u64)).map_err(at)?;
+    pub(crate) fn look(source: Source, now: impl FnOnce() -> Result<crc::Source>) -> Result<Found> {
+        let header = source.read(0..source.len().min(crc::HEADER as u64))?;
         let header = match crc::Header::parse(&header, source.len()) {
             Ok(header) => header,
             Err(e) => return Ok(Found::Damaged(e)),
         };
-        let table = checksum_of(&source, crc::HEADER as u64).map_err(at)?;
+        let table = checksum_of(&source, crc::HEADER as u64)?;
         if let Err(e) = header.check_table(table) {
             return Ok(Found::Damaged(e));
         }
         match header.check_source(&now()?) {
-            Ok(()) => Ok(Found::Current(Checksums { path, source, header })),
+            Ok(()) => Ok(Found::Current(Checksums { source, header })),
             Err(e) => Ok(Found::Stale(e)),
         }
     }
@@ -100,7 +92,7 @@ impl Found {
         let error = match self {
             Found::Current(checksums) => return Ok(checksums),
             Found::Missing => {
-                let message = "there are no checksums: \"kiste index --crc\" makes them";
+                let message = "there are no checksums";
                 Error::new(ErrorKind::NotFound, message)
             }
             Found::Stale(e) => Error::new(ErrorKind::Damaged, stale(&e)),
@@ -112,15 +104,12 @@ impl Found {
 
 /// What to say of a `.crc` of another version of its dataset.
 pub(crate) fn stale(error: &FormatError) -> String {
-    format!(
-        "not of this version of the dataset ({error}), so no sample was compared: \
-         \"kiste index --crc\" makes it again"
-    )
+    format!("not of this version of the dataset ({error}), so no sample was compared")
 }
 
 /// What to say of a `.crc` that is damaged itself.
 pub(crate) fn damaged(error: &FormatError) -> String {
-    format!("{error}, so no sample was compared: \"kiste index --crc\" makes it again")
+    format!("{error}, so no sample was compared")
 }
 
 impl Checksums {
@@ -133,7 +122,7 @@ impl Checksums {
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Result<u32> {
         let at = crc::HEADER as u64 + index as u64 * crc::ENTRY;
-        let entry = self.source.read(at..at + crc::ENTRY).map_err(|e| Error::io(&self.path, e))?;
+        let entry = self.source.read(at..at + crc::ENTRY)?;
         Ok(crc::entry(&entry, 0).unwrap_or_default())
     }
 
@@ -146,7 +135,7 @@ impl Checksums {
 }
 
 /// The CRC-32C of a file from this byte on.
-pub(crate) fn checksum_of(source: &Source, from: u64) -> std::io::Result<u32> {
+pub(crate) fn checksum_of(source: &Source, from: u64) -> Result<u32> {
     let mut sum = crc::checksum(&[]);
     source.scan::<()>(from..source.len(), STEP, |part, _| {
         sum = crc::extend(sum, part);
@@ -168,7 +157,7 @@ pub(crate) fn checksum_of_offsets(ends: &[u64]) -> u32 {
 /// The MD5 that `.md5` has of the data, if there is such a file, it can be read and has a line.
 pub(crate) fn recorded_md5(storage: &Arc<dyn Storage>, data: &Path) -> Result<Option<Digest>> {
     let path = SideFile::Md5.path(data);
-    if storage.stat(&path).map_err(|e| Error::io(&path, e))?.is_none() {
+    if storage.stat(&path)?.is_none() {
         return Ok(None);
     }
     match read_digests(storage, &path) {
@@ -209,7 +198,7 @@ impl Samples<'_> {
         while first < count as usize {
             let ends = self.part(first)?;
             let (start, end) = (ends[0], ends[ends.len() - 1]);
-            let bytes = self.data.read(start..end).map_err(|e| Error::io(self.path, e))?;
+            let bytes = self.data.read(start..end)?;
             let sum = |pair: &[u64]| {
                 // `part` saw that they ascend.
                 crc::checksum(&bytes[(pair[0] - start) as usize..(pair[1] - start) as usize])

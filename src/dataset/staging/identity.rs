@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::storage::{FileId, FileKind, Source, Stat, Storage};
 
 /// Files up to this size are hashed as a whole.
@@ -42,31 +42,26 @@ impl Identity {
         path: &Path,
         len: u64,
     ) -> Result<Option<Identity>> {
-        let at = |e| Error::io(path, e);
-        let Some(stat) = storage.lstat(path).map_err(at)? else { return Ok(None) };
+        let Some(stat) = storage.lstat(path)? else { return Ok(None) };
         let Stat { id, modified, kind, .. } = stat;
         if !matches!(kind, FileKind::File | FileKind::Link) {
             let sample = kind.to_string();
             return Ok(Some(Identity { len: stat.len, id, modified, sample }));
         }
+        use io::ErrorKind::{NotFound, PermissionDenied};
         // Of a link, the content is that of the file it leads to now.
         let source = match storage.open(path) {
             Ok(source) => source,
             // One that may be replaced but not read, or a link to nowhere: the same as long as no
             // one touches it.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
-                ) =>
-            {
+            Err(e) if matches!(e.io_kind(), Some(PermissionDenied | NotFound)) => {
                 let sample = format!("unreadable {id:?} {modified}");
                 return Ok(Some(Identity { len: stat.len, id, modified, sample }));
             }
-            Err(e) => return Err(at(e)),
+            Err(e) => return Err(e),
         };
         let len = source.len().min(len);
-        let sample = sample(&source, len).map_err(at)?;
+        let sample = sample(&source, len)?;
         Ok(Some(Identity { len, id, modified, sample }))
     }
 
@@ -94,7 +89,7 @@ pub(super) fn same_content(one: Option<&Identity>, other: Option<&Identity>) -> 
     }
 }
 
-fn sample(source: &Source, len: u64) -> io::Result<String> {
+fn sample(source: &Source, len: u64) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     if len <= WHOLE {
         hasher.update(&source.read(0..len)?);

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use md5::{Digest as _, Md5};
 
+use super::super::files::DatasetFile;
+use super::super::index::{self, Wanted};
+use super::super::staging::Base;
 use super::{Open, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
-use crate::index::{self, Wanted};
-use crate::staging::Base;
 
 /// What [`Writer::finish`](super::Writer::finish) does.
 pub(super) struct Publication<'a> {
@@ -21,35 +22,35 @@ impl Publication<'_> {
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
         let Open { staging, journal, data, offsets, keys, checksums } = files;
         let (options, sync) = (self.options, self.options.durable);
-        let at = |e| Error::io(self.path, e);
+        let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
-        let (mut data, streamed) = data.finish().map_err(at)?;
+        let (mut data, streamed) = data.finish().map_err(shown)?;
         offsets.finish(sync)?;
-        let keys_path = staging.path(Some(SideFile::Keys));
+        let keys_path = staging.path(SideFile::Keys);
         keys.finish(sync, || {
-            staging.discard(Some(SideFile::Keys))?;
-            staging.create(Some(SideFile::Keys))
+            staging.discard(SideFile::Keys)?;
+            staging.create(SideFile::Keys)
         })?;
         let staged_digest = |file| -> Result<Option<(SideFile, [u8; 16])>> {
             match options.digests {
-                true => Ok(Some((file, index::digest(storage, &staging.path(Some(file)))?))),
+                true => Ok(Some((file, index::digest(storage, &staging.path(file))?))),
                 false => Ok(None),
             }
         };
         let wanted = Wanted { key_hashes: true, filter: true, lookup: options.lookup };
         let (build, (sync_data, (data_md5, early))) = rayon::join(
             || {
-                let keys = storage.open(&keys_path).map_err(|e| Error::io(&keys_path, e))?;
+                let keys = storage.open(&keys_path)?;
                 index::build(&staging, &keys_path, &keys, wanted, sync, options.hash_many)
             },
             || {
                 rayon::join(
-                    || if sync { data.sync().map_err(at) } else { Ok(()) },
+                    || if sync { data.sync().map_err(shown) } else { Ok(()) },
                     || {
                         let data_md5 = match (options.digests, streamed, journal.base) {
                             (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
                             (true, None, None) => {
-                                index::digest(storage, &staging.path(None)).map(Some)
+                                index::digest(storage, &staging.path(DatasetFile::Data)).map(Some)
                             }
                             _ => Ok(streamed),
                         };
@@ -65,14 +66,14 @@ impl Publication<'_> {
         let (hashes, filter) =
             rayon::join(|| staged_digest(SideFile::KeyHashes), || staged_digest(SideFile::Filter));
         let mut publish = vec![
-            Some(SideFile::Offsets),
-            Some(SideFile::Keys),
-            Some(SideFile::KeyHashes),
-            Some(SideFile::Filter),
+            SideFile::Offsets.into(),
+            SideFile::Keys.into(),
+            SideFile::KeyHashes.into(),
+            SideFile::Filter.into(),
         ];
         let mut remove = vec![SideFile::Index];
         if journal.base.is_none() {
-            publish.push(None);
+            publish.push(DatasetFile::Data);
         }
         if let Some(md5) = data_md5 {
             let mut digests = Digests::default();
@@ -82,24 +83,24 @@ impl Publication<'_> {
                     digests.set(&name(&file.path(self.path)), md5)?;
                 }
             }
-            let mut sink = staging.create(Some(SideFile::Md5))?;
-            sink.append(digests.render().as_bytes()).map_err(at)?;
+            let mut sink = staging.create(SideFile::Md5)?;
+            sink.append(digests.render().as_bytes())?;
             if sync {
-                sink.sync().map_err(at)?;
+                sink.sync()?;
             }
-            publish.push(Some(SideFile::Md5));
+            publish.push(SideFile::Md5.into());
         } else {
             remove.push(SideFile::Md5);
         }
         match checksums {
             Some(checksums) => {
                 checksums.finish(data_md5, sync)?;
-                publish.push(Some(SideFile::Crc));
+                publish.push(SideFile::Crc.into());
             }
             None => remove.push(SideFile::Crc),
         }
         match options.lookup {
-            true => publish.push(Some(SideFile::Lookup)),
+            true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
         staging.commit(&journal, &publish, &remove)?;
@@ -109,12 +110,12 @@ impl Publication<'_> {
     /// The MD5 of all of the data, once the old part is seen to be what its digest says.
     fn appended_digest(&self, base: Base, bytes: u64) -> Result<[u8; 16]> {
         let storage = &self.options.storage;
-        let source = storage.open(self.path).map_err(|e| Error::io(self.path, e))?;
+        let source = storage.open(self.path)?;
         let mut md5 = Md5::new();
-        index::digest_into(&mut md5, self.path, &source, 0..base.bytes)?;
+        index::digest_into(&mut md5, &source, 0..base.bytes)?;
         let old: [u8; 16] = md5.clone().finalize().into();
         let path = SideFile::Md5.path(self.path);
-        let recorded = match storage.stat(&path).map_err(|e| Error::io(&path, e))? {
+        let recorded = match storage.stat(&path)? {
             Some(_) => index::read_digests(storage, &path)?.get(&name(self.path)).copied(),
             None => None,
         };
@@ -123,7 +124,7 @@ impl Publication<'_> {
                 "the data before the append does not match its MD5: nothing was published";
             return Err(Error::new(ErrorKind::Damaged, message).with_range(0..base.bytes));
         }
-        index::digest_into(&mut md5, self.path, &source, base.bytes..bytes)?;
+        index::digest_into(&mut md5, &source, base.bytes..bytes)?;
         Ok(md5.finalize().into())
     }
 }

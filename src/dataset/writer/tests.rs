@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::*;
+use crate::dataset::index::IndexOptions;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::index::IndexOptions;
 use crate::storage::MemoryStorage;
 
 /// All keys have few hashes under the first two salts, and their own from then on.
@@ -58,7 +58,7 @@ fn check_salt(hash_many: HashMany, tries: u32) {
         assert_eq!(reader.find(&format!("k{i}")).unwrap(), Some(i));
     }
     assert_eq!(reader.find("k50").unwrap(), None);
-    let verify = crate::verify::VerifyOptions::default().deep(true).storage(shared);
+    let verify = crate::dataset::verify::VerifyOptions::default().deep(true).storage(shared);
     assert_eq!(verify.verify("x").unwrap().problems, []);
 }
 

@@ -1,0 +1,31 @@
+//! A dataset: the family of its files, and everything that is done to it as one thing.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | read samples by index or key | [`DatasetReader`] |
+//! | write a dataset, append to one, resume a write | [`Writer`] |
+//! | make side files that are missing | [`index`](index::IndexOptions::build) |
+//! | check all files against each other | [`verify`] |
+//! | finish or undo what a dead writer left, save what is whole | [`repair`] |
+//!
+//! [`DatasetFile`] names the files. A publication replaces all of them in one step: readers see
+//! the old dataset or the new one, and after a crash the old one is still there or the new one is
+//! finished.
+//!
+//! Absent on purpose: datasets of more than one data file, which are readers made of readers
+//! ([`reader`](crate::reader)), and the bytes inside the files
+//! ([`format::dataset`](crate::format::dataset)).
+
+mod files;
+mod walk;
+pub(crate) mod staging;
+pub mod index;
+mod reader;
+mod writer;
+pub mod verify;
+pub mod repair;
+
+pub use files::DatasetFile;
+pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
+pub use staging::Base;
+pub use writer::{Stats, Writer, WriterOptions};

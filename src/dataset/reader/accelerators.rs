@@ -1,0 +1,93 @@
+//! The files that make look-ups by key faster: `.lookup` and `.filter`, open.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::dataset::{SideFile, filter, lookup};
+use crate::storage::Source;
+
+use super::hashes::Hashes;
+use super::open::OpenDataset;
+
+/// An open `.lookup` that was made from these hashes.
+pub(super) struct Lookup {
+    pub(super) shape: lookup::Shape,
+    source: Source,
+}
+
+impl Lookup {
+    pub(super) fn open(files: &OpenDataset, hashes: &Hashes) -> Result<Option<Lookup>> {
+        let Some(source) = files.side_file(SideFile::Lookup)? else { return Ok(None) };
+        let header = source.read(0..source.len().min(lookup::HEADER as u64))?;
+        // Damaged, or of another dataset, as after Python rewrote this one: all that is in it can
+        // be had without it, and verifying tells.
+        let Ok(header) = lookup::Header::parse(&header, source.len()) else { return Ok(None) };
+        let last = hashes.len().saturating_sub(1);
+        let now = lookup::Source {
+            count: hashes.len() as u64,
+            salt: hashes.salt,
+            first: if hashes.len() > 0 { hashes.get(0)? } else { 0 },
+            last: if hashes.len() > 0 { hashes.get(last)? } else { 0 },
+        };
+        if header.check_source(&now).is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Lookup { shape: header.shape(), source }))
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, slot: u64) -> Result<u32> {
+        let at = lookup::HEADER as u64 + slot * lookup::SLOT;
+        let bytes = self.source.read(at..at + lookup::SLOT)?;
+        Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
+    }
+}
+
+/// An open `.filter`.
+pub(super) struct Filter {
+    params: filter::Params,
+    pub(super) source: Source,
+    /// Whether it was compared with its digest.
+    pub(super) trusted: AtomicBool,
+}
+
+impl Filter {
+    pub(super) fn open(files: &OpenDataset) -> Result<Option<Filter>> {
+        let path = SideFile::Filter.path(&files.path);
+        let Some(source) = files.side_file(SideFile::Filter)? else { return Ok(None) };
+        let damaged = |e: FormatError| Error::from(e).at(&path);
+        let header = source.read(0..source.len().min(filter::HEADER as u64))?;
+        let params = filter::Params::parse(&header, source.len()).map_err(damaged)?;
+        let expected = filter::Params::for_len(files.len as u64);
+        if params.elements() != expected.elements() {
+            let (expected, found) = (expected.elements(), params.elements());
+            let e =
+                FormatError::new(16, format!("a filter for {expected} keys"), found.to_string());
+            return Err(damaged(e));
+        }
+        Ok(Some(Filter { params, source, trusted: AtomicBool::new(false) }))
+    }
+
+    #[cold]
+    pub(super) fn lacks(&self, files: &OpenDataset, index: usize, key: &str) -> Error {
+        let message = "the filter lacks this key";
+        Error::new(ErrorKind::Damaged, message)
+            .at(SideFile::Filter.path(&files.path))
+            .with_index(index as u64)
+            .with_key(key)
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, key: &str) -> Result<bool> {
+        let pair = filter::pair(key.as_bytes());
+        match self.source.mapped().and_then(|bytes| bytes.get(filter::HEADER..)) {
+            Some(body) => Ok(self.params.contains(body, pair)),
+            None => self.params.contains_with(pair, |at| {
+                let at = filter::HEADER as u64 + at;
+                let byte = self.source.read(at..at + 1)?;
+                Ok(byte.first().copied().unwrap_or_default())
+            }),
+        }
+    }
+}

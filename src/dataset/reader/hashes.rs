@@ -1,0 +1,170 @@
+//! The hashes of all keys, and the search through them.
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use crate::error::{Error, Result};
+use crate::format::FormatError;
+use crate::format::dataset::SideFile;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::storage::Source;
+
+use super::open::OpenDataset;
+
+/// From how many entries on a search uses all cores: below, starting a thread costs more.
+const PARALLEL: usize = 1 << 21;
+/// Bytes read at a time where hashes are not mapped.
+const STEP: u64 = 1 << 20;
+
+/// The hashes of all keys, from `.key_hashes` or made from the keys.
+pub(super) struct Hashes {
+    pub(super) salt: Salt,
+    len: usize,
+    bytes: HashBytes,
+    /// Whether they were compared with their digest, or made just now.
+    pub(super) trusted: AtomicBool,
+}
+
+enum HashBytes {
+    File(Source),
+    Made(Vec<u8>),
+}
+
+/// The bytes of `.key_hashes` before the first hash.
+const SALT: u64 = 8;
+
+impl Hashes {
+    pub(super) fn open(files: &OpenDataset) -> Result<Hashes> {
+        let Some(file) = files.side_file(SideFile::KeyHashes)? else {
+            return Hashes::make(files);
+        };
+        let path = SideFile::KeyHashes.path(&files.path);
+        let damaged = |e: FormatError| Error::from(e).at(&path);
+        let count = key_hashes::count(file.len()).map_err(damaged)?;
+        if count != files.len as u64 {
+            let e = FormatError::new(SALT, format!("{} hashes", files.len), count.to_string());
+            return Err(damaged(e));
+        }
+        let salt = file.read(0..SALT)?;
+        let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
+        let trusted = AtomicBool::new(false);
+        let hashes = Hashes { salt, len: files.len, bytes: HashBytes::File(file), trusted };
+        // A wrong salt would make every key absent: one key of the dataset tells.
+        if files.len > 0 {
+            let key = files.key(0)?;
+            let (expected, found) = (key_hashes::hash(&salt, key.as_bytes()), hashes.get(0)?);
+            if expected != found {
+                let expected = format!("{expected:016x}, the hash of {key:?}");
+                return Err(damaged(FormatError::new(SALT, expected, format!("{found:016x}"))));
+            }
+        }
+        Ok(hashes)
+    }
+
+    /// There is no such file: hashes the keys.
+    fn make(files: &OpenDataset) -> Result<Hashes> {
+        let salt = Salt::of_try(0);
+        let mut bytes = Vec::with_capacity(files.len * 8);
+        let mut batch: Vec<Cow<'_, str>> = Vec::new();
+        let mut hashes = Vec::new();
+        for start in (0..files.len).step_by(4096) {
+            batch.clear();
+            for index in start..files.len.min(start + 4096) {
+                batch.push(files.key(index)?);
+            }
+            let keys: Vec<&[u8]> = batch.iter().map(|key| key.as_bytes()).collect();
+            hashes.resize(keys.len(), 0);
+            key_hashes::hash_many(&salt, &keys, &mut hashes);
+            hashes.iter().for_each(|hash| bytes.extend_from_slice(&hash.to_be_bytes()));
+        }
+        // Made just now from the keys themselves: nothing to doubt.
+        let trusted = AtomicBool::new(true);
+        Ok(Hashes { salt, len: files.len, bytes: HashBytes::Made(bytes), trusted })
+    }
+
+    /// The file they are in, unless they were made.
+    pub(super) fn file(&self) -> Option<&Source> {
+        match &self.bytes {
+            HashBytes::File(source) => Some(source),
+            HashBytes::Made(_) => None,
+        }
+    }
+
+    /// The hash of a key.
+    pub(super) fn hash(&self, key: &str) -> u64 {
+        key_hashes::hash(&self.salt, key.as_bytes())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Result<u64> {
+        let at = index * 8;
+        let whole = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).unwrap_or_default();
+        match &self.bytes {
+            HashBytes::Made(bytes) => Ok(bytes.get(at..at + 8).map_or(0, whole)),
+            HashBytes::File(Source::Mapped(map)) => {
+                let at = at + SALT as usize;
+                Ok(map.bytes().get(at..at + 8).map_or(0, whole))
+            }
+            HashBytes::File(file) => {
+                let at = at as u64 + SALT;
+                Ok(whole(&file.read(at..at + 8)?))
+            }
+        }
+    }
+
+    /// Calls `with` on all hashes from `from` on, in parts with the index of their first, until
+    /// it says `Some`.
+    fn scan_from<T>(
+        &self,
+        from: usize,
+        mut with: impl FnMut(usize, &[u8]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        match &self.bytes {
+            HashBytes::Made(bytes) => Ok(with(from, &bytes[from * 8..])),
+            HashBytes::File(file) => {
+                let range = SALT + from as u64 * 8..SALT + self.len as u64 * 8;
+                let part = |bytes: &[u8], at: u64| with(((at - SALT) / 8) as usize, bytes);
+                file.scan(range, STEP, part)
+            }
+        }
+    }
+
+    pub(super) fn scan<T>(&self, with: impl FnMut(usize, &[u8]) -> Option<T>) -> Result<Option<T>> {
+        self.scan_from(0, with)
+    }
+
+    /// The first index from `from` on with this hash.
+    pub(super) fn search(&self, from: usize, wanted: u64) -> Result<Option<usize>> {
+        self.scan_from(from, |first, bytes| {
+            let found = if bytes.len() / 8 >= PARALLEL {
+                search_parallel(bytes, wanted)
+            } else {
+                key_hashes::search(bytes, wanted)
+            };
+            found.map(|at| first + at)
+        })
+    }
+}
+
+/// A search on all cores. What it gains is mostly page faults side by side.
+fn search_parallel(bytes: &[u8], wanted: u64) -> Option<usize> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let per_thread = (bytes.len() / 8).div_ceil(threads);
+    thread::scope(|scope| {
+        let parts = bytes.chunks(per_thread * 8).enumerate();
+        let start = |(i, part)| {
+            let search = move || key_hashes::search(part, wanted).map(|at| i * per_thread + at);
+            scope.spawn(search)
+        };
+        let workers: Vec<_> = parts.map(start).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().filter_map(join).min()
+    })
+}

@@ -1,0 +1,417 @@
+//! The files of a dataset that is open, each opened on first need.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
+use crate::format::msgpack::{self, Value};
+use crate::storage::{FileId, Source, Storage};
+
+use super::super::index::{self, Checksums, Found};
+use super::super::staging;
+use super::super::walk::{NoMessage, messages};
+
+/// The files of one dataset, open.
+pub(super) struct OpenDataset {
+    pub(super) path: PathBuf,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) data: Source,
+    pub(super) data_len: u64,
+    pub(super) len: usize,
+    pub(super) offsets: Offsets,
+    keys: OnceLock<Option<Source>>,
+    checksums: OnceLock<Checksums>,
+    /// Whether samples are compared with them whenever they are read.
+    pub(super) check: bool,
+    witness: Witness,
+}
+
+pub(super) enum Offsets {
+    File(Source),
+    /// From the legacy index or from the data, where there is no `.offsets`.
+    Derived(Vec<u64>),
+}
+
+/// The file whose name tells whether the dataset is still the one that was opened.
+///
+/// A publication removes the offsets before it touches anything else, and puts the new ones in
+/// their place when everything else is done: as long as the name `.offsets` means the file that
+/// was opened, whatever was opened meanwhile belongs to the same dataset. Where there are no
+/// offsets, the data file has to serve, and that there are still none.
+struct Witness {
+    path: PathBuf,
+    id: FileId,
+    absent: Option<PathBuf>,
+}
+
+impl Witness {
+    fn check(&self, storage: &dyn Storage, dataset: &Path) -> Result<()> {
+        let stat = |path: &Path| storage.stat(path);
+        let appeared = self.absent.as_deref().map(stat).transpose()?.flatten().is_some();
+        match stat(&self.path)? {
+            Some(now) if now.id == self.id && !appeared => Ok(()),
+            _ => {
+                let message = "the dataset was replaced while it was open: open it again";
+                Err(Error::new(ErrorKind::Replaced, message).at(dataset))
+            }
+        }
+    }
+}
+
+impl OpenDataset {
+    pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
+        let offsets_path = SideFile::Offsets.path(path);
+        let offsets_file = storage.open_if_exists(&offsets_path)?;
+        if offsets_file.is_none() {
+            refuse_half_published(&*storage, path)?;
+        }
+        let data = storage.open(path).map_err(|e| missing(&*storage, path, e))?;
+        let witness = match &offsets_file {
+            Some(file) => Witness { path: offsets_path, id: file.id(), absent: None },
+            None => {
+                let absent = Some(offsets_path);
+                Witness { path: path.to_path_buf(), id: data.id(), absent }
+            }
+        };
+        let offsets = open_offsets(&*storage, path, &data, offsets_file);
+        // Before what was found is believed, good or bad: are these the files of one dataset?
+        witness.check(&*storage, path)?;
+        let (offsets, len, data_len) = offsets?;
+        Ok(OpenDataset {
+            path: path.to_path_buf(),
+            storage,
+            data,
+            data_len,
+            len,
+            offsets,
+            keys: OnceLock::new(),
+            checksums: OnceLock::new(),
+            check: false,
+            witness,
+        })
+    }
+
+    /// An error if the dataset was replaced since it was opened.
+    pub(super) fn check_current(&self) -> Result<()> {
+        self.witness.check(&*self.storage, &self.path)
+    }
+
+    /// Opens a side file of this very dataset, `None` where it has none.
+    pub(super) fn side_file(&self, file: SideFile) -> Result<Option<Source>> {
+        let source = self.storage.open_if_exists(&file.path(&self.path))?;
+        self.check_current()?;
+        Ok(source)
+    }
+
+    #[inline]
+    pub(super) fn byte_range(&self, index: usize) -> Result<Range<u64>> {
+        if index >= self.len {
+            return Err(self.out_of_range(index));
+        }
+        let pair = match &self.offsets {
+            Offsets::File(Source::Mapped(map)) => {
+                let bytes = map.bytes();
+                offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
+            }
+            Offsets::File(file) => {
+                let at = index as u64 * offsets::ENTRY;
+                let bytes = file.read(at..at + 2 * offsets::ENTRY)?;
+                offsets::entry(&bytes, 0).zip(offsets::entry(&bytes, 1))
+            }
+            Offsets::Derived(ends) => ends.get(index).copied().zip(ends.get(index + 1).copied()),
+        };
+        match pair {
+            Some((start, end)) if start <= end && end <= self.data_len => Ok(start..end),
+            _ => Err(self.bad_offsets(index, pair)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        let range = self.byte_range(index)?;
+        let raw = self.data.read(range)?;
+        if self.check {
+            self.compare(index, &raw)?;
+        }
+        Ok(raw)
+    }
+
+    /// A sample as a dynamic value.
+    pub(super) fn value(&self, index: usize) -> Result<Value> {
+        let raw = self.raw(index)?;
+        msgpack::decode(&raw).map_err(|e| self.damaged_sample(index, e))
+    }
+
+    /// Compares a sample with its checksum.
+    #[inline(never)]
+    pub(super) fn compare(&self, index: usize, raw: &[u8]) -> Result<()> {
+        let Some(mismatch) = self.checksums()?.compare(index, raw)? else { return Ok(()) };
+        let error = Error::new(ErrorKind::Damaged, mismatch.to_string());
+        let error =
+            error.at(&self.path).with_index(index as u64).with_range(self.byte_range(index)?);
+        // Its own key may be what is damaged.
+        match self.listed_key(index) {
+            Ok(Some(key)) => Err(error.with_key(key)),
+            _ => Err(error),
+        }
+    }
+
+    pub(super) fn checksums(&self) -> Result<&Checksums> {
+        match self.checksums.get() {
+            Some(checksums) => Ok(checksums),
+            None => {
+                let checksums = self.open_checksums()?;
+                Ok(self.checksums.get_or_init(|| checksums))
+            }
+        }
+    }
+
+    fn open_checksums(&self) -> Result<Checksums> {
+        let found = self.find_checksums();
+        self.check_current()?;
+        found?.demand(&self.path)
+    }
+
+    /// What there is of a `.crc`.
+    pub(super) fn find_checksums(&self) -> Result<Found> {
+        index::open_checksums(&*self.storage, &self.path, || {
+            let offsets = match &self.offsets {
+                Offsets::File(file) => index::checksum_of(file, 0)?,
+                Offsets::Derived(ends) => index::checksum_of_offsets(ends),
+            };
+            let md5 = index::recorded_md5(&self.storage, &self.path)?;
+            Ok(crc::Source { count: self.len as u64, data_len: self.data_len, md5, offsets })
+        })
+    }
+
+    pub(super) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        let damaged = |e| self.damaged_sample(index, e);
+        let raw = match self.raw(index) {
+            // A sample that does not match its checksum: as for one that cannot be decoded, below.
+            Err(error) if self.check => {
+                return match self.listed_key(index) {
+                    Ok(Some(key)) => Ok(key),
+                    _ => Err(error),
+                };
+            }
+            raw => raw?,
+        };
+        let own = match raw {
+            Cow::Borrowed(raw) => msgpack::key(raw).map(|key| key.map(Cow::Borrowed)),
+            Cow::Owned(raw) => {
+                msgpack::key(&raw).map(|key| key.map(|key| Cow::Owned(key.to_string())))
+            }
+        };
+        match own.map_err(damaged) {
+            Ok(Some(key)) => Ok(key),
+            // Written without a check: only `.keys` knows.
+            Ok(None) => self.listed_key(index)?.ok_or_else(|| {
+                damaged(FormatError::new(0, "a sample with a \"key\"", "one without"))
+            }),
+            Err(error) => match self.listed_key(index) {
+                Ok(Some(key)) => Ok(key),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The key of a sample by `.keys`, if there is such a file: a walk over it.
+    fn listed_key(&self, index: usize) -> Result<Option<Cow<'_, str>>> {
+        let Some(bytes) = self.key_list()? else { return Ok(None) };
+        match self.listed_keys(&bytes)?.nth(index) {
+            Some(key) => {
+                let key = key.map_err(|e| self.damaged_keys(e))?;
+                Ok(Some(Cow::Owned(key.to_string())))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of `.keys`, if there is such a file.
+    pub(super) fn key_list(&self) -> Result<Option<Cow<'_, [u8]>>> {
+        let file = match self.keys.get() {
+            Some(file) => file,
+            None => {
+                let file = self.side_file(SideFile::Keys)?;
+                // Another thread may have been faster: its file is as good.
+                self.keys.get_or_init(|| file)
+            }
+        };
+        file.as_ref().map(|file| file.read(0..file.len())).transpose()
+    }
+
+    /// The keys of `.keys`, once it promises as many as there are samples.
+    pub(super) fn listed_keys<'b>(&self, bytes: &'b [u8]) -> Result<keys::Keys<'b>> {
+        let (count, _) = keys::parse_header(bytes).map_err(|e| self.damaged_keys(e))?;
+        if count != self.len as u64 {
+            let e = FormatError::new(0, format!("a list of {} keys", self.len), count.to_string());
+            return Err(self.damaged_keys(e));
+        }
+        keys::Keys::parse(bytes).map_err(|e| self.damaged_keys(e))
+    }
+
+    #[cold]
+    pub(super) fn damaged_keys(&self, error: FormatError) -> Error {
+        Error::from(error).at(SideFile::Keys.path(&self.path))
+    }
+
+    /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
+    #[inline]
+    pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
+        match self.raw(index) {
+            Err(_) if self.check => return Ok(self.key(index)? == key),
+            raw => {
+                if let Ok(Some(own)) = msgpack::key(&raw?) {
+                    return Ok(own == key);
+                }
+            }
+        }
+        Ok(self.key(index)? == key)
+    }
+
+    #[cold]
+    fn out_of_range(&self, index: usize) -> Error {
+        let message = format!("there is no sample {index}: the dataset has {}", self.len);
+        Error::new(ErrorKind::Invalid, message).at(&self.path)
+    }
+
+    #[cold]
+    fn bad_offsets(&self, index: usize, pair: Option<(u64, u64)>) -> Error {
+        let found = match pair {
+            Some((start, end)) => format!("{start} and {end}"),
+            None => "the end of the file".to_string(),
+        };
+        let at = index as u64 * offsets::ENTRY;
+        let message =
+            format!("expected ascending offsets of at most {} bytes, found {found}", self.data_len);
+        Error::new(ErrorKind::Damaged, message)
+            .at(SideFile::Offsets.path(&self.path))
+            .with_index(index as u64)
+            .with_range(at..at + 2 * offsets::ENTRY)
+    }
+
+    #[cold]
+    pub(super) fn damaged_sample(&self, index: usize, error: FormatError) -> Error {
+        let error = Error::from(error).at(&self.path).with_index(index as u64);
+        match self.byte_range(index) {
+            Ok(range) => error.with_range(range),
+            Err(_) => error,
+        }
+    }
+}
+
+fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
+    let unfinished = error.kind() == ErrorKind::NotFound
+        && matches!(storage.lstat(&staging::dir_of(path)), Ok(Some(stat)) if stat.is_dir());
+    if unfinished {
+        // Between the old data file and the new one there is none for a moment.
+        if let Err(error) = refuse_half_published(storage, path) {
+            return error;
+        }
+        let message = "this dataset was never finished";
+        return Error::new(ErrorKind::Interrupted, message).at(path);
+    }
+    error
+}
+
+fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {
+    if staging::is_half_published(storage, path)? {
+        let message = "a writer is publishing this dataset, or died while it did";
+        return Err(Error::new(ErrorKind::Interrupted, message).at(path));
+    }
+    Ok(())
+}
+
+/// The offsets, and the number of samples and bytes that they speak of.
+fn open_offsets(
+    storage: &dyn Storage,
+    path: &Path,
+    data: &Source,
+    file: Option<Source>,
+) -> Result<(Offsets, usize, u64)> {
+    if let Some(file) = file {
+        let (len, data_len) = check_offsets(storage, path, &file, data.len())?;
+        return Ok((Offsets::File(file), len, data_len));
+    }
+    let data_len = match staging::journal_of(storage, path)?.and_then(|journal| journal.base) {
+        Some(base) => base.bytes.min(data.len()),
+        None => data.len(),
+    };
+    let ends = derive_offsets(storage, path, data, data_len)?;
+    let len = ends.len().saturating_sub(1);
+    Ok((Offsets::Derived(ends), len, data_len))
+}
+
+/// The number of samples and bytes that `.offsets` speaks of, if it fits the data.
+fn check_offsets(
+    storage: &dyn Storage,
+    data_path: &Path,
+    file: &Source,
+    data_len: u64,
+) -> Result<(usize, u64)> {
+    let path = SideFile::Offsets.path(data_path);
+    let entry = |i: u64| -> Result<u64> {
+        let at = i * offsets::ENTRY;
+        let bytes = file.read(at..at + offsets::ENTRY)?;
+        Ok(offsets::entry(&bytes, 0).unwrap_or_default())
+    };
+    let damaged = |e: FormatError| Error::from(e).at(&path);
+    let count = offsets::count(file.len()).map_err(damaged)?;
+    let (first, last) = (entry(0)?, entry(count)?);
+    // More data than the offsets know is an append in progress, or one that died: then the
+    // journal says so, and what the offsets know is the dataset.
+    let known_len =
+        if last < data_len && appended(storage, data_path, count, last)? { last } else { data_len };
+    offsets::check_ends(count, first, last, known_len).map_err(damaged)?;
+    let len = usize::try_from(count).map_err(|_| {
+        Error::new(ErrorKind::Limit, "more samples than this machine can address").at(&path)
+    })?;
+    Ok((len, known_len))
+}
+
+fn appended(storage: &dyn Storage, path: &Path, samples: u64, bytes: u64) -> Result<bool> {
+    let journal = staging::journal_of(storage, path)?;
+    Ok(journal.and_then(|j| j.base) == Some(staging::Base { samples, bytes }))
+}
+
+/// The offsets by the legacy index, or else by walking the data, the first `data_len` bytes of
+/// which belong to the dataset: more is an append in progress, or one that died.
+fn derive_offsets(
+    storage: &dyn Storage,
+    path: &Path,
+    data: &Source,
+    data_len: u64,
+) -> Result<Vec<u64>> {
+    let index_path = SideFile::Index.path(path);
+    let damaged = |e: FormatError| Error::from(e).at(&index_path);
+    match storage.open_if_exists(&index_path)? {
+        Some(file) => {
+            let bytes = file.read(0..file.len())?;
+            let mut offsets = Vec::new();
+            for entry in legacy_index::Entries::parse(&bytes).map_err(damaged)? {
+                offsets.push(entry.map_err(damaged)?.1);
+            }
+            offsets.push(data_len);
+            Ok(offsets)
+        }
+        None => walk(path, data, data_len),
+    }
+}
+
+/// Where the messages of a data file begin, and its end.
+fn walk(path: &Path, data: &Source, data_len: u64) -> Result<Vec<u64>> {
+    let bytes = data.read(0..data_len)?;
+    let mut offsets = vec![0];
+    for message in messages(&bytes) {
+        let message = message.map_err(|NoMessage { start, error }| {
+            let index = offsets.len() as u64 - 1;
+            Error::from(error).at(path).with_index(index).with_range(start..data_len)
+        })?;
+        offsets.push(message.end);
+    }
+    Ok(offsets)
+}

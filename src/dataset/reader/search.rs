@@ -1,0 +1,350 @@
+//! From a key to the index of its sample.
+//!
+//! Three ways, each taken when the one before has cost as much as it would: a search through the
+//! mapped hashes, which needs no preparation; a table in memory; and, where there is a `.lookup`
+//! file, that instead of both. Each finds only a hash: the key of the sample decides.
+//!
+//! A key that is not found counts as absent only if a second witness agrees: the Bloom filter
+//! says so too, or the hashes were compared with their digest, or the list of all keys was read.
+//! So a flipped bit or a file of another dataset is an error and never a wrong answer.
+//!
+//! Nothing here waits for another thread, so a fork at any moment leaves the child with something
+//! that works.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use md5::{Digest as _, Md5};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::{Digests, SideFile, lookup};
+use crate::storage::Source;
+
+use super::super::index;
+use super::accelerators::{Filter, Lookup};
+use super::hashes::Hashes;
+use super::open::OpenDataset;
+use super::table;
+
+/// What building the table costs, in searches through all hashes: measured, some fifty to seventy
+/// at 1, 10 and 100 million keys.
+const TABLE_COST: u64 = 50;
+
+/// The key that is looked for, and its hash with the salt of the dataset.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    key: &'a str,
+    hash: u64,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(hashes: &Hashes, key: &'a str) -> Wanted<'a> {
+        Wanted { key, hash: hashes.hash(key) }
+    }
+}
+
+/// Whether the filter was asked about a key before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    No,
+    /// It says that the key may be there.
+    Yes,
+}
+
+#[derive(Default)]
+pub(super) struct Search {
+    hashes: OnceLock<Hashes>,
+    filter: OnceLock<Option<Filter>>,
+    lookup: OnceLock<Option<Lookup>>,
+    /// Whether the accelerator was found to be wrong, so that this does without.
+    lookup_is_wrong: AtomicBool,
+    table: OnceLock<(lookup::Shape, Vec<u32>)>,
+    /// Entries passed by searches so far.
+    work: AtomicU64,
+    building: AtomicBool,
+    /// Entries passed because the filter or the hashes are not trusted yet.
+    doubt: AtomicU64,
+}
+
+impl Search {
+    pub(super) fn find(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
+        self.find_after(files, key, Asked::No)
+    }
+
+    fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
+        let hashes = self.hashes(files)?;
+        let wanted = Wanted::new(hashes, key);
+        match self.find_hash(files, hashes, wanted)? {
+            Some(index) => Ok(Some(index)),
+            None => self.check_absent(files, hashes, wanted, asked),
+        }
+    }
+
+    pub(super) fn contains(&self, files: &OpenDataset, key: &str) -> Result<bool> {
+        let Some(filter) = self.filter(files)? else { return Ok(self.find(files, key)?.is_some()) };
+        if filter.contains(key)? {
+            return Ok(self.find_after(files, key, Asked::Yes)?.is_some());
+        }
+        if filter.trusted.load(Relaxed) {
+            return Ok(false);
+        }
+        self.doubt_filter(files, filter, key)
+    }
+
+    pub(super) fn prepare(&self, files: &OpenDataset) -> Result<()> {
+        let hashes = self.hashes(files)?;
+        if self.lookup(files)?.is_none() && self.table.get().is_none() {
+            let table = table::build(hashes)?;
+            self.table.get_or_init(|| table);
+        }
+        if let Some(filter) = self.filter(files)? {
+            self.trust_filter(files, filter)?;
+        }
+        Ok(())
+    }
+
+    /// Looks only at the hashes, and at the samples whose hash is right.
+    fn find_hash(
+        &self,
+        files: &OpenDataset,
+        hashes: &Hashes,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<usize>> {
+        if let Some(table) = self.table.get() {
+            let (shape, slots) = table;
+            let slot = |slot: u64| Ok(slots.get(slot as usize).copied().unwrap_or(lookup::EMPTY));
+            return probe(files, hashes, *shape, slot, wanted);
+        }
+        if let Some(lookup) = self.lookup(files)? {
+            let found = probe(files, hashes, lookup.shape, |slot| lookup.slot(slot), wanted);
+            match found {
+                // A slot that makes no sense: the file holds nothing that cannot be had without.
+                Err(e) if e.kind() == ErrorKind::Damaged && e.path().is_none() => {
+                    self.lookup_is_wrong.store(true, Relaxed);
+                }
+                found => return found.map_err(|e| e.at(SideFile::Lookup.path(&files.path))),
+            }
+        }
+        self.build_when_due(hashes)?;
+        let mut from = 0;
+        loop {
+            let found = hashes.search(from, wanted.hash)?;
+            let passed = found.map_or(hashes.len(), |at| at + 1) - from;
+            self.work.fetch_add(passed as u64, Relaxed);
+            match found {
+                None => return Ok(None),
+                Some(at) if files.has_key(at, wanted.key)? => return Ok(Some(at)),
+                Some(at) => from = at + 1,
+            }
+        }
+    }
+
+    fn build_when_due(&self, hashes: &Hashes) -> Result<()> {
+        let due = self.work.load(Relaxed) > TABLE_COST * hashes.len() as u64;
+        if due && !self.building.swap(true, Relaxed) {
+            match table::build(hashes) {
+                // It need not be built again: that flag stays.
+                Ok(table) => drop(self.table.set(table)),
+                Err(error) => {
+                    self.building.store(false, Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The filter says that a key is absent, but it may be damaged: asks the hashes too.
+    fn doubt_filter(&self, files: &OpenDataset, filter: &Filter, key: &str) -> Result<bool> {
+        let before = self.work.load(Relaxed);
+        let hashes = self.hashes(files)?;
+        if let Some(index) = self.find_hash(files, hashes, Wanted::new(hashes, key))? {
+            return Err(filter.lacks(files, index, key));
+        }
+        // A look-up in the table passes a handful of entries but costs as much as a few hundred.
+        let passed = self.work.load(Relaxed).saturating_sub(before).max(1000);
+        // A byte of the filter takes MD5 as long as a search takes for some fifteen entries.
+        if self.doubt.fetch_add(passed, Relaxed) > filter.source.len() * 15 {
+            self.doubt.store(0, Relaxed);
+            self.trust_filter(files, filter)?;
+        }
+        Ok(false)
+    }
+
+    /// The hashes say that a key is absent, but they may be damaged; or the accelerator says so,
+    /// which may be that of another dataset: then the index is found here.
+    fn check_absent(
+        &self,
+        files: &OpenDataset,
+        hashes: &Hashes,
+        wanted: Wanted<'_>,
+        asked: Asked,
+    ) -> Result<Option<usize>> {
+        if asked == Asked::No {
+            if let Some(filter) = self.filter(files)? {
+                if !filter.contains(wanted.key)? {
+                    return Ok(None);
+                }
+            }
+        }
+        // The filter is wrong about one absent key in as many as there are samples, so what follows
+        // is rare; without a filter it is not, and the digest has to say that the hashes are right.
+        if self.table.get().is_none() && self.lookup(files)?.is_some() {
+            if let Some(index) = search_all(files, hashes, wanted)? {
+                self.lookup_is_wrong.store(true, Relaxed);
+                return Ok(Some(index));
+            }
+        }
+        if hashes.trusted.load(Relaxed) {
+            return Ok(None);
+        }
+        let Some(bytes) = files.key_list()? else {
+            self.trust_hashes(files, hashes)?;
+            return match hashes.trusted.load(Relaxed) {
+                true => Ok(None),
+                // No other file can tell, so the samples have to.
+                false => {
+                    for index in 0..files.len {
+                        if files.has_key(index, wanted.key)? {
+                            return Err(lacks(files, hashes, index, wanted));
+                        }
+                    }
+                    Ok(None)
+                }
+            };
+        };
+        for (index, listed) in files.listed_keys(&bytes)?.enumerate() {
+            if listed.map_err(|e| files.damaged_keys(e))? == wanted.key {
+                return Err(lacks(files, hashes, index, wanted));
+            }
+        }
+        let passed = self.doubt.fetch_add(files.len as u64 * 20, Relaxed);
+        if passed > files.len as u64 * 150 {
+            self.doubt.store(0, Relaxed);
+            self.trust_hashes(files, hashes)?;
+        }
+        Ok(None)
+    }
+
+    fn trust_hashes(&self, files: &OpenDataset, hashes: &Hashes) -> Result<()> {
+        if let (Some(source), false) = (hashes.file(), hashes.trusted.load(Relaxed)) {
+            hashes.trusted.store(has_its_digest(files, SideFile::KeyHashes, source)?, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn trust_filter(&self, files: &OpenDataset, filter: &Filter) -> Result<()> {
+        if filter.trusted.load(Relaxed) {
+            return Ok(());
+        }
+        // Filter and digests may both be of another dataset: some of the keys tell.
+        for index in (0..files.len).step_by(files.len / 32 + 1) {
+            // A sample that cannot be read is another matter.
+            let Ok(key) = files.key(index) else { continue };
+            if !filter.contains(&key)? {
+                return Err(filter.lacks(files, index, &key));
+            }
+        }
+        filter.trusted.store(has_its_digest(files, SideFile::Filter, &filter.source)?, Relaxed);
+        Ok(())
+    }
+
+    fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
+        match self.hashes.get() {
+            Some(hashes) => Ok(hashes),
+            None => {
+                let hashes = Hashes::open(files)?;
+                Ok(self.hashes.get_or_init(|| hashes))
+            }
+        }
+    }
+
+    fn filter(&self, files: &OpenDataset) -> Result<Option<&Filter>> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter.as_ref()),
+            None => {
+                let filter = Filter::open(files)?;
+                Ok(self.filter.get_or_init(|| filter).as_ref())
+            }
+        }
+    }
+
+    fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+        if self.lookup_is_wrong.load(Relaxed) {
+            return Ok(None);
+        }
+        match self.lookup.get() {
+            Some(lookup) => Ok(lookup.as_ref()),
+            None => {
+                let lookup = Lookup::open(files, self.hashes(files)?)?;
+                Ok(self.lookup.get_or_init(|| lookup).as_ref())
+            }
+        }
+    }
+}
+
+/// A key that is there by the list, or by the samples, but was not found by its hash.
+#[cold]
+fn lacks(files: &OpenDataset, hashes: &Hashes, index: usize, wanted: Wanted<'_>) -> Error {
+    let error = match hashes.get(index) {
+        // The hash led here, but the sample has another key.
+        Ok(hash) if hash == wanted.hash => {
+            let message = "expected a sample with this key, found another one";
+            Error::new(ErrorKind::Damaged, message).at(&files.path)
+        }
+        _ => {
+            let path = SideFile::KeyHashes.path(&files.path);
+            Error::new(ErrorKind::Damaged, "the hashes lack this key").at(path)
+        }
+    };
+    error.with_index(index as u64).with_key(wanted.key)
+}
+
+/// Compares a file with its digest. `false` where there is none.
+fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Result<bool> {
+    let path = file.path(&files.path);
+    let Some(digests) = files.side_file(SideFile::Md5)? else { return Ok(false) };
+    let text = digests.read(0..digests.len())?;
+    let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let Some(expected) = digests.get(&name).copied() else { return Ok(false) };
+    let mut md5 = Md5::new();
+    index::digest_into(&mut md5, source, 0..source.len())?;
+    if <[u8; 16]>::from(md5.finalize()) != expected {
+        let message = "the file does not match its MD5";
+        return Err(Error::new(ErrorKind::Damaged, message).at(path));
+    }
+    Ok(true)
+}
+
+/// The sample with this key, by a search through all hashes.
+#[cold]
+fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Result<Option<usize>> {
+    let mut from = 0;
+    while let Some(at) = hashes.search(from, wanted.hash)? {
+        if files.has_key(at, wanted.key)? {
+            return Ok(Some(at));
+        }
+        from = at + 1;
+    }
+    Ok(None)
+}
+
+/// Goes through the samples whose hash is the wanted one, until one has the key.
+#[inline]
+fn probe(
+    files: &OpenDataset,
+    hashes: &Hashes,
+    shape: lookup::Shape,
+    slot: impl Fn(u64) -> Result<u32>,
+    wanted: Wanted<'_>,
+) -> Result<Option<usize>> {
+    let mut candidates = shape.probe(wanted.hash);
+    let hash = |index: u32| hashes.get(index as usize);
+    while let Some(index) = candidates.next_candidate(&slot, hash)? {
+        if files.has_key(index as usize, wanted.key)? {
+            return Ok(Some(index as usize));
+        }
+    }
+    Ok(None)
+}

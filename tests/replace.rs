@@ -1,0 +1,173 @@
+//! Files and directories that take the place of older ones: every operation fails once, the process
+//! dies and the power fails at each of them, and there is the old one or the new one, whole.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use kiste::storage::{MemoryStorage, ReplaceDir, ReplaceFile, ReplaceOptions, Storage};
+use kiste::{ErrorKind, Result};
+
+const OLD: &[u8] = b"old";
+const NEW: &[u8] = b"the new one";
+
+fn replace(storage: &MemoryStorage, options: &ReplaceOptions) -> Result<()> {
+    let mut file = ReplaceFile::create_in(storage, "dir/list", options)?;
+    let (head, rest) = NEW.split_at(4);
+    file.append(b"THE ")?;
+    file.append(rest)?;
+    file.write_at(head, 0)?;
+    file.finish()
+}
+
+fn make_dir(storage: &MemoryStorage) -> Result<()> {
+    let dir = ReplaceDir::create_in(storage, "dir/made/", &ReplaceOptions::default())?;
+    storage.create(&dir.path().join("a"))?.append(OLD)?;
+    storage.create_dir(&dir.path().join("sub"))?;
+    storage.create(&dir.path().join("sub/b"))?.append(NEW)?;
+    dir.finish()
+}
+
+fn old() -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    storage.put("dir/list", OLD);
+    storage
+}
+
+/// The names of what no one would look for.
+fn litter(storage: &MemoryStorage) -> Vec<PathBuf> {
+    let known = ["dir", "dir/list", "dir/made", "dir/made/a", "dir/made/sub", "dir/made/sub/b"];
+    let names = storage.names().into_iter();
+    names.filter(|name| !known.iter().any(|known| name == Path::new(known))).collect()
+}
+
+/// How many operations it takes.
+fn operations(storage: &MemoryStorage, work: impl Fn(&MemoryStorage) -> Result<()>) -> u64 {
+    let before = storage.operations();
+    work(storage).unwrap();
+    storage.operations() - before
+}
+
+#[test]
+fn a_file_is_the_old_or_the_new_one_whichever_operation_fails() {
+    let options = ReplaceOptions::default();
+    for at in 0..operations(&old(), |storage| replace(storage, &options)) {
+        let storage = old();
+        storage.fail_once_after(at);
+        let error = replace(&storage, &options).unwrap_err();
+        assert!(error.path().is_some_and(|path| path.starts_with("dir")), "{at}: {error}");
+        assert!(!error.to_string().contains("partial"), "{at}: {error}");
+        let now = storage.get("dir/list").unwrap();
+        assert!(now == OLD || now == NEW, "{at}: {now:?}");
+        assert_eq!(litter(&storage), [""; 0].map(PathBuf::from), "{at}");
+        replace(&storage, &options).unwrap();
+        assert_eq!(storage.get("dir/list").unwrap(), NEW, "{at}");
+    }
+}
+
+#[test]
+fn a_file_is_the_old_or_the_new_one_wherever_the_process_dies() {
+    let options = ReplaceOptions::default();
+    for at in 0..operations(&old(), |storage| replace(storage, &options)) {
+        for seed in 0..20 {
+            let storage = old();
+            storage.fail_after(at);
+            replace(&storage, &options).unwrap_err();
+            match seed {
+                0 => storage.restart(),
+                seed => storage.lose_power(seed),
+            }
+            let now = storage.get("dir/list").unwrap();
+            assert!(now == OLD || now == NEW, "{at} {seed}: {now:?}");
+            // What a process that died has left is in no one's way.
+            replace(&storage, &options).unwrap();
+            storage.lose_power(0);
+            assert_eq!(storage.get("dir/list").unwrap(), NEW, "{at} {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_there_with_everything_in_it_or_not_at_all() {
+    for at in 0..operations(&old(), make_dir) {
+        let storage = old();
+        storage.fail_once_after(at);
+        make_dir(&storage).unwrap_err();
+        assert_eq!(litter(&storage), [""; 0].map(PathBuf::from), "{at}");
+        for seed in 0..20 {
+            let storage = old();
+            storage.fail_after(at);
+            make_dir(&storage).unwrap_err();
+            storage.lose_power(seed);
+            let whole = |storage: &MemoryStorage| {
+                storage.get("dir/made/a").as_deref() == Some(OLD)
+                    && storage.get("dir/made/sub/b").as_deref() == Some(NEW)
+            };
+            let is_there = storage.stat(Path::new("dir/made")).unwrap().is_some();
+            assert!(!is_there || whole(&storage), "{at} {seed}: {:?}", storage.names());
+            if !is_there {
+                make_dir(&storage).unwrap();
+                storage.lose_power(0);
+                assert!(whole(&storage), "{at} {seed}");
+            }
+        }
+    }
+    let storage = old();
+    make_dir(&storage).unwrap();
+    assert_eq!(make_dir(&storage).unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_file_that_must_not_be_overwritten_is_not() {
+    let keep = ReplaceOptions::default().overwrite(false);
+    let storage = old();
+    assert_eq!(replace(&storage, &keep).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    // Nor is one that was made meanwhile.
+    storage.remove(Path::new("dir/list")).unwrap();
+    let mut file = ReplaceFile::create_in(&storage, "dir/list", &keep).unwrap();
+    file.append(NEW).unwrap();
+    storage.put("dir/list", OLD);
+    assert_eq!(file.finish().unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(storage.get("dir/list").unwrap(), OLD);
+    assert!(litter(&storage).is_empty());
+    // A directory never is.
+    let options = ReplaceOptions::default();
+    let error = ReplaceFile::create_in(&storage, "dir", &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_file_is_written_as_any_other() {
+    let storage = old();
+    let mut file =
+        ReplaceFile::create_in(&storage, "dir/list", &ReplaceOptions::default()).unwrap();
+    file.write_all(b"0123456").unwrap();
+    file.seek(SeekFrom::Start(5)).unwrap();
+    file.write_all(b"ABC").unwrap();
+    assert_eq!((file.len(), file.stream_position().unwrap()), (8, 8));
+    file.seek(SeekFrom::End(1)).unwrap_err();
+    file.finish().unwrap();
+    assert_eq!(storage.get("dir/list").unwrap(), b"01234ABC");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_permissions_and_a_link_stays() {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+    fs::write(&file, OLD).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    let mut new = ReplaceFile::create(&link).unwrap();
+    new.append(NEW).unwrap();
+    new.finish().unwrap();
+    assert_eq!(fs::read(&file).unwrap(), NEW);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    fs::remove_file(&file).unwrap();
+    let error = ReplaceFile::create(&link).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}

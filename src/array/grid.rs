@@ -532,7 +532,7 @@ mod tests {
         assert_eq!(order_by_chunk(&points, 10, 1000), counted);
     }
 
-    /// Points on two axes: a chunk that they cover is whole, whatever their order.
+    /// Points on two axes: a chunk that they cover is whole, in any order.
     #[test]
     fn zipped_points_cover_chunks() {
         let grid = ChunkGrid::new(&[3, 3], &[2, 2]).unwrap();

@@ -33,7 +33,7 @@ pub(super) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  kiste array put 'x[0:10]' --npy rows.npy -m 'the first ten anew'
+  kiste array put 'x[0:10]' --npy rows.npy -m 'new first ten'
   kiste array put 'x[:, 3]' --value 0
   make-rows | kiste array put x --npy -";
 

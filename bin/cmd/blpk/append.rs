@@ -47,7 +47,7 @@ Examples:
   kiste blpk a --npy table.npy.blp rows.npy
   date | kiste blpk a log.blp -
 
-Codec, shuffle and bytes of an element stay what they are in the container, if not said.";
+Codec, shuffle and element size default to those of the container.";
 
 impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {

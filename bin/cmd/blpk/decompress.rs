@@ -36,8 +36,8 @@ Examples:
   kiste blpk d --npy array.npy.blp
   kiste blpk d photos.tar.blp - | tar x
 
-OUT gets its name when every chunk has been checked. What goes to standard output is checked chunk
-by chunk: exit code 1 if there was damage, and nothing behind it was written.";
+OUT appears once every chunk has been verified. Standard output is verified chunk by chunk: damage
+exits with 1, and nothing after it is written.";
 
 impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {

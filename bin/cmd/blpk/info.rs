@@ -36,7 +36,7 @@ Examples:
   kiste blpk i --verify data.dat.blp
   kiste blpk info array.npy.blp --json | jq -c '.array.shape'
 
-Without --verify only what stands before the first chunk, and its header, are read.";
+Without --verify, reads only the part before the first chunk, and that chunk's header.";
 
 #[derive(Serialize)]
 struct Info {

@@ -27,7 +27,7 @@ pub enum Check {
     /// [`verify`]: crate::array::ChunkedArray::verify
     #[default]
     Checksums,
-    /// Nothing: whatever the decoder accepts is used.
+    /// Nothing: anything the decoder accepts is used.
     Nothing,
 }
 

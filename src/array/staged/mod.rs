@@ -3,6 +3,7 @@
 mod slab;
 mod spill;
 mod array;
+mod execute;
 mod convert;
 #[cfg(test)]
 mod testing;

@@ -20,6 +20,13 @@ pub trait SlabStore: fmt::Debug + Send + Sync {
     fn store(&self, chunks: &[(usize, &[u8])], item: usize) -> Result<Arc<dyn BaseSlab>>;
 }
 
+/// How much may be in memory, and where the rest goes.
+#[derive(Debug, Clone)]
+pub(super) struct Budget {
+    pub(super) bytes: usize,
+    pub(super) store: Arc<dyn SlabStore>,
+}
+
 /// Stores chunks in temporary files of one directory, compressed with LZ4.
 ///
 /// Only their owner may read the files. A file is removed with the last array that has chunks in

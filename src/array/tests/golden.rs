@@ -445,7 +445,7 @@ fn derived_arrays_hold_what_the_original_holds() {
     }
 }
 
-/// Between commits, an array is begun anew from what is then the base.
+/// Between commits, a new array starts from the current base.
 #[test]
 fn rounds_of_commits_hold_what_the_original_holds() {
     let cases = cases("commit");

@@ -284,8 +284,8 @@ impl Moved {
     }
 }
 
-/// How many of these, in ascending order of chunks, are joined: as many as possible so that each
-/// chunk gets into a file with at least twice as many chunks. So no chunk is moved often.
+/// How many of these, in ascending order of chunks, are joined: the largest number for which each
+/// chunk gets into a file with at least twice its chunks. So no chunk is moved often.
 fn worth_joining(small: &[(usize, u32)]) -> usize {
     let (mut joined, mut sum) = (0, 0);
     for (i, (chunks, _)) in small.iter().enumerate() {

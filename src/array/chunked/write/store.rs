@@ -177,8 +177,8 @@ impl ArrayStore {
         self.assign(&selection.into(), RowSource::Array(value), message)
     }
 
-    /// As [`put`](Self::put), with the rows of another array. They are read in order, each once, if
-    /// there are as many as the selection has.
+    /// As [`put`](Self::put), with the rows of another array. If their number is that of the
+    /// selection, they are read in order, each once.
     pub fn put_rows(
         &mut self,
         selection: impl Into<Selection>,

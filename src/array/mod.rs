@@ -24,15 +24,15 @@
 //!          (staged)                       (staged::slab)           (transfer)
 //! ```
 //!
+//! [`Rows`] is the trait of all these arrays. [`bcolz`] reads and writes the directories of that
+//! library. [`ArrayRows`] makes a [`Reader`](crate::reader::Reader) of rows, and [`WithArrays`]
+//! replaces references in samples by the rows that they refer to.
+//!
 //! # ndarray
 //!
 //! [`ndarray`] types are part of this API: arrays go in and come out as [`ndarray::Array`]. The crate
 //! is re-exported here, so that a program can use the version that its kiste uses; a new major
 //! version of `ndarray` is a new major version of this crate.
-//!
-//! [`Rows`] is the trait of all these arrays. [`bcolz`] reads and writes the directories of that
-//! library. [`ArrayRows`] makes a [`Reader`](crate::reader::Reader) of rows, and [`WithArrays`]
-//! replaces references in samples by the rows that they refer to.
 
 mod selection;
 mod grid;

@@ -55,11 +55,12 @@ pub enum Bcolz {
 impl Bcolz {
     /// Opens a table where there is `__rootdirs__`, else an array, as `bcolz.open` does.
     pub fn open(path: impl AsRef<Path>) -> Result<Bcolz> {
-        Bcolz::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        Bcolz::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// The same in this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, path: &Path) -> Result<Bcolz> {
+    pub fn open_in(storage: Arc<dyn Storage>, path: impl AsRef<Path>) -> Result<Bcolz> {
+        let path = path.as_ref();
         match exists(&*storage, &path.join(ROOTDIRS))? {
             true => BcolzTable::open_in(storage, path).map(Bcolz::Table),
             false => BcolzArray::open_in(storage, path).map(Bcolz::Array),

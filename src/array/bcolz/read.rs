@@ -98,11 +98,12 @@ pub struct BcolzInfo {
 impl BcolzArray {
     /// Opens a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<BcolzArray> {
-        BcolzArray::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        BcolzArray::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// Opens a directory of this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, root: &Path) -> Result<BcolzArray> {
+    pub fn open_in(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<BcolzArray> {
+        let root = root.as_ref();
         refuse_others(&*storage, root)?;
         let meta = |name: &str| {
             let path = root.join("meta").join(name);

@@ -45,11 +45,12 @@ pub struct BcolzTable {
 impl BcolzTable {
     /// Opens a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<BcolzTable> {
-        BcolzTable::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        BcolzTable::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// Opens a directory of this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, root: &Path) -> Result<BcolzTable> {
+    pub fn open_in(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<BcolzTable> {
+        let root = root.as_ref();
         let path = root.join(ROOTDIRS);
         let Some(bytes) = small_file(&*storage, &path, MAX_META_BYTES)? else {
             return Err(damaged(&path, "expected the columns of a bcolz table, found none".into()));
@@ -57,7 +58,7 @@ impl BcolzTable {
         let names = parse_names(&bytes).map_err(|error| Error::from(error).at(&path))?;
         let mut columns: Vec<(String, BcolzArray)> = Vec::new();
         for name in names {
-            let column = BcolzArray::open_in(storage.clone(), &root.join(&name))?;
+            let column = BcolzArray::open_in(storage.clone(), root.join(&name))?;
             let len = columns.first().map_or(column.len(), |(_, first)| first.len());
             if column.len() != len {
                 let message = format!("expected a column of {len} rows, found {}", column.len());

@@ -110,11 +110,17 @@ impl BcolzOptions {
 
     /// Writes a directory, which must not exist. It has a temporary name until it is complete.
     pub fn write(&self, path: impl AsRef<Path>, rows: &dyn Rows) -> Result<()> {
-        self.write_in(&LocalStorage::mapped(), path.as_ref(), rows)
+        self.write_in(&LocalStorage::mapped(), path, rows)
     }
 
     /// As [`write`](BcolzOptions::write), to this storage.
-    pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
+    pub fn write_in(
+        &self,
+        storage: &dyn Storage,
+        path: impl AsRef<Path>,
+        rows: &dyn Rows,
+    ) -> Result<()> {
+        let path = path.as_ref();
         let plan = Plan::of(self, rows)?;
         // What is written is durable once `finish` returns, not before.
         let dir = ReplaceDir::create_in(storage, path, &ReplaceOptions::default())?;

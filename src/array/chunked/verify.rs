@@ -43,7 +43,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What [`ChunkedArray::verify`] found.
+/// What [`ChunkedArray::verify`](crate::array::ChunkedArray::verify) found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

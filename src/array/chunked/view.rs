@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::format::chunked::segment::Place;
 use crate::value::{DType, NdArray};
 
-/// A chunk in a mapped file; see [`ChunkedArray::chunk_view`]. Derefs to its bytes.
+/// A chunk in a mapped file, from [`chunk_view`](crate::array::ChunkedArray::chunk_view). Derefs to its
+/// bytes.
 pub struct ChunkView {
     pub(super) file: Arc<SuperchunkFile>,
     pub(super) place: Place,

@@ -114,16 +114,28 @@ impl AppendOptions {
 
     /// Appends rows to an array in a file.
     pub fn append(&self, path: impl AsRef<Path>, rows: &NdArray<'_>) -> Result<()> {
-        self.append_in(&LocalStorage::mapped(), path.as_ref(), rows)
+        self.append_in(&LocalStorage::mapped(), path, rows)
     }
 
     /// Appends rows to an array in a file of this storage. Type and other axes must be the same.
-    pub fn append_in(&self, storage: &dyn Storage, path: &Path, rows: &NdArray<'_>) -> Result<()> {
+    pub fn append_in(
+        &self,
+        storage: &dyn Storage,
+        path: impl AsRef<Path>,
+        rows: &NdArray<'_>,
+    ) -> Result<()> {
+        let path = path.as_ref();
         self.run(storage, path, &rows.c_bytes(), Some(rows))
     }
 
     /// Appends bytes to a file. If there is an array in it, they must be whole rows.
-    pub fn append_bytes(&self, storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Result<()> {
+    pub fn append_bytes(
+        &self,
+        storage: &dyn Storage,
+        path: impl AsRef<Path>,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let path = path.as_ref();
         self.run(storage, path, bytes, None)
     }
 

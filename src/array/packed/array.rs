@@ -69,12 +69,13 @@ impl AsRef<[u8]> for Backing<'_> {
 impl PackedArray<'static> {
     /// Opens a file.
     pub fn open(path: impl AsRef<Path>) -> Result<PackedArray<'static>> {
-        PackedArray::open_in(&LocalStorage::mapped(), path.as_ref())
+        PackedArray::open_in(&LocalStorage::mapped(), path)
     }
 
     /// Opens a file of this storage. A file that is not mapped is read as a whole, and so is one
     /// with an interrupted append: it shows the array as it was before.
-    pub fn open_in(storage: &dyn Storage, path: &Path) -> Result<PackedArray<'static>> {
+    pub fn open_in(storage: &dyn Storage, path: impl AsRef<Path>) -> Result<PackedArray<'static>> {
+        let path = path.as_ref();
         let source = storage.open(path)?;
         let backing = match source.mapped() {
             Some(_) => Backing::Mapped(source),

@@ -32,11 +32,12 @@ impl PackOptions {
     pub fn write_bytes_from(
         &self,
         storage: &dyn Storage,
-        path: &Path,
+        path: impl AsRef<Path>,
         from: &mut (dyn Read + Send),
         len: Option<u64>,
         metadata: Option<&str>,
     ) -> Result<u64> {
+        let path = path.as_ref();
         if let Some(len) = len {
             let job = self.job_of_text(to_usize(len)?, metadata)?;
             return self.write_job(storage, path, from, len, &job, false);
@@ -60,10 +61,11 @@ impl PackOptions {
     pub fn write_array_from(
         &self,
         storage: &dyn Storage,
-        path: &Path,
+        path: impl AsRef<Path>,
         from: &mut (dyn Read + Send),
         array: &ArrayMetadata,
     ) -> Result<u64> {
+        let path = path.as_ref();
         let Some(len) = array.nbytes() else {
             return Err(Error::new(ErrorKind::Limit, "the array is larger than the address space"));
         };

@@ -201,11 +201,17 @@ impl PackOptions {
     /// Writes the container of an array to a file, under a temporary name that is changed at the
     /// end: the old file, or none, is there until the new one is complete.
     pub fn write(&self, path: impl AsRef<Path>, array: &NdArray<'_>) -> Result<()> {
-        self.write_in(&LocalStorage::mapped(), path.as_ref(), array)
+        self.write_in(&LocalStorage::mapped(), path, array)
     }
 
     /// As [`write`](PackOptions::write), to this storage.
-    pub fn write_in(&self, storage: &dyn Storage, path: &Path, array: &NdArray<'_>) -> Result<()> {
+    pub fn write_in(
+        &self,
+        storage: &dyn Storage,
+        path: impl AsRef<Path>,
+        array: &NdArray<'_>,
+    ) -> Result<()> {
+        let path = path.as_ref();
         self.to_file(storage, path, &self.job_of(array)?, array.bytes())
     }
 
@@ -213,10 +219,11 @@ impl PackOptions {
     pub fn write_bytes(
         &self,
         storage: &dyn Storage,
-        path: &Path,
+        path: impl AsRef<Path>,
         bytes: &[u8],
         metadata: Option<&Value>,
     ) -> Result<()> {
+        let path = path.as_ref();
         self.to_file(storage, path, &self.job_of_bytes(bytes.len(), metadata)?, bytes)
     }
 

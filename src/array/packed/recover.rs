@@ -8,7 +8,8 @@ use crate::storage::{FileId, Lock, Storage};
 
 /// Fails if an append to this file was interrupted. For programs that read it as a stream, and so
 /// do not see its end first; [`PackedArray`](crate::array::PackedArray) shows the old content.
-pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
+pub fn check(storage: &dyn Storage, path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
     let source = storage.open(path)?;
     let file = source.read(0..source.len())?;
     check_finished(&file).map_err(|error| error.at(path))
@@ -16,7 +17,8 @@ pub fn check(storage: &dyn Storage, path: &Path) -> Result<()> {
 
 /// Finishes or undoes an interrupted append; returns whether there was one. Until then other
 /// programs may not be able to read the last chunk. Every append does this first.
-pub fn recover(storage: &dyn Storage, path: &Path) -> Result<bool> {
+pub fn recover(storage: &dyn Storage, path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
     Locked::new(storage, path)?.recover(storage)
 }
 

@@ -52,6 +52,19 @@ enum Planned<'a> {
     Changes(ChangesPlan<'a>),
 }
 
+impl Plan<'_> {
+    /// The shape of what is read or assigned; of other plans, the shape of the array afterwards.
+    pub fn shape(&self) -> &[usize] {
+        match &self.0 {
+            Planned::Get(plan) => plan.shape(),
+            Planned::Set(plan) => plan.shape(),
+            Planned::Resize(plan) => plan.patch.grid.as_ref().unwrap_or(&plan.layout.grid).shape(),
+            Planned::Load(plan) => plan.layout.grid.shape(),
+            Planned::Changes(plan) => plan.layout.grid.shape(),
+        }
+    }
+}
+
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -74,7 +74,6 @@ impl<'a> SetItemPlan<'a> {
     }
 
     /// The shape that the value is broadcast to.
-    #[cfg(test)]
     pub(crate) fn shape(&self) -> &[usize] {
         &self.value.shape
     }

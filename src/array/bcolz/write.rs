@@ -320,6 +320,7 @@ impl Column {
             self.write_chunk(&chunk, dir, storage)?;
         }
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
+        // bcolz counts the full chunks as compressed, and its buffer for the last one uncompressed.
         let sizes = Sizes {
             shape: self.shape.clone(),
             nbytes: self.layout.rows() * self.layout.row_bytes(),

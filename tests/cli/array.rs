@@ -124,7 +124,7 @@ fn versions_are_listed_compared_and_brought_back() {
     let log = run(&dir, ["array", "log", "x", "--json"]).quietly().json();
     assert_eq!((&log[0]["version"], &log[0]["parent"]), (&5.into(), &2.into()));
     assert_eq!(log[0]["message"], "checkout of version 2");
-    assert!(run(&dir, ["array", "checkout", "x", "5"]).exits(0).err.contains("newest already"));
+    assert!(run(&dir, ["array", "checkout", "x", "5"]).exits(0).err.contains("already the newest"));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn archives_of_several_arrays_become_a_directory_of_them() {
     let absent = run(&dir, ["array", "import", "all.npz", "x", "--member", "x"]);
     assert!(absent.fails(1, "no array \"x\"").err.contains("hint: its arrays: a, b, ../c"));
     fs::create_dir(dir.path().join("t")).unwrap();
-    run(&dir, ["array", "import", "all.npz", "t"]).fails(2, "no name for a directory");
+    run(&dir, ["array", "import", "all.npz", "t"]).fails(2, "is not a directory name");
     assert_eq!(names(&dir.path().join("t")), ["a", "b"]);
     // A member that is cut short leaves nothing.
     let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join("cut.npz")).unwrap());
@@ -510,7 +510,7 @@ fn an_array_that_was_never_finished_says_what_to_do() {
     // An empty directory becomes an array as well.
     fs::create_dir(dir.path().join("y")).unwrap();
     run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).exits(0);
-    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).fails(2, "y: there is");
+    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).fails(2, "y: the path exists already");
     run(&dir, ["array", "create", "d/e/z", "--dtype", "<i4", "--shape", "2"]).exits(0);
     assert_eq!(names(&dir.path().join("d/e")), ["z"]);
 }

@@ -510,7 +510,8 @@ fn an_array_that_was_never_finished_says_what_to_do() {
     // An empty directory becomes an array as well.
     fs::create_dir(dir.path().join("y")).unwrap();
     run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).exits(0);
-    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).fails(2, "y: the path exists already");
+    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"])
+        .fails(2, "y: the path exists already");
     run(&dir, ["array", "create", "d/e/z", "--dtype", "<i4", "--shape", "2"]).exits(0);
     assert_eq!(names(&dir.path().join("d/e")), ["z"]);
 }

@@ -344,8 +344,8 @@ impl Scenario {
                 assert!(new_samples.starts_with(&found), "{what}");
                 assert_eq!(found.len() == new_samples.len(), now == new, "{what}");
                 assert!(!now.keys().any(|name| name.to_str().unwrap().contains("partial")));
-                let report = kiste::verify::VerifyOptions::default().deep(true);
-                let report = report.storage(Arc::new(storage.clone())).verify(dataset()).unwrap();
+                let report = kiste::verify::Verify::of(dataset()).deep(true);
+                let report = report.storage(Arc::new(storage.clone())).run().unwrap();
                 assert!(report.problems.is_empty() && report.missing.is_empty(), "{what}");
                 kept_some |= found.len() > old_len && found.len() < new_samples.len();
             }

@@ -58,8 +58,8 @@ fn check_salt(hash_many: HashMany, tries: u32) {
         assert_eq!(reader.find(&format!("k{i}")).unwrap(), Some(i));
     }
     assert_eq!(reader.find("k50").unwrap(), None);
-    let verify = crate::dataset::verify::VerifyOptions::default().deep(true).storage(shared);
-    assert_eq!(verify.verify("x").unwrap().problems, []);
+    let verify = crate::dataset::verify::Verify::of("x").deep(true).storage(shared);
+    assert_eq!(verify.run().unwrap().problems, []);
 }
 
 #[test]

@@ -30,8 +30,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::array::ArrayTally;
-use crate::dataset::DatasetFile;
-use crate::error::{Error, ErrorKind, Result};
+use crate::dataset::{DatasetFile, labels};
+use crate::error::{Error, Result};
 use crate::regular;
 
 pub(crate) mod sample;
@@ -172,17 +172,11 @@ pub fn labels_path(dataset: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
+/// [`Damaged`](crate::ErrorKind::Damaged) if they are not UTF-8.
 pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
     let path = labels_path(dataset);
     match regular::read(&path) {
-        Ok(text) => match String::from_utf8(text) {
-            Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
-            Err(_) => {
-                let message = "expected one label a line in UTF-8, found other bytes";
-                Err(Error::new(ErrorKind::Damaged, message).at(path))
-            }
-        },
+        Ok(content) => labels::parse(content).map(Some).map_err(|error| error.at(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path, error)),
     }

@@ -18,6 +18,7 @@
 
 mod files;
 mod walk;
+pub(crate) mod labels;
 pub(crate) mod staging;
 pub mod index;
 mod reader;

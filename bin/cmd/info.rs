@@ -16,7 +16,7 @@ use crate::{file, units};
 
 /// Samples that are decoded to learn of the fields.
 const LOOKED_AT: usize = 100;
-/// Types of one field that are told apart.
+/// The most types of one field that are counted separately.
 const TYPES: usize = 6;
 
 /// Say what a dataset is: samples, sizes, fields, files
@@ -221,7 +221,7 @@ fn look(reader: &DatasetReader) -> Outcome<(Fields, BTreeMap<String, Arrays>)> {
     Ok((Fields(fields.into_iter().map(types).collect()), arrays))
 }
 
-/// What is told of the arrays of one field.
+/// What is printed about the arrays of one field.
 #[derive(Debug, serde::Serialize)]
 struct Arrays {
     plain: u64,

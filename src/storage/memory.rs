@@ -1,8 +1,8 @@
 //! A storage in memory that logs what is read, can fail at any operation, and can lose power.
 //!
-//! It is the test double of this crate and of those who build on it: "lazy" becomes an assertion
-//! about [`MemoryStorage::reads`], "crash-safe" a loop over [`MemoryStorage::fail_after`] and
-//! [`MemoryStorage::lose_power`].
+//! It is the test double of this crate and of programs that build on it: "lazy" becomes an
+//! assertion about [`MemoryStorage::reads`], "crash-safe" a loop over [`MemoryStorage::fail_after`]
+//! and [`MemoryStorage::lose_power`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -81,7 +81,7 @@ enum Change {
 }
 
 impl Change {
-    /// The directory whose sync makes it last.
+    /// The directory whose sync makes it durable.
     fn dir(&self) -> Option<&Path> {
         match self {
             Change::Add(path, _) | Change::Remove(path) | Change::Rename(_, path) => path.parent(),

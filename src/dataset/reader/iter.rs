@@ -10,7 +10,8 @@ use crate::storage::Source;
 
 use super::open::{Offsets, OpenDataset};
 
-/// The packed samples of a range, made by [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
+/// The packed samples of a range, made by
+/// [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
 pub struct RawIter<'a> {
     files: &'a OpenDataset,
     range: Range<usize>,

@@ -82,7 +82,8 @@ pub struct Loss {
 /// What is appended to the name of a dataset for the report on how it was saved.
 const REPORT: &str = ".repair.json";
 
-/// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to tell.
+/// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to
+/// tell.
 pub fn report_path(output: impl AsRef<Path>) -> PathBuf {
     let mut name = output.as_ref().as_os_str().to_os_string();
     name.push(REPORT);
@@ -232,8 +233,8 @@ impl Salvage {
         Ok(writer)
     }
 
-    /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset is
-    /// wrong: such a stretch is walked. From where on that is still to be done.
+    /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset
+    /// is wrong: such a stretch is walked. From where on that is still to be done.
     fn save_hinted(&mut self, writer: &mut Writer, bytes: &[u8], hints: &[u64]) -> Result<usize> {
         let mut walked_to = 0;
         for pair in hints.windows(2) {

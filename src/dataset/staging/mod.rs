@@ -4,7 +4,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `lock` | held by the living writer, so a leftover is told from work in progress |
+//! | `lock` | held by the living writer; if it is free, the directory is a leftover |
 //! | `journal` | JSON: what is being written, and which files made the dataset when that began |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
 //! | `labels` | the names of the numeric labels, if these change with the dataset |
@@ -143,8 +143,8 @@ pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-/// The name next to which the staging directory of a dataset is: of a symbolic link without one, that
-/// of the data file it leads to, as an append through it goes there.
+/// The name next to which the staging directory of a dataset is: of a symbolic link without one,
+/// that of the data file it leads to, as an append through it goes there.
 pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
     let is_link = storage.lstat(target)?.is_some_and(|s| s.kind == FileKind::Link);
     let dir = dir_of(target);
@@ -216,8 +216,8 @@ impl Staging {
         }
     }
 
-    /// The files that say which dataset is there now. Look at the dataset itself only after this: what
-    /// another program changes in between shows when it is compared with the journal.
+    /// The files that say which dataset is there now. Look at the dataset itself only after this:
+    /// what another program changes in between shows when it is compared with the journal.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
         for file in DatasetFile::DEFINING {
@@ -436,7 +436,7 @@ impl Staging {
 
     /// Removes the directory. The journal goes first, while `commit` still says that all is
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
-    /// last, so that nobody takes the rest for a leftover meanwhile.
+    /// last, so that no other process takes the rest for a leftover meanwhile.
     fn clear(&self) -> Result<()> {
         let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
         if self.exists(&old)? && !self.exists(&self.target)? {

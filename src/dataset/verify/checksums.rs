@@ -57,7 +57,7 @@ impl Files {
         let check = |(index, pair): (usize, &[u64])| -> Result<Option<VerifyProblem>> {
             let range = pair[0]..pair[1];
             if range.start > range.end || range.end > self.end {
-                return Ok(None); // told already
+                return Ok(None); // reported already
             }
             let raw = data.read(range.clone())?;
             let Some(mismatch) = checksums.compare(index, &raw)? else { return Ok(None) };
@@ -72,8 +72,8 @@ impl Files {
         Ok(Some(Compared { path, samples, md5: checksums.of().md5, wrong }))
     }
 
-    /// What to conclude from checksums and digests: which of them is wrong, or the data. Whether the
-    /// checksums can be believed.
+    /// What to conclude from checksums and digests: which of them is wrong, or the data. Whether
+    /// the checksums can be believed.
     ///
     /// `intact`: whether the data has the MD5 that `.md5` says, if it says any.
     pub(super) fn judge(

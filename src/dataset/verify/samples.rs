@@ -28,7 +28,7 @@ impl Files {
         let check = |(index, pair): (usize, &[u64])| -> Result<Vec<VerifyProblem>> {
             let range = pair[0]..pair[1];
             if range.start > range.end || range.end > self.end {
-                return Ok(Vec::new()); // told already
+                return Ok(Vec::new()); // reported already
             }
             let raw = data.read(range.clone())?;
             let listed = listed.and_then(|listed| listed.get(index));

@@ -24,7 +24,7 @@ impl State {
         let stat = |path: &PathBuf| files.storage.stat(path);
         let half_published = staging::is_half_published(&*files.storage, &files.path)?;
         let offsets = stat(&SideFile::Offsets.path(&files.path))?;
-        // One that cannot be read is told of as an unfinished write.
+        // One that cannot be read is reported as an unfinished write.
         let journal = staging::journal_of(&*files.storage, &files.path).unwrap_or(None);
         // Once the new offsets are there, what was appended belongs to the dataset.
         let base = journal.and_then(|journal| journal.base).filter(|base| {

@@ -1,9 +1,9 @@
 //! Writing: samples in, a published dataset out.
 //!
-//! A [`Writer`] packs samples, refuses what the format cannot hold, and streams them to a
-//! directory beside the dataset; [`Writer::finish`] makes the side files and publishes all of them.
-//! Until then, and after a crash at any point, the dataset that was there before is still there.
-//! The steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
+//! A [`Writer`] packs samples, refuses what the format cannot hold, and streams them to a directory
+//! next to the dataset; [`Writer::finish`] makes the side files and publishes all of them. Until
+//! then, and after a crash at any point, the dataset that was there before is still there. The
+//! steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
 //!
 //! The files are the same, byte for byte, as Python datadings writes for the same samples; only
 //! [`WriterOptions::arrays`] stores arrays as it does not.
@@ -12,7 +12,7 @@
 //!
 //! About ten bytes of memory a sample while writing (to refuse duplicates), sixteen while
 //! finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
-//! beside packing and writing, on a thread of its own. It is the limit for large samples: see
+//! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub struct Stats {
 /// let mut writer = kiste::Writer::create(&path)?;
 /// writer.write(&Digit { key: "3/0001.png", image: b"\x89PNG", label: 3 })?;
 ///
-/// // What the format cannot hold is refused, and the writer goes on.
+/// // What the format cannot hold is refused, and the writer can continue.
 /// let again = writer.write(&Digit { key: "3/0001.png", image: b"", label: 4 });
 /// assert_eq!(again.unwrap_err().kind(), kiste::ErrorKind::DuplicateKey);
 ///
@@ -84,8 +84,8 @@ pub struct Stats {
 /// ```
 ///
 /// A writer that is dropped without [`finish`](Writer::finish) publishes nothing. If it had
-/// written samples, they stay in `NAME.partial` as if the process had been killed, for
-/// `kiste repair`; [`abort`](Writer::abort) removes them.
+/// written samples, they stay in `NAME.partial` as if the process had been killed, to be
+/// [repaired](crate::repair); [`abort`](Writer::abort) removes them.
 pub struct Writer {
     options: WriterOptions,
     path: PathBuf,
@@ -97,9 +97,9 @@ pub struct Writer {
     tally: ArrayTally,
     key_set: KeySet,
     broken: bool,
-    /// Whether there are samples from before that stay whatever becomes of this writer.
+    /// Whether there are samples from before that stay even if this writer fails.
     keep: bool,
-    /// Taken by whatever ends the writing.
+    /// Taken by what ends the writing.
     open: Option<Open>,
 }
 
@@ -373,7 +373,7 @@ impl Writer {
         self.bytes
     }
 
-    /// What became of the arrays that [`WriterOptions::arrays`] was for.
+    /// What happened to the arrays that [`WriterOptions::arrays`] applies to.
     pub fn arrays(&self) -> &ArrayTally {
         &self.tally
     }
@@ -387,7 +387,7 @@ impl Writer {
     /// dataset, in one step, with one name a line. `None` means that there is to be no such file.
     /// Without a call, an append keeps the file, and a dataset that replaces another has none.
     ///
-    /// A write that was cut short has these names when `kiste repair` finishes it.
+    /// A write that was cut short has these names when a repair finishes it.
     ///
     /// # Errors
     ///
@@ -398,14 +398,14 @@ impl Writer {
         files.staging.set_labels(&mut files.journal, text.as_deref())
     }
 
-    /// Waits until all samples so far are in the file: if the process dies, `kiste repair` finds
+    /// Waits until all samples so far are in the file: if the process dies, a repair finds
     /// them.
     pub fn flush(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
         data.flush(false).map_err(|e| e.shown_at(&self.path))
     }
 
-    /// Waits until all samples so far are on disk: `kiste repair` finds them after a power failure
+    /// Waits until all samples so far are on disk: a repair finds them after a power failure
     /// too.
     pub fn sync(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
@@ -413,7 +413,7 @@ impl Writer {
     }
 
     /// Room for files that are needed only while this dataset is written. They are where it is
-    /// written, so whoever cleans up after a dead writer removes them too.
+    /// written, so a repair after a dead writer removes them too.
     pub(crate) fn scratch(&mut self) -> Result<Scratch> {
         Ok(open(&mut self.open, self.broken, &self.path)?.staging.scratch())
     }
@@ -422,9 +422,9 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Nothing was published if this fails, and the samples stay for `kiste repair`; unless the
-    /// message says that the dataset is published and only tidying up failed, or that taking the
-    /// publication back failed as well: both are for `kiste repair` to complete.
+    /// Nothing was published if this fails, and the samples stay to be [repaired](crate::repair);
+    /// unless the message says that the dataset is published and only tidying up failed, or that
+    /// taking the publication back failed as well: a repair completes both.
     pub fn finish(mut self) -> Result<Stats> {
         open(&mut self.open, self.broken, &self.path)?;
         // No longer needed, and the next step wants the memory.
@@ -435,7 +435,7 @@ impl Writer {
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
 
-    /// Says where the samples are after an error at the end: whoever made them need not do so again.
+    /// Says where the samples are after an error at the end: they need not be made again.
     fn kept(&self, error: Error) -> Error {
         let (storage, path) = (&*self.options.storage, &self.path);
         let journal = staging::journal_of(storage, path);
@@ -460,7 +460,7 @@ impl Writer {
 impl Open {
     /// Ends the threads, after they have written what they have.
     fn stop(self) -> Staging {
-        // What failed cannot be told from here, and is found by `repair`.
+        // What failed cannot be reported from here; a repair finds it.
         let _ = self.data.finish();
         self.staging
     }

@@ -53,7 +53,7 @@ impl WriterOptions {
     }
 
     /// Writes `.md5`. One MD5 stream makes some 600 MB/s, which bounds the writing of large
-    /// samples; without it the digests can be added later (`kiste index`). Default: yes.
+    /// samples; without it the digests can be added later ([`index`](crate::index)). Default: yes.
     pub fn digests(mut self, yes: bool) -> Self {
         self.digests = yes;
         self
@@ -68,8 +68,8 @@ impl WriterOptions {
 
     /// Writes `.crc`, a checksum of each sample: where `.md5` says that some byte is wrong, it says
     /// in which samples, and proves the others whole ([`verify`](crate::verify::verify),
-    /// [`salvage`](crate::repair::salvage), [`ReaderOptions::checksums`]). It takes four bytes a
-    /// sample, and next to no time. Default: no.
+    /// [`salvage`](crate::repair::Repair::salvage), [`ReaderOptions::checksums`]). It takes four
+    /// bytes a sample, and next to no time. Default: no.
     ///
     /// [`ReaderOptions::checksums`]: crate::dataset::ReaderOptions::checksums
     pub fn checksums(mut self, yes: bool) -> Self {
@@ -84,9 +84,9 @@ impl WriterOptions {
         self
     }
 
-    /// How arrays are stored that are written by value, with [`write`](Writer::write) or
-    /// [`write_value`](Writer::write_value). What is packed already is passed through: that is for
-    /// [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
+    /// How arrays are stored that are written by value, with [`write`](super::Writer::write) or
+    /// [`write_value`](super::Writer::write_value). What is packed already is passed through: that
+    /// is for [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
     /// [`PackedArray`](crate::array::PackedArray).
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));

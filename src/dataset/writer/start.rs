@@ -68,13 +68,14 @@ impl WriterOptions {
     }
 
     /// Continues a write that was cut short: all whole samples that had reached the file are kept,
-    /// and more can be written. Digests, accelerator and checksums are made as that write had been asked to.
+    /// and more can be written. Digests, lookup and checksums are made if that write was to make
+    /// them.
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
     /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
-    /// it ([`repair::finish`](crate::repair::finish)).
+    /// it ([`Repair::finish`](crate::repair::Repair::finish)).
     pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
         self.resume_until(path.as_ref(), |new| new.len() as u64)
     }
@@ -147,7 +148,7 @@ impl WriterOptions {
 
     /// Continues a finished dataset: the result is the same as if it had been written in one go.
     ///
-    /// An accelerator `.lookup` that is there is made again. New samples go behind the data that is
+    /// A `.lookup` that is there is rebuilt. New samples go behind the data that is
     /// there, so nothing large is copied; but the digest of the data needs all of it to be read
     /// again when [`digests`](Self::digests) is on. That pass also compares the old data with its
     /// digest, and refuses to bless damage.
@@ -173,7 +174,7 @@ impl WriterOptions {
         let crc = SideFile::Crc.path(path);
         self.checksums |= self.storage.stat(&crc)?.is_some();
         let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
-        // What cannot be appended to is told before anything is made.
+        // What cannot be appended to is an error before anything is made.
         let before = open()?;
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         let begun = || {

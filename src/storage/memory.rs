@@ -19,7 +19,7 @@ use super::{
 
 /// One logged read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct LoggedRead {
     /// The file, by the name it was opened under.
     pub path: PathBuf,
     /// The bytes.
@@ -59,7 +59,7 @@ struct State {
     pending: Vec<Change>,
     files: BTreeMap<u64, Content>,
     locked: BTreeSet<u64>,
-    reads: Vec<Read>,
+    reads: Vec<LoggedRead>,
     operations: u64,
     fail_after: Option<u64>,
     fail_once: Option<u64>,
@@ -142,7 +142,7 @@ impl MemoryStorage {
     }
 
     /// What was read so far, in order.
-    pub fn reads(&self) -> Vec<Read> {
+    pub fn reads(&self) -> Vec<LoggedRead> {
         self.state().reads.clone()
     }
 
@@ -441,7 +441,7 @@ impl ReadAt for MemoryFile {
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
         let mut state = self.storage.state();
         let range = at..at + buf.len() as u64;
-        state.reads.push(Read { path: self.path.clone(), range: range.clone() });
+        state.reads.push(LoggedRead { path: self.path.clone(), range: range.clone() });
         let bytes = &state.files[&self.id].bytes;
         let found = bytes.get(range.start as usize..range.end as usize);
         let found = found.ok_or_else(beyond_end).at(&self.path)?;

@@ -22,7 +22,7 @@ mod mmap;
 mod replace;
 
 pub use local::LocalStorage;
-pub use memory::{MemoryStorage, Read};
+pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};

@@ -206,6 +206,7 @@ pub(crate) fn create_dirs(storage: &dyn Storage, dir: &Path, durable: bool) -> R
 pub type FileId = (u64, u64);
 
 /// An exclusive lock, held until dropped.
+#[must_use = "the lock ends with this value"]
 pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
 
 impl fmt::Debug for Lock {

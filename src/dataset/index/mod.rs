@@ -31,6 +31,7 @@ pub(crate) use checksums::{
 
 /// Which side files to make.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct IndexOptions {
     force: bool,
     lookup: bool,

@@ -31,6 +31,7 @@ const NEIGHBOUR: u64 = 4096;
 
 /// How to open a dataset.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ReaderOptions {
     storage: Arc<dyn Storage>,
     checksums: bool,

@@ -86,6 +86,7 @@ pub struct Stats {
 /// A writer that is dropped without [`finish`](Writer::finish) publishes nothing. If it had
 /// written samples, they stay in `NAME.partial` as if the process had been killed, to be
 /// [repaired](crate::repair); [`abort`](Writer::abort) removes them.
+#[must_use = "without `finish` nothing is published"]
 pub struct Writer {
     options: WriterOptions,
     path: PathBuf,

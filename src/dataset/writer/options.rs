@@ -18,6 +18,7 @@ use super::super::index::{self, HashMany};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct WriterOptions {
     pub(super) overwrite: bool,
     pub(super) digests: bool,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{SideFile, crc, keys, offsets};
 use crate::format::{hex, msgpack};
-use crate::storage::{ReplaceFile, ReplaceOptions, Source, Storage};
+use crate::storage::{Source, Storage};
 
 use super::super::index::{self, Checksums};
 use super::super::staging;
@@ -322,9 +322,11 @@ impl Salvage {
     fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| Error::io(path, e.into()))?;
         text.push(b'\n');
-        let mut file = ReplaceFile::create_in(storage, path, &ReplaceOptions::default())?;
-        file.append(&text)?;
-        file.finish()
+        // Under its own name from the start, so that a process that dies leaves nothing that the
+        // next run does not replace. No one reads it before then: its output is not there.
+        let mut file = storage.create(path)?;
+        file.append(&text).and_then(|()| file.sync())?;
+        storage.sync_dir(path.parent().unwrap_or(Path::new("")))
     }
 }
 

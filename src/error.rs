@@ -47,7 +47,7 @@ pub enum ErrorKind {
     Limit,
     /// Valid, but nothing that this version can read.
     Unsupported,
-    /// The operating system said no.
+    /// The operating system refused.
     Io,
     /// The caller stopped it, through a [`Monitor`](crate::convert::Monitor).
     Cancelled,
@@ -267,7 +267,7 @@ impl Error {
         self
     }
 
-    /// Says that what comes after it in its file could not be read either.
+    /// Marks that what comes after it in its file could not be read either.
     pub fn ending_its_unit(mut self) -> Error {
         self.0.ends_unit = true;
         self
@@ -415,7 +415,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// For implementations of the traits of [`std::io`]: the kind of the operating system's error stays.
+/// For implementations of the traits of [`std::io`]: the kind of the operating system's error
+/// stays.
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         io::Error::new(error.io_kind().unwrap_or(io::ErrorKind::Other), error)

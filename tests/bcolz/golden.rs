@@ -174,7 +174,7 @@ fn only_the_blocks_that_are_needed_are_read() {
     storage.clear_reads();
     array.rows(130..140).unwrap();
     let files = |storage: &kiste::storage::MemoryStorage| -> BTreeSet<String> {
-        let name = |read: &kiste::storage::Read| {
+        let name = |read: &kiste::storage::LoggedRead| {
             read.path.file_name().unwrap().to_str().unwrap().to_owned()
         };
         storage.reads().iter().map(name).collect()

@@ -79,7 +79,7 @@ fn a_folder_of_images_becomes_a_dataset_with_labels() {
 
 fn snapshot_files(dir: &TempDir, name: &str) -> Vec<Vec<u8>> {
     let data = dir.path().join(name);
-    let labels = kiste::convert::labels_path(&data);
+    let labels = kiste::dataset::labels_path(&data);
     let files = files_of(&data).into_iter().chain(labels.exists().then_some(labels));
     files.map(|file| fs::read(file).unwrap()).collect()
 }

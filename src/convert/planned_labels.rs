@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use super::conversion::Conversion;
-use super::labels_path;
 use crate::dataset::Writer;
+use crate::dataset::labels_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
 

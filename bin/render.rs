@@ -11,7 +11,8 @@ use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{Output, Stdout, escaped, json_escaped};
+use crate::output::{Output, Stdout};
+use crate::printable::{escaped, json_escaped};
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;

@@ -75,6 +75,7 @@ mod key_pattern;
 mod chained_streams;
 mod format;
 mod split;
+mod options;
 mod conversion;
 mod place;
 mod planned_labels;
@@ -120,8 +121,9 @@ pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 pub use names::expand_braces;
 #[cfg(feature = "zip")]
 pub use npz::{Npz, NpzWriter};
+pub use options::Duplicates;
 pub use parts::Part;
-pub use passing::{Duplicates, convert};
+pub use passing::convert;
 pub use place::{check_data_path, check_finished, is_same};
 pub use plan::{Plan, PlannedFile};
 pub use recode::Recode;

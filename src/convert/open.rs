@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "zip")]
 use super::Npz;
 use super::chained_streams::ChainedStreams;
-use super::conversion::{Conversion, OwnInput, ReadOptions};
+use super::conversion::{Conversion, OwnInput};
 use super::format::{self, Format};
 use super::image_folder::{FolderOptions, ImageFolder};
+use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpc, Parquet};
 use super::{

@@ -10,8 +10,8 @@
 //! `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
-//! killed by a signal, and `Failure::ClosedPipe` makes of it what everybody expects of a filter,
-//! namely nothing. Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
+//! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
+//! Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
 
 use std::process::ExitCode;
 

@@ -36,7 +36,7 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// How to talk to whoever started the command.
+/// Where output goes, and how it looks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
@@ -77,7 +77,7 @@ impl Output {
         }
     }
 
-    /// Whether somebody would see binary data as garbage.
+    /// Whether standard output is a terminal, where binary data would be garbage.
     pub(crate) fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -107,14 +107,14 @@ impl Output {
         Ok(out.flush()?)
     }
 
-    /// A remark to standard error, unless it is to be quiet.
+    /// A remark to standard error, unless `--quiet`.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
             self.say(text);
         }
     }
 
-    /// Something to beware of.
+    /// A warning.
     pub(crate) fn warn(&self, text: impl Display) {
         self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Yellow, "warning")));
     }
@@ -348,7 +348,7 @@ impl Progress {
         }
     }
 
-    /// So many samples and bytes are written, and so many bytes of input read.
+    /// This many samples and bytes have been written, and this many bytes of input read.
     pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
         let Some(rates) = &self.rates else { return };
         let far = Far { samples, bytes, input };
@@ -425,7 +425,7 @@ impl Rates {
     }
 }
 
-/// Shows the bar when patience has run out, whatever the command is doing by then.
+/// Shows the bar when it takes long, from a thread of its own: the command may be busy.
 struct Watch {
     done: Sender<()>,
     thread: JoinHandle<()>,

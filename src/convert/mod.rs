@@ -42,35 +42,16 @@ use crate::regular;
 
 pub(crate) mod sample;
 mod names;
-#[cfg(any(feature = "formats", feature = "parquet"))]
-mod find;
 pub(crate) mod compressed;
-mod digest;
 mod guard;
 mod shard_file;
 pub(crate) mod archive;
 mod input;
 mod in_order;
-mod ranges;
 mod chained;
-mod image_folder;
+pub(crate) mod formats;
 #[cfg(feature = "images")]
 mod images;
-mod jsonl;
-mod webdataset;
-mod mds;
-mod rows;
-mod idx;
-pub(crate) mod cifar;
-#[cfg(feature = "zip")]
-mod npz;
-#[cfg(feature = "formats")]
-mod csv;
-#[cfg(feature = "formats")]
-mod tfrecord;
-#[cfg(feature = "parquet")]
-mod arrow;
-mod dataset;
 #[cfg(feature = "download")]
 mod fetch;
 mod recode;
@@ -98,33 +79,36 @@ mod dry_run;
 mod run;
 mod commit;
 
-#[cfg(feature = "parquet")]
-pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
 pub use bad::{BadInput, settle_quarantine};
 pub use chained::Chained;
-pub use cifar::Cifar;
 pub use commit::commit;
 pub use compressed::first_bytes;
 pub use conversion::Conversion;
-#[cfg(feature = "formats")]
-pub use csv::{Csv, CsvType, CsvWriter};
-pub use dataset::DatasetSource;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
 pub use format::Format;
-pub use idx::Idx;
-pub use image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
+#[cfg(feature = "parquet")]
+pub use formats::arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
+pub use formats::cifar::Cifar;
+#[cfg(feature = "formats")]
+pub use formats::csv::{Csv, CsvType, CsvWriter};
+pub use formats::dataset::DatasetSource;
+pub use formats::image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
+pub use formats::jsonl::{JsonLines, JsonLinesFile, JsonLinesWriter};
+pub use formats::mds::{Mds, MdsWriter};
+pub use formats::mnist::Idx;
+#[cfg(feature = "zip")]
+pub use formats::npz::{Npz, NpzWriter};
+#[cfg(feature = "formats")]
+pub use formats::tfrecord::{TfRecordWriter, TfRecords};
+pub use formats::webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
-pub use jsonl::{JsonLines, JsonLinesFile, JsonLinesWriter};
-pub use mds::{Mds, MdsWriter};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 pub use names::expand_braces;
-#[cfg(feature = "zip")]
-pub use npz::{Npz, NpzWriter};
 pub use parts::Part;
 pub use passing::{Duplicates, convert};
 pub use place::{check_data_path, check_finished, is_same};
@@ -132,9 +116,6 @@ pub use plan::{Plan, PlannedFile};
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
 pub use split::Split;
-#[cfg(feature = "formats")]
-pub use tfrecord::{TfRecordWriter, TfRecords};
-pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 pub use writer::SampleWriter;
 
 pub(crate) use crate::natural::natural_order;

@@ -8,7 +8,7 @@ use super::Npz;
 use super::chained_streams::ChainedStreams;
 use super::conversion::{Conversion, ReadOptions};
 use super::format::{self, Format};
-use super::image_folder::{FolderOptions, ImageFolder};
+use super::formats::image_folder::{FolderOptions, ImageFolder};
 #[cfg(feature = "parquet")]
 use super::{ArrowIpc, Parquet};
 use super::{

@@ -1,0 +1,5 @@
+//! A dataset as the source of another one.
+
+mod read;
+
+pub use read::DatasetSource;

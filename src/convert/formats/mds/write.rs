@@ -1,0 +1,192 @@
+//! Samples to a folder of MDS.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::MAX_SHARD;
+use super::digest::digest;
+use crate::convert::shard_file::ShardFile;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::mds::{
+    Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard,
+};
+use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
+
+/// Writes samples to a folder for Streaming's `StreamingDataset`, byte for byte as its `MDSWriter`
+/// would, but for spaces in JSON, and the empty shard that this puts before a first sample beyond the
+/// limit.
+///
+/// The first sample says which columns there are, sorted by name; the key is the column `key`.
+/// Bytes become `bytes`, texts `str`, integers `int`, floats `float64`, arrays of NumPy `ndarray`, and
+/// anything else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples
+/// must have the same fields of the same kinds.
+///
+/// Shards have their names when they are whole, and `index.json` comes last, so a folder without it
+/// was given up. The SHA-1 digests of shards are in the index.
+pub struct MdsWriter {
+    root: PathBuf,
+    size_limit: u64,
+    columns: Option<Vec<Column>>,
+    /// How long a shard without samples is.
+    head: u64,
+    samples: Vec<Vec<u8>>,
+    bytes: u64,
+    shards: Vec<ShardInfo>,
+}
+
+impl MdsWriter {
+    /// How many bytes a shard has at most, unless a single sample has more: what Streaming has.
+    pub const SIZE_LIMIT: u64 = 1 << 26;
+
+    /// Begins a folder, which is made if it is not there and must have no `index.json`.
+    pub fn create(root: impl AsRef<Path>, size_limit: u64) -> Result<MdsWriter> {
+        let root = root.as_ref().to_path_buf();
+        fs::create_dir_all(&root).map_err(|error| Error::io(&root, error))?;
+        let index = root.join("index.json");
+        if index.try_exists().map_err(|error| Error::io(&index, error))? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
+        }
+        if size_limit > MAX_SHARD {
+            let message =
+                format!("expected shards of at most {MAX_SHARD} bytes, found {size_limit}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let (samples, shards) = (Vec::new(), Vec::new());
+        Ok(MdsWriter { root, size_limit, columns: None, head: 0, samples, bytes: 0, shards })
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for fields that are not those of the first sample, and for
+    /// arrays that MDS has no place for. Then nothing has been kept of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
+        let mut fields = BTreeMap::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            if fields.insert(Cursor::new(name).read_str()?, decoded(value)?).is_some() {
+                return Err(invalid("expected fields of different names, found one twice"));
+            }
+        }
+        let columns = self.columns.take().unwrap_or_else(|| {
+            fields
+                .iter()
+                .map(|(name, (encoding, _))| Column::new(*name, encoding.clone()))
+                .collect()
+        });
+        let same = columns.len() == fields.len()
+            && columns.iter().zip(&fields).all(|(column, (name, (encoding, _)))| {
+                column.name == **name && column.encoding == *encoding
+            });
+        let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
+        let sample = match encode_sample(&columns, &values).filter(|_| same) {
+            Some(sample) => sample,
+            None => {
+                let error = match misfit(&columns, &values) {
+                    _ if !same => invalid("expected the fields of the first sample, found others"),
+                    Some(name) => invalid("expected a value that MDS can hold").with_field(name),
+                    None => invalid("the sample is longer than MDS can hold"),
+                };
+                // A first sample that is refused says nothing of the others.
+                let known = !self.samples.is_empty() || !self.shards.is_empty();
+                self.columns = Some(columns).filter(|_| known);
+                return Err(error);
+            }
+        };
+        self.columns = Some(columns);
+        if self.head == 0 {
+            self.head = encode_shard(&self.info(), &[]).map_or(0, |shard| shard.len() as u64);
+        }
+        let size = sample.len() as u64 + 4;
+        if !self.samples.is_empty() && self.size_limit < self.head + self.bytes + size {
+            self.flush()?;
+        }
+        self.bytes += size;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Writes the last shard and the index.
+    pub fn finish(mut self) -> Result<()> {
+        if !self.samples.is_empty() {
+            self.flush()?;
+        }
+        let mut index = ShardFile::create(self.root.join("index.json"))?;
+        index.write(Index { shards: self.shards }.render().as_bytes())?;
+        index.finish()
+    }
+
+    fn info(&self) -> ShardInfo {
+        let basename = format!("shard.{:05}.mds", self.shards.len());
+        ShardInfo {
+            columns: self.columns.clone().unwrap_or_default(),
+            compression: None,
+            hashes: vec!["sha1".to_owned()],
+            raw: FileInfo { basename, bytes: 0, hashes: BTreeMap::new() },
+            zip: None,
+            samples: self.samples.len() as u64,
+            size_limit: Some(self.size_limit),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut info = self.info();
+        let path = self.root.join(&info.raw.basename);
+        let shard = encode_shard(&info, &self.samples).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, "a sample is too long for a shard").at(&path)
+        })?;
+        info.raw.bytes = shard.len() as u64;
+        info.raw.hashes.extend(digest("sha1", &shard).map(|digits| ("sha1".to_owned(), digits)));
+        let mut file = ShardFile::create(path)?;
+        file.write(&shard)?;
+        file.finish()?;
+        self.shards.push(info);
+        self.samples.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// The first column whose value has no place in MDS.
+fn misfit<'a>(columns: &'a [Column], values: &[Decoded<'_>]) -> Option<&'a str> {
+    let alone = columns.chunks(1).zip(values.chunks(1));
+    let mut misfits = alone.filter(|(column, value)| encode_sample(column, value).is_none());
+    misfits.next().map(|(column, _)| &*column[0].name)
+}
+
+/// A packed value, and the encoding that it asks for.
+fn decoded(packed: &[u8]) -> Result<(Encoding, Decoded<'_>)> {
+    let mut cursor = Cursor::new(packed);
+    let float64 = || Encoding::parse("float64");
+    Ok(match cursor.peek()? {
+        Kind::Bin => (Encoding::Bytes, Decoded::Bytes(cursor.read_bin()?)),
+        Kind::Map => match numpy::read(&mut cursor) {
+            Ok(Some(numpy::Special::Array(array))) => {
+                (Encoding::Array(None, None), Decoded::Array(array))
+            }
+            Ok(Some(numpy::Special::Scalar(array))) => {
+                (Encoding::Scalar(array.dtype().clone()), Decoded::Scalar(array))
+            }
+            _ => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
+        },
+        Kind::Float => (float64()?, Decoded::Value(cursor.read_f64()?.into())),
+        kind => {
+            let encoding = match kind {
+                Kind::Str => Encoding::Text,
+                Kind::Int => Encoding::Int,
+                _ => Encoding::Json,
+            };
+            (encoding, Decoded::Value(msgpack::decode(packed)?))
+        }
+    })
+}

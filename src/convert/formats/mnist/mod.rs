@@ -1,0 +1,5 @@
+//! idx files, as those of MNIST and its kin.
+
+mod read;
+
+pub use read::Idx;

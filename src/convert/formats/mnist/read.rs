@@ -1,0 +1,97 @@
+//! Samples from idx files.
+
+use std::path::{Path, PathBuf};
+
+use crate::convert::formats::rows;
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::convert::sample::pack;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::idx;
+use crate::value::NdArray;
+
+/// No more bytes than this are read of a file.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// Reads idx files: one of images or whatever else, and perhaps one of labels.
+///
+/// Samples are `{"key": "STEM/000000", "image": array, "label": number}`; the key is the name of the
+/// first file up to its first dot and the number of the sample. Files may be compressed by gzip or
+/// Zstandard. They are in memory as a whole, which for MNIST is 47 MB. Units are runs of samples.
+#[derive(Debug, Clone)]
+pub struct Idx {
+    path: PathBuf,
+    /// The name of each field, and its array in C order.
+    columns: Vec<(&'static str, NdArray<'static>)>,
+    len: usize,
+}
+
+impl Idx {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there are not as many labels as images.
+    pub fn open(images: impl AsRef<Path>, labels: Option<&Path>) -> Result<Idx> {
+        Idx::open_within(images, labels, MAX_BYTES)
+    }
+
+    /// As [`open`](Self::open), of files that have at most so many bytes each once they are
+    /// decompressed: without a limit, 4 GiB. More are [`Limit`](ErrorKind::Limit).
+    pub fn open_within(
+        images: impl AsRef<Path>,
+        labels: Option<&Path>,
+        max_bytes: u64,
+    ) -> Result<Idx> {
+        let path = images.as_ref().to_path_buf();
+        names::stem(&path)?;
+        let images = read(&path, max_bytes)?;
+        let len = images.shape()[0];
+        let mut columns = vec![("image", images)];
+        if let Some(labels) = labels {
+            let found = read(labels, max_bytes)?;
+            if found.shape()[0] != len {
+                let message = format!("expected {len} labels, found {}", found.shape()[0]);
+                return Err(Error::new(ErrorKind::Invalid, message).at(labels));
+            }
+            columns.push(("label", found));
+        }
+        Ok(Idx { path, columns, len })
+    }
+}
+
+fn read(path: &Path, max_bytes: u64) -> Result<NdArray<'static>> {
+    let bytes = rows::read_file(path, max_bytes)?;
+    let array = idx::decode(&bytes).map_err(|error| Error::from(error).at(path))?.into_owned();
+    rows::check_rows(&array).map_err(|error| error.at(path))?;
+    match array.shape() {
+        [] => Err(Error::new(ErrorKind::Damaged, "expected samples, found one number").at(path)),
+        _ => Ok(array),
+    }
+}
+
+impl Input for Idx {
+    fn units(&self) -> usize {
+        rows::units(self.len)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let stem = names::stem(&self.path)?;
+        for index in rows::run(unit, self.len) {
+            let mut fields = Vec::with_capacity(self.columns.len());
+            for (name, array) in &self.columns {
+                fields.push(((*name).into(), rows::row(array, index)?));
+            }
+            emit(pack(&format!("{stem}/{index:06}"), &fields))?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.len as u64)
+    }
+}

@@ -1,0 +1,153 @@
+//! Samples from an npz file.
+
+use std::path::{Path, PathBuf};
+
+use crate::convert::formats::rows;
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::numpy::npy;
+use crate::reader::{Reader, ZipReader};
+use crate::value::NdArray;
+
+/// No more bytes than this are read of all arrays of a file.
+const MAX_BYTES: u64 = 16 << 30;
+
+/// Reads an npz file, as `numpy.savez` and `numpy.savez_compressed` write it. Feature `zip`.
+///
+/// Its arrays all have the same length in their first axis: a sample is one row of each, and units
+/// are runs of samples. Integers without further axes become plain ones. With
+/// [`whole`](Self::whole) the file is one sample of all its arrays. The fields are in the order of
+/// the archive. Keys are the name of the file up to its first dot, a slash and the number of the
+/// row; or an [array](Self::key) of integers or texts.
+///
+/// The arrays are in memory as a whole. Arrays of Python objects, which are pickles, are refused.
+#[derive(Debug, Clone)]
+pub struct Npz {
+    path: PathBuf,
+    arrays: Vec<(String, NdArray<'static>)>,
+    /// `None` for one sample of all.
+    rows: Option<usize>,
+    key: Option<String>,
+}
+
+impl Npz {
+    /// Reads a file of arrays with equal first axes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if they are not, or if there are none.
+    pub fn rows(path: impl AsRef<Path>) -> Result<Npz> {
+        Npz::rows_within(path, MAX_BYTES)
+    }
+
+    /// As [`rows`](Self::rows), of a file whose arrays have at most so many bytes together: without
+    /// a limit, 16 GiB. More are [`Limit`](ErrorKind::Limit).
+    pub fn rows_within(path: impl AsRef<Path>, max_bytes: u64) -> Result<Npz> {
+        let mut npz = Npz::read_whole(path.as_ref(), max_bytes)?;
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(&npz.path);
+        let mut rows = None;
+        for (name, array) in &npz.arrays {
+            rows::check_rows(array).map_err(|error| error.at(&npz.path).with_key(name))?;
+            let found = array.shape().first().copied();
+            let found = found.ok_or_else(|| {
+                invalid(format!("expected samples along the first axis, but {name:?} has none"))
+            })?;
+            let expected = *rows.get_or_insert(found);
+            if expected != found {
+                let message =
+                    format!("expected {expected} rows in {name:?} as well, found {found}");
+                return Err(invalid(message));
+            }
+        }
+        let rows = rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))?;
+        npz.rows = Some(rows);
+        Ok(npz)
+    }
+
+    /// Reads a file that is one sample; its key is the name of the file up to the first dot.
+    pub fn whole(path: impl AsRef<Path>) -> Result<Npz> {
+        Npz::read_whole(path.as_ref(), MAX_BYTES)
+    }
+
+    fn read_whole(path: &Path, max_bytes: u64) -> Result<Npz> {
+        let path = path.to_path_buf();
+        names::stem(&path)?;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
+        let archive = options.open_zip(&path, ["*.npy"])?;
+        archive.check_sizes()?;
+        let mut left = max_bytes;
+        let mut arrays = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let entry = archive.key(index)?.into_owned();
+            let at = |error: Error| error.at(&path).with_key(&entry);
+            let data = archive.read(index)?;
+            left = left.checked_sub(data.len() as u64).ok_or_else(|| {
+                let message = format!("expected arrays of at most {max_bytes} bytes, found more");
+                Error::new(ErrorKind::Limit, message).at(&path)
+            })?;
+            let array = npy::decode(&data).map_err(|error| at(error.into()))?;
+            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            arrays.push((name, array.to_c_order().into_owned()));
+        }
+        Ok(Npz { path, arrays, rows: None, key: None })
+    }
+
+    /// The array that has the keys.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    fn pack(&self, key: String, fields: &Fields<'_>) -> Result<Vec<u8>> {
+        match &self.key {
+            Some(name) => pack(&key_from(fields, name)?, fields),
+            None => pack(&key, fields),
+        }
+    }
+}
+
+/// A row, of which a text is a text.
+fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
+    let field = rows::row(array, index)?;
+    let Field::Scalar(scalar) = &field else { return Ok(field) };
+    match scalar.texts().ok().and_then(|mut texts| texts.next()) {
+        Some(text) => Ok(Field::Value(text?.into())),
+        None => Ok(field),
+    }
+}
+
+impl Input for Npz {
+    fn units(&self) -> usize {
+        self.rows.map_or(1, rows::units)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let stem = names::stem(&self.path)?;
+        let Some(rows) = self.rows else {
+            let arrays = self.arrays.iter();
+            let field = |(name, array): &'_ (String, NdArray<'static>)| {
+                (name.clone().into(), Field::Array(array.clone()))
+            };
+            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect()));
+        };
+        for index in rows::run(unit, rows) {
+            let mut fields: Fields<'_> = Vec::with_capacity(self.arrays.len());
+            for (name, array) in &self.arrays {
+                fields.push((name.as_str().into(), row(array, index)?));
+            }
+            let packed = self.pack(format!("{stem}/{index:06}"), &fields);
+            emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64)))?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.rows.unwrap_or(1) as u64)
+    }
+}

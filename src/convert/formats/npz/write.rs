@@ -1,0 +1,263 @@
+//! Samples to an npz file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use ::zip::write::{SimpleFileOptions, ZipWriter};
+use ::zip::{CompressionMethod, DateTime};
+
+use crate::convert::names;
+use crate::convert::shard_file::{create_anew, publish};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, numpy, sample};
+use crate::format::numpy::npy;
+use crate::value::{DType, NdArray};
+
+/// Writes samples to an npz file: an array of each field, whose first axis are the samples. Feature
+/// `zip`.
+///
+/// A field must be a number, or an array, or a text, and of the same type and shape in all samples;
+/// texts may be of different lengths. Integers become int64, floats float64. The key is the array
+/// `key`. Names of fields may have slashes, but those that lead out of the folder where somebody
+/// unpacks the archive are refused, though NumPy, which unpacks nothing, takes any. The arrays are
+/// gathered in memory. The same samples make the same bytes, which are those
+/// of `numpy.savez` but for details of the archive.
+pub struct NpzWriter {
+    path: PathBuf,
+    columns: Vec<(String, Column)>,
+    rows: usize,
+}
+
+/// The values of a field so far.
+enum Column {
+    Numbers { dtype: DType, shape: Vec<usize>, bytes: Vec<u8> },
+    Texts(Vec<String>),
+}
+
+impl NpzWriter {
+    /// Begins a file that must not exist when it is finished.
+    pub fn create(path: impl AsRef<Path>) -> NpzWriter {
+        NpzWriter { path: path.as_ref().to_path_buf(), columns: Vec::new(), rows: 0 }
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for fields that are no numbers, arrays or texts, whose names
+    /// are no names of files, or that are not like those of the first sample. Then nothing has been kept of the sample.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let invalid = |name: &str, message: &str| {
+            Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name)
+        };
+        let mut fields = BTreeMap::new();
+        let mut order = Vec::new();
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            let name = Cursor::new(name).read_str()?;
+            if !names::stays_within(name) {
+                return Err(invalid(name, "expected a relative name of a file"));
+            }
+            let value = value_of(value)?;
+            let value = value.ok_or_else(|| invalid(name, "expected a number, array or text"))?;
+            if fields.insert(name, value).is_some() {
+                return Err(invalid(name, "it is there twice"));
+            }
+            order.push(name);
+        }
+        if self.rows == 0 {
+            self.columns =
+                order.iter().map(|name| ((*name).to_owned(), fields[name].empty())).collect();
+        }
+        for (name, column) in &self.columns {
+            let value = fields.get(&name[..]);
+            let value = value.ok_or_else(|| invalid(name, "expected it as before, found none"))?;
+            if !column.takes(value) {
+                return Err(invalid(name, "expected the type and shape of the first sample"));
+            }
+        }
+        if fields.len() > self.columns.len() {
+            let message = "expected the fields of the first sample, found more";
+            return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+        }
+        for (name, column) in &mut self.columns {
+            if let Some(value) = fields.remove(&name[..]) {
+                column.append(value);
+            }
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the file, and makes it durable and visible.
+    pub fn finish(self) -> Result<()> {
+        let mut partial = self.path.clone().into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let at = |error| Error::io(&self.path, error);
+        if self.path.try_exists().map_err(at)? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(&self.path));
+        }
+        let written = write(&partial, &self.columns, self.rows).map_err(|e| e.at(&self.path));
+        let moved = written.and_then(|()| publish(&partial, &self.path).map_err(at));
+        moved.inspect_err(|_| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&partial);
+        })
+    }
+}
+
+fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
+    let io = |error: std::io::Error| Error::io(path, error);
+    let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
+    let mut file = create_anew(path).map_err(io)?;
+    let mut out = Deaf { out: &mut file, error: None, at: 0, end: 0 };
+    let mut archive = ZipWriter::new(&mut out);
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default())
+        .large_file(true);
+    for (name, column) in columns {
+        archive.start_file(format!("{name}.npy"), options).map_err(zip)?;
+        archive.write_all(&npy::encode(&column.array(rows)?)?).map_err(io)?;
+    }
+    archive.finish().map_err(zip)?;
+    match out.error {
+        Some(error) => Err(io(error)),
+        None => file.sync_all().map_err(io),
+    }
+}
+
+/// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
+/// panics where the end of an archive cannot be written.
+struct Deaf<'a, W> {
+    out: &'a mut W,
+    error: Option<io::Error>,
+    at: u64,
+    end: u64,
+}
+
+impl<W: Write> Write for Deaf<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &self.error {
+            Some(_) => bytes.len(),
+            None => match self.out.write(bytes) {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+                Err(error) => {
+                    self.error = Some(error);
+                    bytes.len()
+                }
+            },
+        };
+        self.at += written as u64;
+        self.end = self.end.max(self.at);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.error = self.out.flush().err();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Seek> Seek for Deaf<'_, W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if self.error.is_none() {
+            self.error = self.out.seek(to).err();
+        }
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// A packed value as a column has it, if it can.
+fn value_of(packed: &[u8]) -> Result<Option<Column>> {
+    let mut cursor = Cursor::new(packed);
+    let number = |array: NdArray<'_>| {
+        let (dtype, shape) = (array.dtype().clone(), array.shape().to_vec());
+        Column::Numbers { dtype, shape, bytes: array.c_bytes().into_owned() }
+    };
+    Ok(match cursor.peek()? {
+        msgpack::Kind::Str => Some(Column::Texts(vec![cursor.read_str()?.to_owned()])),
+        msgpack::Kind::Int => cursor.read_i64().ok().map(|n| number(NdArray::scalar(n))),
+        msgpack::Kind::Float => Some(number(NdArray::scalar(cursor.read_f64()?))),
+        msgpack::Kind::Bool => Some(number(NdArray::scalar(cursor.read_bool()?))),
+        msgpack::Kind::Map => match numpy::read(&mut cursor) {
+            Ok(Some(numpy::Special::Array(array) | numpy::Special::Scalar(array)))
+                if !array.dtype().has_objects() =>
+            {
+                Some(number(array))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+impl Column {
+    fn empty(&self) -> Column {
+        match self {
+            Column::Numbers { dtype, shape, .. } => {
+                Column::Numbers { dtype: dtype.clone(), shape: shape.clone(), bytes: Vec::new() }
+            }
+            Column::Texts(_) => Column::Texts(Vec::new()),
+        }
+    }
+
+    fn takes(&self, value: &Column) -> bool {
+        match (self, value) {
+            (Column::Texts(_), Column::Texts(_)) => true,
+            (
+                Column::Numbers { dtype, shape, .. },
+                Column::Numbers { dtype: other, shape: found, .. },
+            ) => dtype == other && shape == found,
+            _ => false,
+        }
+    }
+
+    fn append(&mut self, value: Column) {
+        match (self, value) {
+            (Column::Texts(texts), Column::Texts(mut more)) => texts.append(&mut more),
+            (Column::Numbers { bytes, .. }, Column::Numbers { bytes: mut more, .. }) => {
+                bytes.append(&mut more);
+            }
+            _ => {}
+        }
+    }
+
+    fn array(&self, rows: usize) -> Result<NdArray<'_>> {
+        let texts = match self {
+            Column::Numbers { dtype, shape, bytes } => {
+                let shape = [&[rows], &shape[..]].concat();
+                return NdArray::new(dtype.clone(), shape, &bytes[..]);
+            }
+            Column::Texts(texts) => texts,
+        };
+        // NumPy's texts are all as long as the longest, in characters of four bytes.
+        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+        let mut bytes = Vec::with_capacity(texts.len() * width * 4);
+        for (row, text) in texts.iter().enumerate() {
+            bytes.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+            bytes.resize((row + 1) * width * 4, 0);
+        }
+        let dtype = DType::text(width).with_byte_order(crate::value::ByteOrder::Little);
+        NdArray::new(dtype, [texts.len()], bytes)
+    }
+}

@@ -1,0 +1,39 @@
+//! WebDataset: samples as files of one name in tar archives.
+//!
+//! Files that follow each other in an archive and have the same name up to the first dot after the
+//! last slash are one sample; the rest of the name, in lower case, says which field it is. So do
+//! Python's webdataset and its kin.
+
+mod read;
+mod write;
+
+pub use read::WebDataset;
+pub use write::{ShardOptions, WebDatasetWriter};
+
+/// Whether the first part is like `__this__`.
+fn is_meta(name: &str) -> bool {
+    let first = name.split('/').next().unwrap_or_default();
+    first.len() >= 4 && first.starts_with("__") && first.ends_with("__")
+}
+
+/// What the last part of a field's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Text,
+    Integer,
+    Json,
+    Npy,
+    Bytes,
+}
+
+impl Content {
+    fn of(name: &str) -> Content {
+        match name.rsplit('.').next().unwrap_or_default() {
+            "txt" | "text" | "transcript" => Content::Text,
+            "cls" | "cls2" | "index" | "inx" | "id" => Content::Integer,
+            "json" | "jsn" => Content::Json,
+            "npy" => Content::Npy,
+            _ => Content::Bytes,
+        }
+    }
+}

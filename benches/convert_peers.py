@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How does a conversion compare with cp, tar, md5sum and Python datadings?
 
-    cargo build --release --features full
+    cargo build --profile dist --features full
     pip install datadings webdataset pyarrow        # those that are there take part
-    python benches/convert_peers.py target/release/kiste [--files N] [--times N] [--dir DIR]
+    python benches/convert_peers.py target/dist/kiste [--files N] [--times N] [--dir DIR]
 
 N files of 2 to 22 kB in 100 folders (they are not images: nobody here looks into them), the same in
 ten tar shards, in a stored zip archive and, with pyarrow, in a Parquet file without compression. Each

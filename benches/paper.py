@@ -1,6 +1,6 @@
 """The table of the Bloscpack paper (Haenel, EuroSciPy 2013, arXiv 1404.6383), with kiste in it.
 
-    cargo build --release --example paper
+    cargo build --profile dist --example paper
     python benches/paper.py                                   # all of it, some minutes
     python benches/paper.py --sizes small --threads 1         # a part of it
     python benches/paper.py --only kiste,bloscpack-7 --rounds 5
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="names of storages, with commas between")
     parser.add_argument("--dir", help="where the files are written; not a disk that is slow")
-    parser.add_argument("--program", default=ROOT / "target/release/examples/paper", type=Path)
+    parser.add_argument("--program", default=ROOT / "target/dist/examples/paper", type=Path)
     args = parser.parse_args()
     names = args.only.split(",") if args.only else [*KISTE, *PEERS]
     print("load", *os.getloadavg(), "| bloscpack", bloscpack.__version__, "blosc", blosc.__version__,

@@ -7,6 +7,23 @@
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod train;
 
+#[path = "../examples/convert.rs"]
+#[expect(dead_code, reason = "`main` is for the example itself")]
+mod convert;
+
+#[test]
+fn a_conversion_in_parts_has_all_samples_but_the_bad_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.msgpack"));
+    let good: String = (0..100).map(|n| format!("{{\"key\": \"{n}\"}}\n")).collect();
+    std::fs::write(&lines, good + "no sample\n").unwrap();
+    convert::run(lines.to_str().unwrap(), words.to_str().unwrap()).unwrap();
+    let reader = kiste::DatasetReader::open(&words).unwrap();
+    assert_eq!((reader.len(), &*reader.key(99).unwrap()), (100, "99"));
+    let quarantine = std::fs::read_to_string(dir.path().join("words.msgpack.quarantine.jsonl"));
+    assert!(quarantine.unwrap().contains("\"raw\":\"no sample\""));
+}
+
 #[test]
 fn a_run_with_a_pause_ends_at_the_same_weights() {
     let accuracy = train::run(4).unwrap();

@@ -1,8 +1,8 @@
-//! The guide does what it says: every command in a block of `console` in `docs/` is run, those of a
-//! page one after another in a folder of its own, and what it prints is compared.
+//! The guide does what it says. Every command in a `console` block of `README.md` and `docs/` is run, those
+//! of a page one after another in a folder of their own, and its output is compared.
 //!
-//! A line of the output that is `...` stands for any number of lines, `...` within a line for any
-//! text. What is not compared is how a command exits: a page shows failures too.
+//! A line `...` stands for any number of lines of output, `...` within a line for any characters. Exit
+//! codes are not compared, because a page shows failures too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ struct Step {
     expected: Vec<String>,
 }
 
-/// The steps of all blocks of `console` of a page.
+/// The steps of all `console` blocks of a page.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut inside = false;
@@ -42,7 +42,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether a line is as expected, where `...` is any text.
+/// Whether a line is as expected, where `...` stands for any characters.
 fn is_like(line: &str, expected: &str) -> bool {
     let mut parts = expected.split("...");
     let first = parts.next().unwrap_or_default();
@@ -63,7 +63,7 @@ fn is_like(line: &str, expected: &str) -> bool {
     true
 }
 
-/// Whether the output is as expected, where a line `...` is any number of lines.
+/// Whether the output is as expected, where a line `...` stands for any number of lines.
 fn are_like(lines: &[&str], expected: &[String]) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),
@@ -76,7 +76,7 @@ fn are_like(lines: &[&str], expected: &[String]) -> bool {
     }
 }
 
-/// Runs a page in a folder of its own.
+/// Runs the commands of a page in a folder of their own.
 fn run(page: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_kiste"));
@@ -102,11 +102,11 @@ fn run(page: &Path) {
     }
 }
 
-/// The pages of the guide that have commands.
 #[test]
 fn every_command_of_the_guide_prints_what_it_says() {
     let mut pages: Vec<PathBuf> =
         fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
     pages.sort();
     pages.retain(|page| page.extension().is_some_and(|ending| ending == "md"));
     assert!(pages.len() > 5, "{pages:?}");
@@ -120,7 +120,7 @@ fn every_command_of_the_guide_prints_what_it_says() {
     });
 }
 
-/// `docs/reference.md` is what the command says of itself.
+/// `docs/reference.md` is what `--help` prints.
 ///
 /// After a change of options: `KISTE_WRITE_REFERENCE=1 cargo test --all-features --test main guide`
 #[test]
@@ -134,8 +134,8 @@ fn the_reference_is_what_help_prints() {
     let differs = expected.lines().zip(found.lines()).find(|(a, b)| a != b);
     assert!(
         expected == found,
-        "docs/reference.md is not what --help prints, first: {differs:?}; to write it anew set \
-         KISTE_WRITE_REFERENCE"
+        "docs/reference.md is not what --help prints, first: {differs:?}; set \
+         KISTE_WRITE_REFERENCE to rewrite it"
     );
 }
 

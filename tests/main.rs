@@ -12,6 +12,7 @@ mod examples;
 #[cfg(feature = "full")]
 mod guide;
 mod inputs;
+mod layers;
 mod lazy;
 mod loader;
 mod mat;

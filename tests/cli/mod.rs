@@ -11,36 +11,36 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 mod usage;
-mod making;
-mod converting;
+mod demo_convert_index;
+mod convert_formats;
 #[cfg(feature = "datasets")]
 mod catalogue;
-mod folders;
+mod convert_folders;
 #[cfg(feature = "images")]
-mod pictures;
-mod dividing;
-mod leaving_out;
-mod dealing;
-mod tables;
+mod convert_images;
+mod convert_parts;
+mod convert_bad_input;
+mod convert_split;
+mod convert_tables;
 mod arrays;
-mod looking;
-mod rearranging;
-mod parting;
-mod choosing;
-mod comparing;
-mod checking;
+mod cat_get_info;
+mod order_shuffle;
+mod split_merge_sample;
+mod select_filter_sort;
+mod diff_bench;
+mod verify_repair;
 #[cfg(unix)]
-mod recovering;
+mod repair_leftovers;
 mod array;
 mod pipes;
 mod terminal;
 #[cfg(unix)]
-mod special;
+mod special_files;
 mod many_fields;
 mod leftovers;
 mod blpk;
 #[cfg(feature = "datasets")]
-mod saliency;
+mod catalogue_fixations;
 
 /// The command, with no terminal anywhere.
 fn kiste() -> Command {

@@ -1,6 +1,6 @@
 //! `diff` and `bench`.
 
-use super::rearranging::numbered;
+use super::order_shuffle::numbered;
 use super::*;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rearranging::{assert_passed_through, keys, numbered, open};
+use super::order_shuffle::{assert_passed_through, keys, numbered, open};
 use super::*;
 
 fn numbers(dir: &TempDir, name: &str) -> Vec<usize> {

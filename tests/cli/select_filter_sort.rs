@@ -1,6 +1,6 @@
 //! `select`, `filter` and `sort`: some samples, and samples by what is in them.
 
-use super::rearranging::{assert_passed_through, keys, numbered};
+use super::order_shuffle::{assert_passed_through, keys, numbered};
 use super::*;
 
 /// A directory with `pets.msgpack`.

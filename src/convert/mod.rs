@@ -20,17 +20,17 @@
 //!
 //! | [`Format`] | reader | writer |
 //! | --- | --- | --- |
-//! | folders, lists and zip archives of images | [`ImageFolder`] | [`ImageFolderWriter`] |
-//! | JSON lines | [`JsonLinesFile`], [`JsonLines`] | [`JsonLinesWriter`] |
-//! | datasets | [`DatasetSource`] | [`Writer`](crate::Writer) |
-//! | CSV and TSV (feature `formats`) | `Csv` | `CsvWriter` |
-//! | CIFAR-10 and -100: pickles and binary files | [`Cifar`] | |
-//! | MNIST: idx files | [`Idx`] | |
-//! | MDS: shards of MosaicML Streaming | [`Mds`] | [`MdsWriter`] |
-//! | npz: archives of NumPy (feature `zip`) | `Npz` | `NpzWriter` |
-//! | Parquet and Arrow IPC (feature `parquet`) | `Parquet`, `ArrowIpc` | `ParquetWriter`, `ArrowIpcWriter` |
-//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecords` | `TfRecordWriter` |
-//! | WebDataset: tar archives | [`WebDataset`] | [`WebDatasetWriter`] |
+//! | folders, lists and zip archives of images | [`ImageFolderReader`] | [`ImageFolderWriter`] |
+//! | JSON lines | [`JsonLinesReader`], [`JsonLinesStream`] | [`JsonLinesWriter`] |
+//! | datasets | [`DatasetInput`] | [`Writer`](crate::Writer) |
+//! | CSV and TSV (feature `formats`) | `CsvReader` | `CsvWriter` |
+//! | CIFAR-10 and -100: pickles and binary files | [`CifarReader`] | |
+//! | MNIST: idx files | [`MnistReader`] | |
+//! | MDS: shards of MosaicML Streaming | [`MdsReader`] | [`MdsWriter`] |
+//! | npz: archives of NumPy (feature `zip`) | `NpzReader` | `NpzWriter` |
+//! | Parquet and Arrow IPC (feature `parquet`) | `ParquetReader`, `ArrowIpcReader` | `ParquetWriter`, `ArrowIpcWriter` |
+//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecordReader` | `TfRecordWriter` |
+//! | WebDataset: tar archives | [`WebDatasetReader`] | [`WebDatasetWriter`] |
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,20 +89,20 @@ pub use dry_run::{DryRun, FieldOutcome, TriedField};
 pub use fetch::Fetch;
 pub use format::Format;
 #[cfg(feature = "parquet")]
-pub use formats::arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
-pub use formats::cifar::Cifar;
+pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
+pub use formats::cifar::{CifarLabels, CifarReader};
 #[cfg(feature = "formats")]
-pub use formats::csv::{Csv, CsvType, CsvWriter};
-pub use formats::dataset::DatasetSource;
-pub use formats::image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
-pub use formats::jsonl::{JsonLines, JsonLinesFile, JsonLinesWriter};
-pub use formats::mds::{Mds, MdsWriter};
-pub use formats::mnist::Idx;
+pub use formats::csv::{CsvReader, CsvType, CsvWriter};
+pub use formats::dataset::DatasetInput;
+pub use formats::image_folder::{FolderOptions, ImageFolderReader, ImageFolderWriter};
+pub use formats::jsonl::{JsonLinesReader, JsonLinesStream, JsonLinesWriter};
+pub use formats::mds::{MdsReader, MdsWriter};
+pub use formats::mnist::{MnistOptions, MnistReader};
 #[cfg(feature = "zip")]
-pub use formats::npz::{Npz, NpzWriter};
+pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
-pub use formats::tfrecord::{TfRecordWriter, TfRecords};
-pub use formats::webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
+pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
+pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
 pub use in_order::InOrder;

@@ -115,17 +115,20 @@ pub(super) fn stays_within(name: &str) -> bool {
 
 /// The files of these patterns, all of which must be there: it is better to know before hours of
 /// work.
-pub(super) fn files<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Vec<PathBuf>> {
+pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for pattern in patterns {
-        // A file of just this name needs no expansion.
-        if Path::new(pattern.as_ref()).is_file() {
-            files.push(PathBuf::from(pattern.as_ref()));
-            continue;
-        }
-        for name in expand_braces(pattern.as_ref())? {
+        let path = pattern.as_ref();
+        let names: Vec<PathBuf> = match path.to_str() {
+            // A file of exactly this name needs no expansion.
+            Some(pattern) if !path.is_file() => {
+                expand_braces(pattern)?.into_iter().map(PathBuf::from).collect()
+            }
+            _ => vec![path.to_path_buf()],
+        };
+        for name in names {
             std::fs::metadata(&name).map_err(|error| Error::io(&name, error))?;
-            files.push(PathBuf::from(name));
+            files.push(name);
         }
     }
     match files.is_empty() {

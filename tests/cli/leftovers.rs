@@ -191,7 +191,7 @@ fn an_export_follows_no_link_and_removes_nothing_of_others() {
     }
     // The file of a writer: what it is a link to is not written to.
     symlink("mine/file", dir.path().join("y.csv.partial")).unwrap();
-    let error = kiste::convert::CsvWriter::create(dir.path().join("y.csv"), b',').err().unwrap();
+    let error = kiste::convert::CsvWriter::create(dir.path().join("y.csv")).err().unwrap();
     assert!(error.to_string().ends_with("found a symbolic link"), "{error}");
     assert_eq!(read(&dir, "mine/file"), "precious");
 }

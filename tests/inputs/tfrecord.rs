@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use kiste::convert::{TfRecordWriter, TfRecords};
+use kiste::convert::{TfRecordReader, TfRecordWriter};
 use kiste::format::msgpack::{self, numpy};
 use kiste::format::tfrecord::{encode, example};
 use kiste::value::NdArray;
@@ -14,8 +14,8 @@ use super::{damage, dir, hex, manifest, packed, samples};
 
 const PRODUCER: &str = "tfrecord-1.14.6";
 
-fn open(path: &Path) -> TfRecords {
-    TfRecords::open([path.to_str().unwrap()]).unwrap()
+fn open(path: &Path) -> TfRecordReader {
+    TfRecordReader::open(&path).unwrap()
 }
 
 fn plain(feature: &example::Feature<'_>) -> Json {

@@ -31,10 +31,10 @@ const BATCH: (usize, usize) = (128, 32 << 20);
 /// Feature `images`.
 ///
 /// ```no_run
-/// use kiste::convert::{ImageFolder, ImageOptions, Images, InOrder};
+/// use kiste::convert::{ImageFolderReader, ImageOptions, Images, InOrder};
 ///
 /// let options = ImageOptions::new().resize("short:256".parse()?).quality(90);
-/// let source = InOrder::new(Images::new(ImageFolder::open("photos")?, options));
+/// let source = InOrder::new(Images::new(ImageFolderReader::open("photos")?, options));
 /// # Ok::<(), kiste::Error>(())
 /// ```
 pub struct Images<T> {

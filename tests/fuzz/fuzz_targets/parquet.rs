@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kiste::convert::{ArrowIpc, Input, Parquet};
+use kiste::convert::{ArrowIpcReader, Input, ParquetReader};
 use kiste::format::{msgpack, parquet};
 use libfuzzer_sys::fuzz_target;
 
@@ -38,13 +38,13 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = parquet::parse_page_header(bytes);
     if bytes.starts_with(&parquet::MAGIC) {
         let path = file("x.parquet", bytes);
-        if let Ok(table) = Parquet::open([path.to_str().unwrap()]) {
+        if let Ok(table) = ParquetReader::open(&path) {
             drain(&table.max_bytes(LIMIT));
         }
     } else {
         let _ = parquet::check_footer(bytes);
         let path = file("x.arrow", bytes);
-        if let Ok(table) = ArrowIpc::open([path.to_str().unwrap()]) {
+        if let Ok(table) = ArrowIpcReader::open(&path) {
             drain(&table.max_bytes(LIMIT));
         }
     }

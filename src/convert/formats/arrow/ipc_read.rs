@@ -33,29 +33,45 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// has loaded (`data-00000-of-00002.arrow`). Units are ranges of them, cut between batches; one that
 /// has dictionaries, which may change on the way, is a single unit. Feature `parquet`.
 ///
-/// Columns become fields as in [`Parquet`](super::Parquet), and keys are made alike. A batch has at most
+/// Columns become fields as in [`ParquetReader`](super::ParquetReader), and keys are made alike. A batch has at most
 /// [so many bytes](Self::max_bytes), and is in memory as a whole. A stream may end after any batch, as
 /// not all writers mark its end; a file must have its mark. Files are read from the front, and their
 /// index is passed over.
 ///
 /// ```no_run
-/// use kiste::convert::{ArrowIpc, InOrder};
+/// use kiste::convert::{ArrowIpcReader, InOrder};
 ///
-/// let source = InOrder::new(ArrowIpc::open(["imdb/data-{00000..00001}-of-00002.arrow"])?);
+/// let source = InOrder::new(ArrowIpcReader::open("imdb/data-{00000..00001}-of-00002.arrow")?);
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "ArrowIpc")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct ArrowIpc {
+pub struct ArrowIpcReader {
     labels: Option<Vec<String>>,
     key: Option<String>,
     max_bytes: u64,
     ranges: Ranges,
 }
 
-impl ArrowIpc {
-    /// Files in this order, whose names may have [braces](crate::convert::expand_braces); of a folder
-    /// those that are named `.arrow`, in natural order. The schemas of all are read.
-    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<ArrowIpc> {
+impl ArrowIpcReader {
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or the
+    /// files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
+    pub fn open(path: impl AsRef<Path>) -> Result<ArrowIpcReader> {
+        ArrowIpcReader::open_all([path])
+    }
+
+    /// Opens several files or folders, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ArrowIpcReader> {
         let files = expand_folders(names::files(files)?, "arrow")?;
         let mut first: Option<Plan> = None;
         for path in &files {
@@ -71,7 +87,7 @@ impl ArrowIpc {
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        Ok(ArrowIpc { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
+        Ok(ArrowIpcReader { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
     }
 
     /// The field that is the key: texts, bytes that are such, or integers.
@@ -94,7 +110,7 @@ impl ArrowIpc {
     }
 }
 
-impl Input for ArrowIpc {
+impl Input for ArrowIpcReader {
     fn units(&self) -> usize {
         self.ranges.len()
     }

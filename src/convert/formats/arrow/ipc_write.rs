@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// Columns are as in [`ParquetWriter`](super::ParquetWriter), and what is refused is the same. Nothing
 /// is compressed, so that the file can be mapped to memory.
+#[must_use = "the output is complete once it is finished"]
 pub struct ArrowIpcWriter {
     table: Table,
     path: PathBuf,

@@ -3,7 +3,7 @@
 //! `form` says what the columns of a schema become, `rows` makes samples of a batch of them.
 //! In the other direction `kinds` finds out what fields are, `table` makes batches of samples, and
 //! `columns` the columns of these.
-//! [`Parquet`], [`ArrowIpc`] and their writers join these with files.
+//! [`ParquetReader`], [`ArrowIpcReader`] and their writers join these with files.
 //!
 //! What is written carries, beside the features of Hugging Face, a note of its own in the metadata of
 //! the schema, so that what is read again is what was there: whether a number was one of NumPy or of
@@ -30,9 +30,9 @@ use std::path::Path;
 
 use arrow_schema::ArrowError;
 
-pub use ipc_read::ArrowIpc;
+pub use ipc_read::ArrowIpcReader;
 pub use ipc_write::ArrowIpcWriter;
-pub use parquet_read::Parquet;
+pub use parquet_read::ParquetReader;
 pub use parquet_write::ParquetWriter;
 
 use crate::convert::guard;

@@ -52,14 +52,16 @@ const ROWS: usize = 256;
 /// few writers add any, and what is damaged but still makes sense is read as it is.
 ///
 /// ```no_run
-/// use kiste::convert::{InOrder, Parquet};
+/// use kiste::convert::{InOrder, ParquetReader};
 ///
-/// let table = Parquet::open(["train-{00000..00003}-of-00004.parquet"])?.without(["url"]);
+/// let table = ParquetReader::open("train-{00000..00003}-of-00004.parquet")?.without(["url"]);
 /// let source = InOrder::new(table);
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "Parquet")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Parquet {
+pub struct ParquetReader {
     files: Vec<Table>,
     /// The row groups of all files: which file, which group in it, and the number of its first row.
     groups: Vec<(usize, usize, u64)>,
@@ -76,10 +78,24 @@ struct Table {
     plan: Plan,
 }
 
-impl Parquet {
-    /// Files in this order, whose names may have [braces](crate::convert::expand_braces); of a folder
-    /// those that are named `.parquet`, in natural order. The footers of all are read.
-    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Parquet> {
+impl ParquetReader {
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or the
+    /// files of a folder whose names end in `.parquet`, in natural order. Their footers are read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in columns or labels.
+    pub fn open(path: impl AsRef<Path>) -> Result<ParquetReader> {
+        ParquetReader::open_all([path])
+    }
+
+    /// Opens several files or folders, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ParquetReader> {
         let files = names::files(files)?;
         let mut tables: Vec<Table> = Vec::new();
         for path in expand_folders(files, "parquet")? {
@@ -99,7 +115,7 @@ impl Parquet {
         }
         let labels = tables.first().and_then(|table| table.plan.labels.clone());
         let (without, key) = (Vec::new(), None);
-        Ok(Parquet { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
+        Ok(ParquetReader { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
     }
 
     /// Columns that are left out, and not even read.
@@ -223,7 +239,7 @@ fn viewed(field: &FieldRef) -> FieldRef {
     Arc::new(same.with_metadata(field.metadata().clone()))
 }
 
-impl Input for Parquet {
+impl Input for ParquetReader {
     fn units(&self) -> usize {
         self.groups.len()
     }

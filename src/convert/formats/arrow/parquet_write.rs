@@ -26,7 +26,7 @@ const ROW_GROUP: usize = 64 << 20;
 /// only the first of two to five axes varies. Bytes that are images in all of these samples are images
 /// for `datasets`, and `label` has the [names of the labels](Self::labels).
 ///
-/// [`Parquet`](super::Parquet) reads the same samples again, to the byte, if the key comes first in
+/// [`ParquetReader`](super::ParquetReader) reads the same samples again, to the byte, if the key comes first in
 /// them and the other fields in the order of the first ones. Where nil and no field at all both occur,
 /// they become one of the two. What no column can have is refused: complex numbers, arrays of
 /// texts, of structures or with the higher byte first, values of different types in one field, empty
@@ -35,7 +35,7 @@ const ROW_GROUP: usize = 64 << 20;
 /// The same samples make the same bytes. Pages are compressed by Zstandard, but for those of images.
 ///
 /// ```
-/// use kiste::convert::{Input, Parquet, ParquetWriter};
+/// use kiste::convert::{Input, ParquetReader, ParquetWriter};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("words.parquet");
@@ -44,10 +44,11 @@ const ROW_GROUP: usize = 64 << 20;
 /// writer.write_packed(sample)?;
 /// writer.finish()?;
 ///
-/// let table = Parquet::open([path.to_str().unwrap()])?;
+/// let table = ParquetReader::open(&path)?;
 /// table.read(0, &mut |found| Ok(assert_eq!(found?, sample)))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "the output is complete once it is finished"]
 pub struct ParquetWriter {
     table: Table,
     row_group: usize,

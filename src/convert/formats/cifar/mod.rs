@@ -7,6 +7,6 @@
 
 mod read;
 
-pub use read::Cifar;
 #[cfg(feature = "datasets")]
 pub(crate) use read::{Batch, IMAGE};
+pub use read::{CifarLabels, CifarReader};

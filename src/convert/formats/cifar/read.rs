@@ -21,6 +21,34 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The largest honest file of names has 1.5 kB.
 const MAX_NAMES: u64 = 1 << 20;
 
+/// Which labels images have: those of CIFAR-10 or of CIFAR-100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CifarLabels {
+    /// One of ten classes.
+    Ten,
+    /// One of a hundred classes, and one of the twenty that these are grouped in.
+    Hundred,
+}
+
+impl CifarLabels {
+    /// The names in pickles and in samples, in the order of the bytes.
+    fn fields(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            CifarLabels::Ten => &[("labels", "label")],
+            CifarLabels::Hundred => &[("coarse_labels", "coarse_label"), ("fine_labels", "label")],
+        }
+    }
+
+    /// The files that may have the names of the labels: with the field of a pickle, or without one
+    /// as text, one name a line.
+    fn name_files(self) -> [(&'static str, &'static str); 2] {
+        match self {
+            CifarLabels::Ten => [("batches.meta", "label_names"), ("batches.meta.txt", "")],
+            CifarLabels::Hundred => [("meta", "fine_label_names"), ("fine_label_names.txt", "")],
+        }
+    }
+}
+
 /// Reads CIFAR-10 or CIFAR-100; each file is a unit.
 ///
 /// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`, where
@@ -29,8 +57,10 @@ const MAX_NAMES: u64 = 1 << 20;
 /// is in them. The names of the labels are those of `batches.meta`, `batches.meta.txt`, `meta` or
 /// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never
 /// run: see [`format::pickle`](crate::format::pickle).
+#[doc(alias = "Cifar")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Cifar {
+pub struct CifarReader {
     files: Vec<PathBuf>,
     /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
     labels: &'static [(&'static str, &'static str)],
@@ -39,41 +69,42 @@ pub struct Cifar {
     max_bytes: u64,
 }
 
-impl Cifar {
-    /// Files of CIFAR-10, whose names may have [braces](crate::convert::expand_braces): `data_batch_{1..5}`,
-    /// `test_batch.bin`.
-    pub fn cifar10<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
-        let beside = [("batches.meta", "label_names"), ("batches.meta.txt", "")];
-        Cifar::open(names::files(files)?, &[("labels", "label")], &beside)
+impl CifarReader {
+    /// Opens a file of either version, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for: `data_batch_{1..5}`, `test_batch.bin`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+    /// [`Damaged`](ErrorKind::Damaged) if the names of the labels next to it cannot be read.
+    pub fn open(path: impl AsRef<Path>, labels: CifarLabels) -> Result<CifarReader> {
+        CifarReader::open_all([path], labels)
     }
 
-    /// Files of CIFAR-100: `train`, `test.bin`.
-    pub fn cifar100<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Cifar> {
-        let labels = &[("coarse_labels", "coarse_label"), ("fine_labels", "label")];
-        let beside = [("meta", "fine_label_names"), ("fine_label_names.txt", "")];
-        Cifar::open(names::files(files)?, labels, &beside)
+    /// Opens several files, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(
+        files: impl IntoIterator<Item = P>,
+        labels: CifarLabels,
+    ) -> Result<CifarReader> {
+        let files = names::files(files)?;
+        let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
+        let known = labels.name_files().into_iter();
+        let mut known = known.map(|(name, field)| (folder.join(name), field));
+        let names = match known.find(|(path, _)| path.is_file()) {
+            Some((path, field)) => Some(label_names(&path, field)?),
+            None => None,
+        };
+        Ok(CifarReader { files, labels: labels.fields(), names, max_bytes: MAX_BYTES })
     }
 
     /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
-    }
-
-    /// Files, and the names of labels from the first of these files that is beside them: the field
-    /// of a pickle, or text, one name a line.
-    fn open(
-        files: Vec<PathBuf>,
-        labels: &'static [(&'static str, &'static str)],
-        beside: &[(&str, &str)],
-    ) -> Result<Cifar> {
-        let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
-        let found = beside.iter().map(|(name, field)| (folder.join(name), *field));
-        let names = match found.into_iter().find(|(path, _)| path.is_file()) {
-            Some((path, field)) => Some(label_names(&path, field)?),
-            None => None,
-        };
-        Ok(Cifar { files, labels, names, max_bytes: MAX_BYTES })
     }
 
     fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
@@ -180,7 +211,7 @@ fn image_fields(image: &[u8]) -> Result<Fields<'_>> {
     Ok(vec![("image".into(), Field::Array(image))])
 }
 
-impl Input for Cifar {
+impl Input for CifarReader {
     fn units(&self) -> usize {
         self.files.len()
     }

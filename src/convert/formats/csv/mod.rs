@@ -5,6 +5,6 @@ mod read;
 mod write;
 
 pub(super) use bounded::Bounded;
-pub use read::{Csv, CsvType};
+pub use read::{CsvReader, CsvType};
 pub(super) use read::{MAX_BYTES, blame};
 pub use write::CsvWriter;

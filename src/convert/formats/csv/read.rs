@@ -43,14 +43,16 @@ pub enum CsvType {
 /// which also reads the files.
 ///
 /// ```no_run
-/// use kiste::convert::{Csv, CsvType, InOrder};
+/// use kiste::convert::{CsvReader, CsvType, InOrder};
 ///
-/// let table = Csv::open(["people.csv"])?.column("age", CsvType::Int).key("name");
+/// let table = CsvReader::open("people.csv")?.column("age", CsvType::Int).key("name");
 /// let source = InOrder::new(table);
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "Csv")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Csv {
+pub struct CsvReader {
     delimiter: u8,
     types: BTreeMap<String, CsvType>,
     key: Option<String>,
@@ -58,13 +60,26 @@ pub struct Csv {
     ranges: Ranges,
 }
 
-impl Csv {
-    /// Files in this order, whose names may have [braces](crate::convert::expand_braces). All must be
-    /// there; none is read yet.
-    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<Csv> {
+impl CsvReader {
+    /// Opens a table, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<CsvReader> {
+        CsvReader::open_all([path])
+    }
+
+    /// Opens several tables of the same columns, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
         let ranges = Ranges::new(names::files(files)?);
         let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
-        Ok(Csv { delimiter, types, key: None, max_bytes, ranges })
+        Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges })
     }
 
     /// What is between values, such as a tab. Default: a comma.
@@ -103,7 +118,7 @@ impl Csv {
     /// Reads all files, and takes columns of nothing but integers for such, and columns of nothing
     /// but numbers for floats. Columns whose types were given before keep them, and so do those with
     /// numbers that would not be written the same, such as `007`: they are more likely names.
-    pub fn guess_types(mut self) -> Result<Csv> {
+    pub fn guess_types(mut self) -> Result<CsvReader> {
         let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
         for file in 0..self.ranges.paths().len() {
             let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
@@ -360,7 +375,7 @@ pub(in crate::convert) fn blame(path: &Path, error: ::csv::Error) -> Error {
     }
 }
 
-impl Input for Csv {
+impl Input for CsvReader {
     fn units(&self) -> usize {
         self.ranges.len()
     }

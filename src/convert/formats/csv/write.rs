@@ -29,13 +29,14 @@ const FIRST: usize = 1000;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("people.csv");
-/// let mut writer = CsvWriter::create(&path, b',')?;
+/// let mut writer = CsvWriter::create(&path)?;
 /// let sample = Value::Map(vec![("key".into(), "a".into()), ("age".into(), 7.into())]);
 /// writer.write_packed(&to_vec(&sample)?)?;
 /// writer.finish()?;
 /// assert_eq!(std::fs::read_to_string(path)?, "key,age\na,7\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "the output is complete once it is finished"]
 pub struct CsvWriter {
     file: ShardFile,
     delimiter: u8,
@@ -51,10 +52,20 @@ struct Row {
 }
 
 impl CsvWriter {
-    /// Begins a file that must not exist yet, with this between values.
-    pub fn create(path: impl AsRef<Path>, delimiter: u8) -> Result<CsvWriter> {
+    /// Begins a file, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
+    pub fn create(path: impl AsRef<Path>) -> Result<CsvWriter> {
         let file = ShardFile::create(path.as_ref())?;
-        Ok(CsvWriter { file, delimiter, columns: None, first: Vec::new() })
+        Ok(CsvWriter { file, delimiter: b',', columns: None, first: Vec::new() })
+    }
+
+    /// The byte between values, such as a tab. Default: a comma.
+    pub fn delimiter(mut self, delimiter: u8) -> CsvWriter {
+        self.delimiter = delimiter;
+        self
     }
 
     /// Adds a packed sample.

@@ -2,4 +2,4 @@
 
 mod read;
 
-pub use read::DatasetSource;
+pub use read::DatasetInput;

@@ -19,19 +19,21 @@ const AHEAD: usize = 64;
 /// runs of samples.
 ///
 /// By itself it makes a copy; with [`Recode`](crate::convert::Recode) the arrays become packed or plain.
-pub struct DatasetSource {
+#[doc(alias = "DatasetSource")]
+#[must_use]
+pub struct DatasetInput {
     reader: DatasetReader,
     labels: Option<Vec<String>>,
 }
 
-impl DatasetSource {
+impl DatasetInput {
     /// Opens the dataset.
     ///
     /// # Errors
     ///
     /// Those of [`DatasetReader::open`] and [`read_labels`].
-    pub fn open(path: impl AsRef<Path>) -> Result<DatasetSource> {
-        DatasetSource::new(DatasetReader::open(path)?)
+    pub fn open(path: impl AsRef<Path>) -> Result<DatasetInput> {
+        DatasetInput::new(DatasetReader::open(path)?)
     }
 
     /// Reads an open dataset, for example one that is [not mapped](DatasetReader::options).
@@ -39,9 +41,9 @@ impl DatasetSource {
     /// # Errors
     ///
     /// Those of [`read_labels`].
-    pub fn new(reader: DatasetReader) -> Result<DatasetSource> {
+    pub fn new(reader: DatasetReader) -> Result<DatasetInput> {
         let labels = read_labels(reader.path())?;
-        Ok(DatasetSource { reader, labels })
+        Ok(DatasetInput { reader, labels })
     }
 
     fn located(&self, index: usize, error: Error) -> Error {
@@ -59,7 +61,7 @@ impl DatasetSource {
     }
 }
 
-impl Input for DatasetSource {
+impl Input for DatasetInput {
     fn units(&self) -> usize {
         self.reader.len().div_ceil(SAMPLES)
     }

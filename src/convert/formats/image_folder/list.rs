@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::options::{FolderOptions, Found};
-use super::read::{ImageFolder, Place};
+use super::read::{ImageFolderReader, Place};
 use crate::convert::compressed;
 use crate::convert::formats::csv;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +38,7 @@ impl FolderOptions {
     /// paths, and [`DuplicateKey`](ErrorKind::DuplicateKey) if one is listed twice;
     /// [`Damaged`](ErrorKind::Damaged) where rows have different lengths. Whether the files are
     /// there shows when they are read.
-    pub fn list(mut self, list: impl AsRef<Path>) -> Result<ImageFolder> {
+    pub fn list(mut self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let list = list.as_ref();
         if self.root.as_os_str().is_empty() {
             self.root = list.parent().map(Path::to_path_buf).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::options::{FolderOptions, Found};
-use super::read::{ImageFolder, Place};
+use super::read::{ImageFolderReader, Place};
 use crate::Value;
 use crate::convert::formats::jsonl;
 use crate::convert::{names, natural_order, sample::stored_name};
@@ -119,7 +119,7 @@ impl FolderOptions {
         mut files: Vec<String>,
         images: &[String],
         skipped: u64,
-    ) -> Result<ImageFolder> {
+    ) -> Result<ImageFolderReader> {
         files.sort_by(|a, b| natural_order(folder_of(a), folder_of(b)).then(a.cmp(b)));
         let kind = |name: &str| name.ends_with(".csv");
         if let Some(other) = files.iter().find(|name| kind(name) != kind(&files[0])) {
@@ -186,11 +186,9 @@ fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
 /// Columns of nothing but numbers are such, as for pandas; but not names.
 #[cfg(feature = "formats")]
 fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
-    use crate::convert::{Csv, CsvType, Input};
+    use crate::convert::{CsvReader, CsvType, Input};
 
-    let name =
-        path.to_str().ok_or_else(|| Error::new(ErrorKind::Invalid, "the name is not UTF-8"))?;
-    let table = Csv::open([name])?.max_bytes(MAX_ROW);
+    let table = CsvReader::open(path)?.max_bytes(MAX_ROW);
     let table = table.column(KEY, CsvType::Text).column(FILE_NAME, CsvType::Text).guess_types()?;
     let mut number = 0;
     let mut take = |packed: Result<Vec<u8>>| {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::metadata::{Row, is_metadata};
-use super::read::{ImageFile, ImageFolder, Place};
+use super::read::{ImageFile, ImageFolderReader, Place};
 use crate::Value;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ const EXTENSIONS: &[&str] = &[
 /// Of a single file no more bytes are read, if nothing else is said.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Where the images of an [`ImageFolder`] come from, and what is taken of them.
+/// Where the images of an [`ImageFolderReader`] come from, and what is taken of them.
 ///
 /// | | order | key | label |
 /// | --- | --- | --- | --- |
@@ -168,7 +168,7 @@ impl FolderOptions {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that is not UTF-8 and so
     /// cannot be a key.
-    pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolder> {
+    pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let root = root.as_ref().to_path_buf();
         let (mut labels, mut beside) = (Vec::new(), Vec::new());
         for entry in list(&root)? {
@@ -224,7 +224,7 @@ impl FolderOptions {
     pub fn patterns<S: AsRef<str>>(
         self,
         patterns: impl IntoIterator<Item = S>,
-    ) -> Result<ImageFolder> {
+    ) -> Result<ImageFolderReader> {
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
@@ -255,7 +255,7 @@ impl FolderOptions {
         self,
         archive: impl AsRef<Path>,
         patterns: impl IntoIterator<Item = S>,
-    ) -> Result<ImageFolder> {
+    ) -> Result<ImageFolderReader> {
         let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
@@ -354,7 +354,7 @@ impl FolderOptions {
         found: Vec<Found>,
         columns: Vec<String>,
         skipped: u64,
-    ) -> Result<ImageFolder> {
+    ) -> Result<ImageFolderReader> {
         if found.is_empty() {
             return Err(
                 Error::new(ErrorKind::Invalid, "expected images, found none").at(place.path())
@@ -390,7 +390,7 @@ impl FolderOptions {
             Some(name) => name.to_owned(),
             None => label.to_string(),
         });
-        Ok(ImageFolder {
+        Ok(ImageFolderReader {
             labels: labelled.then(|| names.collect()),
             place,
             files,

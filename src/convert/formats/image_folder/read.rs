@@ -29,20 +29,22 @@ const RUN: usize = 32;
 /// turn; units are short runs of them.
 ///
 /// ```
-/// use kiste::convert::{ImageFolder, InOrder, Input, Source};
+/// use kiste::convert::{ImageFolderReader, InOrder, Input, Source};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// for name in ["cat/1.jpg", "cat/10.jpg", "cat/2.jpg", "dog/1.jpg"] {
 ///     # std::fs::create_dir_all(dir.path().join(name).parent().unwrap())?;
 ///     std::fs::write(dir.path().join(name), b"an image")?;
 /// }
-/// let folder = ImageFolder::open(dir.path())?;
+/// let folder = ImageFolderReader::open(dir.path())?;
 /// assert_eq!(folder.label_names().unwrap(), ["cat", "dog"]);
 /// let batch = InOrder::new(folder).next_batch()?;
 /// assert_eq!(kiste::format::msgpack::key(batch[2].as_ref().unwrap())?, Some("cat/10.jpg"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ImageFolder {
+#[doc(alias = "ImageFolder")]
+#[must_use]
+pub struct ImageFolderReader {
     pub(super) place: Place,
     pub(super) files: Vec<ImageFile>,
     pub(super) labels: Option<Vec<String>>,
@@ -78,11 +80,11 @@ pub(super) struct ImageFile {
 /// Size and second of the last change; nothing of a file that is not there.
 pub(super) type Stamp = Option<(u64, u64)>;
 
-impl ImageFolder {
+impl ImageFolderReader {
     /// The images of a folder, all of which are below folders that are their labels:
     /// [`FolderOptions::folder`] with nothing said.
-    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolder> {
-        ImageFolder::options().folder(root)
+    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        ImageFolderReader::options().folder(root)
     }
 
     /// The options, to be changed before a folder, patterns, a list or an archive are opened.
@@ -239,7 +241,7 @@ impl ImageFile {
     }
 }
 
-impl Input for ImageFolder {
+impl Input for ImageFolderReader {
     fn units(&self) -> usize {
         self.files.len().div_ceil(RUN)
     }

@@ -31,23 +31,24 @@ const MAGIC: [(&[u8], usize, &[&str]); 12] = [
 /// The file beside the images that says what else is known of them.
 const METADATA: &str = "metadata.jsonl";
 
-/// Writes samples to a folder of images, as [`ImageFolder`](super::ImageFolder) and Hugging Face's
+/// Writes samples to a folder of images, as [`ImageFolderReader`](super::ImageFolderReader) and Hugging Face's
 /// `imagefolder` read it.
 ///
 /// The image is the field `image`, or else the only one of bytes that begins like an image. Its file
 /// is `{label}/{key}`, where the label is left out if the key begins with it: samples of an
-/// `ImageFolder` get the files that they were made of. A name has the ending that the bytes ask for,
+/// `ImageFolderReader` get the files that they were made of. A name has the ending that the bytes ask for,
 /// `.jpg` for JPEG, after the key or in place of a wrong one.
 ///
 /// If there is more in a sample, or what there is could not be told from the paths, all of it is in
 /// `metadata.jsonl` in its order: with the path as `file_name` in place of the image, or `x_file_name`
 /// of an image `x`, and the name of the label. Values are in the notation of
-/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolder`](super::ImageFolder) makes the same
+/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolderReader`](super::ImageFolderReader) makes the same
 /// samples of it again, if the names of labels are in natural order.
 ///
 /// Names that would lead out of the folder or mean something else to a system are refused. Files are
 /// not synced one by one: that would take longer than all the rest. Who is to remove what they were
 /// made of syncs them first.
+#[must_use = "the output is complete once it is finished"]
 pub struct ImageFolderWriter {
     root: PathBuf,
     labels: Option<Vec<String>>,
@@ -74,22 +75,32 @@ struct Parts<'a> {
 }
 
 impl ImageFolderWriter {
-    /// Begins a folder, which must not exist yet. The names are those of labels that are numbers;
-    /// without them numbers name folders.
-    pub fn create(root: impl AsRef<Path>, labels: Option<&[String]>) -> Result<ImageFolderWriter> {
+    /// Creates the folder, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
+    pub fn create(root: impl AsRef<Path>) -> Result<ImageFolderWriter> {
         let root = root.as_ref().to_path_buf();
         fs::create_dir(&root).map_err(|error| Error::io(&root, error))?;
         let metadata = root.join(METADATA);
         let file = File::create_new(&metadata).map_err(|error| Error::io(metadata, error))?;
         Ok(ImageFolderWriter {
             root,
-            labels: labels.map(<[String]>::to_vec),
+            labels: None,
             folders: HashSet::new(),
             metadata: BufWriter::new(file),
             line: Vec::new(),
             more: false,
             numbers: BTreeSet::new(),
         })
+    }
+
+    /// The names of labels that are numbers, which become the names of folders. Default: none, and
+    /// the folders are named by the numbers.
+    pub fn labels(mut self, names: &[String]) -> ImageFolderWriter {
+        self.labels = Some(names.to_vec());
+        self
     }
 
     /// Adds a packed sample.

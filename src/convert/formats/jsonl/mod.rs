@@ -4,5 +4,5 @@ mod read;
 mod write;
 
 pub(super) use read::read_line;
-pub use read::{JsonLines, JsonLinesFile};
+pub use read::{JsonLinesReader, JsonLinesStream};
 pub use write::JsonLinesWriter;

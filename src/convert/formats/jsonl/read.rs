@@ -23,11 +23,13 @@ const MAX_BYTES: u64 = 1 << 30;
 const UNIT: u64 = 2 << 20;
 
 /// Reads samples from JSON lines that come as a stream. Empty lines are skipped. For files there is
-/// [`JsonLinesFile`].
+/// [`JsonLinesReader`].
 ///
 /// What has arrived is handed on before more is waited for, so lines that trickle in through a
 /// pipe are not held back.
-pub struct JsonLines<R> {
+#[doc(alias = "JsonLines")]
+#[must_use]
+pub struct JsonLinesStream<R> {
     input: BufReader<R>,
     name: String,
     line: u64,
@@ -36,12 +38,12 @@ pub struct JsonLines<R> {
     max_bytes: u64,
 }
 
-impl<R: Read + Send> JsonLines<R> {
+impl<R: Read + Send> JsonLinesStream<R> {
     /// Reads from `input`; errors call it `name` and give the line, counted from 1.
-    pub fn new(input: R, name: impl Into<String>) -> JsonLines<R> {
+    pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
         let input = BufReader::with_capacity(BATCH, input);
         let (name, max_bytes) = (name.into(), MAX_BYTES);
-        JsonLines { input, name, line: 0, batch: Vec::new(), max_bytes }
+        JsonLinesStream { input, name, line: 0, batch: Vec::new(), max_bytes }
     }
 
     /// Refuses lines with more bytes than this. Default: 1 GiB.
@@ -60,7 +62,7 @@ impl<R: Read + Send> JsonLines<R> {
     }
 }
 
-impl<R: Read + Send> Source for JsonLines<R> {
+impl<R: Read + Send> Source for JsonLinesStream<R> {
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
         let mut lines = Vec::new();
         let mut bytes = 0;
@@ -98,8 +100,10 @@ impl<R: Read + Send> Source for JsonLines<R> {
 /// A line belongs to the range in which it begins. A file that is compressed by gzip, Zstandard or,
 /// with the feature `formats`, bzip2 is one unit, and so is what is no regular file. Errors give the
 /// line, counted from 1.
+#[doc(alias = "JsonLinesFile")]
+#[must_use]
 #[derive(Debug)]
-pub struct JsonLinesFile {
+pub struct JsonLinesReader {
     path: PathBuf,
     /// Bytes of the file, if it falls into ranges.
     len: Option<u64>,
@@ -118,24 +122,24 @@ struct Lines {
     before: BTreeMap<usize, u64>,
 }
 
-impl JsonLinesFile {
+impl JsonLinesReader {
     /// Opens the file. Nothing is read yet but its first bytes.
-    pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesFile> {
+    pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
         let plain = compressed::is_plain(&path)?;
         let (len, lines) = (plain.then_some(size), Mutex::default());
-        Ok(JsonLinesFile { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
+        Ok(JsonLinesReader { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
     }
 
     /// Makes units of so many bytes. Default: 2 MiB.
-    pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesFile {
+    pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesReader {
         self.unit = bytes.max(1);
         self
     }
 
     /// Refuses lines with more bytes than this. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> JsonLinesFile {
+    pub fn max_bytes(mut self, max_bytes: u64) -> JsonLinesReader {
         self.max_bytes = max_bytes;
         self
     }
@@ -220,7 +224,7 @@ impl JsonLinesFile {
     }
 }
 
-impl Input for JsonLinesFile {
+impl Input for JsonLinesReader {
     fn units(&self) -> usize {
         let units = self.len.map_or(1, |len| len.div_ceil(self.unit));
         usize::try_from(units).unwrap_or(usize::MAX)
@@ -318,7 +322,7 @@ fn pack(line: &[u8]) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn found(file: &JsonLinesFile) -> Vec<String> {
+    fn found(file: &JsonLinesReader) -> Vec<String> {
         let mut found = Vec::new();
         for unit in 0..file.units() {
             let mut items = 0;
@@ -346,18 +350,18 @@ mod tests {
         let path = dir.path().join("x.jsonl");
         for text in [text.to_owned(), format!("{text}\n")] {
             std::fs::write(&path, &text).unwrap();
-            let whole = found(&JsonLinesFile::open(&path).unwrap());
+            let whole = found(&JsonLinesReader::open(&path).unwrap());
             assert_eq!(whole.len(), 4);
             assert_eq!(whole[1], "line 4: here bbbbbbbbbbbbbbbb");
             assert!(whole[2].starts_with("line 5: "), "{whole:?}");
             assert_eq!(whole[3], "line 7: here c");
             for bytes in 1..=text.len() as u64 + 1 {
-                let file = JsonLinesFile::open(&path).unwrap().unit_bytes(bytes);
+                let file = JsonLinesReader::open(&path).unwrap().unit_bytes(bytes);
                 assert_eq!(file.units() as u64, (text.len() as u64).div_ceil(bytes));
                 assert_eq!(found(&file), whole, "{bytes}");
             }
         }
         std::fs::write(&path, "").unwrap();
-        assert_eq!(JsonLinesFile::open(&path).unwrap().units(), 0);
+        assert_eq!(JsonLinesReader::open(&path).unwrap().units(), 0);
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
 
 /// Writes samples as JSON lines, which hold every value of msgpack.
+#[must_use = "the output is complete once it is finished"]
 pub struct JsonLinesWriter {
     path: PathBuf,
     file: BufWriter<File>,

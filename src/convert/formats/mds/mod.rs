@@ -4,7 +4,7 @@ mod digest;
 mod read;
 mod write;
 
-pub use read::Mds;
+pub use read::MdsReader;
 pub use write::MdsWriter;
 
 /// The offsets of a shard reach no further.

@@ -39,13 +39,15 @@ const MAX_INDEX: u64 = 256 << 20;
 /// Streaming has names for.
 ///
 /// ```no_run
-/// use kiste::convert::{InOrder, Mds};
+/// use kiste::convert::{InOrder, MdsReader};
 ///
-/// let source = InOrder::new(Mds::open("c4/train")?);
+/// let source = InOrder::new(MdsReader::open("c4/train")?);
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "Mds")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Mds {
+pub struct MdsReader {
     root: PathBuf,
     /// The names of the shard's files below the root, for errors.
     paths: Vec<PathBuf>,
@@ -55,16 +57,16 @@ pub struct Mds {
     max_bytes: u64,
 }
 
-impl Mds {
+impl MdsReader {
     /// Reads `index.json` in this folder. No shard is looked at yet.
-    pub fn open(root: impl AsRef<Path>) -> Result<Mds> {
+    pub fn open(root: impl AsRef<Path>) -> Result<MdsReader> {
         let root = root.as_ref().to_path_buf();
         let path = root.join("index.json");
         let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
         let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
         let (shards, without, max_bytes) = (index.shards, Vec::new(), MAX_SHARD);
-        Ok(Mds { root, paths, shards, without, key: None, max_bytes })
+        Ok(MdsReader { root, paths, shards, without, key: None, max_bytes })
     }
 
     /// Refuses compressed shards that have more bytes than this when they are decompressed, which
@@ -238,7 +240,7 @@ fn field(decoded: Decoded<'_>) -> Field<'_> {
     }
 }
 
-impl Input for Mds {
+impl Input for MdsReader {
     fn units(&self) -> usize {
         self.shards.len()
     }

@@ -13,6 +13,9 @@ use crate::format::mds::{
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 
+/// The size limit of a shard, as Streaming's `MDSWriter` has it.
+const SHARD_BYTES: u64 = 1 << 26;
+
 /// Writes samples to a folder for Streaming's `StreamingDataset`, byte for byte as its `MDSWriter`
 /// would, but for spaces in JSON, and the empty shard that this puts before a first sample beyond the
 /// limit.
@@ -24,6 +27,7 @@ use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 ///
 /// Shards have their names when they are whole, and `index.json` comes last, so a folder without it
 /// was given up. The SHA-1 digests of shards are in the index.
+#[must_use = "the output is complete once it is finished"]
 pub struct MdsWriter {
     root: PathBuf,
     size_limit: u64,
@@ -36,11 +40,12 @@ pub struct MdsWriter {
 }
 
 impl MdsWriter {
-    /// How many bytes a shard has at most, unless a single sample has more: what Streaming has.
-    pub const SIZE_LIMIT: u64 = 1 << 26;
-
-    /// Begins a folder, which is made if it is not there and must have no `index.json`.
-    pub fn create(root: impl AsRef<Path>, size_limit: u64) -> Result<MdsWriter> {
+    /// Creates the folder if it does not exist. It must have no `index.json` yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is one.
+    pub fn create(root: impl AsRef<Path>) -> Result<MdsWriter> {
         let root = root.as_ref().to_path_buf();
         fs::create_dir_all(&root).map_err(|error| Error::io(&root, error))?;
         let index = root.join("index.json");
@@ -48,13 +53,15 @@ impl MdsWriter {
             let message = "the file exists already";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
         }
-        if size_limit > MAX_SHARD {
-            let message =
-                format!("expected shards of at most {MAX_SHARD} bytes, found {size_limit}");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        let (samples, shards) = (Vec::new(), Vec::new());
-        Ok(MdsWriter { root, size_limit, columns: None, head: 0, samples, bytes: 0, shards })
+        let (size_limit, columns, samples, shards) = (SHARD_BYTES, None, Vec::new(), Vec::new());
+        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards })
+    }
+
+    /// The size limit of a shard, which only a single sample may exceed. Default: 64 MiB, as for
+    /// Streaming. The format allows for no more than 4 GiB.
+    pub fn shard_bytes(mut self, bytes: u64) -> MdsWriter {
+        self.size_limit = bytes.min(MAX_SHARD);
+        self
     }
 
     /// Adds a packed sample.

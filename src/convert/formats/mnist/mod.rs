@@ -2,4 +2,4 @@
 
 mod read;
 
-pub use read::Idx;
+pub use read::{MnistOptions, MnistReader};

@@ -18,45 +18,75 @@ const MAX_BYTES: u64 = 4 << 30;
 /// Samples are `{"key": "STEM/000000", "image": array, "label": number}`; the key is the name of the
 /// first file up to its first dot and the number of the sample. Files may be compressed by gzip or
 /// Zstandard. They are in memory as a whole, which for MNIST is 47 MB. Units are runs of samples.
+#[doc(alias = "Idx")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Idx {
+pub struct MnistReader {
     path: PathBuf,
     /// The name of each field, and its array in C order.
     columns: Vec<(&'static str, NdArray<'static>)>,
     len: usize,
 }
 
-impl Idx {
-    /// Reads the files.
+impl MnistReader {
+    /// Reads a file of images without labels.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there are not as many labels as images.
-    pub fn open(images: impl AsRef<Path>, labels: Option<&Path>) -> Result<Idx> {
-        Idx::open_within(images, labels, MAX_BYTES)
+    /// Those of [`MnistOptions::open`].
+    pub fn open(images: impl AsRef<Path>) -> Result<MnistReader> {
+        MnistReader::options().open(images)
     }
 
-    /// As [`open`](Self::open), of files that have at most so many bytes each once they are
-    /// decompressed: without a limit, 4 GiB. More are [`Limit`](ErrorKind::Limit).
-    pub fn open_within(
-        images: impl AsRef<Path>,
-        labels: Option<&Path>,
-        max_bytes: u64,
-    ) -> Result<Idx> {
+    /// The options, to be changed before the files are read.
+    pub fn options() -> MnistOptions {
+        MnistOptions { labels: None, max_bytes: MAX_BYTES }
+    }
+}
+
+/// What is read by a [`MnistReader`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct MnistOptions {
+    labels: Option<PathBuf>,
+    max_bytes: u64,
+}
+
+impl MnistOptions {
+    /// The file of the labels. Default: none.
+    pub fn labels(mut self, path: impl AsRef<Path>) -> MnistOptions {
+        self.labels = Some(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Refuses files with more bytes than this once they are decompressed. Default: 4 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> MnistOptions {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Reads the images, and the labels if there are any.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there are not as many labels as images,
+    /// [`Damaged`](ErrorKind::Damaged) for what is not an idx file, and
+    /// [`Limit`](ErrorKind::Limit) for a file of more than [`max_bytes`](Self::max_bytes).
+    pub fn open(&self, images: impl AsRef<Path>) -> Result<MnistReader> {
         let path = images.as_ref().to_path_buf();
         names::stem(&path)?;
-        let images = read(&path, max_bytes)?;
+        let images = read(&path, self.max_bytes)?;
         let len = images.shape()[0];
         let mut columns = vec![("image", images)];
-        if let Some(labels) = labels {
-            let found = read(labels, max_bytes)?;
+        if let Some(labels) = &self.labels {
+            let found = read(labels, self.max_bytes)?;
             if found.shape()[0] != len {
                 let message = format!("expected {len} labels, found {}", found.shape()[0]);
                 return Err(Error::new(ErrorKind::Invalid, message).at(labels));
             }
             columns.push(("label", found));
         }
-        Ok(Idx { path, columns, len })
+        Ok(MnistReader { path, columns, len })
     }
 }
 
@@ -70,7 +100,7 @@ fn read(path: &Path, max_bytes: u64) -> Result<NdArray<'static>> {
     }
 }
 
-impl Input for Idx {
+impl Input for MnistReader {
     fn units(&self) -> usize {
         rows::units(self.len)
     }

@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub use read::Npz;
+pub use read::{NpzOptions, NpzReader};
 pub use write::NpzWriter;

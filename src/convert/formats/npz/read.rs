@@ -18,13 +18,15 @@ const MAX_BYTES: u64 = 16 << 30;
 ///
 /// Its arrays all have the same length in their first axis: a sample is one row of each, and units
 /// are runs of samples. Integers without further axes become plain ones. With
-/// [`whole`](Self::whole) the file is one sample of all its arrays. The fields are in the order of
+/// [`whole`](NpzOptions::whole) the file is one sample of all its arrays. The fields are in the order of
 /// the archive. Keys are the name of the file up to its first dot, a slash and the number of the
 /// row; or an [array](Self::key) of integers or texts.
 ///
 /// The arrays are in memory as a whole. Arrays of Python objects, which are pickles, are refused.
+#[doc(alias = "Npz")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct Npz {
+pub struct NpzReader {
     path: PathBuf,
     arrays: Vec<(String, NdArray<'static>)>,
     /// `None` for one sample of all.
@@ -32,66 +34,20 @@ pub struct Npz {
     key: Option<String>,
 }
 
-impl Npz {
-    /// Reads a file of arrays with equal first axes.
+impl NpzReader {
+    /// Reads a file, of which each row is a sample.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if they are not, or if there are none.
-    pub fn rows(path: impl AsRef<Path>) -> Result<Npz> {
-        Npz::rows_within(path, MAX_BYTES)
+    /// Those of [`NpzOptions::open`].
+    #[doc(alias = "rows")]
+    pub fn open(path: impl AsRef<Path>) -> Result<NpzReader> {
+        NpzReader::options().open(path)
     }
 
-    /// As [`rows`](Self::rows), of a file whose arrays have at most so many bytes together: without
-    /// a limit, 16 GiB. More are [`Limit`](ErrorKind::Limit).
-    pub fn rows_within(path: impl AsRef<Path>, max_bytes: u64) -> Result<Npz> {
-        let mut npz = Npz::read_whole(path.as_ref(), max_bytes)?;
-        let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(&npz.path);
-        let mut rows = None;
-        for (name, array) in &npz.arrays {
-            rows::check_rows(array).map_err(|error| error.at(&npz.path).with_key(name))?;
-            let found = array.shape().first().copied();
-            let found = found.ok_or_else(|| {
-                invalid(format!("expected samples along the first axis, but {name:?} has none"))
-            })?;
-            let expected = *rows.get_or_insert(found);
-            if expected != found {
-                let message =
-                    format!("expected {expected} rows in {name:?} as well, found {found}");
-                return Err(invalid(message));
-            }
-        }
-        let rows = rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))?;
-        npz.rows = Some(rows);
-        Ok(npz)
-    }
-
-    /// Reads a file that is one sample; its key is the name of the file up to the first dot.
-    pub fn whole(path: impl AsRef<Path>) -> Result<Npz> {
-        Npz::read_whole(path.as_ref(), MAX_BYTES)
-    }
-
-    fn read_whole(path: &Path, max_bytes: u64) -> Result<Npz> {
-        let path = path.to_path_buf();
-        names::stem(&path)?;
-        let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
-        let archive = options.open_zip(&path, ["*.npy"])?;
-        archive.check_sizes()?;
-        let mut left = max_bytes;
-        let mut arrays = Vec::with_capacity(archive.len());
-        for index in 0..archive.len() {
-            let entry = archive.key(index)?.into_owned();
-            let at = |error: Error| error.at(&path).with_key(&entry);
-            let data = archive.read(index)?;
-            left = left.checked_sub(data.len() as u64).ok_or_else(|| {
-                let message = format!("expected arrays of at most {max_bytes} bytes, found more");
-                Error::new(ErrorKind::Limit, message).at(&path)
-            })?;
-            let array = npy::decode(&data).map_err(|error| at(error.into()))?;
-            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
-            arrays.push((name, array.to_c_order().into_owned()));
-        }
-        Ok(Npz { path, arrays, rows: None, key: None })
+    /// The options, to be changed before the file is read.
+    pub fn options() -> NpzOptions {
+        NpzOptions { whole: false, max_bytes: MAX_BYTES }
     }
 
     /// The array that has the keys.
@@ -108,6 +64,86 @@ impl Npz {
     }
 }
 
+/// How a [`NpzReader`] reads a file.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct NpzOptions {
+    whole: bool,
+    max_bytes: u64,
+}
+
+impl NpzOptions {
+    /// Whether the file is one sample of all its arrays, whose key is the name of the file up to the
+    /// first dot. Default: no, each row is a sample.
+    pub fn whole(mut self, whole: bool) -> NpzOptions {
+        self.whole = whole;
+        self
+    }
+
+    /// Refuses files whose arrays have more bytes than this together. Default: 16 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> NpzOptions {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if rows are samples and the arrays have first axes of
+    /// different lengths, or if there are no arrays; [`Limit`](ErrorKind::Limit) if they have more
+    /// bytes than [`max_bytes`](Self::max_bytes).
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<NpzReader> {
+        let path = path.as_ref().to_path_buf();
+        let arrays = self.read(&path)?;
+        let rows = if self.whole { None } else { Some(rows_of(&path, &arrays)?) };
+        Ok(NpzReader { path, arrays, rows, key: None })
+    }
+
+    /// All arrays, in the order of the archive.
+    fn read(&self, path: &Path) -> Result<Vec<(String, NdArray<'static>)>> {
+        names::stem(path)?;
+        let max_bytes = self.max_bytes;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
+        let archive = options.open_zip(path, ["*.npy"])?;
+        archive.check_sizes()?;
+        let mut left = max_bytes;
+        let mut arrays = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let entry = archive.key(index)?.into_owned();
+            let at = |error: Error| error.at(path).with_key(&entry);
+            let data = archive.read(index)?;
+            left = left.checked_sub(data.len() as u64).ok_or_else(|| {
+                let message = format!("expected arrays of at most {max_bytes} bytes, found more");
+                Error::new(ErrorKind::Limit, message).at(path)
+            })?;
+            let array = npy::decode(&data).map_err(|error| at(error.into()))?;
+            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            arrays.push((name, array.to_c_order().into_owned()));
+        }
+        Ok(arrays)
+    }
+}
+
+/// The length of the first axes, which is that of all arrays.
+fn rows_of(path: &Path, arrays: &[(String, NdArray<'_>)]) -> Result<usize> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(path);
+    let mut rows = None;
+    for (name, array) in arrays {
+        rows::check_rows(array).map_err(|error| error.at(path).with_key(name))?;
+        let found = array.shape().first().copied();
+        let found = found.ok_or_else(|| {
+            invalid(format!("expected samples along the first axis, but {name:?} has none"))
+        })?;
+        let expected = *rows.get_or_insert(found);
+        if expected != found {
+            let message = format!("expected {expected} rows in {name:?} as well, found {found}");
+            return Err(invalid(message));
+        }
+    }
+    rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))
+}
+
 /// A row, of which a text is a text.
 fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
     let field = rows::row(array, index)?;
@@ -118,7 +154,7 @@ fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
     }
 }
 
-impl Input for Npz {
+impl Input for NpzReader {
     fn units(&self) -> usize {
         self.rows.map_or(1, rows::units)
     }

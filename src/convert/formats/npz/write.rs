@@ -24,6 +24,7 @@ use crate::value::{DType, NdArray};
 /// unpacks the archive are refused, though NumPy, which unpacks nothing, takes any. The arrays are
 /// gathered in memory. The same samples make the same bytes, which are those
 /// of `numpy.savez` but for details of the archive.
+#[must_use = "the output is complete once it is finished"]
 pub struct NpzWriter {
     path: PathBuf,
     columns: Vec<(String, Column)>,
@@ -37,9 +38,18 @@ enum Column {
 }
 
 impl NpzWriter {
-    /// Begins a file that must not exist when it is finished.
-    pub fn create(path: impl AsRef<Path>) -> NpzWriter {
-        NpzWriter { path: path.as_ref().to_path_buf(), columns: Vec::new(), rows: 0 }
+    /// Begins a file, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
+    pub fn create(path: impl AsRef<Path>) -> Result<NpzWriter> {
+        let path = path.as_ref().to_path_buf();
+        if path.try_exists().map_err(|error| Error::io(&path, error))? {
+            let message = "the file exists already";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
+        }
+        Ok(NpzWriter { path, columns: Vec::new(), rows: 0 })
     }
 
     /// Adds a packed sample.

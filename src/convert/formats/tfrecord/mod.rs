@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub use read::TfRecords;
+pub use read::TfRecordReader;
 pub use write::TfRecordWriter;

@@ -32,14 +32,16 @@ const MAX_BYTES: u64 = 1 << 30;
 /// between two records has nothing that would tell.
 ///
 /// ```no_run
-/// use kiste::convert::{InOrder, TfRecords};
+/// use kiste::convert::{InOrder, TfRecordReader};
 ///
-/// let records = TfRecords::open(["train-{00000..01023}-of-01024"])?.texts(["image/class/text"]);
+/// let records = TfRecordReader::open("train-{00000..01023}-of-01024")?.texts(["image/class/text"]);
 /// let source = InOrder::new(records);
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "TfRecords")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct TfRecords {
+pub struct TfRecordReader {
     texts: Vec<String>,
     lists: Vec<String>,
     key: Option<String>,
@@ -47,12 +49,25 @@ pub struct TfRecords {
     ranges: Ranges,
 }
 
-impl TfRecords {
-    /// Files in this order, whose names may have [braces](crate::convert::expand_braces). All must be
-    /// there; none is read yet.
-    pub fn open<S: AsRef<str>>(files: impl IntoIterator<Item = S>) -> Result<TfRecords> {
+impl TfRecordReader {
+    /// Opens a file, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<TfRecordReader> {
+        TfRecordReader::open_all([path])
+    }
+
+    /// Opens several files, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
         let ranges = Ranges::new(names::files(files)?);
-        Ok(TfRecords { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
+        Ok(TfRecordReader { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
     }
 
     /// Features whose byte strings are texts in UTF-8.
@@ -138,7 +153,7 @@ fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
     NdArray::from_ndarray(&ndarray::aview1(numbers)).into_owned()
 }
 
-impl Input for TfRecords {
+impl Input for TfRecordReader {
     fn units(&self) -> usize {
         self.ranges.len()
     }

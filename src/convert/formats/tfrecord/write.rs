@@ -19,6 +19,7 @@ use crate::value::{Element, Kind as Type, NdArray};
 /// Shapes are not kept, nor the difference between text and bytes, nor what a float of 64 bits has
 /// beyond 32. What would be changed beyond that (other lists, maps, integers beyond 64 bits with a
 /// sign, complex numbers) is refused.
+#[must_use = "the output is complete once it is finished"]
 pub struct TfRecordWriter {
     file: ShardFile,
     record: Vec<u8>,

@@ -7,8 +7,8 @@
 mod read;
 mod write;
 
-pub use read::WebDataset;
-pub use write::{ShardOptions, WebDatasetWriter};
+pub use read::WebDatasetReader;
+pub use write::WebDatasetWriter;
 
 /// Whether the first part is like `__this__`.
 fn is_meta(name: &str) -> bool {

@@ -41,28 +41,45 @@ const AT_ONCE: usize = 1 << 17;
 ///
 /// ```no_run
 /// use kiste::Writer;
-/// use kiste::convert::{Duplicates, InOrder, WebDataset, convert};
+/// use kiste::convert::{Duplicates, InOrder, WebDatasetReader, convert};
 ///
-/// let shards = WebDataset::open(["photos-{000..123}.tar"])?;
+/// let shards = WebDatasetReader::open("photos-{000..123}.tar")?;
 /// let mut writer = Writer::create("photos.msgpack")?;
 /// convert(&mut InOrder::new(shards), &mut writer, Duplicates::Refuse, |_| ())?;
 /// writer.finish()?;
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[doc(alias = "WebDataset")]
+#[must_use]
 #[derive(Debug, Clone)]
-pub struct WebDataset {
+pub struct WebDatasetReader {
     decode: bool,
     shard_in_key: bool,
     max_bytes: u64,
     ranges: Ranges,
 }
 
-impl WebDataset {
-    /// Shards in this order, whose names may have [braces](crate::convert::expand_braces). All must be
-    /// there; none is read yet.
-    pub fn open<S: AsRef<str>>(shards: impl IntoIterator<Item = S>) -> Result<WebDataset> {
+impl WebDatasetReader {
+    /// Opens a shard, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<WebDatasetReader> {
+        WebDatasetReader::open_all([path])
+    }
+
+    /// Opens several shards, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(
+        shards: impl IntoIterator<Item = P>,
+    ) -> Result<WebDatasetReader> {
         let ranges = Ranges::new(names::files(shards)?);
-        Ok(WebDataset { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
+        Ok(WebDatasetReader { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
     }
 
     /// Whether fields are decoded by their names. Default: yes; otherwise all are bytes.
@@ -228,7 +245,7 @@ impl Refused {
     }
 }
 
-impl Input for WebDataset {
+impl Input for WebDatasetReader {
     fn units(&self) -> usize {
         self.ranges.len()
     }

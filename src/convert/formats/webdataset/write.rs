@@ -13,25 +13,10 @@ use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::numpy::npy;
 use crate::format::tar::{BLOCK, RECORD, file_header, padding};
 
-/// When a shard is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShardOptions {
-    /// Samples in a shard at most. Default: 10 000.
-    pub max_samples: u64,
-    /// A shard of so many bytes gets no further sample. Default: 1 GiB.
-    pub max_bytes: u64,
-}
-
-impl Default for ShardOptions {
-    fn default() -> ShardOptions {
-        ShardOptions { max_samples: 10_000, max_bytes: 1 << 30 }
-    }
-}
-
 /// Writes samples to shards of WebDataset: `PREFIX-000000.tar` and so on.
 ///
 /// A field becomes a file named as key and field, with a dot between. What the field is must show
-/// at the end of its name, as [`WebDataset`](super::WebDataset) tells: where it does not, `.txt`
+/// at the end of its name, as [`WebDatasetReader`](super::WebDatasetReader) tells: where it does not, `.txt`
 /// follows for texts, `.cls` for integers, `.npy` for arrays and `.json` for anything else but
 /// bytes. JSON is that of [`format::jsonl`](crate::format::jsonl).
 ///
@@ -41,11 +26,11 @@ impl Default for ShardOptions {
 ///
 /// ```
 /// use kiste::Value;
-/// use kiste::convert::{ShardOptions, WebDatasetWriter};
+/// use kiste::convert::WebDatasetWriter;
 /// use kiste::format::msgpack::to_vec;
 ///
 /// # let dir = tempfile::tempdir()?;
-/// let mut writer = WebDatasetWriter::create(dir.path().join("train"), ShardOptions::default())?;
+/// let mut writer = WebDatasetWriter::create(dir.path().join("train"))?;
 /// let sample = Value::Map(vec![
 ///     ("key".into(), "a/1".into()),
 ///     ("jpg".into(), Value::Binary(b"\xff\xd8..".to_vec())),
@@ -55,9 +40,11 @@ impl Default for ShardOptions {
 /// assert_eq!(writer.finish()?, [dir.path().join("train-000000.tar")]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "the output is complete once it is finished"]
 pub struct WebDatasetWriter {
     prefix: PathBuf,
-    options: ShardOptions,
+    shard_samples: u64,
+    shard_bytes: u64,
     shard: Option<Shard>,
     finished: Vec<PathBuf>,
 }
@@ -70,14 +57,31 @@ struct Shard {
 }
 
 impl WebDatasetWriter {
-    /// Shards whose names begin like this. No file is made before the first sample.
-    pub fn create(prefix: impl AsRef<Path>, options: ShardOptions) -> Result<WebDatasetWriter> {
-        if options.max_samples == 0 {
-            let message = "expected at least one sample in a shard, found a limit of none";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        let prefix = prefix.as_ref().to_path_buf();
-        Ok(WebDatasetWriter { prefix, options, shard: None, finished: Vec::new() })
+    /// Begins shards whose names begin with this prefix. No file is made before the first sample.
+    ///
+    /// # Errors
+    ///
+    /// None yet.
+    pub fn create(prefix: impl AsRef<Path>) -> Result<WebDatasetWriter> {
+        Ok(WebDatasetWriter {
+            prefix: prefix.as_ref().to_path_buf(),
+            shard_samples: 10_000,
+            shard_bytes: 1 << 30,
+            shard: None,
+            finished: Vec::new(),
+        })
+    }
+
+    /// The most samples in a shard; 0 is taken for 1. Default: 10 000.
+    pub fn shard_samples(mut self, samples: u64) -> WebDatasetWriter {
+        self.shard_samples = samples.max(1);
+        self
+    }
+
+    /// A shard that has this many bytes gets no further sample. Default: 1 GiB.
+    pub fn shard_bytes(mut self, bytes: u64) -> WebDatasetWriter {
+        self.shard_bytes = bytes;
+        self
     }
 
     /// Adds a packed sample.
@@ -91,10 +95,9 @@ impl WebDatasetWriter {
         let at = |error: Error| error.with_key(key);
         check_key(key).map_err(at)?;
         let bytes = files(key, packed).map_err(at)?;
-        let ShardOptions { max_samples, max_bytes } = self.options;
-        if let Some(full) =
-            self.shard.take_if(|shard| shard.samples >= max_samples || shard.bytes >= max_bytes)
-        {
+        let (most, limit) = (self.shard_samples, self.shard_bytes);
+        let is_full = |shard: &mut Shard| shard.samples >= most || shard.bytes >= limit;
+        if let Some(full) = self.shard.take_if(is_full) {
             self.finished.push(full.finish()?);
         }
         let shard = match &mut self.shard {

@@ -41,6 +41,7 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 /// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Fetch {
     url: String,
     size: Option<u64>,

@@ -103,8 +103,10 @@ pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
 pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
 pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
+#[doc(hidden)]
+pub use guard::panic_is_caught;
 #[cfg(feature = "images")]
-pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
+pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};

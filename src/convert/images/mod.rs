@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-pub use options::{ImageOptions, Resize, StoredAs, Subsampling};
+pub use options::{ChromaSubsampling, ImageOptions, Resize, StoredAs};
 
 use super::Source;
 use super::input::{Emit, Input};
@@ -37,6 +37,7 @@ const BATCH: (usize, usize) = (128, 32 << 20);
 /// let source = InOrder::new(Images::new(ImageFolderReader::open("photos")?, options));
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[must_use]
 pub struct Images<T> {
     inner: T,
     options: ImageOptions,

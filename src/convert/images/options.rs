@@ -29,12 +29,13 @@ const MAX_PIXELS: u64 = 200_000_000;
 /// and PNM are known. Names of fields and keys stay, so one may say `png` of a JPEG afterwards. A JPEG
 /// that was cut short is damaged, though decoders fill the rest with grey.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ImageOptions {
     pub(super) resize: Option<Resize>,
     pub(super) upscale: bool,
     pub(super) format: StoredAs,
     pub(super) quality: u8,
-    pub(super) subsampling: Subsampling,
+    pub(super) subsampling: ChromaSubsampling,
     pub(super) verify: bool,
     pub(super) fields: Vec<String>,
     pub(super) max_pixels: u64,
@@ -47,7 +48,7 @@ impl Default for ImageOptions {
             upscale: false,
             format: StoredAs::Keep,
             quality: 90,
-            subsampling: Subsampling::Both,
+            subsampling: ChromaSubsampling::Both,
             verify: false,
             fields: Vec::new(),
             max_pixels: MAX_PIXELS,
@@ -85,8 +86,8 @@ impl ImageOptions {
         self
     }
 
-    /// How much less colour JPEG has than light. Default: [`Both`](Subsampling::Both).
-    pub fn subsampling(mut self, subsampling: Subsampling) -> Self {
+    /// How much less colour JPEG has than light. Default: [`Both`](ChromaSubsampling::Both).
+    pub fn subsampling(mut self, subsampling: ChromaSubsampling) -> Self {
         self.subsampling = subsampling;
         self
     }
@@ -163,6 +164,7 @@ impl FromStr for Resize {
 
 /// The format that images get. As text: `keep`, `jpeg`, `png` or `webp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoredAs {
     /// The one they have; of GIF, TIFF, BMP and PNM those that change become PNG.
     Keep,
@@ -208,7 +210,8 @@ impl FromStr for StoredAs {
 
 /// How much less colour JPEG has than light. As text: `4:4:4`, `4:2:2` or `4:2:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subsampling {
+#[doc(alias = "Subsampling")]
+pub enum ChromaSubsampling {
     /// As much: 4:4:4.
     None,
     /// Half in the width: 4:2:2.
@@ -217,14 +220,14 @@ pub enum Subsampling {
     Both,
 }
 
-impl FromStr for Subsampling {
+impl FromStr for ChromaSubsampling {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Subsampling> {
+    fn from_str(text: &str) -> Result<ChromaSubsampling> {
         match text {
-            "4:4:4" => Ok(Subsampling::None),
-            "4:2:2" => Ok(Subsampling::Width),
-            "4:2:0" => Ok(Subsampling::Both),
+            "4:4:4" => Ok(ChromaSubsampling::None),
+            "4:2:2" => Ok(ChromaSubsampling::Width),
+            "4:2:0" => Ok(ChromaSubsampling::Both),
             _ => {
                 let message = format!("expected 4:4:4, 4:2:2 or 4:2:0, found {text:?}");
                 Err(Error::new(ErrorKind::Invalid, message))

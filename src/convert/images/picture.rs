@@ -12,7 +12,7 @@ use image::{
     Limits,
 };
 
-use super::options::{ImageOptions, Subsampling};
+use super::options::{ChromaSubsampling, ImageOptions};
 use super::whole::jpeg_has_end;
 use crate::convert::guard::guarded;
 use crate::error::{Error, ErrorKind, Result};
@@ -182,9 +182,9 @@ impl ImageOptions {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out, self.quality);
         encoder.set_sampling_factor(match self.subsampling {
-            Subsampling::None => SamplingFactor::R_4_4_4,
-            Subsampling::Width => SamplingFactor::R_4_2_2,
-            Subsampling::Both => SamplingFactor::R_4_2_0,
+            ChromaSubsampling::None => SamplingFactor::R_4_4_4,
+            ChromaSubsampling::Width => SamplingFactor::R_4_2_2,
+            ChromaSubsampling::Both => SamplingFactor::R_4_2_0,
         });
         if let Some(profile) = profile {
             encoder.add_icc_profile(&profile).map_err(invalid)?;

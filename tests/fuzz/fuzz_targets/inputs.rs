@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kiste::convert::{
     ArrowIpcReader, CifarLabels, CifarReader, CsvReader, ImageFolderReader, ImageOptions, Input,
     JsonLinesReader, MdsReader, MnistReader, NpzReader, ParquetReader, Resize, StoredAs,
-    Subsampling, TfRecordReader, WebDatasetReader, first_bytes,
+    ChromaSubsampling, TfRecordReader, WebDatasetReader, first_bytes,
 };
 use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
@@ -93,7 +93,7 @@ fn read_mds(bytes: &[u8]) {
 
 /// How images are to be changed, as it is typed in.
 fn read_options(text: &str) {
-    let _ = (text.parse::<Resize>(), text.parse::<StoredAs>(), text.parse::<Subsampling>());
+    let _ = (text.parse::<Resize>(), text.parse::<StoredAs>(), text.parse::<ChromaSubsampling>());
 }
 
 /// An image that is anything, which may be small only.

@@ -18,6 +18,7 @@ pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CsvType {
     /// Text, which may be empty.
     Text,

@@ -42,6 +42,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Labels are numbered in [natural order](natural_order), or as they are [given](Self::labels).
 /// Where no file has a label, samples have none.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct FolderOptions {
     pub(super) root: PathBuf,
     pub(super) filter: Filter,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode, header};
 
-use super::shard_file::{check_leftover, create_anew};
+use super::leftover::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::{LocalStorage, Lock, Storage};

@@ -44,7 +44,7 @@ pub(crate) mod sample;
 mod names;
 pub(crate) mod compressed;
 mod guard;
-mod shard_file;
+mod leftover;
 pub(crate) mod archive;
 mod input;
 mod in_order;

@@ -14,6 +14,7 @@ pub(super) mod mds;
 pub(super) mod mnist;
 #[cfg(feature = "zip")]
 pub(super) mod npz;
+mod new_file;
 mod ranges;
 mod rows;
 #[cfg(feature = "formats")]

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::ArrowError;
 
-use super::parquet_write::Target;
 use super::table::Table;
-use crate::convert::shard_file::ShardFile;
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Writes samples to a file of Arrow IPC, which is also Feather, version 2. Feature `parquet`.
@@ -19,15 +18,15 @@ pub struct ArrowIpcWriter {
     table: Table,
     path: PathBuf,
     /// Whose columns are not known yet, or are.
-    file: Option<Target>,
-    writer: Option<FileWriter<Target>>,
+    file: Option<NewFile>,
+    writer: Option<FileWriter<NewFile>>,
 }
 
 impl ArrowIpcWriter {
     /// Begins a file that must not exist yet.
     pub fn create(path: impl AsRef<Path>) -> Result<ArrowIpcWriter> {
         let path = path.as_ref().to_path_buf();
-        let file = Some(Target(ShardFile::create(&path)?));
+        let file = Some(NewFile::create(&path)?);
         Ok(ArrowIpcWriter { table: Table::new(), path, file, writer: None })
     }
 
@@ -59,7 +58,7 @@ impl ArrowIpcWriter {
         self.write_batch()?;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         writer.finish().map_err(|error| blame(&self.path, error))?;
-        writer.into_inner().map_err(|error| blame(&self.path, error))?.0.finish()
+        writer.into_inner().map_err(|error| blame(&self.path, error))?.finish()
     }
 
     fn write_batch(&mut self) -> Result<()> {

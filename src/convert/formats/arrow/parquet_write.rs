@@ -1,6 +1,5 @@
 //! Samples to Parquet files.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 
 use super::table::Table;
-use crate::convert::shard_file::ShardFile;
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of a row group, compressed.
@@ -54,15 +53,15 @@ pub struct ParquetWriter {
     row_group: usize,
     path: PathBuf,
     /// Whose columns are not known yet, or are.
-    file: Option<Target>,
-    writer: Option<ArrowWriter<Target>>,
+    file: Option<NewFile>,
+    writer: Option<ArrowWriter<NewFile>>,
 }
 
 impl ParquetWriter {
     /// Begins a file that must not exist yet.
     pub fn create(path: impl AsRef<Path>) -> Result<ParquetWriter> {
         let path = path.as_ref().to_path_buf();
-        let file = Some(Target(ShardFile::create(&path)?));
+        let file = Some(NewFile::create(&path)?);
         Ok(ParquetWriter { table: Table::new(), row_group: ROW_GROUP, path, file, writer: None })
     }
 
@@ -101,7 +100,7 @@ impl ParquetWriter {
         self.write_batch()?;
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let file = writer.into_inner().map_err(|error| blame(&self.path, error))?;
-        file.0.finish()
+        file.finish()
     }
 
     fn write_batch(&mut self) -> Result<()> {
@@ -156,17 +155,4 @@ fn opaque(properties: WriterPropertiesBuilder, column: &ColumnPath) -> WriterPro
 
 fn blame(path: &Path, error: parquet::errors::ParquetError) -> Error {
     Error::new(ErrorKind::Io, error.to_string()).at(path)
-}
-
-/// The file as `std::io` has it.
-pub(super) struct Target(pub(super) ShardFile);
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map(|()| bytes.len()).map_err(io::Error::other)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

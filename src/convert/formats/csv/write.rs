@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::Value;
 use crate::convert::formats::find::{Distinct, Finder};
+use crate::convert::formats::new_file::NewFile;
 use crate::convert::formats::rows;
-use crate::convert::shard_file::ShardFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::format::msgpack::{self, sample::KEY};
@@ -38,7 +38,7 @@ const FIRST: usize = 1000;
 /// ```
 #[must_use = "the output is complete once it is finished"]
 pub struct CsvWriter {
-    file: ShardFile,
+    file: NewFile,
     delimiter: u8,
     /// The columns, once they are known.
     columns: Option<Vec<String>>,
@@ -58,7 +58,7 @@ impl CsvWriter {
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<CsvWriter> {
-        let file = ShardFile::create(path.as_ref())?;
+        let file = NewFile::create(path.as_ref())?;
         Ok(CsvWriter { file, delimiter: b',', columns: None, first: Vec::new() })
     }
 
@@ -123,7 +123,7 @@ impl CsvWriter {
         let invalid = |error: String| Error::new(ErrorKind::Invalid, error);
         writer.write_record(values).map_err(|error| invalid(error.to_string()))?;
         let line = writer.into_inner().map_err(|error| invalid(error.to_string()))?;
-        self.file.write(&line)
+        self.file.append(&line)
     }
 
     /// The file.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::MAX_SHARD;
 use super::digest::digest;
-use crate::convert::shard_file::ShardFile;
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mds::{
     Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard,
@@ -128,8 +128,8 @@ impl MdsWriter {
         if !self.samples.is_empty() {
             self.flush()?;
         }
-        let mut index = ShardFile::create(self.root.join("index.json"))?;
-        index.write(Index { shards: self.shards }.render().as_bytes())?;
+        let mut index = NewFile::create(self.root.join("index.json"))?;
+        index.append(Index { shards: self.shards }.render().as_bytes())?;
         index.finish()
     }
 
@@ -154,8 +154,8 @@ impl MdsWriter {
         })?;
         info.raw.bytes = shard.len() as u64;
         info.raw.hashes.extend(digest("sha1", &shard).map(|digits| ("sha1".to_owned(), digits)));
-        let mut file = ShardFile::create(path)?;
-        file.write(&shard)?;
+        let mut file = NewFile::create(path)?;
+        file.append(&shard)?;
         file.finish()?;
         self.shards.push(info);
         self.samples.clear();

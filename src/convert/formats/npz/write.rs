@@ -1,15 +1,14 @@
 //! Samples to an npz file.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
+use crate::convert::formats::new_file::NewFile;
 use crate::convert::names;
-use crate::convert::shard_file::{create_anew, publish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, numpy, sample};
 use crate::format::numpy::npy;
@@ -26,7 +25,7 @@ use crate::value::{DType, NdArray};
 /// of `numpy.savez` but for details of the archive.
 #[must_use = "the output is complete once it is finished"]
 pub struct NpzWriter {
-    path: PathBuf,
+    file: NewFile,
     columns: Vec<(String, Column)>,
     rows: usize,
 }
@@ -44,12 +43,8 @@ impl NpzWriter {
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<NpzWriter> {
-        let path = path.as_ref().to_path_buf();
-        if path.try_exists().map_err(|error| Error::io(&path, error))? {
-            let message = "the file exists already";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
-        }
-        Ok(NpzWriter { path, columns: Vec::new(), rows: 0 })
+        let file = NewFile::create(path.as_ref())?;
+        Ok(NpzWriter { file, columns: Vec::new(), rows: 0 })
     }
 
     /// Adds a packed sample.
@@ -104,33 +99,21 @@ impl NpzWriter {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
-    /// Writes the file, and makes it durable and visible.
-    pub fn finish(self) -> Result<()> {
-        let mut partial = self.path.clone().into_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let at = |error| Error::io(&self.path, error);
-        if self.path.try_exists().map_err(at)? {
-            let message = "the file exists already";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).at(&self.path));
-        }
-        let written = write(&partial, &self.columns, self.rows).map_err(|e| e.at(&self.path));
-        let moved = written.and_then(|()| publish(&partial, &self.path).map_err(at));
-        moved.inspect_err(|_| {
-            // The first error is the one to tell.
-            let _ = fs::remove_file(&partial);
-        })
+    /// Writes the file, makes it durable and gives it its name.
+    pub fn finish(mut self) -> Result<()> {
+        write(&mut self.file, &self.columns, self.rows).map_err(|e| e.at(self.file.path()))?;
+        self.file.finish()
     }
 }
 
-fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
-    let io = |error: std::io::Error| Error::io(path, error);
+fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Result<()> {
+    let path = file.path().to_path_buf();
+    let io = |error: io::Error| Error::io(&path, error);
     let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
-    let mut file = create_anew(path).map_err(io)?;
-    let mut out = Deaf { out: &mut file, error: None, at: 0, end: 0 };
+    let mut out = Deaf { out: file, error: None, at: 0, end: 0 };
     let mut archive = ZipWriter::new(&mut out);
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
@@ -143,7 +126,7 @@ fn write(path: &Path, columns: &[(String, Column)], rows: usize) -> Result<()> {
     archive.finish().map_err(zip)?;
     match out.error {
         Some(error) => Err(io(error)),
-        None => file.sync_all().map_err(io),
+        None => Ok(()),
     }
 }
 

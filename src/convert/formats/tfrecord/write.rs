@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::convert::formats::find::Distinct;
-use crate::convert::shard_file::ShardFile;
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::encode;
@@ -21,14 +21,14 @@ use crate::value::{Element, Kind as Type, NdArray};
 /// sign, complex numbers) is refused.
 #[must_use = "the output is complete once it is finished"]
 pub struct TfRecordWriter {
-    file: ShardFile,
+    file: NewFile,
     record: Vec<u8>,
 }
 
 impl TfRecordWriter {
     /// Begins a file that must not exist yet.
     pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter> {
-        Ok(TfRecordWriter { file: ShardFile::create(path.as_ref())?, record: Vec::new() })
+        Ok(TfRecordWriter { file: NewFile::create(path.as_ref())?, record: Vec::new() })
     }
 
     /// Adds a packed sample.
@@ -55,7 +55,7 @@ impl TfRecordWriter {
         }
         self.record.clear();
         encode(&example::encode(&features), &mut self.record);
-        self.file.write(&self.record)
+        self.file.append(&self.record)
     }
 
     /// The file.

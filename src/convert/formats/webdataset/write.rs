@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Content;
 use crate::Value;
-use crate::convert::shard_file::ShardFile;
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
@@ -50,7 +50,7 @@ pub struct WebDatasetWriter {
 }
 
 struct Shard {
-    file: ShardFile,
+    file: NewFile,
     samples: u64,
     bytes: u64,
     last_key: String,
@@ -109,12 +109,12 @@ impl WebDatasetWriter {
             None => {
                 let mut name = self.prefix.clone().into_os_string();
                 name.push(format!("-{:06}.tar", self.finished.len()));
-                let file = ShardFile::create(name)?;
+                let file = NewFile::create(name)?;
                 let shard = Shard { file, samples: 0, bytes: 0, last_key: String::new() };
                 self.shard.insert(shard)
             }
         };
-        shard.file.write(&bytes)?;
+        shard.file.append(&bytes)?;
         shard.samples += 1;
         shard.bytes += bytes.len() as u64;
         shard.last_key.clear();
@@ -134,7 +134,7 @@ impl WebDatasetWriter {
 impl Shard {
     fn finish(mut self) -> Result<PathBuf> {
         let end = (self.bytes + 2 * BLOCK as u64).next_multiple_of(RECORD as u64) - self.bytes;
-        self.file.write(&vec![0; end as usize])?;
+        self.file.append(&vec![0; end as usize])?;
         let path = self.file.path().to_path_buf();
         self.file.finish()?;
         Ok(path)

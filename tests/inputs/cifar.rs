@@ -125,13 +125,13 @@ fn images_and_labels_of_idx() {
 #[test]
 fn damaged_files() {
     let images = dir(PRODUCER).join("images-idx3-ubyte.gz");
-    let read = |path: &Path| packed(&MnistReader::open(&path)?).map(|found| format!("{found:?}"));
+    let read = |path: &Path| packed(&MnistReader::open(path)?).map(|found| format!("{found:?}"));
     let whole = read(&images).unwrap();
     assert_eq!(damage(&images, 1, true, read), []);
     assert!(damage(&images, 1, false, read).iter().all(|(at, found)| *at < 10 && *found == whole));
     let pickle = dir(PRODUCER).join("ten_protocol2.gz");
     let read = |path: &Path| {
-        packed(&CifarReader::open(&path, CifarLabels::Ten)?).map(|found| format!("{found:?}"))
+        packed(&CifarReader::open(path, CifarLabels::Ten)?).map(|found| format!("{found:?}"))
     };
     assert_eq!(damage(&pickle, 3, true, read), []);
 }

@@ -124,7 +124,7 @@ fn names_that_lead_out_of_the_archive_are_refused() {
         ["", "/x", "../x", "a/../../x", "..", "a\\..\\x", "\\x", "c:x", "C:\\x", "x\n", "x\0"]
     {
         let error = NpzWriter::create(&path).unwrap().write_packed(&sample(name)).unwrap_err();
-        let expected = format!("field {name:?}: expected a relative name of a file");
+        let expected = format!("field {name:?}: expected the relative name of a file");
         assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, &expected[..]));
     }
     for name in ["x", "a/x", "..x", "ab:c", "größe"] {

@@ -14,11 +14,11 @@ const PYARROW: &str = "pyarrow-26.0.1";
 const DATASETS: &str = "datasets-5.2.0";
 
 fn parquet(path: impl AsRef<Path>) -> ParquetReader {
-    ParquetReader::open(&path.as_ref()).unwrap()
+    ParquetReader::open(path.as_ref()).unwrap()
 }
 
 fn ipc(path: impl AsRef<Path>) -> ArrowIpcReader {
-    ArrowIpcReader::open(&path.as_ref()).unwrap()
+    ArrowIpcReader::open(path.as_ref()).unwrap()
 }
 
 /// The samples as a manifest has them, without their keys.
@@ -117,7 +117,7 @@ fn keys() {
     let found = samples(parquet(&keyed)).unwrap();
     assert_eq!(found[0], map(vec![("key", "a".into()), ("n", 1.into()), ("id", 7.into())]));
     let error = samples(parquet(&keyed).key("nothing")).unwrap_err();
-    assert_eq!(error.message(), "there is no field \"nothing\" to be the key");
+    assert_eq!(error.message(), "expected a field \"nothing\" for the key, found none");
     let other = dir(PYARROW).join("plain.parquet");
     let both = [keyed.to_str().unwrap(), other.to_str().unwrap()];
     let error = ParquetReader::open_all(both).unwrap_err();
@@ -281,7 +281,7 @@ fn what_no_column_can_have_is_refused() {
     refused(&mut writer, array("<U1", &[1], &[0; 4]), "found <U1");
     refused(&mut writer, array("<M8[Y]", &[1], &[0; 8]), "found <M8[Y]");
     refused(&mut writer, mixed, "lists of one type, found an integer of 64 bits and text");
-    refused(&mut writer, numbered, "maps whose keys are texts");
+    refused(&mut writer, numbered, "maps whose keys are strings");
     refused(&mut writer, twice, "found \"a\" twice");
     refused(&mut writer, Value::Ext(5, vec![]), "found ext");
     for n in 0..1024 {
@@ -317,8 +317,8 @@ fn told(input: Result<impl Input>) -> Result<String> {
 
 #[test]
 fn damaged_tables_are_errors_and_nothing_worse() {
-    let read = |path: &Path| told(ParquetReader::open(&path));
-    let stream = |path: &Path| told(ArrowIpcReader::open(&path));
+    let read = |path: &Path| told(ParquetReader::open(path));
+    let stream = |path: &Path| told(ArrowIpcReader::open(path));
     for name in ["types.zstd.parquet", "types.none.parquet", "types.gzip.parquet"] {
         let path = dir(PYARROW).join(name);
         // The footer comes last, so nothing shorter is a table.

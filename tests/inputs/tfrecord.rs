@@ -15,7 +15,7 @@ use super::{damage, dir, hex, manifest, packed, samples};
 const PRODUCER: &str = "tfrecord-1.14.6";
 
 fn open(path: &Path) -> TfRecordReader {
-    TfRecordReader::open(&path).unwrap()
+    TfRecordReader::open(path).unwrap()
 }
 
 fn plain(feature: &example::Feature<'_>) -> Json {
@@ -108,7 +108,7 @@ fn options() {
     assert_eq!(found, [map(vec![("key", "k1".into()), ("id", id), ("_key", ints(&[5]))])]);
     assert_eq!(samples(open(&path).key("key")).unwrap()[0]["key"].as_str(), Some("5"));
     let error = samples(open(&path).key("nothing")).unwrap_err();
-    assert_eq!(error.message(), "record 0 at byte 0: there is no field \"nothing\" to be the key");
+    assert_eq!(error.message(), "record 0 at byte 0: expected a field \"nothing\" for the key, found none");
     assert_eq!(samples(open(&path).max_bytes(3)).unwrap_err().kind(), ErrorKind::Limit);
 
     // A length that nobody has the memory for, with the right checksum.

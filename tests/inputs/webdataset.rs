@@ -114,7 +114,7 @@ fn damaged_archives() {
     for name in ["shard-000000.tar", "shard.tar.gz"] {
         let path = dir(PRODUCER).join(name);
         let read = |path: &Path| {
-            let input = WebDatasetReader::open(&path).unwrap().decode(false);
+            let input = WebDatasetReader::open(path).unwrap().decode(false);
             packed(&input).map(|samples| format!("{samples:?}"))
         };
         let whole = read(&path).unwrap();

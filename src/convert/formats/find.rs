@@ -1,15 +1,15 @@
-//! Names among many: a sample may have tens of thousands of fields, and each of them is looked for.
+//! Lookup of fields by name that stays fast for samples of tens of thousands of fields.
 
 use std::collections::{HashMap, HashSet};
 
-/// Up to so many names are compared one by one, which is faster than to hash them.
+/// Up to this many names are compared one by one, which is faster than hashing them.
 const FEW: usize = 16;
 
-/// Finds things by their names, at once where they are asked for in their own order.
+/// Finds items by their names: without any search if they are looked up in their own order.
 pub(super) struct Finder<'a, T> {
     items: &'a [T],
     name: fn(&T) -> &str,
-    /// The one that is asked for next if the order is the same.
+    /// The item that is looked up next if the order is the same.
     next: usize,
     all: Option<HashMap<&'a str, usize>>,
 }
@@ -19,7 +19,7 @@ impl<'a, T> Finder<'a, T> {
         Finder { items, name, next: 0, all: None }
     }
 
-    /// The place of one that has this name; names are expected to differ.
+    /// The position of the item of this name. Names are expected to differ.
     pub(super) fn position(&mut self, name: &str) -> Option<usize> {
         let (items, name_of) = (self.items, self.name);
         let at = match items.get(self.next) {
@@ -34,13 +34,13 @@ impl<'a, T> Finder<'a, T> {
         Some(at)
     }
 
-    /// One that has this name.
+    /// The item of this name.
     pub(super) fn find(&mut self, name: &str) -> Option<&'a T> {
         self.position(name).map(|at| &self.items[at])
     }
 }
 
-/// Names that must not come twice.
+/// Names that must not repeat.
 #[derive(Default)]
 pub(super) struct Distinct<'a> {
     few: Vec<&'a str>,
@@ -48,7 +48,7 @@ pub(super) struct Distinct<'a> {
 }
 
 impl<'a> Distinct<'a> {
-    /// Adds a name; false if it was there.
+    /// Adds a name; false if it was there before.
     pub(super) fn insert(&mut self, name: &'a str) -> bool {
         if self.many.is_empty() && self.few.len() < FEW {
             let new = !self.few.contains(&name);

@@ -1,4 +1,9 @@
-//! The formats of other libraries, a folder each: how samples are read from one, and written to it.
+//! The file formats, one folder each: `read.rs` makes samples of files, `write.rs` files of
+//! samples.
+//!
+//! What several of them need is next to the folders: files in ranges of bytes ([`ranges`]), arrays
+//! whose rows are samples ([`rows`]), fields by name ([`find`]), and the file of a writer
+//! ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
 
 #[cfg(feature = "parquet")]
 pub(super) mod arrow;

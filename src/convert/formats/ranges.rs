@@ -1,16 +1,15 @@
-//! [`Ranges`]: files cut into ranges of bytes, where only who comes from the front knows what begins
-//! where.
+//! [`Ranges`]: files in ranges of bytes, where records can only be found from the front.
 //!
-//! In a tar archive, a table or a file of records nothing tells, of a byte in the middle, what it is
-//! part of. So a range has what begins in it, as with lines, and where the first of that begins is
-//! found by a walk from where the first one of the range before begins: over headers, with what they
-//! are about passed over. A walk goes no further than it is asked for, and not at all through files
-//! in which nobody reads. The places are kept, one for each range.
+//! In a tar archive, a table or a file of records, nothing at a byte in the middle tells which
+//! record it belongs to. So a range has the records that begin in it, as with lines, and the first
+//! of them is found by a walk from the first record of the range before: over headers, skipping the
+//! content. A walk goes only as far as needed, and never through files that are not read. The
+//! positions are kept, one for each range.
 //!
-//! A walk never says what is wrong. Where it cannot go on, nothing begins in the ranges behind, and
-//! who reads the one before reads up to there, finds the same and tells it, once.
+//! A walk reports no damage. Where it cannot continue, no record begins in the ranges behind. The
+//! reader of the range before gets to the same place, finds the same damage, and reports it once.
 //!
-//! What is compressed, and what is no regular file, is one range.
+//! A compressed file is one range, and so is anything but a regular file.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -21,15 +20,15 @@ use rayon::prelude::*;
 use crate::convert::compressed;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of a range: no more than is read ahead of its turn.
+/// Bytes of a range: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 4 << 20;
 
-/// Bytes that a walk reads at once. What is shorter than this is not passed over but read, one after
-/// the other: many small steps would keep the disk from reading ahead.
+/// Bytes that a walk reads at a time. Shorter contents are read instead of skipped: many small
+/// seeks would keep the disk from reading ahead.
 pub(super) const STEP: usize = 1 << 16;
 
-/// Files in ranges. They are looked at when the first range is asked for; clones made later share
-/// what is known of them.
+/// Files in ranges. They are opened when the first range is needed; later clones share what is
+/// known about them.
 #[derive(Debug, Clone)]
 pub(super) struct Ranges {
     paths: Vec<PathBuf>,
@@ -38,63 +37,63 @@ pub(super) struct Ranges {
     cut: OnceLock<Arc<Cut>>,
 }
 
-/// What is known of the files.
+/// What is known about the files.
 #[derive(Debug)]
 struct Cut {
     files: Vec<File>,
-    /// The first range of each file, and last their number.
+    /// The first range of each file, and at the end the number of ranges.
     starts: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct File {
     size: Option<u64>,
-    /// Whether it falls into ranges.
+    /// Whether it is read in ranges.
     plain: bool,
-    /// Where the first thing begins that is in a range or behind it, of the ranges so far.
+    /// For each range so far, the first record that begins in it or after it.
     known: Mutex<Vec<Option<Begin>>>,
 }
 
-/// Where something begins, and what is before it in its file.
+/// Where a record begins, and what is before it in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begin {
     pub(super) position: u64,
-    /// How many of its kind.
+    /// The number of records before.
     pub(super) number: u64,
-    /// Line feeds and one more, where they matter.
+    /// The line, counted from 1, for formats that have lines.
     pub(super) line: u64,
 }
 
 impl Begin {
-    /// The front of a file.
+    /// The start of a file.
     pub(super) const FRONT: Begin = Begin { position: 0, number: 0, line: 1 };
 }
 
-/// What is read for a unit.
+/// The bytes that are read for a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     /// The number of the file.
     pub(super) file: usize,
     pub(super) begin: Begin,
-    /// Where the next range begins; of the last one beyond all bytes.
+    /// Where the next range begins; beyond all bytes for the last one.
     pub(super) end: u64,
-    /// Bytes of the file, if they are in it as they are, so that one may go to them.
+    /// Bytes of the file, if it is seekable because it is not compressed.
     pub(super) size: Option<u64>,
 }
 
 impl Ranges {
-    /// These files in ranges of [`UNIT`].
+    /// These files in ranges of [`UNIT`] bytes.
     pub(super) fn new(paths: Vec<PathBuf>) -> Ranges {
         Ranges { paths, unit: UNIT, cut: OnceLock::new() }
     }
 
-    /// Makes ranges of so many bytes.
+    /// Sets the size of a range.
     pub(super) fn set_unit(&mut self, unit: u64) {
         self.unit = unit.max(1);
         self.forget();
     }
 
-    /// Forgets what walks have found, as another option changes what they find.
+    /// Forgets what walks have found: after an option has changed, they would find something else.
     pub(super) fn forget(&mut self) {
         self.cut = OnceLock::new();
     }
@@ -116,26 +115,26 @@ impl Ranges {
         })
     }
 
-    /// How many there are.
+    /// The number of ranges.
     pub(super) fn len(&self) -> usize {
         let cut = self.cut();
         cut.starts[cut.files.len()]
     }
 
-    /// The file that a range is of, and which of its ranges it is.
+    /// The file of a range, and the number of the range in it.
     fn find(&self, unit: usize) -> (usize, usize) {
         let starts = &self.cut().starts;
-        // No file has none.
+        // Each file has at least one range.
         let file = starts.partition_point(|start| *start <= unit) - 1;
         (file, unit - starts[file])
     }
 
-    /// The file that a range is of.
+    /// The file of a range.
     pub(super) fn path(&self, unit: usize) -> Option<&Path> {
         self.paths.get(self.find(unit).0).map(PathBuf::as_path)
     }
 
-    /// Bytes of a range, whatever begins in it.
+    /// Bytes of a range, no matter what begins in it.
     pub(super) fn bytes(&self, unit: usize) -> Option<u64> {
         let (file, index) = self.find(unit);
         let file = self.cut().files.get(file)?;
@@ -144,11 +143,11 @@ impl Ranges {
         Some(if file.plain { rest.min(self.unit) } else { rest })
     }
 
-    /// Where to read a range; `None` if nothing begins in it.
+    /// Where to read a range; `None` if no record begins in it.
     ///
-    /// `walk` goes through the file of this number from a place on to the first thing that begins at
-    /// a byte or behind it. Only an error of the system is one; where it cannot go on for another
-    /// reason, there is no such thing.
+    /// `walk` gets the number of a file, a record in it, and a byte: it returns the first record
+    /// that begins at this byte or after it. Only errors of the operating system are errors of a
+    /// walk; if it cannot continue for another reason, there is no such record.
     pub(super) fn range(
         &self,
         unit: usize,
@@ -172,7 +171,7 @@ impl Ranges {
 impl File {
     fn new(path: &Path) -> File {
         let size = path.metadata().ok().as_ref().map(Metadata::len);
-        // What cannot be opened is told by who reads it.
+        // If it cannot be opened, reading it reports that.
         let plain = compressed::is_plain(path).unwrap_or(false);
         File { size, plain, known: Mutex::new(vec![Some(Begin::FRONT)]) }
     }
@@ -186,7 +185,7 @@ impl File {
         usize::try_from(size.div_ceil(unit)).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Where the first thing begins that is in this range or behind it.
+    /// The first record that begins in this range or after it.
     fn begin(
         &self,
         index: usize,
@@ -206,7 +205,7 @@ impl File {
     }
 }
 
-/// What a walk makes of an error: only those of the system are its own.
+/// The end of a walk: only errors of the operating system are reported.
 pub(super) fn end_of_walk(error: Error) -> Result<Option<Begin>> {
     match error.kind() {
         ErrorKind::Io | ErrorKind::NotFound => Err(error),
@@ -218,7 +217,7 @@ pub(super) fn end_of_walk(error: Error) -> Result<Option<Begin>> {
 mod tests {
     use super::*;
 
-    /// Things of these lengths, the last of which is broken if so said.
+    /// Records of these lengths; the last one may be broken.
     fn walk(lengths: &[u64], broken: bool, from: Begin, to: u64) -> Result<Option<Begin>> {
         let mut at = from;
         let whole = lengths.len() - usize::from(broken);
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn all_things_are_in_one_range_each() {
+    fn each_record_is_in_one_range() {
         let dir = tempfile::tempdir().unwrap();
         let (path, empty) = (dir.path().join("x"), dir.path().join("empty"));
         let lengths = [1u64, 7, 2, 2, 30, 1, 1, 1, 5];
@@ -248,7 +247,7 @@ mod tests {
                 let ranges = ranges(&[&empty, &path, &empty], unit);
                 assert_eq!(ranges.len() as u64, 2 + total.div_ceil(unit));
                 let mut found = Vec::new();
-                // Backwards, as another machine may begin at the end.
+                // Backwards, as another machine may start at the end.
                 for number in (0..ranges.len()).rev() {
                     let lengths = |file| if file == 1 { &lengths[..] } else { &[] };
                     let walk = |file, from, to| walk(lengths(file), broken && file == 1, from, to);

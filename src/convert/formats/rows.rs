@@ -1,4 +1,4 @@
-//! Arrays whose first axis are the samples.
+//! Arrays whose rows, along the first axis, are samples.
 
 use std::io::Read;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use crate::convert::sample::Field;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{ByteOrder, Kind, NdArray};
 
-/// Rows of a unit.
+/// Rows in a unit.
 const RUN: usize = 4096;
 
-/// A whole file, decompressed, if it has no more bytes than these.
+/// The decompressed content of a file of up to this many bytes.
 pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = compressed::open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
@@ -25,7 +25,7 @@ pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fails if rows have no bytes: then a file of a few says that it is as many samples as it likes.
+/// Fails if rows have no bytes: a file of a few bytes could claim any number of them.
 pub(super) fn check_rows(array: &NdArray<'_>) -> Result<()> {
     let shape = array.shape();
     if array.bytes().is_empty() && shape.first().is_some_and(|&rows| rows > 0) {
@@ -35,7 +35,7 @@ pub(super) fn check_rows(array: &NdArray<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many units so many rows are.
+/// The number of units of this many rows.
 pub(super) fn units(rows: usize) -> usize {
     rows.div_ceil(RUN)
 }
@@ -46,7 +46,7 @@ pub(super) fn run(unit: usize, rows: usize) -> Range<usize> {
     start..start.saturating_add(RUN).min(rows)
 }
 
-/// A row of an array in C order: an array of the other axes, or a number where there are none.
+/// A row of an array in C order: an array of the other axes, or a number if there are none.
 pub(super) fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
     let shape = array.shape().get(1..).unwrap_or_default();
     let size = shape.iter().product::<usize>() * array.dtype().item_size();
@@ -61,7 +61,7 @@ pub(super) fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>>
     })
 }
 
-/// An integer or truth value without axes as a plain value.
+/// A plain value of an array without axes, if it is an integer or a boolean.
 pub(super) fn integer(array: &NdArray<'_>) -> Option<Value> {
     let bytes = array.bytes();
     let big = array.dtype().byte_order() == ByteOrder::Big;

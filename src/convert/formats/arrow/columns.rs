@@ -1,4 +1,4 @@
-//! [`Column`]: the values of one field, and the array of Arrow that becomes of them.
+//! [`Column`]: collects the values of one field, and makes an Arrow array of them.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use crate::value::NdArray;
 pub(super) enum Column {
     Nil(usize),
     Bool(Vec<bool>, Nulls),
-    /// Numbers as NumPy and Arrow have them, with the lower byte first.
+    /// Numbers as NumPy and Arrow store them, in little-endian order.
     Numbers(Vec<u8>, usize, Nulls),
-    /// Texts and bytes.
+    /// Strings and bytes.
     Bytes {
         data: Vec<u8>,
         ends: Vec<usize>,
         nulls: Nulls,
     },
-    /// Arrays of NumPy: where the lists end on each axis, and all numbers.
+    /// NumPy arrays: the ends of the lists on each axis, and all numbers.
     Arrays {
         ends: Vec<Vec<usize>>,
         numbers: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) enum Column {
     },
 }
 
-/// Which rows have something.
+/// Which rows are not null.
 #[derive(Default)]
 pub(super) struct Nulls(Vec<bool>);
 
@@ -94,7 +94,7 @@ impl Column {
         }
     }
 
-    /// A row of nothing.
+    /// Appends null.
     fn append_nothing(&mut self) {
         match self {
             Column::Nil(rows) => *rows += 1,
@@ -111,7 +111,7 @@ impl Column {
                 nulls.0.push(false);
             }
             Column::Arrays { ends, nulls, .. } => {
-                // For one without dimensions `spread` puts something in its place.
+                // Without dimensions, `spread` fills the gaps.
                 if let Some(ends) = ends.first_mut() {
                     ends.push(ends.last().copied().unwrap_or(0));
                 }
@@ -128,7 +128,7 @@ impl Column {
         }
     }
 
-    /// A packed value, which the type takes.
+    /// Appends a packed value, which must fit the type.
     fn append(&mut self, cursor: &mut Cursor<'_>, of: &Type) -> Result<()> {
         if cursor.peek()? == Kind::Nil {
             self.append_nothing();
@@ -243,7 +243,7 @@ impl Column {
     }
 }
 
-/// A row of each entry of a map.
+/// Appends a row for each entry of a map.
 pub(super) fn append_map(
     columns: &mut [Column],
     entries: &[Entry],
@@ -269,7 +269,7 @@ pub(super) fn append_map(
 fn special<'a>(cursor: &mut Cursor<'a>) -> Result<NdArray<'a>> {
     match numpy::read(cursor)? {
         Some(Special::Array(array) | Special::Scalar(array)) => Ok(array),
-        _ => Err(Error::new(ErrorKind::Invalid, "expected a number or array of NumPy")),
+        _ => Err(Error::new(ErrorKind::Invalid, "expected a NumPy number or array")),
     }
 }
 
@@ -292,7 +292,7 @@ fn offsets(ends: &[usize]) -> Result<OffsetBuffer<i32>, ArrowError> {
     Ok(OffsetBuffer::new(ScalarBuffer::from(ends)))
 }
 
-/// Lists of lists, as many as there are axes, of all numbers.
+/// Lists of lists of numbers, nested as deeply as there are axes.
 fn arrays(
     ends: &[Vec<usize>],
     bytes: &[u8],
@@ -310,7 +310,7 @@ fn arrays(
     Ok(Arc::new(ListArray::try_new(field, offsets(outer)?, items, nulls.finish())?))
 }
 
-/// Numbers without dimensions, of which there are none for rows of nothing.
+/// Arrays without dimensions: one number for each row that is not null.
 fn spread(bytes: &[u8], of: &DataType, nulls: Nulls) -> Result<ArrayRef, ArrowError> {
     let some = nulls.0.iter().filter(|some| **some).count();
     let size = bytes.len().checked_div(some).unwrap_or(0);
@@ -328,7 +328,7 @@ fn spread(bytes: &[u8], of: &DataType, nulls: Nulls) -> Result<ArrayRef, ArrowEr
     numbers(&all, of, nulls.finish())
 }
 
-/// Numbers of these bytes.
+/// An Arrow array of the numbers in these bytes.
 fn numbers(bytes: &[u8], of: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
     fn all<T: ArrowPrimitiveType, const N: usize>(
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! What the columns of a schema become, by their types and by what its metadata say of them.
+//! What the columns of a schema become, by their types and by the metadata of the schema.
 
 use std::collections::HashMap;
 
@@ -9,41 +9,41 @@ use super::{FEATURES, NOTE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 
-/// The name that WebDataset and others have for the key.
+/// The name of the key in WebDataset and others.
 const OTHER_KEY: &str = "__key__";
 
-/// Where the metadata of a column has the name of its type, if it is none of Arrow's, and the rest.
+/// The keys in the metadata of a column for the name and the details of an extension type.
 pub(super) const EXTENSION: &str = "ARROW:extension:name";
 pub(super) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
-/// What the types of arrays begin with that `datasets` has, before their number of axes.
+/// The prefix of the array types of `datasets`, before the number of axes.
 pub(super) const ARRAY_TYPE: &str = "datasets.features.features.Array";
 
 /// What the values of a column become.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
-    /// What their type is.
+    /// What the type of the column implies.
     Plain,
-    /// Scalars of NumPy.
+    /// NumPy scalars.
     Scalar,
-    /// Numbers of labels, of which -1 is none.
+    /// Numbers of labels; -1 is no label.
     Label,
-    /// The bytes of a file, beside which there may be its path.
+    /// The bytes of a file, and perhaps its path.
     File,
-    /// An array of NumPy of this shape. What is not known varies.
+    /// A NumPy array of this shape. Unknown lengths vary.
     Array(Vec<Option<usize>>),
-    /// A list, of whatever is in it.
+    /// A list of anything.
     List(Box<Slot>),
-    /// An array of NumPy if it is one of numbers, otherwise a list.
+    /// A NumPy array if it is one of numbers, otherwise a list.
     Sequence(Box<Slot>),
     /// A map.
     Struct(Vec<Slot>),
 }
 
-/// A form, and what nothing means in its place.
+/// A form, and the meaning of null.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Slot {
     pub(super) form: Form,
-    /// Where nothing is, there is no field, rather than one of nil.
+    /// Null means that the field is missing, rather than nil.
     pub(super) optional: bool,
 }
 
@@ -52,7 +52,7 @@ impl Form {
         Slot { form: self, optional: false }
     }
 
-    /// As the note has it.
+    /// The form as it is in the note.
     fn to_json(&self) -> Json {
         match self {
             Form::Plain | Form::Label | Form::File | Form::Sequence(_) => Json::Null,
@@ -65,7 +65,7 @@ impl Form {
         }
     }
 
-    /// What this type is when the note and the features say so, as far as these fit.
+    /// The form of this type by the note and the features, as far as they fit.
     fn of(of: &DataType, note: Option<&Json>, feature: Option<&Json>) -> Form {
         let noted = note.filter(|note| !note.is_null()).and_then(|note| Form::noted(of, note));
         if let Some(form) = noted {
@@ -101,7 +101,7 @@ impl Form {
         Form::Sequence(Box::new(inner.always()))
     }
 
-    /// What a note says, if it fits the type.
+    /// The form in the note, if it fits the type.
     fn noted(of: &DataType, note: &Json) -> Option<Form> {
         if note == "scalar" {
             return Some(Form::Scalar);
@@ -129,7 +129,7 @@ impl Slot {
         }
     }
 
-    /// As the note has it.
+    /// The form as it is in the note.
     pub(super) fn to_json(&self) -> Json {
         match self.optional {
             true => json!({"optional": self.form.to_json()}),
@@ -138,7 +138,7 @@ impl Slot {
     }
 }
 
-/// The features that are files: their bytes, or where these are.
+/// The features that are files: their bytes or paths.
 fn is_file(kind: &str) -> bool {
     matches!(kind, "Image" | "Audio" | "Video" | "Pdf")
 }
@@ -147,7 +147,7 @@ fn has_bytes(fields: &arrow_schema::Fields) -> bool {
     fields.find("bytes").is_some()
 }
 
-/// The type of what is in a list.
+/// The type of the items of a list.
 fn item(of: &DataType) -> Option<&DataType> {
     match of {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -176,9 +176,9 @@ pub(super) struct Column {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) columns: Vec<Column>,
-    /// The column that has the keys and is no field.
+    /// The column of the keys, which is not a field.
     pub(super) key: Option<usize>,
-    /// The names of the labels, if there are any.
+    /// The names of the labels, if they are known.
     pub(super) labels: Option<Vec<String>>,
 }
 
@@ -198,7 +198,7 @@ impl Plan {
             if let Some(shape) = array_shape(field) {
                 slot.form = Form::Array(shape);
             }
-            // Who wrote the note had no such convention.
+            // A file with the note has no such convention.
             if slot.form == Form::Label && note.is_some() {
                 slot.form = Form::Plain;
             }
@@ -237,13 +237,13 @@ fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
     if fits { shape_of(&detail["shape"]) } else { None }
 }
 
-/// Whether axes are in their order, as they are where nothing is said.
+/// Whether the axes are in their order, which is the default.
 fn is_identity(permutation: &Json) -> bool {
     let axes = permutation.as_array().map(Vec::as_slice).unwrap_or_default();
     axes.iter().enumerate().all(|(at, axis)| axis.as_u64() == Some(at as u64))
 }
 
-/// The names of the labels: those of the field `label`, or else of the first one that has some.
+/// The names of the labels: those of the field `label`, or else of the first field with names.
 fn label_names(columns: &[Column], features: &Json) -> Result<Option<Vec<String>>> {
     let names_of = |column: &Column| {
         let feature = features.get(&column.name)?;
@@ -253,11 +253,11 @@ fn label_names(columns: &[Column], features: &Json) -> Result<Option<Vec<String>
     let Some(names) = own.or_else(|| columns.iter().find_map(names_of)) else { return Ok(None) };
     let text = |name: &Json| name.as_str().map(str::to_owned);
     let names: Option<Vec<String>> = names.iter().map(text).collect();
-    let message = "expected the names of labels to be texts, found others";
+    let message = "expected the names of labels to be strings, found others";
     names.map(Some).ok_or_else(|| Error::new(ErrorKind::Damaged, message))
 }
 
-/// The note about columns of these names.
+/// The note about columns with these names.
 pub(super) fn note<'a>(columns: impl Iterator<Item = (&'a str, &'a Slot)>) -> String {
     let columns: Map<String, Json> =
         columns.map(|(name, slot)| (name.to_owned(), slot.to_json())).collect();

@@ -1,4 +1,4 @@
-//! Arrow IPC: streams, and files, which are streams with an index after them.
+//! Reads samples from Arrow IPC: streams, and files, which are streams with an index at the end.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -22,21 +22,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::regular::open_regular;
 
-/// What files begin with, and streams do not.
+/// The first bytes of a file, which a stream does not have.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
-/// How far into a file its stream begins at most.
+/// The stream of a file begins within this many bytes.
 const MAX_PADDING: u64 = 64;
-/// What is before the length of a message.
+/// The mark before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Reads files and streams of Arrow IPC, such as those that Hugging Face `datasets` keeps of what it
-/// has loaded (`data-00000-of-00002.arrow`). Units are ranges of them, cut between batches; one that
-/// has dictionaries, which may change on the way, is a single unit. Feature `parquet`.
+/// Reads files and streams of Arrow IPC, such as those in the cache of Hugging Face `datasets`
+/// (`data-00000-of-00002.arrow`). Units are ranges of a file, cut between batches; a file with
+/// dictionaries is one unit, because they may change between batches. Feature `parquet`.
 ///
-/// Columns become fields as in [`ParquetReader`](super::ParquetReader), and keys are made alike. A batch has at most
-/// [so many bytes](Self::max_bytes), and is in memory as a whole. A stream may end after any batch, as
-/// not all writers mark its end; a file must have its mark. Files are read from the front, and their
-/// index is passed over.
+/// Columns become fields as in [`ParquetReader`](super::ParquetReader), and keys are the same. The
+/// size of a batch, which is read into memory, is [limited](Self::max_bytes). A stream may end
+/// after any batch, because not all writers mark its end; a file must have the mark. Files are read
+/// from the front, and their index is ignored.
 ///
 /// ```no_run
 /// use kiste::convert::{ArrowIpcReader, InOrder};
@@ -55,8 +55,8 @@ pub struct ArrowIpcReader {
 }
 
 impl ArrowIpcReader {
-    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or the
-    /// files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// the files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
     ///
     /// # Errors
     ///
@@ -90,20 +90,20 @@ impl ArrowIpcReader {
         Ok(ArrowIpcReader { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
     }
 
-    /// The field that is the key: texts, bytes that are such, or integers.
+    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
     }
 
-    /// Refuses batches that have more bytes than this when they are decompressed. Default: 1 GiB.
+    /// Refuses batches with more bytes than this once they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self.ranges.forget();
         self
     }
 
-    /// Makes units of so many bytes. Default: 4 MiB.
+    /// The size of a unit in bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
         self.ranges.set_unit(bytes);
         self
@@ -145,7 +145,8 @@ impl Input for ArrowIpcReader {
     }
 }
 
-/// The first batch at this byte of a file or behind it. Of those on the way only the heads are read.
+/// The first batch that begins at this byte of a file or after it. Only headers are read on the
+/// way.
 fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
     let mut batches = match Batches::open(path, max_bytes) {
         Ok(batches) if !batches.has_dictionaries() => batches,
@@ -175,13 +176,13 @@ fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begi
 struct Batches<'a> {
     path: &'a Path,
     input: BufReader<File>,
-    /// How far it has been read, and how long it is.
+    /// The position in the file, and the length of the file.
     position: u64,
     size: u64,
     decoder: StreamDecoder,
     plan: Plan,
     max_bytes: u64,
-    /// Whether a mark must come before the end, as in files.
+    /// Whether a mark must come before the end, as in a file.
     marked: bool,
     ended: bool,
 }
@@ -204,7 +205,7 @@ impl Batches<'_> {
         }
         batches.message()?;
         batches.marked = is_file;
-        // The decoder looks at a schema when it gets to see what follows.
+        // The decoder decodes a schema only when it sees the next message.
         batches.decode(CONTINUATION.to_vec())?;
         let schema = batches.decoder.schema();
         let schema = schema.ok_or_else(|| batches.flaw("a schema", "another message"))?;
@@ -228,7 +229,7 @@ impl Batches<'_> {
         self.input.seek_relative(-(len as i64)).map_err(|error| Error::io(self.path, error))
     }
 
-    /// Goes to where a batch begins, unless that is the first one.
+    /// Seeks to a batch, unless it is the first one.
     fn go_to(&mut self, begin: Begin) -> Result<()> {
         if begin != Begin::FRONT {
             let found = self.input.seek(SeekFrom::Start(begin.position));
@@ -245,8 +246,8 @@ impl Batches<'_> {
         })
     }
 
-    /// The rows of the batch that comes next, and the bytes of its body, which follow; `None` if
-    /// something else comes, or a body without bytes, which the decoder would not notice.
+    /// The rows of the next batch, and the bytes of its body; `None` if something else comes next,
+    /// or a body without bytes, which the decoder would not notice.
     fn head(&mut self) -> Result<Option<(u64, u64)>> {
         let mut head = self.take(4)?;
         if head == CONTINUATION {
@@ -264,7 +265,7 @@ impl Batches<'_> {
         Ok(rows.and_then(Result::ok).zip(body))
     }
 
-    /// Passes over a body.
+    /// Skips a body.
     fn pass(&mut self, body: u64) -> Result<()> {
         let there = self.size.saturating_sub(self.position);
         match i64::try_from(body) {
@@ -287,7 +288,7 @@ impl Batches<'_> {
         Ok(None)
     }
 
-    /// Reads a message, and the batch that is in it or was before it.
+    /// Reads a message. Returns the batch in it, or the one before it.
     fn message(&mut self) -> Result<Option<RecordBatch>> {
         let start = self.position;
         let mut head = self.take(4)?;
@@ -316,14 +317,14 @@ impl Batches<'_> {
             let message = format!("message at byte {start}: {}", error.message());
             Error::new(error.kind(), message).at(self.path)
         })?;
-        // As in older streams, without a mark before the length.
+        // Older streams have no mark before the length.
         let before = self.decode([&len.to_le_bytes()[..], &metadata].concat())?;
-        // The body is a buffer of its own, so that it can be looked at in place.
+        // The body gets a buffer of its own, so that it can be viewed in place.
         let batch = self.decode(body)?;
         Ok(before.or(batch))
     }
 
-    /// Ends the stream; a batch without bytes comes out only now.
+    /// Ends the stream. The decoder returns a batch without bytes only now.
     fn end(&mut self) -> Result<Option<RecordBatch>> {
         self.ended = true;
         self.decode(vec![0; 4])
@@ -340,7 +341,7 @@ impl Batches<'_> {
         })
     }
 
-    /// So many bytes, or what there is until the end.
+    /// This many bytes, or fewer at the end of the file.
     fn take(&mut self, len: u64) -> Result<Vec<u8>> {
         let mut bytes =
             Vec::with_capacity(len.min(self.size.saturating_sub(self.position)) as usize);

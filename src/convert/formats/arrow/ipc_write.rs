@@ -1,4 +1,4 @@
-//! Samples to files of Arrow IPC.
+//! Writes samples to files of Arrow IPC.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,30 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Writes samples to a file of Arrow IPC, which is also Feather, version 2. Feature `parquet`.
 ///
-/// Columns are as in [`ParquetWriter`](super::ParquetWriter), and what is refused is the same. Nothing
-/// is compressed, so that the file can be mapped to memory.
+/// Columns are as for [`ParquetWriter`](super::ParquetWriter), and the same values are refused.
+/// Nothing is compressed, so that the file can be mapped into memory.
 #[must_use = "the output is complete once it is finished"]
 pub struct ArrowIpcWriter {
     table: Table,
     path: PathBuf,
-    /// Whose columns are not known yet, or are.
+    /// The file until the columns are known; after that, `writer` has it.
     file: Option<NewFile>,
     writer: Option<FileWriter<NewFile>>,
 }
 
 impl ArrowIpcWriter {
-    /// Begins a file that must not exist yet.
+    /// Begins a file, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<ArrowIpcWriter> {
         let path = path.as_ref().to_path_buf();
         let file = Some(NewFile::create(&path)?);
         Ok(ArrowIpcWriter { table: Table::new(), path, file, writer: None })
     }
 
-    /// The names of the labels, whose numbers are in this field. Before the first sample.
+    /// The names of the labels whose numbers are in this field. Call it before the first sample.
     pub fn labels(mut self, field: &str, names: &[String]) -> Self {
         self.table.set_labels(field, names);
         self
@@ -48,12 +52,12 @@ impl ArrowIpcWriter {
         }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the file durable and visible.
+    /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! What the values of fields are, as far as columns can have them: found out from the first samples,
-//! and asked of all that follow.
+//! The types of fields, as far as columns can hold them: found from the first samples, and required
+//! of all later ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
 use crate::value::{DType, Kind, NdArray, Unit};
 
-/// What values are.
+/// The type of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Type {
     Nil,
@@ -32,10 +32,10 @@ pub(super) enum Type {
         images: bool,
     },
     Scalar(DType),
-    /// Arrays of NumPy, and the lengths of their axes where these are all the same.
+    /// NumPy arrays, and the lengths of those axes whose length is always the same.
     Array(DType, Vec<Option<usize>>),
     List(Box<Type>),
-    /// Maps, whose entries may be missing in some.
+    /// Maps. An entry may be missing in some of them.
     Map(Vec<Entry>),
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Entry {
     pub(super) missing: bool,
 }
 
-/// Why a value has no type, as what is expected and what is found.
+/// Why a value has no type, as "expected …, found …" without the first word.
 pub(super) type Mismatch = String;
 
 impl Type {
-    /// What a packed value is. `depth` is how many others it is in.
+    /// The type of a packed value. `depth` is the number of values around it.
     pub(super) fn of(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
         if depth == MAX_DEPTH / 8 {
-            return Ok(Err("fewer lists and maps in one another".to_owned()));
+            return Ok(Err("lists and maps nested less deeply".to_owned()));
         }
         Ok(Ok(match cursor.peek()? {
             Packed::Nil => cursor.read_nil().map(|()| Type::Nil)?,
@@ -63,7 +63,7 @@ impl Type {
                 Ok(number) => Type::Int { negative: number < 0, large: false },
                 Err(_) => cursor.read_u64().map(|_| Type::Int { negative: false, large: true })?,
             },
-            // A float of 32 bits begins with its own byte.
+            // A 32-bit float has a first byte of its own.
             Packed::Float if cursor.rest().first() == Some(&0xca) => {
                 cursor.read_f32().map(|_| Type::F32)?
             }
@@ -95,7 +95,7 @@ impl Type {
         }))
     }
 
-    /// What values of both are, if they fit in one column.
+    /// The type of values of both types, if they fit in one column.
     pub(super) fn merge(&self, other: &Type) -> Option<Type> {
         Some(match (self, other) {
             (Type::Nil, same) | (same, Type::Nil) => same.clone(),
@@ -124,7 +124,7 @@ impl Type {
         })
     }
 
-    /// Whether a column of this type can have a value of the other one and give it back.
+    /// Whether a column of this type can hold a value of the other one and give it back.
     pub(super) fn takes(&self, found: &Type) -> bool {
         match (self, found) {
             (_, Type::Nil) | (Type::Bytes { .. }, Type::Bytes { .. }) => true,
@@ -134,7 +134,7 @@ impl Type {
                 let mut nothing = false;
                 let same = dtype == other && shape.len() == found.len();
                 same && shape.iter().zip(found).all(|(len, found)| {
-                    // Beyond an axis of nothing no other leaves a trace.
+                    // The axes after an empty one leave no trace.
                     let fits = match len {
                         Some(_) => len == found,
                         None => !nothing || *found == Some(0),
@@ -154,7 +154,7 @@ impl Type {
         }
     }
 
-    /// The type of the column.
+    /// The column type.
     pub(super) fn data_type(&self) -> DataType {
         let item = |of| Arc::new(Field::new("item", of, true));
         match self {
@@ -177,7 +177,7 @@ impl Type {
         }
     }
 
-    /// What a reader makes of the column to get the values back.
+    /// The form that a reader needs to get the values back.
     pub(super) fn form(&self) -> Form {
         match self {
             Type::Scalar(_) => Form::Scalar,
@@ -188,7 +188,7 @@ impl Type {
         }
     }
 
-    /// The feature that Hugging Face `datasets` has for it.
+    /// The feature of Hugging Face `datasets` for this type.
     pub(super) fn feature(&self, labels: Option<&[String]>) -> Json {
         let value = |name: &str| json!({"dtype": name, "_type": "Value"});
         match self {
@@ -217,7 +217,7 @@ impl Type {
         }
     }
 
-    /// What no column can have although each value in it could be there.
+    /// Why no column can have this type, although each value could be in one.
     pub(super) fn flaw(&self) -> Option<Mismatch> {
         match self {
             Type::List(items) => items.flaw(),
@@ -230,12 +230,12 @@ impl Type {
     }
 }
 
-/// Whether `datasets` has arrays of this shape: only the first axis may vary.
+/// Whether `datasets` supports arrays of this shape: only the first axis may vary.
 fn has_shape(shape: &[Option<usize>]) -> bool {
     (2..=5).contains(&shape.len()) && shape[1..].iter().all(Option::is_some)
 }
 
-/// A list of these. Where they are maps, the older notation would mean a map of lists.
+/// A list of this feature. For maps, the older notation would mean a map of lists.
 fn list(inner: Json) -> Json {
     match inner.get("_type") {
         Some(_) => json!({"feature": inner, "_type": "Sequence"}),
@@ -243,7 +243,7 @@ fn list(inner: Json) -> Json {
     }
 }
 
-/// The columns of a file: its bytes, and its path where it has one.
+/// The columns of a file: its bytes and its path.
 pub(super) fn file_fields() -> Fields {
     [Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)]
         .into_iter()
@@ -251,7 +251,7 @@ pub(super) fn file_fields() -> Fields {
 }
 
 impl Entry {
-    /// The column. Arrays have a mark without which `datasets` does not believe its own features.
+    /// The column. Arrays have a mark, without which `datasets` ignores its own features.
     pub(super) fn field(&self) -> Field {
         let field = Field::new(&self.name, self.of.data_type(), true);
         let Type::Array(dtype, shape) = &self.of else { return field };
@@ -273,7 +273,7 @@ impl Entry {
     }
 }
 
-/// The entries of both, in the order in which they first come.
+/// The entries of both, in the order of their first appearance.
 pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<Entry>> {
     let mut merged = Vec::with_capacity(entries.len().max(others.len()));
     let mut found = Finder::new(others, Entry::name);
@@ -294,7 +294,7 @@ pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<E
 
 fn special_or_map(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
     let mut ahead = cursor.clone();
-    // A map of anything else than NumPy is no error.
+    // A map that does not encode a NumPy value is just a map.
     if let Ok(Some(special)) = numpy::read(&mut ahead) {
         *cursor = ahead;
         return Ok(special_type(&special));
@@ -302,7 +302,7 @@ fn special_or_map(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, 
     let (mut entries, mut names) = (Vec::new(), Distinct::default());
     for _ in 0..cursor.read_map_len()? {
         if cursor.peek()? != Packed::Str {
-            return Ok(Err("maps whose keys are texts, found another key".to_owned()));
+            return Ok(Err("maps whose keys are strings, found another key".to_owned()));
         }
         let name = cursor.read_str()?;
         if !names.insert(name) {
@@ -335,7 +335,7 @@ fn special_type(special: &Special<'_>) -> Result<Type, Mismatch> {
     }
 }
 
-/// The column type of a type of NumPy.
+/// The column type of a NumPy type.
 pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
     if dtype.byte_order() == crate::value::ByteOrder::Big {
         return None;
@@ -369,7 +369,7 @@ pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
     })
 }
 
-/// What `datasets` calls a type of NumPy.
+/// The name of a NumPy type in `datasets`.
 fn feature_name(dtype: &DType) -> String {
     let unit = |of: &TimeUnit| match of {
         TimeUnit::Second => "s",
@@ -386,7 +386,7 @@ fn feature_name(dtype: &DType) -> String {
     }
 }
 
-/// Whether these are the first bytes of an image that everybody reads.
+/// Whether these are the first bytes of an image in a common format.
 fn is_image(bytes: &[u8]) -> bool {
     let starts: [&[u8]; 7] =
         [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*", b"BM"];

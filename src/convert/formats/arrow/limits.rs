@@ -1,4 +1,4 @@
-//! Lengths that are compared with what is there before the crates of Arrow get to see them.
+//! Checks of lengths, before the Arrow crates see them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -12,26 +12,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::parquet::{TAIL, check_footer, parse_page_header, parse_tail};
 
-/// How many bytes a page of Parquet, or a batch of Arrow, has at most when it is decompressed.
+/// Default for the decompressed bytes of a Parquet page or an Arrow batch.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
-/// The footer of Parquet, or what Arrow says of a batch, is no longer than this.
+/// The most bytes of a Parquet footer, or of the metadata of an Arrow batch.
 pub(super) const MAX_METADATA: u64 = 256 << 20;
 
-/// What Brotli reads at a time.
+/// Bytes that Brotli decompresses at a time.
 const BUFFER: usize = 1 << 16;
 
-/// So many rows a batch may have without a byte for any of them.
+/// The most rows of a batch without any bytes.
 const MAX_EMPTY_ROWS: u64 = 1 << 16;
 
-/// The header of a page is no longer than this: it may have the least and the greatest value.
+/// The most bytes of a page header, which may have the smallest and the largest value.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// So many times as many bytes come of gzip at most, and of frames of LZ4.
+/// The best compression ratio of gzip and of LZ4 frames.
 const GZIP_RATIO: u64 = 1032;
 const LZ4_RATIO: u64 = 255;
 
-/// Checks the structure of the footer of a Parquet file.
+/// Checks the structure of a Parquet footer.
 pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
     let at = |error| Error::io(path, error);
     let size = file.metadata().map_err(at)?.len();
@@ -60,7 +60,7 @@ pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
     check_footer(&footer).map_err(within(begin))
 }
 
-/// Checks what the pages of a column say of their sizes.
+/// Checks the sizes in the page headers of a column.
 pub(super) fn check_pages(
     path: &Path,
     file: &mut File,
@@ -95,7 +95,7 @@ pub(super) fn check_pages(
         if u64::from(header.uncompressed) > max_bytes {
             return limit(header.uncompressed.into());
         }
-        // Each value has a byte at least, or a bit of one.
+        // Each value has at least one bit.
         let most = u64::from(header.uncompressed) * 8;
         if header.dictionary.is_some_and(|values| u64::from(values) > most) {
             return Err(damaged(at, "a dictionary with its values", "more values".to_owned()));
@@ -137,9 +137,11 @@ fn page_header(
     }
 }
 
-/// Whether more comes of a page than the header says, by those decoders that would not stop there.
+/// Whether a page decompresses to more bytes than its header says, for decoders that would not stop
+/// there.
 ///
-/// Of Brotli any number of bytes comes of a few, so all pages of it are decompressed twice.
+/// A few bytes of Brotli can decompress to any number of bytes, so its pages are decompressed
+/// twice.
 fn decompresses_to_more(
     file: &mut File,
     compression: Compression,
@@ -158,11 +160,11 @@ fn decompresses_to_more(
     let page = BufReader::new(file.take(len));
     let page: Box<dyn Read> = match compression {
         Compression::GZIP(_) => Box::new(flate2::bufread::MultiGzDecoder::new(page)),
-        // Where there are no frames the decoder knows how much there is room for.
+        // Without frames, the decoder knows the size of its output.
         Compression::LZ4 => Box::new(lz4_flex::frame::FrameDecoder::new(page)),
         _ => Box::new(brotli_decompressor::Decompressor::new(page, BUFFER)),
     };
-    // What does not decompress is told by the reader.
+    // The reader reports what does not decompress.
     let mut page = page.take(max_bytes.saturating_add(1));
     io::copy(&mut page, &mut io::sink()).is_ok_and(|len| len > max_bytes)
 }
@@ -173,8 +175,8 @@ fn read(file: &mut File, at: u64, len: u64) -> io::Result<Vec<u8>> {
     file.take(len).read_to_end(&mut bytes).map(|_| bytes)
 }
 
-/// Checks that the buffers of a message of Arrow IPC are within its body, and what they say of the
-/// bytes that come of them.
+/// Checks that the buffers of an Arrow IPC message are inside its body, and their decompressed
+/// sizes.
 pub(super) fn check_message(
     message: &arrow_ipc::Message<'_>,
     body: &[u8],
@@ -204,7 +206,7 @@ fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()
             Error::new(ErrorKind::Damaged, message)
         })?;
         let claimed = match (batch.compression(), bytes.first_chunk()) {
-            // -1 is for bytes that are as they are.
+            // -1 marks bytes that are not compressed.
             (Some(_), Some(len)) => u64::try_from(i64::from_le_bytes(*len)).unwrap_or(0),
             _ => bytes.len() as u64,
         };
@@ -214,7 +216,7 @@ fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()
         let message = format!("expected batches of at most {max_bytes} bytes, found {total}");
         return Err(Error::new(ErrorKind::Limit, message));
     }
-    // A value has a bit at least, unless there is nothing but nulls.
+    // A value has at least one bit, unless all are null.
     let (rows, most) = (batch.length(), total.saturating_mul(8).max(MAX_EMPTY_ROWS));
     if !u64::try_from(rows).is_ok_and(|rows| rows <= most) {
         let message = format!("expected at most {most} rows in {total} bytes, found {rows}");
@@ -229,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// A page between other bytes, which are no part of it.
+    /// A page between other bytes.
     fn is_more(compression: Compression, page: &[u8], max_bytes: u64) -> bool {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b"before", page, b"after"].concat()).unwrap();
@@ -245,7 +247,7 @@ mod tests {
         let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
         encoder.write_all(&zeros).unwrap();
         let lz4 = encoder.finish().unwrap();
-        // As the reference encoder writes as many zeros.
+        // This is what the reference encoder makes of as many zeros.
         let brotli =
             [0x5b, 0x9f, 0x86, 0x81, 0x7f, 2, 0x20, 0x1e, 11, 4, 0xb2, 0xfc, 2, 0].to_vec();
         for (compression, page) in [

@@ -1,19 +1,19 @@
 //! Tables of Arrow: Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
 //!
-//! `form` says what the columns of a schema become, `rows` makes samples of a batch of them.
-//! In the other direction `kinds` finds out what fields are, `table` makes batches of samples, and
-//! `columns` the columns of these.
-//! [`ParquetReader`], [`ArrowIpcReader`] and their writers join these with files.
+//! For reading, `form` decides what the columns of a schema become, and `rows` makes samples of
+//! batches of rows. For writing, `kinds` finds the types of fields, `columns` collects the values
+//! of one field, and `table` makes batches of them. [`ParquetReader`], [`ArrowIpcReader`] and their
+//! writers connect these with files.
 //!
-//! What is written carries, beside the features of Hugging Face, a note of its own in the metadata of
-//! the schema, so that what is read again is what was there: whether a number was one of NumPy or of
-//! msgpack, a list or an array, and of which shape.
+//! Written files carry, in addition to the features of Hugging Face, a note in the metadata of the
+//! schema, so that reading gives back the same samples: it tells NumPy numbers from plain ones, and
+//! arrays of a shape from lists.
 //!
-//! The bytes are decoded by the crates of Arrow, which trust some lengths that they should not.
-//! So these are compared with limits first (`limits`), and what panics all the same is an error.
+//! The bytes are decoded by the Arrow crates, which trust some lengths that they should not. So
+//! these are checked first (`limits`), and a panic is an error like any other.
 //!
 //! Absent on purpose: unions, runs, intervals and encrypted files, which are refused. Nothing is
-//! ever fetched: a row that only names the file of its image keeps that name.
+//! ever fetched: an image that a row has only the path of stays a path.
 
 mod form;
 mod limits;
@@ -38,14 +38,13 @@ pub use parquet_write::ParquetWriter;
 use crate::convert::guard;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where the note about the forms of columns is in the metadata of a schema.
+/// The key of the note about the forms of columns, in the metadata of a schema.
 const NOTE: &str = "kiste";
 /// Where Hugging Face `datasets` keeps its features.
 const FEATURES: &str = "huggingface";
 
-/// Runs a decoder that is not ours on bytes that nobody vouches for.
-///
-/// What it was at work on must not be used again after a panic.
+/// Runs a third-party decoder on untrusted bytes. What it worked on must not be used again if it
+/// panics.
 fn guarded<T, E: Into<Flaw>>(path: &Path, run: impl FnOnce() -> Result<T, E>) -> Result<T> {
     match guard::guarded(run) {
         Some(result) => result.map_err(|flaw| flaw.into().at(path)),
@@ -56,7 +55,7 @@ fn guarded<T, E: Into<Flaw>>(path: &Path, run: impl FnOnce() -> Result<T, E>) ->
     }
 }
 
-/// What a decoder says of a file.
+/// The error of a decoder.
 struct Flaw {
     unsupported: bool,
     message: String,

@@ -1,4 +1,4 @@
-//! Parquet files.
+//! Reads samples from Parquet files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,32 +24,34 @@ use crate::regular::open_regular;
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
 
-/// Reads Parquet files, as pyarrow, pandas and Hugging Face `datasets` write them; each row group is
-/// a unit. Feature `parquet`.
+/// Reads Parquet files, as pyarrow, pandas and Hugging Face `datasets` write them; each row group
+/// is a unit. Feature `parquet`.
 ///
 /// | a column of | becomes |
 /// | --- | --- |
-/// | truth values, integers, floats of 32 and 64 bits | plain numbers |
-/// | floats of 16 bits, dates and times | scalars of NumPy: dates and timestamps `datetime64` (in UTC), times of day and spans `timedelta64` |
-/// | texts, binary data, dictionaries of them | texts, bytes |
-/// | decimal numbers | texts, which lose no digit |
-/// | lists of numbers or times | arrays of NumPy; with several dimensions if the lists in them are equally long |
-/// | other lists: ragged, of texts, with nothing in them | lists |
+/// | booleans, integers, 32-bit and 64-bit floats | plain numbers |
+/// | 16-bit floats, dates and times | NumPy scalars: dates and timestamps `datetime64` (in UTC), times of day and durations `timedelta64` |
+/// | strings, binary data, dictionaries of them | strings, bytes |
+/// | decimal numbers | strings, which keep all digits |
+/// | lists of numbers or times | NumPy arrays; with several dimensions if the inner lists have the same length |
+/// | other lists: ragged, of strings, with nulls | lists |
 /// | structs, maps | maps |
-/// | nothing | nil |
+/// | null | nil |
 ///
-/// Of the features of `datasets`, `Image`, `Audio`, `Video` and `Pdf` are the bytes of the file; its
-/// path, where there is one, is a field beside it, `image_path`. A file that is not in the table is
-/// nil, and its path is kept. `ArrayXD` are arrays of that shape, and so are tensors of fixed shape.
-/// `ClassLabel` are numbers; -1 is nil, and the names are [`label_names`](Input::label_names).
+/// Of the features of `datasets`, `Image`, `Audio`, `Video` and `Pdf` become the bytes of the file;
+/// its path, if there is one, becomes another field, such as `image_path`. A file that is not in
+/// the table is nil, but its path is kept. `ArrayXD` become arrays of that shape, and so do tensors
+/// of fixed shape. `ClassLabel` become numbers, -1 becomes nil, and the names are
+/// [`label_names`](Input::label_names).
 ///
-/// Keys are the texts of a column `key` or `__key__`, if there is one; or another
+/// Keys are the strings of a column `key` or `__key__`, if there is one, or of another
 /// [field](Self::key), such as `image_path`; otherwise the name of the file up to its first dot, a
 /// slash and the number of the row.
 ///
-/// A page has at most [so many bytes](Self::max_bytes), which is checked before it is decompressed;
-/// those of Brotli are decompressed twice for that. Where pages have checksums these are compared, but
-/// few writers add any, and what is damaged but still makes sense is read as it is.
+/// The decompressed size of a page is [limited](Self::max_bytes), and checked before the page is
+/// decompressed; for that, pages of Brotli are decompressed twice. Checksums of pages are compared
+/// if there are any, but few writers add them: without one, damage that leaves a valid page is not
+/// noticed.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, ParquetReader};
@@ -79,8 +81,9 @@ struct Table {
 }
 
 impl ParquetReader {
-    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or the
-    /// files of a folder whose names end in `.parquet`, in natural order. Their footers are read.
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// the files of a folder whose names end in `.parquet`, in natural order. Their footers are
+    /// read.
     ///
     /// # Errors
     ///
@@ -118,25 +121,25 @@ impl ParquetReader {
         Ok(ParquetReader { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
     }
 
-    /// Columns that are left out, and not even read.
+    /// Leaves these columns out; they are not even read.
     pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.without = columns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The field that is the key: texts, bytes that are such, or integers.
+    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
     }
 
-    /// Refuses pages that have more bytes than this when they are decompressed. Default: 1 GiB.
+    /// Refuses pages with more bytes than this once they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// The plan without the columns that are left out, and which are read.
+    /// The plan without the columns that are left out, and the indices of the others.
     fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
         let kept = |name: &String| !self.without.contains(name);
         let indices: Vec<usize> =
@@ -159,7 +162,7 @@ impl ParquetReader {
     }
 }
 
-/// The files themselves, and those in folders by their ending.
+/// Replaces each folder by its files with this extension.
 pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -196,12 +199,12 @@ fn open_table(path: PathBuf) -> Result<Table> {
     let plan = Plan::of(plain.schema()).map_err(|error| error.at(&path))?;
     let views = Arc::new(with_views(plain.schema()));
     let viewed = guarded(&path, || load(ArrowReaderOptions::new().with_schema(views)));
-    // What cannot be looked at in place is copied.
+    // Columns that cannot be viewed in place are copied.
     let metadata = viewed.unwrap_or(plain);
     Ok(Table { path, metadata, plan })
 }
 
-/// Labels and columns must mean the same in all files.
+/// All files must have the same columns and labels.
 fn check_like(first: &Table, other: &Table) -> Result<()> {
     let names =
         |table: &Table| table.plan.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
@@ -214,8 +217,8 @@ fn check_like(first: &Table, other: &Table) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, message).at(&other.path))
 }
 
-/// The same schema, with texts and bytes that stay in their pages until they are copied to a sample:
-/// a dictionary may name a long one many times.
+/// The same schema with views of strings and bytes, which stay in their pages until they are copied
+/// to a sample: a dictionary may refer to a long value many times.
 fn with_views(schema: &Schema) -> Schema {
     let fields: Vec<FieldRef> = schema.fields().iter().map(viewed).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
@@ -249,7 +252,7 @@ impl Input for ParquetReader {
         let table = &self.files[file];
         let path = &table.path;
         let expected = table.metadata.metadata().row_group(group).num_rows();
-        // Where there are no rows some writers leave no pages, but a place for them.
+        // Some writers leave out the pages of an empty row group, but not their positions.
         if expected == 0 {
             return Ok(());
         }
@@ -301,7 +304,7 @@ impl Input for ParquetReader {
     }
 }
 
-/// Hands on the samples of a batch, of which this is the number of the first row.
+/// Emits the samples of a batch. `first` is the number of its first row.
 pub(super) fn emit_batch(
     path: &Path,
     rows: &Rows<'_>,

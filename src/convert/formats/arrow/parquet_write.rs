@@ -1,4 +1,4 @@
-//! Samples to Parquet files.
+//! Writes samples to Parquet files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,24 +14,25 @@ use super::table::Table;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of a row group, compressed.
+/// Default for the compressed bytes of a row group.
 const ROW_GROUP: usize = 64 << 20;
 
-/// Writes samples to a Parquet file for pyarrow, pandas and Hugging Face `datasets`. Feature `parquet`.
+/// Writes samples to a Parquet file for pyarrow, pandas and Hugging Face `datasets`. Feature
+/// `parquet`.
 ///
-/// The fields of the first 1024 samples, or of the first 64 MiB of them, say what the columns are; the
-/// key is the column `key`. Numbers, texts and bytes are columns of such, maps are structs, lists are
-/// lists. Arrays of NumPy are lists of lists, which `datasets` gets back as arrays of their shape where
-/// only the first of two to five axes varies. Bytes that are images in all of these samples are images
-/// for `datasets`, and `label` has the [names of the labels](Self::labels).
+/// The fields of the first 1024 samples, or of the first 64 MiB, decide the columns; the key is the
+/// column `key`. Maps become structs, and lists become lists. NumPy arrays become lists of lists,
+/// which `datasets` turns into arrays of their shape if they have two to five axes and only the
+/// first one varies. Bytes that are images in all of these samples are images for `datasets`, and
+/// `label` has the [names of the labels](Self::labels).
 ///
-/// [`ParquetReader`](super::ParquetReader) reads the same samples again, to the byte, if the key comes first in
-/// them and the other fields in the order of the first ones. Where nil and no field at all both occur,
-/// they become one of the two. What no column can have is refused: complex numbers, arrays of
-/// texts, of structures or with the higher byte first, values of different types in one field, empty
-/// maps alone.
+/// [`ParquetReader`](super::ParquetReader) gives back the same bytes if the key comes first in each
+/// sample, and the other fields in the order of the first samples. If some values of a field are
+/// nil and others are missing, they all become one of the two. Values that no column can hold are
+/// refused: complex numbers; arrays of strings, of structures or in big-endian order; values of
+/// different types in one field; fields of nothing but empty maps.
 ///
-/// The same samples make the same bytes. Pages are compressed by Zstandard, but for those of images.
+/// The same samples make the same bytes. Pages are compressed by Zstandard, except for images.
 ///
 /// ```
 /// use kiste::convert::{Input, ParquetReader, ParquetWriter};
@@ -52,26 +53,31 @@ pub struct ParquetWriter {
     table: Table,
     row_group: usize,
     path: PathBuf,
-    /// Whose columns are not known yet, or are.
+    /// The file until the columns are known; after that, `writer` has it.
     file: Option<NewFile>,
     writer: Option<ArrowWriter<NewFile>>,
 }
 
 impl ParquetWriter {
-    /// Begins a file that must not exist yet.
+    /// Begins a file, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<ParquetWriter> {
         let path = path.as_ref().to_path_buf();
         let file = Some(NewFile::create(&path)?);
         Ok(ParquetWriter { table: Table::new(), row_group: ROW_GROUP, path, file, writer: None })
     }
 
-    /// The names of the labels, whose numbers are in this field. Before the first sample.
+    /// The names of the labels whose numbers are in this field. Call it before the first sample.
     pub fn labels(mut self, field: &str, names: &[String]) -> Self {
         self.table.set_labels(field, names);
         self
     }
 
-    /// A row group ends after about so many bytes, which are in memory until then. Default: 64 MiB.
+    /// The approximate size of a row group in bytes, which is in memory until it ends. Default: 64
+    /// MiB.
     pub fn row_group_bytes(mut self, bytes: usize) -> Self {
         self.row_group = bytes.max(1);
         self
@@ -81,8 +87,8 @@ impl ParquetWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for what no column can have, and for fields that are not like
-    /// those of the first samples. Then nothing has been kept of the sample.
+    /// [`Invalid`](ErrorKind::Invalid) for a value that no column can hold, and for fields that are
+    /// not like those of the first samples. The sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         match self.table.add(packed)? {
             true => self.write_batch(),
@@ -90,12 +96,12 @@ impl ParquetWriter {
         }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the file durable and visible.
+    /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;
         let Some(writer) = self.writer.take() else { return Ok(()) };
@@ -124,7 +130,7 @@ fn properties(
     schema: &Arc<Schema>,
     table: &Table,
 ) -> Result<WriterProperties, parquet::errors::ParquetError> {
-    // Those who do not read the schema of Arrow find the same here.
+    // For readers that ignore the Arrow schema.
     let mut metadata: Vec<KeyValue> = schema
         .metadata()
         .iter()
@@ -146,7 +152,8 @@ fn properties(
     Ok(properties.build())
 }
 
-/// Bytes that neither repeat nor are asked for by their order.
+/// A column of bytes that hardly repeat, and that no query compares: without dictionary and
+/// statistics.
 fn opaque(properties: WriterPropertiesBuilder, column: &ColumnPath) -> WriterPropertiesBuilder {
     properties
         .set_column_dictionary_enabled(column.clone(), false)

@@ -1,4 +1,4 @@
-//! Samples from batches of rows.
+//! Makes samples of batches of rows.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,17 +23,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{MAX_DEPTH, numpy::Special};
 use crate::value::{ByteOrder, DType, Kind, NdArray, Unit};
 
-/// Makes samples of the rows of a table.
+/// Makes samples of the rows of a file.
 pub(super) struct Rows<'a> {
     pub(super) plan: &'a Plan,
-    /// The field that is the key.
+    /// The field of the keys.
     pub(super) key: Option<&'a str>,
-    /// What keys begin with where they are numbers of rows.
+    /// The prefix of keys that are numbers of rows.
     pub(super) stem: &'a str,
 }
 
 impl Rows<'_> {
-    /// The sample of a row, of which this is the number in the file.
+    /// The packed sample of a row. `number` is that of the row in the file.
     pub(super) fn pack(&self, batch: &RecordBatch, row: usize, number: u64) -> Result<Vec<u8>> {
         let mut fields: Fields<'_> = Vec::with_capacity(batch.num_columns() + 1);
         let mut key = None;
@@ -67,7 +67,7 @@ fn key_of(array: &ArrayRef, row: usize, name: &str) -> Result<String> {
     }
 }
 
-/// Adds what a column has in a row. What is large is borrowed.
+/// Adds the value of a column in a row. Large values are borrowed.
 fn add<'a>(
     fields: &mut Fields<'a>,
     name: &'a str,
@@ -102,7 +102,7 @@ fn add<'a>(
     Ok(())
 }
 
-/// The bytes of a file and its path, as far as they are there.
+/// The bytes and the path of a file, as far as they exist.
 fn file(array: &ArrayRef, row: usize) -> (Option<&[u8]>, Option<&str>) {
     let Some(both) = array.as_struct_opt() else { return (None, None) };
     let bytes = both.column_by_name("bytes").filter(|column| !column.is_null(row));
@@ -134,10 +134,10 @@ fn text(array: &ArrayRef, row: usize) -> Option<&str> {
     })
 }
 
-/// What is in a row, as a value. `depth` is how many others it is in.
+/// The value in a row. `depth` is the number of values around it.
 fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Value> {
     if depth == MAX_DEPTH {
-        return Err(Error::new(ErrorKind::Limit, "too many columns are in one another"));
+        return Err(Error::new(ErrorKind::Limit, "the columns are nested too deeply"));
     }
     if array.is_null(row) {
         return Ok(Value::Nil);
@@ -210,7 +210,7 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
     }
 }
 
-/// An array without dimensions as the plain value it is, unless msgpack has none or it was not.
+/// The plain value of an array without dimensions, if msgpack has one and the value was plain.
 fn scalar(number: NdArray<'_>, form: &Form) -> Result<Value> {
     if *form == Form::Scalar {
         return Ok(Special::Scalar(number).to_value());
@@ -253,7 +253,7 @@ fn number(array: &dyn Array, row: usize, of: &DataType) -> Option<NdArray<'stati
     NdArray::new(dtype, [], bytes).ok()
 }
 
-/// The type that NumPy has for numbers and times.
+/// The NumPy type of numbers and times.
 fn dtype_of(of: &DataType) -> Option<DType> {
     let number = |kind, size| DType::new(kind, size, ByteOrder::Little);
     let unit = |unit: &TimeUnit| match unit {
@@ -286,9 +286,9 @@ fn dtype_of(of: &DataType) -> Option<DType> {
     }
 }
 
-/// The numbers or times in these rows, as NumPy has them, with the lower byte first.
+/// The numbers or times in these rows as NumPy stores them, in little-endian order.
 fn leaf_bytes(array: &dyn Array, rows: Range<usize>, of: &DataType) -> Option<Vec<u8>> {
-    /// As they are.
+    /// Unchanged.
     macro_rules! same {
         ($type:ty) => {
             all::<$type, { size_of::<<$type as ArrowPrimitiveType>::Native>() }>(
@@ -298,7 +298,7 @@ fn leaf_bytes(array: &dyn Array, rows: Range<usize>, of: &DataType) -> Option<Ve
             )?
         };
     }
-    /// Times of 32 bits.
+    /// 32-bit times, widened to 64 bits.
     macro_rules! wider {
         ($type:ty) => {
             all::<$type, 8>(array, rows, |n| i64::from(n).to_le_bytes())?
@@ -351,7 +351,7 @@ fn all<T: ArrowPrimitiveType, const N: usize>(
     Some(out)
 }
 
-/// A decimal number as text, which loses no digit.
+/// A decimal number as a string, which keeps all digits.
 fn decimal(array: &ArrayRef, row: usize, of: &DataType) -> Option<Value> {
     fn text<T: DecimalType>(
         array: &ArrayRef,
@@ -379,7 +379,7 @@ fn decimal(array: &ArrayRef, row: usize, of: &DataType) -> Option<Value> {
     }
 }
 
-/// What is in the lists of these rows, one after the other.
+/// The items of the lists in these rows, one after the other.
 fn items(array: &ArrayRef, rows: Range<usize>) -> (&ArrayRef, Range<usize>) {
     match array.data_type() {
         DataType::List(_) => {
@@ -401,12 +401,12 @@ fn items(array: &ArrayRef, rows: Range<usize>) -> (&ArrayRef, Range<usize>) {
     }
 }
 
-/// The array of NumPy that a list is, if it is one of numbers: nothing is missing in it, and the
-/// lists in it are equally long.
+/// The NumPy array of a list, if it is one of numbers without nulls, and the lists in it have the
+/// same length.
 ///
 /// # Errors
 ///
-/// If the form calls for an array, and this is none of that shape.
+/// If the form requires an array, and the list does not have its shape.
 fn numbers(array: &ArrayRef, row: usize, form: &Form) -> Result<Option<NdArray<'static>>> {
     let expected: &[Option<usize>] = match form {
         Form::Array(shape) if !shape.is_empty() => shape,
@@ -443,7 +443,7 @@ fn gather(array: &ArrayRef, row: usize, expected: &[Option<usize>]) -> Option<Nd
             _ => None,
         };
         let first = match rows.is_empty() {
-            // Nothing says how long the lists would be that are not there.
+            // The length of lists that do not exist is unknown.
             true => known.or_else(|| expected.get(shape.len()).copied().flatten()).unwrap_or(0),
             false => items(array, rows.start..rows.start + 1).1.len(),
         };
@@ -464,7 +464,7 @@ fn gather(array: &ArrayRef, row: usize, expected: &[Option<usize>]) -> Option<Nd
     NdArray::new(dtype, shape, bytes).ok()
 }
 
-/// The shape that is expected, if the one found is the same, or one list of as many numbers.
+/// The expected shape, if the found one is the same or a flat list of as many numbers.
 fn fit(found: Vec<usize>, expected: &[Option<usize>]) -> Option<Vec<usize>> {
     let same = found.len() == expected.len()
         && found.iter().zip(expected).all(|(len, known)| known.is_none_or(|known| known == *len));

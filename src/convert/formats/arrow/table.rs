@@ -1,4 +1,4 @@
-//! [`Table`]: samples that wait to be a batch of rows, and what their columns are.
+//! [`Table`]: collects samples for a batch of rows, and finds the columns.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 
-/// Samples that say what the columns are, unless there are many bytes of them.
+/// The columns are found from this many samples, or fewer if they are large.
 const FIRST: (usize, usize) = (1024, 64 << 20);
-/// Rows and bytes of a batch, whichever is reached first.
+/// A batch ends at this many rows or bytes.
 const BATCH: (usize, usize) = (1024, 8 << 20);
-/// The bytes of a column are counted with 32 bits.
+/// The offsets in a column have 32 bits.
 const MAX_SAMPLE: usize = 1 << 30;
 
-/// Gathers samples, and makes batches of one schema of them.
+/// Collects samples, and makes batches of one schema of them.
 pub(super) struct Table {
-    /// The fields of all samples, the key among them.
+    /// The fields of all samples, with the key.
     entries: Option<Vec<Entry>>,
     schema: Option<Arc<Schema>>,
     labels: Option<(String, Vec<String>)>,
@@ -41,7 +41,7 @@ impl Table {
         self.labels = (!names.is_empty()).then(|| (field.to_owned(), names.to_vec()));
     }
 
-    /// Adds a sample; true if it is time to [take](Self::take) a batch.
+    /// Adds a sample. Returns whether it is time to [take](Self::take) a batch.
     pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
@@ -68,7 +68,7 @@ impl Table {
         Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)
     }
 
-    /// What the columns are, which is settled from now on.
+    /// The schema, which does not change from now on.
     pub(super) fn schema(&mut self) -> Result<Arc<Schema>> {
         if let Some(schema) = &self.schema {
             return Ok(schema.clone());
@@ -84,7 +84,8 @@ impl Table {
         for packed in &self.samples {
             let found = entries_of(packed)?.unwrap_or_default();
             if !takes(entries, &found) {
-                // No error of one sample, which could be left out: it is among others by now.
+                // Not an error of one sample, which could be left out: it is mixed with others by
+                // now.
                 let key = msgpack::check_sample(packed)?;
                 let error = conflict(entries, &found, true);
                 return Err(error.within(format_args!("sample {key:?}")));
@@ -110,7 +111,7 @@ impl Table {
         Ok(schema)
     }
 
-    /// The names of the columns that are files, which are compressed already.
+    /// The names of the columns of files, which are compressed already.
     pub(super) fn files(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.iter().flatten();
         entries
@@ -118,7 +119,7 @@ impl Table {
             .map(|entry| &entry.name[..])
     }
 
-    /// The columns of plain bytes.
+    /// The names of the columns of plain bytes.
     pub(super) fn plain_bytes(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.iter().flatten();
         entries
@@ -146,12 +147,12 @@ impl Table {
     }
 }
 
-/// Columns are made to fit each other, whatever the samples are.
+/// The error of Arrow for columns that do not fit each other, which should not happen.
 fn ours(error: ArrowError) -> Error {
     Error::new(ErrorKind::Limit, format!("the columns cannot be written: {error}"))
 }
 
-/// What the fields of a sample are, or what is wrong with one.
+/// The types of the fields of a sample, or the error of one of them.
 fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
     let flaw = |name: &str, message: String| {
         Ok(Err(Error::new(ErrorKind::Invalid, message).with_field(name)))
@@ -161,7 +162,7 @@ fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
         let (name, value) = field?;
         let name = Cursor::new(name).read_str()?;
         if !names.insert(name) {
-            return flaw(name, "it is there twice".to_owned());
+            return flaw(name, "the field occurs twice".to_owned());
         }
         match Type::of(&mut Cursor::new(value), 0)? {
             Ok(of) => entries.push(Entry { name: name.to_owned(), of, missing: false }),
@@ -175,7 +176,7 @@ fn takes(known: &[Entry], found: &[Entry]) -> bool {
     conflicting(known, found, true).is_none()
 }
 
-/// The first field that does not fit, beside what was known of it.
+/// The error of the first field that does not fit the columns.
 fn conflicting<'a>(
     known: &'a [Entry],
     found: &'a [Entry],

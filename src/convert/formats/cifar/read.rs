@@ -1,4 +1,4 @@
-//! Samples from files of CIFAR.
+//! Reads samples from files of CIFAR.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 /// Bytes of an image: 32 rows of 32 columns of red, then green, then blue.
 pub(crate) const IMAGE: usize = 3 * 32 * 32;
 
-/// The largest honest file has 155 MB.
+/// Default for the bytes of a file. The largest real one has 155 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The largest honest file of names has 1.5 kB.
+/// The most bytes of a file of names. The largest real one has 1.5 kB.
 const MAX_NAMES: u64 = 1 << 20;
 
 /// Which labels images have: those of CIFAR-10 or of CIFAR-100.
@@ -49,14 +49,21 @@ impl CifarLabels {
     }
 }
 
-/// Reads CIFAR-10 or CIFAR-100; each file is a unit.
+/// Reads CIFAR-10 or CIFAR-100, as pickles or binary files; each file is a unit.
 ///
-/// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`, where
-/// the key is the name of the file up to its first dot and the number of the image. CIFAR-100 has
-/// `coarse_label` beside it, and pickles a `filename`. Both versions of the files are known by what
-/// is in them. The names of the labels are those of `batches.meta`, `batches.meta.txt`, `meta` or
-/// `fine_label_names.txt` beside the first file, if there is one. A pickle is read as data and never
-/// run: see [`format::pickle`](crate::format::pickle).
+/// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`; the
+/// key is the name of the file up to its first dot, and the number of the image. CIFAR-100 has a
+/// `coarse_label` too, and pickles have a `filename`. Pickles and binary files are told apart by
+/// their first bytes. The names of the labels come from `batches.meta`, `batches.meta.txt`, `meta`
+/// or `fine_label_names.txt` next to the first file, if there is one. A pickle is read as data and
+/// never run: see [`format::pickle`](crate::format::pickle).
+///
+/// ```no_run
+/// use kiste::convert::{CifarLabels, CifarReader, InOrder};
+///
+/// let source = InOrder::new(CifarReader::open("data_batch_{1..5}", CifarLabels::Ten)?);
+/// # Ok::<(), kiste::Error>(())
+/// ```
 #[doc(alias = "Cifar")]
 #[must_use]
 #[derive(Debug, Clone)]
@@ -64,7 +71,7 @@ pub struct CifarReader {
     files: Vec<PathBuf>,
     /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
     labels: &'static [(&'static str, &'static str)],
-    /// The names of the labels, if they are beside the first file.
+    /// The names of the labels, if they are next to the first file.
     names: Option<Vec<String>>,
     max_bytes: u64,
 }
@@ -142,7 +149,7 @@ impl CifarReader {
     }
 }
 
-/// The images of one pickle, and as many labels of each kind and names of files.
+/// The images of one pickle; for each of them, a label of each kind and the name of a file.
 pub(crate) struct Batch<'p> {
     pub(crate) images: Cow<'p, [u8]>,
     pub(crate) labels: Vec<Vec<i64>>,
@@ -150,7 +157,7 @@ pub(crate) struct Batch<'p> {
 }
 
 impl<'p> Batch<'p> {
-    /// Takes a pickle apart that has these lists of labels.
+    /// Reads a pickle that has these lists of labels.
     pub(crate) fn of(pickle: &'p Pickle<'_>, labels: &[&str]) -> Result<Batch<'p>> {
         let array = pickle.root().get("data").and_then(Object::as_array);
         let array = array.ok_or_else(|| damaged("expected a dict with an array \"data\""))?;
@@ -166,14 +173,14 @@ impl<'p> Batch<'p> {
         });
         let labels = labels.collect::<Result<_>>()?;
         let filenames = pickle.root().get("filenames").map(|_| {
-            let flaw = "expected file names that are texts";
+            let flaw = "expected file names that are strings";
             column(pickle, "filenames", count, Object::as_name, flaw)
         });
         Ok(Batch { images: array.c_bytes(), labels, filenames: filenames.transpose()? })
     }
 }
 
-/// A list of so many values.
+/// A list of `count` values.
 fn column<'p, 'a, T>(
     pickle: &'p Pickle<'a>,
     name: &str,
@@ -191,7 +198,7 @@ fn damaged(message: &str) -> Error {
     Error::new(ErrorKind::Damaged, message)
 }
 
-/// The names of labels in a pickle's field, or, without a field, in a text.
+/// The names of labels, in a field of a pickle or, without a field, in lines of text.
 fn label_names(path: &Path, field: &str) -> Result<Vec<String>> {
     let bytes = rows::read_file(path, MAX_NAMES)?;
     let none = |what: &str| Error::new(ErrorKind::Damaged, format!("expected {what}")).at(path);
@@ -220,7 +227,7 @@ impl Input for CifarReader {
         let path = &self.files[unit];
         let stem = names::stem(path)?;
         let bytes = rows::read_file(path, self.max_bytes)?;
-        // A pickle begins with its protocol, which as a label would be none of ours.
+        // A pickle begins with its protocol, and no label is as large as its first byte.
         let result = match bytes[..] {
             [0x80, 2..=5, ..] => self.pickled(stem, &bytes, emit),
             _ => self.binary(stem, &bytes, emit),

@@ -1,16 +1,16 @@
-//! [`Bounded`]: what a table is read from, so that no row of it fills the memory.
+//! [`Bounded`]: the input of a table, which fails before a row can fill the memory.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-/// Bytes that the reader of tables asks for at once: so many more than the row itself.
+/// The csv crate reads this many bytes at a time, so up to this many beyond a row.
 const BUFFER: u64 = 1 << 13;
-/// Bytes that are read from the disk at once.
+/// Bytes read from the disk at a time.
 const AT_ONCE: usize = 1 << 16;
 
-/// Bytes that come to an end where a row is too long.
+/// An input that fails in a row that is too long.
 pub(in crate::convert) struct Bounded {
     input: Input,
     max_bytes: u64,
@@ -23,12 +23,12 @@ enum Input {
 }
 
 impl Bounded {
-    /// Lets rows of so many bytes through, and little more.
+    /// Accepts rows of up to this many bytes; up to [`BUFFER`] bytes more may be read.
     pub(in crate::convert) fn new(input: Box<dyn Read + Send>, max_bytes: u64) -> Bounded {
         Bounded::over(Input::Stream(input), max_bytes)
     }
 
-    /// The same of a file in which one may go to any place.
+    /// The same for a file, which is seekable.
     pub(super) fn file(file: File, max_bytes: u64) -> Bounded {
         Bounded::over(Input::File(BufReader::with_capacity(AT_ONCE, file)), max_bytes)
     }
@@ -39,7 +39,7 @@ impl Bounded {
         bounded
     }
 
-    /// Counts anew.
+    /// Starts to count the bytes of the next row.
     pub(in crate::convert) fn begin_row(&mut self) {
         self.left = self.max_bytes.saturating_add(BUFFER);
     }
@@ -69,7 +69,7 @@ impl Seek for Bounded {
     }
 }
 
-/// Whether this is the error of a row that is too long.
+/// Whether the error is that of a row that is too long.
 pub(super) fn is_too_long(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| error.is::<TooLong>())
 }

@@ -1,4 +1,4 @@
-//! Samples from tables.
+//! Reads samples from tables.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,32 +13,32 @@ use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
 
-/// Of a single row no more bytes are read.
+/// Default for the bytes of a row.
 pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
 
-/// What the values of a column are.
+/// The type of the values in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CsvType {
-    /// Text, which may be empty.
+    /// A string, which may be empty.
     Text,
-    /// An integer of 64 bits; nothing is nil.
+    /// A 64-bit integer; an empty value is nil.
     Int,
-    /// A float of 64 bits; nothing is nil.
+    /// A 64-bit float; an empty value is nil.
     Float,
 }
 
-/// Reads tables of values; units are ranges of the files, cut between rows. A file that is compressed is
-/// one. Feature `formats`.
+/// Reads tables of comma-separated or tab-separated values. Feature `formats`.
 ///
-/// The first row of a file has the names of the fields, and must be the same in all files; every row
-/// has as many values. Quotes are as in RFC 4180. All values are texts unless
-/// [types are given](Self::column) or [guessed](Self::guess_types). Keys are the name of the file up
-/// to its first dot, a slash and the number of the row after the first; or a [column](Self::key).
-/// Files may be compressed by bzip2, gzip or Zstandard.
+/// The first row of a file has the names of the fields, which must be the same in all files. Every
+/// row has one value for each; quotes are as in RFC 4180. Values are strings unless [types are
+/// given](Self::column) or [guessed](Self::guess_types). A key is the name of the file up to its
+/// first dot, a slash and the number of the row; or a [column](Self::key). Files may be compressed
+/// by bzip2, gzip or Zstandard.
 ///
-/// Where a row begins in the middle of a file can only be told from its front, because of quotes. So
-/// who reads from there goes through all that is before, which is faster than to read it for good.
+/// Units are ranges of a file, cut between rows; a compressed file is one unit. Because of quotes,
+/// only a scan from the front can tell where a row begins. So a reader that starts in the middle
+/// scans all rows before, which is faster than decoding them.
 ///
 /// For lists of files with labels there is [`DirectoryReader`](crate::reader::DirectoryReader),
 /// which also reads the files.
@@ -83,52 +83,51 @@ impl CsvReader {
         Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges })
     }
 
-    /// What is between values, such as a tab. Default: a comma.
+    /// The byte between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
         self.ranges.forget();
         self
     }
 
-    /// Refuses rows with more bytes than this; what comes after such a row is not read. Default:
-    /// 1 GiB.
+    /// Refuses rows with more bytes than this, and does not read beyond one. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self.ranges.forget();
         self
     }
 
-    /// Makes units of so many bytes. Default: 4 MiB.
+    /// The size of a unit in bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
         self.ranges.set_unit(bytes);
         self
     }
 
-    /// The column that is the key.
+    /// Takes keys from this column.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
     }
 
-    /// What the values of a column are.
+    /// The type of the values in a column.
     pub fn column(mut self, name: impl Into<String>, of: CsvType) -> Self {
         self.types.insert(name.into(), of);
         self
     }
 
-    /// Reads all files, and takes columns of nothing but integers for such, and columns of nothing
-    /// but numbers for floats. Columns whose types were given before keep them, and so do those with
-    /// numbers that would not be written the same, such as `007`: they are more likely names.
+    /// Reads all files to guess the types of columns: integers if all values are integers, floats
+    /// if all are numbers, and strings otherwise. Types that were given before stay. Numbers that
+    /// would be written differently, such as `007`, are strings: they are more likely names.
     pub fn guess_types(mut self) -> Result<CsvReader> {
         let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
         for file in 0..self.ranges.paths().len() {
             let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
             self.rows(all, |names, _, record| {
-                // What is wrong with a row is said when it is read for good.
+                // A bad row is reported when it is read as a sample.
                 let Ok(record) = record else { return Ok(()) };
                 for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
                     let found = type_of(text);
-                    // Names are few, rows are many: only the first of them is allocated.
+                    // There are few names but many rows: allocate only for a new name.
                     match guesses.get_mut(name) {
                         Some(Some(CsvType::Text)) => {}
                         Some(known) => *known = Some(common(*known, found)),
@@ -146,8 +145,8 @@ impl CsvReader {
         Ok(self)
     }
 
-    /// Calls `with` on the names and number of each row of a range, and on its values, or on what is
-    /// wrong with it.
+    /// Calls `with` for each row of a range: with the names of the columns, the number of the row,
+    /// and its values or its error.
     fn rows(
         &self,
         range: Range,
@@ -157,7 +156,7 @@ impl CsvReader {
         let (mut table, names) = self.table_at(range.file, range.begin, range.size.is_some())?;
         let mut record = ::csv::StringRecord::new();
         let mut number = range.begin.number;
-        // Of what is compressed nobody knows where it ends.
+        // The decompressed size of a file is not known in advance.
         let open_ended = |from: u64, to: &::csv::Position| match range.size {
             Some(end) if to.byte() == end => self.is_open_ended(path, from, end),
             _ => Ok(false),
@@ -176,7 +175,7 @@ impl CsvReader {
                 }
                 Ok(true) => with(&names, number, Ok(&record))?,
                 Err(error) if error.is_io_error() => return Err(blame(path, error)),
-                // The next row begins all the same after the end of this one.
+                // The end of a bad row is known, so the next one can be read.
                 Err(error) => with(&names, number, Err(blame(path, error)))?,
             }
             number += 1;
@@ -184,8 +183,8 @@ impl CsvReader {
         Ok(())
     }
 
-    /// Whether a row goes to the end of its file within quotes. Readers of tables take that for the
-    /// end of the field, but then the file was cut short, or a quote is missing far before.
+    /// Whether a row reaches the end of its file inside quotes. The csv crate accepts that, but it
+    /// means that the file was cut short, or that a quote is missing somewhere before.
     fn is_open_ended(&self, path: &Path, start: u64, end: u64) -> Result<bool> {
         let at = |error| Error::io(path, error);
         let mut file = open_regular(path).map_err(at)?;
@@ -195,7 +194,7 @@ impl CsvReader {
         Ok(ends_within_quotes(&row, self.delimiter))
     }
 
-    /// The first row at this byte of a file or behind it.
+    /// The first row that begins at this byte of a file or after it.
     fn walk(&self, file: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
         let path = &self.ranges.paths()[file];
         let (mut table, _) = match self.table_at(file, from, true) {
@@ -209,10 +208,10 @@ impl CsvReader {
             match table.read_byte_record(&mut record) {
                 Ok(false) => break,
                 Err(error) if error.is_io_error() => return end_of_walk(blame(path, error)),
-                // The next row begins all the same.
+                // The end of a bad row is known, so the next one can be found.
                 Ok(true) | Err(_) => {}
             }
-            // Who begins to read at a mark of Unicode takes it off.
+            // The csv crate would strip a byte-order mark at the place where it starts to read.
             let marked = record.get(0).is_some_and(|first| first.starts_with(b"\xef\xbb\xbf"));
             if at.byte() >= to && !marked {
                 return Ok(Some(Begin { position: at.byte(), number, line: at.line() }));
@@ -221,7 +220,7 @@ impl CsvReader {
         Ok(None)
     }
 
-    /// Where in a file something is wrong with a row, and the row itself.
+    /// Adds the place of a row, and the row itself, to an error.
     fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
         let line = record.position().map_or(0, ::csv::Position::line);
         let error = error.within(format_args!("line {line}")).at(&self.ranges.paths()[file]);
@@ -249,7 +248,7 @@ impl CsvReader {
         }
     }
 
-    /// A file from a place on, and the names of its columns, which are those of the first file.
+    /// Opens a file at a row; its columns must be those of the first file.
     fn table_at(
         &self,
         file: usize,
@@ -269,7 +268,7 @@ impl CsvReader {
         }
         if begin != Begin::FRONT {
             let mut place = ::csv::Position::new();
-            // The first row has the names.
+            // The names are a row too.
             place.set_byte(begin.position).set_line(begin.line).set_record(begin.number + 1);
             table.seek(place).map_err(|error| blame(path, error))?;
         }
@@ -313,15 +312,15 @@ fn never_closed() -> Error {
     Error::new(ErrorKind::Damaged, message)
 }
 
-/// Whether a row ends in a field of which the quote was never closed. Quotes count where a field
-/// begins with one; a double one in it is not its end.
+/// Whether a row ends in a quoted field that was never closed. A quote counts only at the start of
+/// a field; two quotes inside one do not end it.
 fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
     #[derive(PartialEq)]
     enum At {
         Begin,
         Plain,
         Quoted,
-        /// Behind a quote that is the end of the field, or the first of two.
+        /// After a quote that ends the field, or is the first of two.
         Closed,
     }
     let mut at = At::Begin;
@@ -337,7 +336,7 @@ fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
     at == At::Quoted
 }
 
-/// What a text that is not empty may be.
+/// The type of a value that is not empty.
 fn type_of(text: &str) -> CsvType {
     if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
         return CsvType::Int;
@@ -346,7 +345,7 @@ fn type_of(text: &str) -> CsvType {
     let is_name = digits.starts_with('0') && !digits.starts_with("0.");
     let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && !is_name;
     match text.parse::<f64>() {
-        // An integer beyond 64 bits would lose digits.
+        // An integer of more than 64 bits would lose digits as a float.
         Ok(number) if is_number && number.is_finite() && digits.contains(['.', 'e', 'E']) => {
             CsvType::Float
         }

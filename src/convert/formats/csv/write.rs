@@ -1,4 +1,4 @@
-//! Samples to a table.
+//! Writes samples to a table.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::format::msgpack::numpy::{Special, recognise};
 use crate::format::msgpack::{self, sample::KEY};
 use crate::value::NdArray;
 
-/// Samples whose fields are the columns.
+/// The columns are the fields of this many samples.
 const FIRST: usize = 1000;
 
-/// Writes samples to a table of comma-separated values, a row each. Feature `formats`.
+/// Writes samples to a table of comma-separated values, one row each. Feature `formats`.
 ///
-/// Columns are the fields of the first 1000 samples, in the order in which they first come, the key
-/// as `key` in front. Values are texts, numbers, truth values (`true`, `false`) or nil, which is an
-/// empty place and so is a field that a sample does not have; scalars of NumPy are numbers. Bytes,
-/// arrays, lists and maps have no place in a table. Quotes are as in RFC 4180, lines end in a line
-/// feed, and numbers keep all their digits. The file has its name when it is whole.
+/// Columns are the fields of the first 1000 samples in the order of their first appearance, after
+/// the key as `key`. Values are strings, numbers, booleans (`true`, `false`), or nil, which is
+/// empty, as is a field that a sample does not have; NumPy scalars are numbers. Bytes, arrays,
+/// lists and maps are refused. Quotes are as in RFC 4180, lines end in a line feed, and numbers
+/// keep all digits. The file appears under its name when it is finished.
 ///
 /// ```
 /// use kiste::Value;
@@ -45,7 +45,7 @@ pub struct CsvWriter {
     first: Vec<Row>,
 }
 
-/// The key of a sample, and the texts of its fields.
+/// A sample as strings.
 struct Row {
     key: String,
     fields: Vec<(String, String)>,
@@ -72,8 +72,8 @@ impl CsvWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a value that has no place in a table, and for a field
-    /// that none of the first samples has.
+    /// [`Invalid`](ErrorKind::Invalid) for a value that a table cannot hold, and for a field that
+    /// none of the first 1000 samples has.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let row = row(key, packed).map_err(|error| error.with_key(key))?;
@@ -90,7 +90,7 @@ impl CsvWriter {
         }
     }
 
-    /// Writes what waited for the columns.
+    /// Writes the header, and the samples that waited for it.
     fn write_first(&mut self) -> Result<()> {
         let fields = self.first.iter().flat_map(|row| &row.fields);
         let mut known = Distinct::default();
@@ -126,12 +126,12 @@ impl CsvWriter {
         self.file.append(&line)
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Ends the table. Without samples it has a header all the same.
+    /// Makes the file durable and gives it its name. Without samples it has only a header.
     pub fn finish(mut self) -> Result<()> {
         if self.columns.is_none() {
             self.write_first()?;
@@ -148,7 +148,7 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
     let mut names = Distinct::default();
     for (name, value) in &entries {
         let Some(name) = name.as_str() else {
-            let message = "expected fields whose names are text, found another";
+            let message = "expected fields whose names are strings, found another";
             return Err(Error::new(ErrorKind::Invalid, message));
         };
         if name == KEY {
@@ -167,7 +167,7 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
     Ok(Row { key: key.to_owned(), fields })
 }
 
-/// The text of a value, or what it is.
+/// A value as a string, or what it is instead.
 fn text(value: &Value) -> Result<String, &'static str> {
     match recognise(value) {
         Some(Special::Array(_)) => return Err("an array"),
@@ -191,7 +191,7 @@ fn text(value: &Value) -> Result<String, &'static str> {
     }
 }
 
-/// The number that a scalar of NumPy is.
+/// A NumPy scalar as a string, if it is a number.
 fn scalar_text(scalar: &NdArray<'_>) -> Option<String> {
     if let Some(number) = rows::integer(scalar) {
         return text(&number).ok();

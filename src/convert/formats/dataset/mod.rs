@@ -1,4 +1,4 @@
-//! A dataset as the source of another one.
+//! Datasets, as the input of a conversion.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! Samples from a dataset.
+//! Reads samples from a dataset.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,15 +10,16 @@ use crate::dataset::DatasetReader;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
 
-/// Samples of a unit.
+/// Samples in a unit.
 const SAMPLES: usize = 1024;
-/// Samples that the kernel is told of in advance.
+/// Samples that the kernel is asked to read ahead.
 const AHEAD: usize = 64;
 
-/// Reads the samples of a dataset as the bytes they are, and its labels, if it has any. Units are
-/// runs of samples.
+/// Reads the packed samples of a dataset, and the names of its labels if it has any. Units are runs
+/// of samples.
 ///
-/// By itself it makes a copy; with [`Recode`](crate::convert::Recode) the arrays become packed or plain.
+/// Alone it makes a copy of the dataset; with [`Recode`](crate::convert::Recode) the arrays become
+/// packed or plain.
 #[doc(alias = "DatasetSource")]
 #[must_use]
 pub struct DatasetInput {
@@ -27,7 +28,7 @@ pub struct DatasetInput {
 }
 
 impl DatasetInput {
-    /// Opens the dataset.
+    /// Opens a dataset.
     ///
     /// # Errors
     ///
@@ -36,7 +37,8 @@ impl DatasetInput {
         DatasetInput::new(DatasetReader::open(path)?)
     }
 
-    /// Reads an open dataset, for example one that is [not mapped](DatasetReader::options).
+    /// Reads a dataset that is open already, for example one that is
+    /// [not mapped](DatasetReader::options).
     ///
     /// # Errors
     ///
@@ -70,7 +72,7 @@ impl Input for DatasetInput {
         let run = self.run(unit);
         let mut sent = 0;
         for index in run {
-            // What is read ahead is about what a batch holds.
+            // About as much as a batch holds.
             if index >= sent {
                 sent = index + AHEAD;
                 self.reader.prefetch(&(index..sent.min(self.reader.len())).collect::<Vec<_>>());

@@ -11,33 +11,34 @@ use crate::convert::compressed;
 use crate::convert::formats::csv;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the column with the path may be called.
+/// The possible names of the column with the path.
 const PATHS: [&str; 5] = ["path", "file", "file_name", "filename", "image"];
-/// What the column with the label is called.
+/// The name of the column with the label.
 const LABEL: &str = "label";
 
-/// Which column is what.
+/// The meaning of the columns.
 struct Columns {
     path: usize,
     label: Option<usize>,
-    /// The others, and their names.
+    /// The other columns, and their names.
     others: Vec<(usize, String)>,
 }
 
 impl FolderOptions {
-    /// The files of a list: CSV or TSV, whose quotes are as in RFC 4180, compressed or not.
+    /// Opens the files of a list: CSV or TSV with quotes as in RFC 4180, compressed or not. Feature
+    /// `formats`.
     ///
-    /// With a [header](Self::header) the columns are known by their names: the path is `path`,
-    /// `file`, `file_name`, `filename` or `image`, the label is `label`, and the others are texts of
-    /// these names in the sample. Without one the first column is the path, the second the label,
-    /// and the third is called `column3`. The key is the path as it is listed. Feature `formats`.
+    /// With a [header](Self::header), columns are found by their names: the path is `path`, `file`,
+    /// `file_name`, `filename` or `image`, the label is `label`, and the others become strings of
+    /// these names. Without one the first column is the path, the second is the label, and the
+    /// third is called `column3`. The key is the path as listed.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a list without files or without a column for their
     /// paths, and [`DuplicateKey`](ErrorKind::DuplicateKey) if one is listed twice;
-    /// [`Damaged`](ErrorKind::Damaged) where rows have different lengths. Whether the files are
-    /// there shows when they are read.
+    /// [`Damaged`](ErrorKind::Damaged) if rows have different lengths. A file that does not exist
+    /// is an error only when it is read.
     pub fn list(mut self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let list = list.as_ref();
         if self.root.as_os_str().is_empty() {
@@ -87,7 +88,7 @@ impl FolderOptions {
         Ok((columns.ok_or_else(none)?, found))
     }
 
-    /// Whether a row has a name for the paths, which is no file.
+    /// Whether a row has a name for the column of paths, and that is not the name of a file.
     fn is_header(&self, record: &::csv::StringRecord) -> bool {
         record.iter().any(is_path) && !record.iter().any(|name| self.root.join(name).is_file())
     }
@@ -120,7 +121,7 @@ fn named(header: &::csv::StringRecord) -> Result<Columns> {
     Ok(Columns { path, label, others })
 }
 
-/// The columns of a list without names.
+/// The columns of a list without a header.
 fn numbered(first: &::csv::StringRecord) -> Columns {
     let others = (2..first.len()).map(|at| (at, format!("column{}", at + 1))).collect();
     Columns { path: 0, label: (first.len() > 1).then_some(1), others }
@@ -133,7 +134,7 @@ fn delimiter_of(list: &Path) -> u8 {
     if plain.ends_with(".csv") { b',' } else { b'\t' }
 }
 
-/// A file that is listed twice would be known when it is written, after hours perhaps.
+/// A file that is listed twice would otherwise fail only when it is written, perhaps after hours.
 fn check_keys(found: &[Found]) -> Result<()> {
     let mut seen = HashSet::with_capacity(found.len());
     match found.iter().find(|file| !seen.insert(&*file.key)) {

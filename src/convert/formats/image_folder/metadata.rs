@@ -1,5 +1,5 @@
-//! `metadata.jsonl` and `metadata.csv` beside images, as Hugging Face's `imagefolder` has them: which
-//! images there are, in which order, and what else is known of them.
+//! `metadata.jsonl` and `metadata.csv` next to images, as in Hugging Face's `imagefolder`: which
+//! images there are, in which order, and their other fields.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,27 +16,27 @@ use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};
 use crate::regular::open_regular;
 
-/// What the column with the path of the image is called; `x_file_name` is that of an image `x`.
+/// The column with the path of the image. For an image `x` it is `x_file_name`.
 pub(super) const FILE_NAME: &str = "file_name";
-/// The image of a column that has no other name.
+/// The field of the image if the column has no other name.
 const IMAGE: &str = "image";
 const LABEL: &str = "label";
-/// A row has no more bytes than this.
+/// The most bytes of a row.
 const MAX_ROW: u64 = 1 << 30;
 
-/// Whether a file of this name says what images are.
+/// Whether a file of this name lists images.
 pub(super) fn is_metadata(name: &str) -> bool {
     matches!(name, "metadata.jsonl" | "metadata.csv")
 }
 
-/// What is known of an image: its sample without the bytes of the image and without the label.
+/// The sample of an image without the bytes of the image and without the label.
 #[derive(Debug)]
 pub(super) struct Row {
     packed: Box<[u8]>,
     fields: u32,
     /// Where the image goes.
     image: usize,
-    /// Where the label goes, if that is one that has a number.
+    /// Where the label goes, if it becomes a number.
     label: Option<usize>,
     told: Told,
 }
@@ -46,7 +46,7 @@ pub(super) struct Row {
 enum Told {
     /// A line of JSON lines.
     Line(u64),
-    /// A row of CSV behind the names, of which each may be many lines.
+    /// A row of CSV after the header. It may have several lines.
     #[cfg(feature = "formats")]
     Row(u64),
 }
@@ -66,16 +66,16 @@ impl Row {
         self.packed.len()
     }
 
-    /// The sample up to where an image of so many bytes begins.
+    /// Writes the sample up to the start of an image of `len` bytes.
     pub(super) fn head(&self, label: &[u8], len: usize, out: &mut Vec<u8>) -> Result<()> {
         msgpack::write_map(self.fields as usize, out)?;
         self.write(0..self.image, label, out);
         Ok(msgpack::write_bin_len(len, out)?)
     }
 
-    /// What comes after the image.
+    /// Writes what comes after the image.
     pub(super) fn tail(&self, label: &[u8], out: &mut Vec<u8>) {
-        // A label in the very place of the image has been written before it.
+        // A label at the position of the image was written before it.
         let before = self.label.is_some_and(|at| at <= self.image);
         match self.label.filter(|_| !before) {
             Some(at) => {
@@ -91,10 +91,10 @@ impl Row {
         &self.packed
     }
 
-    /// An error of the image, which may have never been there, with the place that tells of it.
+    /// Adds the row to the error of an image that does not exist.
     pub(super) fn locate(&self, error: Error) -> Error {
         match error.kind() {
-            ErrorKind::NotFound => error.within(format_args!("told of in {}", self.told)),
+            ErrorKind::NotFound => error.within(format_args!("listed in {}", self.told)),
             _ => error,
         }
     }
@@ -112,7 +112,7 @@ impl Row {
 }
 
 impl FolderOptions {
-    /// The images that these files in a folder tell of. `images` are those that are there.
+    /// The images that these metadata files in a folder list. `images` are those that exist.
     pub(super) fn described(
         self,
         root: &Path,
@@ -151,7 +151,7 @@ impl FolderOptions {
     }
 }
 
-/// The folder that a file is in, with a slash behind it.
+/// The folder of a file, with a slash at the end.
 fn folder_of(name: &str) -> &str {
     name.rfind('/').map_or("", |slash| &name[..=slash])
 }
@@ -183,7 +183,7 @@ fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Columns of nothing but numbers are such, as for pandas; but not names.
+/// Columns of numbers are numbers, as in pandas, except for keys and paths.
 #[cfg(feature = "formats")]
 fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
     use crate::convert::{CsvReader, CsvType, Input};
@@ -194,7 +194,7 @@ fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
     let mut take = |packed: Result<Vec<u8>>| {
         number += 1;
         let Value::Map(mut row) = msgpack::decode(&packed?)? else { return Ok(()) };
-        // In front is the number of the row, and a column of that name has another.
+        // The first field is the number of the row; a column named `key` was renamed.
         row.remove(0);
         for (name, _) in &mut row {
             if name.as_str() == Some(stored_name(KEY)) {
@@ -212,8 +212,8 @@ fn read_csv(_: &Path, _: &mut TakeRow<'_>) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Fails if the label is a number and others were names, which will have numbers too; or the other
-/// way round. `named` is what those before were.
+/// Fails if some labels are numbers and others are names, which get numbers too. `named` says which
+/// it was before.
 fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
     let label = row.iter().find(|(name, _)| name.as_str() == Some(LABEL));
     let is_name = match label {
@@ -229,7 +229,7 @@ fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, message))
 }
 
-/// The image that a row tells of.
+/// The image that a row lists.
 fn described(told: Told, row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let (column, field) = image_of(&row)?;
@@ -277,7 +277,7 @@ fn described(told: Told, row: Vec<(Value, Value)>, folder: &str) -> Result<Found
     Ok(Found { key, path, label, extra: Vec::new(), row: Some(row) })
 }
 
-/// The image whose path is in a column of this name.
+/// The field of the image whose path is in a column of this name.
 pub(super) fn image_in(column: &str) -> Option<&str> {
     match column.strip_suffix(FILE_NAME)? {
         "" => Some(IMAGE),
@@ -285,7 +285,7 @@ pub(super) fn image_in(column: &str) -> Option<&str> {
     }
 }
 
-/// The column with the path of the image, and the name of the image.
+/// The column with the path of the image, and the field of the image.
 fn image_of(row: &[(Value, Value)]) -> Result<(usize, String)> {
     let mut columns = row.iter().enumerate().filter_map(|(at, (name, value))| {
         value.as_str()?;

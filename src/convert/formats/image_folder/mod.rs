@@ -1,9 +1,10 @@
-//! Files of images: a folder with one folder a label, a pattern, a list, or a zip archive.
+//! Files of images: in a folder with one folder for each label, by patterns, in a list, or in a zip
+//! archive.
 //!
-//! [`FolderOptions`] finds the files and their labels, `list` reads lists of them, `metadata` what is
-//! said of them beside them; [`ImageFolderReader`]
-//! makes samples of them, and [`ImageFolderWriter`] files of samples. What is in an image is none of
-//! its business: that is for `Images`.
+//! `options` finds the files and their labels, `list` reads lists of files, `metadata` reads what
+//! is known about images from files next to them. [`ImageFolderReader`] makes samples of the files,
+//! and [`ImageFolderWriter`] files of samples. Absent on purpose: anything about the content of
+//! images, which is for `Images`.
 
 mod list;
 mod metadata;

@@ -19,15 +19,15 @@ use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
 #[cfg(feature = "zip")]
 use crate::storage::LocalStorage;
 
-/// What is taken for an image.
+/// The extensions of images.
 const EXTENSIONS: &[&str] = &[
     "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
 ];
 
-/// Of a single file no more bytes are read, if nothing else is said.
+/// Default for the bytes of a file.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Where the images of an [`ImageFolderReader`] come from, and what is taken of them.
+/// Where the images of an [`ImageFolderReader`] come from, and which of them are read.
 ///
 /// | | order | key | label |
 /// | --- | --- | --- | --- |
@@ -36,11 +36,11 @@ const MAX_BYTES: u64 = 1 << 30;
 /// | [`list`](Self::list) | of the list | path as listed | a column |
 /// | `zip` (feature `zip`) | of the archive | name from `{LABEL}` on | what `{LABEL}` is |
 ///
-/// Files that are no images by their extension are skipped and counted, unless a pattern or
-/// [`include`](Self::include) asks for them by more than `*` or `**`; those of a list are all taken.
-/// Images beside the folders that are labels are skipped and counted too.
-/// Labels are numbered in [natural order](natural_order), or as they are [given](Self::labels).
-/// Where no file has a label, samples have none.
+/// Files without the extension of an image are skipped and counted, unless a pattern or
+/// [`include`](Self::include) asks for them by more than `*` or `**`; the files of a list are all
+/// read. Images next to the folders of labels are skipped and counted too. Labels are numbered in
+/// [natural order](natural_order), or as they are [given](Self::labels). If no file has a label,
+/// samples have none.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct FolderOptions {
@@ -67,27 +67,27 @@ impl Default for FolderOptions {
     }
 }
 
-/// What a file is before its label has a number.
+/// A file whose label has no number yet.
 pub(super) struct Found {
     pub(super) key: String,
     pub(super) path: Option<String>,
     pub(super) label: Option<String>,
     pub(super) extra: Vec<String>,
-    /// What `metadata.jsonl` says of it.
+    /// Its row in a metadata file.
     pub(super) row: Option<Row>,
 }
 
-/// What was found on the way through folders.
+/// What was found in folders.
 #[derive(Default)]
 struct Walk {
     images: Vec<String>,
-    /// Files that say what is known of images.
+    /// Metadata files.
     metadata: Vec<String>,
     skipped: u64,
 }
 
 impl Walk {
-    /// Notes a file if it says what is known of images.
+    /// Whether this is a metadata file, which is added then.
     fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_metadata = is_metadata(name) && !filter.excludes(path);
@@ -99,48 +99,49 @@ impl Walk {
 }
 
 impl FolderOptions {
-    /// Where patterns, and the paths in lists, start from. Default: the working directory, and for
-    /// a list the folder that it is in.
+    /// The folder that patterns and the paths in lists are relative to. Default: the working
+    /// directory, and for a list its own folder.
     pub fn root(mut self, root: impl AsRef<Path>) -> Self {
         self.root = root.as_ref().to_path_buf();
         self
     }
 
-    /// Keeps only files that match one of these by [`fnmatch`](crate::reader::fnmatch): their paths
-    /// below the folder or root, or their names in the archive. Default: all.
+    /// Keeps only files that match one of these patterns, by [`fnmatch`](crate::reader::fnmatch).
+    /// What must match is the path below the folder or root, or the name in the archive. Default:
+    /// all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.filter.include = NamePattern::all(patterns);
         self
     }
 
-    /// Leaves out files that match one of these, even if they are included.
+    /// Leaves out files that match one of these patterns, even if they are included.
     pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.filter.exclude = NamePattern::all(patterns);
         self
     }
 
-    /// Which labels there are, and so which number each one has. A file with another label is an
-    /// error. Default: all that occur.
+    /// The labels in the order of their numbers. A file with another label is an error. Default:
+    /// all that occur.
     pub fn labels(mut self, labels: Labels) -> Self {
         self.labels = labels;
         self
     }
 
-    /// Whether samples have the label itself instead of its number. Default: no.
+    /// Whether samples have the name of the label instead of its number. Default: no.
     pub fn text_labels(mut self, text_labels: bool) -> Self {
         self.text_labels = text_labels;
         self
     }
 
-    /// What is between the columns of a list. Default: a comma if its name ends in `.csv`, perhaps
-    /// with `.bz2`, `.gz` or `.zst` behind it, and otherwise a tab.
+    /// The byte between the columns of a list. Default: a comma if its name ends in `.csv`, or in
+    /// that and `.bz2`, `.gz` or `.zst`; otherwise a tab.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = Some(delimiter);
         self
     }
 
-    /// Whether the first row of a list has the names of the columns. Default: if it has a column
-    /// `path`, `file`, `file_name`, `filename` or `image`, and there is no file of that name.
+    /// Whether the first row of a list has the names of the columns. Default: yes if one of them is
+    /// `path`, `file`, `file_name`, `filename` or `image`, and no file has that name.
     pub fn header(mut self, header: bool) -> Self {
         self.header = Some(header);
         self
@@ -152,23 +153,23 @@ impl FolderOptions {
         self
     }
 
-    /// The images of a folder: `{label}/name.ext`, where deeper folders belong to the label above
-    /// them. Hidden files are passed over, and so are files beside the labels, of which images are
-    /// counted as skipped; if there are nothing but such, they are images without labels. Links to
-    /// folders are followed, except to those that they are in.
+    /// Opens the images of a folder: `{label}/name.ext`, where deeper folders belong to the label
+    /// above them. Hidden files are skipped. Images next to the folders of labels are skipped and
+    /// counted; if there are no others, they are read as images without labels. Links to folders
+    /// are followed, except to folders that contain them.
     ///
-    /// Where there is a `metadata.jsonl` or, with the feature `formats`, a `metadata.csv`, in the folder
-    /// or below it, images and their order are those of its rows, as for Hugging Face's `imagefolder`:
-    /// `file_name`, or `x_file_name` for a field `x`, is the path of the image from there, and the other
-    /// columns are fields, in that order. A column `key` of texts is the key, one `label` of texts the
-    /// label, and folders are no labels then. Values are in the notation of
-    /// [`format::jsonl`](crate::format::jsonl); columns of numbers in CSV are numbers. To pass over such
-    /// a file [exclude](Self::exclude) it.
+    /// If there is a `metadata.jsonl` or, with the feature `formats`, a `metadata.csv`, in the
+    /// folder or below it, its rows decide which images there are and their order, as in Hugging
+    /// Face's `imagefolder`. `file_name`, or `x_file_name` for a field `x`, is the path of the
+    /// image relative to the metadata file; the other columns are fields, in that order. A column
+    /// `key` of strings is the key and a column `label` of strings is the label; folders are not
+    /// labels then. Values are in the notation of [`format::jsonl`](crate::format::jsonl); columns
+    /// of numbers in CSV are numbers. To ignore such a file, [exclude](Self::exclude) it.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that is not UTF-8 and so
-    /// cannot be a key.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that cannot be a key because
+    /// it is not UTF-8.
     pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let root = root.as_ref().to_path_buf();
         let (mut labels, mut beside) = (Vec::new(), Vec::new());
@@ -208,7 +209,7 @@ impl FolderOptions {
             let message = "expected folders of images ({label}/name.ext), found none";
             return Err(Error::new(ErrorKind::Invalid, message).at(root));
         }
-        // A folder without images has its number too, so that two halves of a data set agree.
+        // A folder without images has a number too, so that two halves of a data set agree.
         let labels = match &self.labels {
             Labels::Sorted => Labels::given(labels),
             given => given.clone(),
@@ -216,7 +217,7 @@ impl FolderOptions {
         self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)
     }
 
-    /// The files that match these patterns, as [`DirectoryReader`] finds them.
+    /// Opens the files that match these patterns, as [`DirectoryReader`] does.
     ///
     /// # Errors
     ///
@@ -241,16 +242,16 @@ impl FolderOptions {
         self.finish(Place::Folder(root), found, Vec::new(), skipped)
     }
 
-    /// The files of an archive that match these patterns, by
-    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all below a folder. Without a pattern
-    /// the label is the outermost folder that not all images are in. Feature `zip`.
+    /// Opens the files of an archive that match these patterns, by
+    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all files below a folder. Without a
+    /// pattern, the label is the outermost folder that does not contain all images. Feature `zip`.
     ///
     /// # Errors
     ///
     /// Those of [`FileOptions::open_zip`](crate::reader::FileOptions::open_zip);
     /// [`Invalid`](ErrorKind::Invalid) if there is no such file, and
-    /// [`Damaged`](ErrorKind::Damaged) if files share their bytes, as in archives that are small
-    /// and unpack to petabytes.
+    /// [`Damaged`](ErrorKind::Damaged) if files share their bytes, as in small archives that unpack
+    /// to petabytes.
     #[cfg(feature = "zip")]
     pub fn zip<S: AsRef<str>>(
         self,
@@ -290,19 +291,19 @@ impl FolderOptions {
         self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + beside) as u64)
     }
 
-    /// Which files of an archive are wanted: all that were not excluded, or images only.
+    /// Which files of an archive to read: all that are not excluded, or only images.
     #[cfg(feature = "zip")]
     fn zip_filter(&self, all: bool) -> Filter {
         let mut filter = self.filter.clone();
         if !all && filter.include.is_empty() {
             filter.include = NamePattern::all(EXTENSIONS.iter().map(|e| any_case(e)));
         }
-        // What macOS puts beside each file is no image, whatever its name.
+        // macOS adds a file of metadata for each file, with the same extension.
         filter.exclude.push(NamePattern::new("__MACOSX/*"));
         filter
     }
 
-    /// The entries of a reader, without those that are no images and were not asked for by name.
+    /// The entries of a reader, without those that are not images and were not asked for by name.
     fn found(
         &self,
         patterns: &[String],
@@ -343,7 +344,7 @@ impl FolderOptions {
         Ok(())
     }
 
-    /// Whether it is an image by its name, or was asked for by that.
+    /// Whether the name is that of an image, or was asked for.
     fn takes(&self, name: &str) -> bool {
         !self.filter.include.is_empty() || is_image(name)
     }

@@ -1,4 +1,4 @@
-//! Samples from files of images.
+//! Reads samples from files of images.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::format::msgpack::{self, sample::KEY};
 use crate::reader::ZipReader;
 use crate::regular::open_regular;
 
-/// Files of a unit: so few that photographs of them are not more than what
-/// [`InOrder`](crate::convert::InOrder) holds of a unit before its turn. A thread that has to wait with half
-/// of its unit reads nothing meanwhile.
+/// Files in a unit: few enough that this many photographs fit into what
+/// [`InOrder`](crate::convert::InOrder) reads of a unit ahead. A thread that waits in the middle of
+/// its unit reads nothing meanwhile.
 const RUN: usize = 32;
 
 /// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
 ///
-/// Files come from a folder with a folder for each label, from patterns with `{LABEL}`, from a list,
-/// or from a zip archive: see [`FolderOptions`]. They are listed at first and read when it is their
-/// turn; units are short runs of them.
+/// Files come from a folder with one folder for each label, from patterns with `{LABEL}`, from a
+/// list, or from a zip archive: see [`FolderOptions`]. They are listed first and read later; units
+/// are short runs of them.
 ///
 /// ```
 /// use kiste::convert::{ImageFolderReader, InOrder, Input, Source};
@@ -48,13 +48,13 @@ pub struct ImageFolderReader {
     pub(super) place: Place,
     pub(super) files: Vec<ImageFile>,
     pub(super) labels: Option<Vec<String>>,
-    /// Whether samples have the label itself and not its number.
+    /// Whether samples have the name of the label and not its number.
     pub(super) text_labels: bool,
-    /// The names of what lists have beside path and label.
+    /// The names of the columns of a list, except path and label.
     pub(super) columns: Vec<String>,
     pub(super) skipped: u64,
     pub(super) max_bytes: u64,
-    /// What the system says of each file of a folder, once that was asked for.
+    /// Size and time of each file of a folder, once they were needed.
     pub(super) stamps: OnceLock<Vec<Stamp>>,
 }
 
@@ -65,42 +65,46 @@ pub(super) enum Place {
     Zip(Box<ZipReader>),
 }
 
-/// A file that is to be a sample. There may be millions of them.
+/// A file that becomes a sample. There may be millions of them.
 pub(super) struct ImageFile {
     pub(super) key: Box<str>,
-    /// Its path below the folder, if that is not the key.
+    /// The path below the folder, if it differs from the key.
     pub(super) path: Option<Box<str>>,
     pub(super) label: Option<u32>,
     /// The values of the columns.
     pub(super) extra: Box<[Box<str>]>,
-    /// All fields, where these are known from beside the images.
+    /// All fields, if a metadata file lists the image.
     pub(super) row: Option<Box<metadata::Row>>,
 }
 
-/// Size and second of the last change; nothing of a file that is not there.
+/// Size and second of the last change; `None` for a file that does not exist.
 pub(super) type Stamp = Option<(u64, u64)>;
 
 impl ImageFolderReader {
-    /// The images of a folder, all of which are below folders that are their labels:
-    /// [`FolderOptions::folder`] with nothing said.
+    /// Opens a folder with one folder of images for each label: [`FolderOptions::folder`] with
+    /// default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FolderOptions::folder`].
     pub fn open(root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         ImageFolderReader::options().folder(root)
     }
 
-    /// The options, to be changed before a folder, patterns, a list or an archive are opened.
+    /// The options, to be changed before a folder, patterns, a list or an archive is opened.
     pub fn options() -> FolderOptions {
         FolderOptions::default()
     }
 
-    /// Files that are no images by their name, and were not asked for by it; and images that have
-    /// no label because they are beside the folders of those that have.
+    /// The number of skipped files: those whose names are not those of images and were not asked
+    /// for, and images without a label because they are next to the folders of labels.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Sizes and times of all files, of a folder. Of files that the system knows, with 4 KiB each, one
-    /// core asks for these in a third of the time in which it opens and reads them; on a disk it is
-    /// mostly waiting for what opening them would wait for, so it is done on all cores.
+    /// Sizes and times of all files of a folder. For cached files of 4 KiB this takes a third of
+    /// the time of reading them. On a disk it mostly waits, for what opening the files would wait
+    /// for as well, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
         let root = self.place.folder()?;
         let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
@@ -135,7 +139,7 @@ impl ImageFolderReader {
         Ok(out)
     }
 
-    /// A sample up to the end of the image.
+    /// The packed sample up to the end of the image.
     fn content(&self, index: usize) -> Result<Vec<u8>> {
         let file = &self.files[index];
         match &self.place {
@@ -150,8 +154,8 @@ impl ImageFolderReader {
         }
     }
 
-    /// The same of a file on the disk, which is read to where it will be: copying it there would
-    /// cost as much again.
+    /// The same for a file on disk, which is read directly into the sample: a copy would cost as
+    /// much as reading.
     fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
         let at = |error| Error::io(path, error);
         let mut input = open_regular(path).map_err(at)?;
@@ -164,7 +168,7 @@ impl ImageFolderReader {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let mut out = self.head(file, len)?;
         let before = out.len();
-        // One byte more shows a file that became longer, mostly without another call.
+        // One more byte shows a file that has grown, mostly without another call.
         out.resize(before + len + 1, 0);
         let mut found = 0;
         while found < len || len == 0 {
@@ -186,7 +190,7 @@ impl ImageFolderReader {
         }
     }
 
-    /// The label as it is in samples; nothing if there is none.
+    /// Writes the label as it is in samples; nothing if there is none.
     fn write_label(&self, file: &ImageFile, out: &mut Vec<u8>) -> Result<()> {
         match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => {
@@ -204,7 +208,7 @@ impl ImageFolderReader {
         Ok(out)
     }
 
-    /// A sample up to where an image of so many bytes begins, with room for it.
+    /// The packed sample up to the start of an image of `len` bytes, with room for the image.
     fn head(&self, file: &ImageFile, len: usize) -> Result<Vec<u8>> {
         if let Some(row) = &file.row {
             let label = self.packed_label(file)?;
@@ -255,7 +259,7 @@ impl Input for ImageFolderReader {
         Ok(())
     }
 
-    /// Keys are paths below the folder, so this is all that is missing.
+    /// Keys are paths below the folder, so the folder is all that is missing.
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(match &self.place {
             Place::Folder(root) => root,
@@ -264,14 +268,14 @@ impl Input for ImageFolderReader {
         })
     }
 
-    /// What is missing has no bytes: that shows when it is read.
+    /// A missing file counts as empty: reading it reports the error.
     fn bytes(&self, unit: usize) -> Option<u64> {
         let start = unit.saturating_mul(RUN);
         let run = self.stamps()?.iter().skip(start).take(RUN);
         Some(run.flatten().map(|(bytes, _)| bytes).sum())
     }
 
-    /// Names, labels, and sizes and times of files, which tell whether an image has changed.
+    /// Names, labels, and sizes and times of files, which show whether an image has changed.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         for stamp in self.stamps().into_iter().flatten() {
             let (bytes, modified) = stamp.unwrap_or((u64::MAX, 0));

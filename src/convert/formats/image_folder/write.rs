@@ -31,23 +31,24 @@ const MAGIC: [(&[u8], usize, &[&str]); 12] = [
 /// The file beside the images that says what else is known of them.
 const METADATA: &str = "metadata.jsonl";
 
-/// Writes samples to a folder of images, as [`ImageFolderReader`](super::ImageFolderReader) and Hugging Face's
-/// `imagefolder` read it.
+/// Writes samples to a folder of images that [`ImageFolderReader`](super::ImageFolderReader) and
+/// Hugging Face's `imagefolder` read.
 ///
-/// The image is the field `image`, or else the only one of bytes that begins like an image. Its file
-/// is `{label}/{key}`, where the label is left out if the key begins with it: samples of an
-/// `ImageFolderReader` get the files that they were made of. A name has the ending that the bytes ask for,
-/// `.jpg` for JPEG, after the key or in place of a wrong one.
+/// The image is the field `image`, or else the only field of bytes that begins like an image. Its
+/// file is `{label}/{key}`, or just the key if that begins with the label: samples of an
+/// `ImageFolderReader` get the files that they were made of. The extension follows from the bytes,
+/// such as `.jpg` for JPEG; it is added to the key or replaces a wrong one.
 ///
-/// If there is more in a sample, or what there is could not be told from the paths, all of it is in
-/// `metadata.jsonl` in its order: with the path as `file_name` in place of the image, or `x_file_name`
-/// of an image `x`, and the name of the label. Values are in the notation of
-/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolderReader`](super::ImageFolderReader) makes the same
-/// samples of it again, if the names of labels are in natural order.
+/// If a sample has other fields, or fields that the paths cannot express, all samples are listed in
+/// `metadata.jsonl` in their order: with the path as `file_name` in place of the image, or as
+/// `x_file_name` for an image `x`, and with the name of the label. Values are in the notation of
+/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolderReader`](super::ImageFolderReader)
+/// makes the same samples of the folder, provided that the names of the labels are in natural
+/// order.
 ///
-/// Names that would lead out of the folder or mean something else to a system are refused. Files are
-/// not synced one by one: that would take longer than all the rest. Who is to remove what they were
-/// made of syncs them first.
+/// Names that lead out of the folder or have a special meaning on some system are refused. Files
+/// are not synced one by one, which would take longer than writing them: sync them before you
+/// delete the source.
 #[must_use = "the output is complete once it is finished"]
 pub struct ImageFolderWriter {
     root: PathBuf,
@@ -55,22 +56,22 @@ pub struct ImageFolderWriter {
     folders: HashSet<String>,
     metadata: BufWriter<File>,
     line: Vec<u8>,
-    /// Whether a sample had more than image, label, and the key that its path says.
+    /// Whether a sample had more than an image, a label, and the key that its path says.
     more: bool,
     /// Labels that are numbers without names.
     numbers: BTreeSet<u64>,
 }
 
-/// A sample taken apart.
+/// The parts of a sample.
 struct Parts<'a> {
     key: &'a str,
     image: &'a [u8],
     label: Option<String>,
-    /// The label if it is a number without a name: `Some(None)` for one below zero.
+    /// The label if it is a number without a name: `Some(None)` for a negative one.
     number: Option<Option<u64>>,
     /// All fields in their order, with the column of the path in place of the image.
     row: Vec<(Value, Value)>,
-    /// Where in it that is.
+    /// The index of that column.
     column: usize,
 }
 
@@ -108,9 +109,9 @@ impl ImageFolderWriter {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a sample without an image or with several, a label that
-    /// has no name, and a key or label that is no name of a file;
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be one file. Then nothing
-    /// has been written of the sample.
+    /// has no name, and a key or label that cannot be the name of a file;
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be the same file. The
+    /// sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
@@ -197,7 +198,7 @@ impl ImageFolderWriter {
         File::create_new(&path).and_then(|mut file| file.write_all(image)).map_err(at)
     }
 
-    /// Makes the line of a sample in the metadata.
+    /// Renders the row of a sample in the metadata.
     fn render_metadata(&mut self, name: &str, mut parts: Parts<'_>) -> Result<()> {
         parts.row[parts.column].1 = name.into();
         self.line.clear();
@@ -207,17 +208,17 @@ impl ImageFolderWriter {
         Ok(())
     }
 
-    /// The directory.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Ends the folder. Where the images say all, no file beside them does.
+    /// Completes the folder. Removes `metadata.jsonl` if the paths say everything.
     pub fn finish(mut self) -> Result<()> {
         let path = self.root.join(METADATA);
         let at = |error| Error::io(&path, error);
         self.metadata.flush().map_err(at)?;
-        // Folders that are numbers are counted from zero when they are read.
+        // A reader numbers folders from 0, so other numbers need the metadata.
         let counted = self.numbers.iter().copied().eq(0..self.numbers.len() as u64);
         match self.more || !counted {
             true => self.metadata.get_ref().sync_all().map_err(at),
@@ -226,7 +227,7 @@ impl ImageFolderWriter {
     }
 }
 
-/// The field of the image: `image`, or else the only one of bytes that begins like one.
+/// The field of the image: `image`, or else the only field of bytes that begins like one.
 fn image_field(packed: &[u8]) -> Result<&str> {
     let mut found: Option<&str> = None;
     for field in sample::fields(packed)? {
@@ -247,11 +248,11 @@ fn image_field(packed: &[u8]) -> Result<&str> {
             found = Some(name);
         }
     }
-    let none = "expected a field of bytes that is an image, found none";
+    let none = "expected a field with the bytes of an image, found none";
     found.ok_or_else(|| Error::new(ErrorKind::Invalid, none))
 }
 
-/// What files with such bytes are called.
+/// The extensions of files with such bytes.
 fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
     let has = |magic: &[u8], at: usize| image.get(at..).is_some_and(|rest| rest.starts_with(magic));
     let is_pnm = matches!(image, [b'P', b'1'..=b'7', b' ' | b'\n' | b'\r' | b'\t' | b'#', ..]);
@@ -259,12 +260,12 @@ fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
     known.map(|(_, _, endings)| *endings)
 }
 
-/// Whether who reads the folder would take this field for the path of one more image.
+/// Whether a reader of the folder would take this field for the path of another image.
 fn is_path_of_image(name: &str, value: &[u8]) -> Result<bool> {
     Ok(image_in(name).is_some() && Cursor::new(value).peek()? == Kind::Str)
 }
 
-/// What the path of an image is called that is in this field.
+/// The column for the path of the image in this field.
 fn column_of(field: &str) -> String {
     match field {
         "image" => FILE_NAME.to_owned(),
@@ -273,7 +274,7 @@ fn column_of(field: &str) -> String {
 }
 
 impl Parts<'_> {
-    /// Whether its file says all of it: the key, and the label if that is a folder.
+    /// Whether the file alone says everything: the key, and the label if that is a folder.
     fn is_plain(&self) -> bool {
         let names = self.row.iter().filter_map(|(name, _)| name.as_str());
         let expected: &[&str] = match self.label {
@@ -318,10 +319,10 @@ fn starts_with_folder(key: &str, folder: &str) -> bool {
     key.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Names that Windows takes for devices, whatever their ending.
+/// Names that Windows takes for devices, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
 
-/// Fails unless this is the path of a file in the folder, everywhere.
+/// Fails unless this is the path of a file in the folder, on any system.
 fn check_name(name: &str) -> Result<()> {
     let flaw = |part: &str| {
         let stem = part.split('.').next().unwrap_or_default().to_lowercase();

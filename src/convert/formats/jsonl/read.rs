@@ -1,4 +1,4 @@
-//! Samples from JSON lines, of a file or of a stream.
+//! Reads samples from JSON lines, in a file or a stream.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -13,20 +13,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
 use crate::regular::open_regular;
 
-/// Bytes of lines that are parsed at a time, at most.
+/// The most bytes of lines that are parsed at a time.
 const BATCH: usize = 4 << 20;
 
-/// Of a single line no more bytes are read.
+/// Default for the bytes of a line.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Bytes of a unit of a file: no more than is read ahead of its turn.
+/// Bytes of a unit: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 2 << 20;
 
-/// Reads samples from JSON lines that come as a stream. Empty lines are skipped. For files there is
-/// [`JsonLinesReader`].
+/// Reads samples from a stream of JSON lines, such as standard input. Empty lines are skipped.
+/// Files are read faster by a [`JsonLinesReader`].
 ///
-/// What has arrived is handed on before more is waited for, so lines that trickle in through a
-/// pipe are not held back.
+/// A batch ends when the next read would wait, so lines that trickle in through a pipe are not held
+/// back.
+///
+/// ```
+/// use kiste::convert::{JsonLinesStream, Source};
+///
+/// let lines = &b"{\"key\": \"a\", \"n\": 1}\n{\"key\": \"b\", \"n\": 2}\n"[..];
+/// let mut stream = JsonLinesStream::new(lines, "numbers");
+/// assert_eq!(stream.next_batch()?.len(), 2);
+/// assert!(stream.next_batch()?.is_empty(), "the end");
+/// # Ok::<(), kiste::Error>(())
+/// ```
 #[doc(alias = "JsonLines")]
 #[must_use]
 pub struct JsonLinesStream<R> {
@@ -39,7 +49,7 @@ pub struct JsonLinesStream<R> {
 }
 
 impl<R: Read + Send> JsonLinesStream<R> {
-    /// Reads from `input`; errors call it `name` and give the line, counted from 1.
+    /// Reads from `input`. Errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
         let input = BufReader::with_capacity(BATCH, input);
         let (name, max_bytes) = (name.into(), MAX_BYTES);
@@ -52,7 +62,7 @@ impl<R: Read + Send> JsonLinesStream<R> {
         self
     }
 
-    /// One line without its end, or the error if it is too long; `None` at the end of the input.
+    /// One line without its end, or an error if it is too long; `None` at the end of the input.
     fn read_line(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let mut line = Vec::new();
         let read = read_line(&mut self.input, &mut line, self.max_bytes, u64::MAX);
@@ -94,18 +104,28 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
     }
 }
 
-/// A file of JSON lines; its units are ranges of bytes, cut at the ends of lines. Empty lines are
-/// skipped.
+/// Reads samples from a file of JSON lines. Empty lines are skipped.
 ///
-/// A line belongs to the range in which it begins. A file that is compressed by gzip, Zstandard or,
-/// with the feature `formats`, bzip2 is one unit, and so is what is no regular file. Errors give the
-/// line, counted from 1.
+/// Units are ranges of bytes; a line belongs to the range in which it begins. A file that is
+/// compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
+/// anything but a regular file. Errors give the line, counted from 1.
+///
+/// ```
+/// use kiste::convert::{InOrder, JsonLinesReader, Source};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("numbers.jsonl");
+/// std::fs::write(&path, r#"{"key": "a", "n": 1}"#)?;
+/// let mut lines = InOrder::new(JsonLinesReader::open(&path)?);
+/// assert_eq!(lines.next_batch()?[0].as_ref().unwrap(), b"\x82\xa3key\xa1a\xa1n\x01");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias = "JsonLinesFile")]
 #[must_use]
 #[derive(Debug)]
 pub struct JsonLinesReader {
     path: PathBuf,
-    /// Bytes of the file, if it falls into ranges.
+    /// Bytes of the file, if it is read in ranges.
     len: Option<u64>,
     size: u64,
     unit: u64,
@@ -113,7 +133,7 @@ pub struct JsonLinesReader {
     lines: Mutex<Lines>,
 }
 
-/// What is known of the numbers of lines.
+/// The numbers of lines that are known so far.
 #[derive(Debug, Default)]
 struct Lines {
     /// Lines in units that were read to their end.
@@ -123,7 +143,11 @@ struct Lines {
 }
 
 impl JsonLinesReader {
-    /// Opens the file. Nothing is read yet but its first bytes.
+    /// Opens a file. Only its first bytes are read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
@@ -132,7 +156,7 @@ impl JsonLinesReader {
         Ok(JsonLinesReader { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
     }
 
-    /// Makes units of so many bytes. Default: 2 MiB.
+    /// The size of a unit in bytes. Default: 2 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesReader {
         self.unit = bytes.max(1);
         self
@@ -153,7 +177,8 @@ impl JsonLinesReader {
         }
     }
 
-    /// Calls `with` on the place in the unit and the content of each of its lines, without ends.
+    /// Calls `with` for each line of the unit: with its number in the unit, and its content without
+    /// the line end. Returns the number of lines.
     fn each_line(
         &self,
         unit: usize,
@@ -167,12 +192,12 @@ impl JsonLinesReader {
             None => Box::new(BufReader::new(compressed::open(&self.path)?)),
             Some(_) => {
                 let mut file = open_regular(&self.path).map_err(|e| Error::io(&self.path, e))?;
-                // One byte earlier, to see whether a line begins just here.
+                // One byte earlier, to see whether a line begins exactly here.
                 let from = start.saturating_sub(1);
                 file.seek(SeekFrom::Start(from)).map_err(at)?;
                 let mut input = BufReader::with_capacity(1 << 17, file);
                 if start > 0 {
-                    // A line that goes beyond the unit leaves none to begin in it.
+                    // If this line ends after the unit, no line begins in the unit.
                     let within = input.by_ref().take(end - from).skip_until(b'\n');
                     let passed = within.map_err(at)?;
                     position = from + passed as u64;
@@ -276,15 +301,15 @@ fn line_number(number: u64) -> String {
     format!("line {number}")
 }
 
-/// Reads a line, and takes its end off. How far it went, and an error if the line is longer than
-/// that: then the rest of it is passed over, or as much of it as is left.
+/// Reads a line without its end. Returns the bytes read, and an error if the line has more than
+/// `max_bytes`: then the rest of it is skipped, up to `left` bytes in total.
 pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
     input: &mut R,
     line: &mut Vec<u8>,
     max_bytes: u64,
     left: u64,
 ) -> io::Result<(u64, Result<()>)> {
-    // Two bytes more are its end.
+    // Two more bytes for the line end.
     let most = max_bytes.saturating_add(2);
     let mut read = input.take(most).read_until(b'\n', line)? as u64;
     let ended = line.last() == Some(&b'\n');
@@ -299,7 +324,7 @@ pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
     Ok((read, Err(Error::new(ErrorKind::Limit, message))))
 }
 
-/// Takes the end of a line off.
+/// Removes the line end.
 fn trim(line: &mut Vec<u8>) {
     while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
         line.pop();

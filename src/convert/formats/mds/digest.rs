@@ -1,4 +1,4 @@
-//! Digests by the names that Python has for them: those of `hashlib` and of `xxhash`.
+//! Digests by their names in Python, in `hashlib` and `xxhash`.
 
 use md5::Md5;
 use sha1::{Digest, Sha1};
@@ -8,10 +8,10 @@ use twox_hash::{XxHash3_64, XxHash3_128, XxHash32, XxHash64};
 
 use crate::format::hex;
 
-/// What all of xxHash are begun with where nothing is said.
+/// The default seed of all variants of xxHash.
 const SEED: u64 = 0;
 
-/// A digest in hexadecimal digits, if it is one that we have.
+/// A digest in hexadecimal digits, if its name is known.
 pub(super) fn digest(name: &str, bytes: &[u8]) -> Option<String> {
     Some(match name {
         "blake2b" => blake2b_simd::blake2b(bytes).to_hex().to_string(),
@@ -26,11 +26,11 @@ pub(super) fn digest(name: &str, bytes: &[u8]) -> Option<String> {
         "sha3_256" => of::<Sha3_256>(bytes),
         "sha3_384" => of::<Sha3_384>(bytes),
         "sha3_512" => of::<Sha3_512>(bytes),
-        // Numbers, whose digits begin with the highest.
+        // Numbers, with the most significant digit first.
         "xxh32" => format!("{:08x}", XxHash32::oneshot(SEED as u32, bytes)),
         "xxh64" => format!("{:016x}", XxHash64::oneshot(SEED, bytes)),
         "xxh3_64" => format!("{:016x}", XxHash3_64::oneshot(bytes)),
-        // Two names of one.
+        // Two names of the same digest.
         "xxh128" | "xxh3_128" => format!("{:032x}", XxHash3_128::oneshot(bytes)),
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! MDS, the shards of MosaicML's Streaming.
+//! MDS, the shards of MosaicML Streaming.
 
 mod digest;
 mod read;
@@ -7,5 +7,5 @@ mod write;
 pub use read::MdsReader;
 pub use write::MdsWriter;
 
-/// The offsets of a shard reach no further.
+/// The most bytes of a shard: its offsets have 32 bits.
 const MAX_SHARD: u64 = u32::MAX as u64;

@@ -1,4 +1,4 @@
-//! Samples from a folder of MDS.
+//! Reads samples from a folder of MDS shards.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -15,28 +15,28 @@ use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, Shard, Shar
 use crate::regular::open_regular;
 use crate::storage::{LocalStorage, Source, Storage};
 
-/// How shards may be compressed.
+/// The supported compressions, for errors.
 const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "formats")) {
     (true, true) => "br, bz2, gz, snappy or zstd",
     (true, false) => "br, gz, snappy or zstd",
     (false, true) => "bz2, gz, snappy or zstd",
     (false, false) => "gz, snappy or zstd",
 };
-/// An index has no more bytes than this, which is some hundred thousand shards.
+/// The most bytes of an index: enough for some hundred thousand shards.
 const MAX_INDEX: u64 = 256 << 20;
 
-/// Reads a folder that Streaming's `MDSWriter` wrote; each shard is a unit.
+/// Reads a folder that the `MDSWriter` of MosaicML Streaming wrote; each shard is a unit.
 ///
-/// The columns are the fields. Numbers and arrays of NumPy stay such, but for float64, which becomes
-/// a plain float, as Python packs it; images, and lists of them, are bytes; `str_decimal` is a text.
-/// Pickles are never run: a data set with a column of them is refused, unless that column is [left
-/// out](Self::without). Keys are the name of the shard, a slash and the number of the sample in it;
-/// or a [column](Self::key).
+/// The columns are the fields. NumPy numbers and arrays stay what they are, except that float64
+/// becomes a plain float, as Python packs it. Images, and lists of them, are bytes; `str_decimal`
+/// is a string. Pickles are never run: a data set with a column of them is refused unless the
+/// column is [left out](Self::without). A key is the name of the shard, a slash and the number of
+/// the sample in it; or a [column](Self::key).
 ///
-/// A shard that is there as it is is preferred to the compressed one; of compression, `gz`,
-/// `snappy` and `zstd` are read, `bz2` with the feature `formats`, and `br` with the feature `parquet`,
-/// which brings Brotli along. Sizes are compared with the index, and so are all digests that
-/// Streaming has names for.
+/// If both exist, the uncompressed shard is preferred to the compressed one. Compression by `gz`,
+/// `snappy` and `zstd` is read, `bz2` with the feature `formats`, and `br` with the feature
+/// `parquet`, which brings Brotli along. Sizes and all digests that Streaming knows are compared
+/// with the index.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, MdsReader};
@@ -49,7 +49,7 @@ const MAX_INDEX: u64 = 256 << 20;
 #[derive(Debug, Clone)]
 pub struct MdsReader {
     root: PathBuf,
-    /// The names of the shard's files below the root, for errors.
+    /// The paths of the uncompressed shards, for errors.
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
     without: Vec<String>,
@@ -58,7 +58,12 @@ pub struct MdsReader {
 }
 
 impl MdsReader {
-    /// Reads `index.json` in this folder. No shard is looked at yet.
+    /// Reads `index.json` in this folder. No shard is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if there is no index, and [`Damaged`](ErrorKind::Damaged)
+    /// if it is none.
     pub fn open(root: impl AsRef<Path>) -> Result<MdsReader> {
         let root = root.as_ref().to_path_buf();
         let path = root.join("index.json");
@@ -69,20 +74,20 @@ impl MdsReader {
         Ok(MdsReader { root, paths, shards, without, key: None, max_bytes })
     }
 
-    /// Refuses compressed shards that have more bytes than this when they are decompressed, which
-    /// they are in memory. Default: 4 GiB, more than which none can have.
+    /// Refuses compressed shards with more bytes than this once they are decompressed, which
+    /// happens in memory. Default: 4 GiB, the most that the format allows.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes.min(MAX_SHARD);
         self
     }
 
-    /// Columns that are left out.
+    /// Leaves these columns out.
     pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.without = columns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The column that is the key: a text or an integer.
+    /// Takes keys from this column, of strings or integers.
     pub fn key(mut self, column: impl Into<String>) -> Self {
         self.key = Some(column.into());
         self
@@ -117,7 +122,7 @@ impl MdsReader {
         pack(&key, &fields)
     }
 
-    /// The bytes of a shard, which are those that the index says.
+    /// The bytes of a shard, checked against the index.
     fn bytes(&self, info: &ShardInfo) -> Result<Bytes> {
         let path = self.root.join(&info.raw.basename);
         let raw = match LocalStorage::mapped().open(&path) {
@@ -146,7 +151,7 @@ impl MdsReader {
         check(&packed, zip).map_err(at)?;
         let name = info.compression.as_deref().unwrap_or_default();
         let mut bytes = Vec::new();
-        // One byte more shows that there are too many.
+        // One more byte shows that there are too many.
         let limit = info.raw.bytes + 1;
         let read = match name.split(':').next().unwrap_or_default() {
             "gz" => flate2::bufread::MultiGzDecoder::new(&packed[..])
@@ -155,7 +160,7 @@ impl MdsReader {
             "zstd" => Zstd::new(BufReader::new(&packed[..])).take(limit).read_to_end(&mut bytes),
             "snappy" => {
                 let len = snap::raw::decompress_len(&packed).ok();
-                // No more comes of a byte than of one that copies 64.
+                // The best that one byte can do is to copy 64.
                 let fits =
                     len.is_some_and(|len| len as u64 == info.raw.bytes && len / 64 <= packed.len());
                 let decoded = fits.then(|| snap::raw::Decoder::new().decompress_vec(&packed).ok());
@@ -194,7 +199,7 @@ fn read_index(path: &Path) -> Result<Vec<u8>> {
     Ok(json)
 }
 
-/// The bytes of a file, in memory or as it is.
+/// The bytes of a shard, in memory or on disk.
 enum Bytes {
     File(Source),
     Memory(Vec<u8>),
@@ -209,7 +214,7 @@ impl Bytes {
     }
 }
 
-/// Compares a file with what the index says of it.
+/// Compares a file with its size and digests in the index.
 fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
     let damaged = |expected: String, found: String| {
         Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))

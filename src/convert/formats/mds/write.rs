@@ -1,4 +1,4 @@
-//! Samples to a folder of MDS.
+//! Writes samples to a folder of MDS shards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,23 +16,38 @@ use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 /// The size limit of a shard, as Streaming's `MDSWriter` has it.
 const SHARD_BYTES: u64 = 1 << 26;
 
-/// Writes samples to a folder for Streaming's `StreamingDataset`, byte for byte as its `MDSWriter`
-/// would, but for spaces in JSON, and the empty shard that this puts before a first sample beyond the
-/// limit.
+/// Writes samples to a folder for the `StreamingDataset` of MosaicML Streaming.
 ///
-/// The first sample says which columns there are, sorted by name; the key is the column `key`.
-/// Bytes become `bytes`, texts `str`, integers `int`, floats `float64`, arrays of NumPy `ndarray`, and
-/// anything else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples
-/// must have the same fields of the same kinds.
+/// The bytes are those of Streaming's `MDSWriter`, except for spaces in JSON, and without the empty
+/// shard that it writes before a first sample beyond the size limit.
 ///
-/// Shards have their names when they are whole, and `index.json` comes last, so a folder without it
-/// was given up. The SHA-1 digests of shards are in the index.
+/// The first sample decides the columns, sorted by name; the key is the column `key`. Bytes become
+/// `bytes`, strings `str`, integers `int`, floats `float64`, NumPy arrays `ndarray`, and anything
+/// else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples must have
+/// the same fields of the same kinds.
+///
+/// A shard appears under its name when it is complete, and `index.json` comes last: a folder
+/// without it was abandoned. The index has the SHA-1 digests of the shards.
+///
+/// ```
+/// use kiste::convert::{Input, MdsReader, MdsWriter};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let sample = b"\x82\xa3key\xa1a\xa4word\xa5Kiste";
+/// let mut writer = MdsWriter::create(dir.path())?.shard_bytes(1 << 20);
+/// writer.write_packed(sample)?;
+/// writer.finish()?;
+///
+/// let reader = MdsReader::open(dir.path())?.key("key");
+/// assert_eq!((reader.units(), reader.len_hint()), (1, Some(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the output is complete once it is finished"]
 pub struct MdsWriter {
     root: PathBuf,
     size_limit: u64,
     columns: Option<Vec<Column>>,
-    /// How long a shard without samples is.
+    /// Bytes of a shard without samples.
     head: u64,
     samples: Vec<Vec<u8>>,
     bytes: u64,
@@ -69,7 +84,7 @@ impl MdsWriter {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for fields that are not those of the first sample, and for
-    /// arrays that MDS has no place for. Then nothing has been kept of the sample.
+    /// arrays that MDS cannot hold. The sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
@@ -99,7 +114,7 @@ impl MdsWriter {
                     Some(name) => invalid("expected a value that MDS can hold").with_field(name),
                     None => invalid("the sample is longer than MDS can hold"),
                 };
-                // A first sample that is refused says nothing of the others.
+                // A first sample that is refused does not decide the columns.
                 let known = !self.samples.is_empty() || !self.shards.is_empty();
                 self.columns = Some(columns).filter(|_| known);
                 return Err(error);
@@ -118,7 +133,7 @@ impl MdsWriter {
         Ok(())
     }
 
-    /// The directory.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -164,14 +179,14 @@ impl MdsWriter {
     }
 }
 
-/// The first column whose value has no place in MDS.
+/// The first column whose value MDS cannot hold.
 fn misfit<'a>(columns: &'a [Column], values: &[Decoded<'_>]) -> Option<&'a str> {
     let alone = columns.chunks(1).zip(values.chunks(1));
     let mut misfits = alone.filter(|(column, value)| encode_sample(column, value).is_none());
     misfits.next().map(|(column, _)| &*column[0].name)
 }
 
-/// A packed value, and the encoding that it asks for.
+/// A packed value, and its encoding.
 fn decoded(packed: &[u8]) -> Result<(Encoding, Decoded<'_>)> {
     let mut cursor = Cursor::new(packed);
     let float64 = || Encoding::parse("float64");

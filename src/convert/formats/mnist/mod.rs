@@ -1,4 +1,4 @@
-//! idx files, as those of MNIST and its kin.
+//! MNIST and similar data sets: idx files.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! Samples from idx files.
+//! Reads samples from idx files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::idx;
 use crate::value::NdArray;
 
-/// No more bytes than this are read of a file.
+/// Default for the bytes of a file.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Reads idx files: one of images or whatever else, and perhaps one of labels.
+/// Reads MNIST and similar data sets: an idx file of images, or of other arrays, and often one of
+/// labels.
 ///
-/// Samples are `{"key": "STEM/000000", "image": array, "label": number}`; the key is the name of the
-/// first file up to its first dot and the number of the sample. Files may be compressed by gzip or
-/// Zstandard. They are in memory as a whole, which for MNIST is 47 MB. Units are runs of samples.
+/// Samples are `{"key": "STEM/000000", "image": array, "label": number}`; the key is the name of
+/// the first file up to its first dot, and the number of the sample. Files may be compressed by
+/// gzip or Zstandard. They are read into memory, which is 47 MB for MNIST. Units are runs of
+/// samples.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, MnistReader};
+///
+/// let options = MnistReader::options().labels("t10k-labels-idx1-ubyte.gz");
+/// let source = InOrder::new(options.open("t10k-images-idx3-ubyte.gz")?);
+/// # Ok::<(), kiste::Error>(())
+/// ```
 #[doc(alias = "Idx")]
 #[must_use]
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Samples from an npz file.
+//! Reads samples from an npz file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,32 @@ use crate::format::numpy::npy;
 use crate::reader::{Reader, ZipReader};
 use crate::value::NdArray;
 
-/// No more bytes than this are read of all arrays of a file.
+/// Default for the bytes of all arrays in a file.
 const MAX_BYTES: u64 = 16 << 30;
 
 /// Reads an npz file, as `numpy.savez` and `numpy.savez_compressed` write it. Feature `zip`.
 ///
-/// Its arrays all have the same length in their first axis: a sample is one row of each, and units
-/// are runs of samples. Integers without further axes become plain ones. With
-/// [`whole`](NpzOptions::whole) the file is one sample of all its arrays. The fields are in the order of
-/// the archive. Keys are the name of the file up to its first dot, a slash and the number of the
-/// row; or an [array](Self::key) of integers or texts.
+/// The arrays must have the same length in their first axis: a sample is one row of each, and units
+/// are runs of samples. Integers without further axes become plain integers. As an
+/// [option](NpzOptions::whole), the file is one sample of all its arrays. Fields have the order of
+/// the archive. A key is the name of the file up to its first dot, a slash and the number of the
+/// row; or comes from an [array](Self::key) of integers or strings.
 ///
-/// The arrays are in memory as a whole. Arrays of Python objects, which are pickles, are refused.
+/// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, NpzReader};
+///
+/// let source = InOrder::new(NpzReader::open("digits.npz")?.key("name"));
+/// # Ok::<(), kiste::Error>(())
+/// ```
 #[doc(alias = "Npz")]
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct NpzReader {
     path: PathBuf,
     arrays: Vec<(String, NdArray<'static>)>,
-    /// `None` for one sample of all.
+    /// `None` if the file is one sample.
     rows: Option<usize>,
     key: Option<String>,
 }
@@ -50,7 +57,7 @@ impl NpzReader {
         NpzOptions { whole: false, max_bytes: MAX_BYTES }
     }
 
-    /// The array that has the keys.
+    /// Takes keys from this array.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
@@ -73,8 +80,8 @@ pub struct NpzOptions {
 }
 
 impl NpzOptions {
-    /// Whether the file is one sample of all its arrays, whose key is the name of the file up to the
-    /// first dot. Default: no, each row is a sample.
+    /// Whether the file is one sample of all its arrays, whose key is the name of the file up to
+    /// the first dot. Default: no, each row is a sample.
     pub fn whole(mut self, whole: bool) -> NpzOptions {
         self.whole = whole;
         self
@@ -125,7 +132,7 @@ impl NpzOptions {
     }
 }
 
-/// The length of the first axes, which is that of all arrays.
+/// The number of rows, which must be the same in all arrays.
 fn rows_of(path: &Path, arrays: &[(String, NdArray<'_>)]) -> Result<usize> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(path);
     let mut rows = None;
@@ -144,7 +151,7 @@ fn rows_of(path: &Path, arrays: &[(String, NdArray<'_>)]) -> Result<usize> {
     rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))
 }
 
-/// A row, of which a text is a text.
+/// A row of an array; NumPy strings are plain strings.
 fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
     let field = rows::row(array, index)?;
     let Field::Scalar(scalar) = &field else { return Ok(field) };

@@ -1,4 +1,4 @@
-//! Samples to an npz file.
+//! Writes samples to an npz file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,15 +14,27 @@ use crate::format::msgpack::{self, Cursor, numpy, sample};
 use crate::format::numpy::npy;
 use crate::value::{DType, NdArray};
 
-/// Writes samples to an npz file: an array of each field, whose first axis are the samples. Feature
+/// Writes samples to an npz file: one array for each field, whose rows are the samples. Feature
 /// `zip`.
 ///
-/// A field must be a number, or an array, or a text, and of the same type and shape in all samples;
-/// texts may be of different lengths. Integers become int64, floats float64. The key is the array
-/// `key`. Names of fields may have slashes, but those that lead out of the folder where somebody
-/// unpacks the archive are refused, though NumPy, which unpacks nothing, takes any. The arrays are
-/// gathered in memory. The same samples make the same bytes, which are those
-/// of `numpy.savez` but for details of the archive.
+/// A field must be a number, an array or a string, and have the same type and shape in all samples;
+/// strings may have different lengths. Integers become int64, floats float64. The key is the array
+/// `key`. Names of fields may have slashes, but not lead out of the folder where the archive is
+/// unpacked, although NumPy itself accepts any name. The arrays are collected in memory. The same
+/// samples make the same bytes, which are those of `numpy.savez` except for details of the archive.
+///
+/// ```
+/// use kiste::convert::{NpzReader, NpzWriter, Input};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("numbers.npz");
+/// let mut writer = NpzWriter::create(&path)?;
+/// writer.write_packed(b"\x82\xa3key\xa1a\xa1n\x01")?;
+/// writer.write_packed(b"\x82\xa3key\xa1b\xa1n\x02")?;
+/// writer.finish()?;
+/// assert_eq!(NpzReader::open(&path)?.len_hint(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the output is complete once it is finished"]
 pub struct NpzWriter {
     file: NewFile,
@@ -51,8 +63,9 @@ impl NpzWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for fields that are no numbers, arrays or texts, whose names
-    /// are no names of files, or that are not like those of the first sample. Then nothing has been kept of the sample.
+    /// [`Invalid`](ErrorKind::Invalid) for values that are not numbers, arrays or strings, for
+    /// names that are not those of files, and for fields that are not like those of the first
+    /// sample. The sample is not kept then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let invalid = |name: &str, message: &str| {
@@ -64,12 +77,13 @@ impl NpzWriter {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
             if !names::stays_within(name) {
-                return Err(invalid(name, "expected a relative name of a file"));
+                return Err(invalid(name, "expected the relative name of a file"));
             }
             let value = value_of(value)?;
-            let value = value.ok_or_else(|| invalid(name, "expected a number, array or text"))?;
+            let value =
+                value.ok_or_else(|| invalid(name, "expected a number, an array or a string"))?;
             if fields.insert(name, value).is_some() {
-                return Err(invalid(name, "it is there twice"));
+                return Err(invalid(name, "the field occurs twice"));
             }
             order.push(name);
         }
@@ -79,7 +93,9 @@ impl NpzWriter {
         }
         for (name, column) in &self.columns {
             let value = fields.get(&name[..]);
-            let value = value.ok_or_else(|| invalid(name, "expected it as before, found none"))?;
+            let value = value.ok_or_else(|| {
+                invalid(name, "expected the field as in the first sample, found none")
+            })?;
             if !column.takes(value) {
                 return Err(invalid(name, "expected the type and shape of the first sample"));
             }
@@ -97,7 +113,7 @@ impl NpzWriter {
         Ok(())
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -130,8 +146,8 @@ fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Resul
     }
 }
 
-/// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
-/// panics where the end of an archive cannot be written.
+/// A file that accepts everything after its first error, which it keeps: `ZipWriter` panics if the
+/// end of an archive cannot be written.
 struct Deaf<'a, W> {
     out: &'a mut W,
     error: Option<io::Error>,
@@ -180,7 +196,7 @@ impl<W: Write + Seek> Seek for Deaf<'_, W> {
     }
 }
 
-/// A packed value as a column has it, if it can.
+/// A packed value as a column of one row, if a column can hold it.
 fn value_of(packed: &[u8]) -> Result<Option<Column>> {
     let mut cursor = Cursor::new(packed);
     let number = |array: NdArray<'_>| {
@@ -243,7 +259,7 @@ impl Column {
             }
             Column::Texts(texts) => texts,
         };
-        // NumPy's texts are all as long as the longest, in characters of four bytes.
+        // All strings of a NumPy array have the length of the longest, in characters of four bytes.
         let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
         let mut bytes = Vec::with_capacity(texts.len() * width * 4);
         for (row, text) in texts.iter().enumerate() {

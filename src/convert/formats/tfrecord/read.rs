@@ -1,4 +1,4 @@
-//! Samples from TFRecord files.
+//! Reads samples from TFRecord files.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -15,21 +15,20 @@ use crate::format::tfrecord::{FOOTER, HEADER, check_data, parse_header};
 use crate::regular::open_regular;
 use crate::value::{Element, NdArray};
 
-/// Of a single record no more bytes are read.
+/// Default for the bytes of a record.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Reads TFRecord files of `tf.train.Example`s; units are ranges of them, cut between records. A file
-/// that is compressed is one. Feature `formats`.
+/// Reads TFRecord files of `tf.train.Example`s. Feature `formats`.
 ///
-/// The features are the fields, sorted by name, as records have them in no order. A list of one value is that value; of several numbers an array of float32 or int64, of
-/// several byte strings a list of them. Lists without values are kept as empty ones, features
-/// without a list as nothing.
-/// Byte strings stay bytes, unless they are named [as texts](Self::texts). Keys are the name of the
-/// file up to its first dot, a slash and the number of the record in twelve digits; or a
-/// [field](Self::key).
+/// The features are the fields, sorted by name because records have no order. A list of one value
+/// becomes that value, several numbers an array of float32 or int64, and several byte strings a
+/// list. An empty list stays an empty list, a feature without a list is nil. Byte strings stay
+/// bytes unless they are named [as strings](Self::texts). A key is the name of the file up to its
+/// first dot, a slash and the number of the record in twelve digits; or a [field](Self::key).
 ///
-/// Files may be compressed by bzip2, gzip or Zstandard. All checksums are compared. A file that ends
-/// between two records has nothing that would tell.
+/// Units are ranges of a file, cut between records; a file that is compressed by bzip2, gzip or
+/// Zstandard is one unit. All checksums are compared. A file that was cut between two records
+/// cannot be told from a complete one.
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, TfRecordReader};
@@ -70,19 +69,20 @@ impl TfRecordReader {
         Ok(TfRecordReader { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
     }
 
-    /// Features whose byte strings are texts in UTF-8.
+    /// Features whose byte strings are UTF-8 and become strings.
     pub fn texts<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.texts = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Features that stay lists and arrays even of one value, as those of varying length should.
+    /// Features that stay lists and arrays even if they have one value, as those of varying length
+    /// should.
     pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.lists = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The feature that is the key: one byte string in UTF-8, or one integer.
+    /// Takes keys from this feature: a byte string in UTF-8, or an integer.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
@@ -95,7 +95,7 @@ impl TfRecordReader {
         self
     }
 
-    /// Makes units of so many bytes. Default: 4 MiB.
+    /// The size of a unit in bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
         self.ranges.set_unit(bytes);
         self
@@ -137,7 +137,7 @@ impl TfRecordReader {
                 }
             },
             Feature::Floats(floats) => match floats[..] {
-                // As NumPy's scalar, which is as wide as it was.
+                // As a NumPy scalar, which keeps the 32 bits.
                 [one] if single => Field::Scalar(NdArray::scalar(one)),
                 _ => Field::Array(array(&floats)),
             },
@@ -192,8 +192,8 @@ impl Input for TfRecordReader {
     }
 }
 
-/// The first record at this byte of a file or behind it. Of those on the way only the headers are
-/// read, whose checksums are enough to believe their lengths.
+/// The first record that begins at this byte of a file or after it. Only headers are read on the
+/// way: they have a checksum of their own, so the lengths can be trusted.
 fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
     let at = |error| Error::io(path, error);
     let mut file = open_regular(path).map_err(at)?;
@@ -230,14 +230,14 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The records from a place on, which is the front of a file that is compressed.
+    /// The records from this position on, which must be 0 in a compressed file.
     fn open(path: &Path, max_bytes: u64, position: u64) -> Result<Records<'_>> {
         let input = compressed::open_at(path, position)?;
         Ok(Records { path, input, position, max_bytes })
     }
 
-    /// The next record, or what is wrong with it, if the one after it can be found all the same:
-    /// lengths have a checksum of their own.
+    /// The next record. The inner error is that of a record whose length is intact, so that the one
+    /// after it can be found.
     fn next(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let header = self.take(HEADER as u64)?;
         if header.is_empty() {
@@ -267,7 +267,7 @@ impl Records<'_> {
         }))
     }
 
-    /// So many bytes, or what there is until the end.
+    /// This many bytes, or fewer at the end of the file.
     fn take(&mut self, len: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(usize::try_from(len.min(1 << 20)).unwrap_or(0));
         let read = self.input.by_ref().take(len).read_to_end(&mut bytes);

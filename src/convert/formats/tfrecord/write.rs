@@ -1,4 +1,4 @@
-//! Samples to a TFRecord file.
+//! Writes samples to a TFRecord file.
 
 use std::path::Path;
 
@@ -12,13 +12,28 @@ use crate::value::{Element, Kind as Type, NdArray};
 
 /// Writes samples to a TFRecord file of `tf.train.Example`s. Feature `formats`.
 ///
-/// Each field is a feature: bytes and texts are byte strings, integers and truth values are
-/// integers, floats are floats of 32 bits; lists of one of these, and arrays of numbers in C order,
-/// are lists of them. The key is a feature `key`. A list of nothing is one of byte strings.
+/// Each field is a feature: bytes and strings are byte strings, integers and booleans integers,
+/// floats 32-bit floats. Lists of one of these, and arrays of numbers in C order, are lists of
+/// them. The key is the feature `key`. An empty list is one of byte strings.
 ///
-/// Shapes are not kept, nor the difference between text and bytes, nor what a float of 64 bits has
-/// beyond 32. What would be changed beyond that (other lists, maps, integers beyond 64 bits with a
-/// sign, complex numbers) is refused.
+/// Shapes are lost, as are the difference between strings and bytes and the precision of 64-bit
+/// floats. Anything that would lose more is refused: other lists, maps, integers beyond 64 bits
+/// with a sign, complex numbers.
+///
+/// ```
+/// use kiste::convert::{Input, TfRecordReader, TfRecordWriter};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("numbers.tfrecord");
+/// let sample = b"\x82\xa3key\xa1a\xa1n\x01";
+/// let mut writer = TfRecordWriter::create(&path)?;
+/// writer.write_packed(sample)?;
+/// writer.finish()?;
+///
+/// let records = TfRecordReader::open(&path)?.key("key");
+/// records.read(0, &mut |found| found.map(|packed| assert!(packed.starts_with(b"\x83\xa3key\xa1a"))))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the output is complete once it is finished"]
 pub struct TfRecordWriter {
     file: NewFile,
@@ -26,7 +41,11 @@ pub struct TfRecordWriter {
 }
 
 impl TfRecordWriter {
-    /// Begins a file that must not exist yet.
+    /// Begins a file, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter> {
         Ok(TfRecordWriter { file: NewFile::create(path.as_ref())?, record: Vec::new() })
     }
@@ -35,8 +54,8 @@ impl TfRecordWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for what no feature can hold. Then nothing has been written
-    /// of the sample.
+    /// [`Invalid`](ErrorKind::Invalid) for a value that no feature can hold. The sample is not
+    /// written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let (mut features, mut names) = (Vec::new(), Distinct::default());
@@ -44,7 +63,7 @@ impl TfRecordWriter {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
             if !names.insert(name) {
-                let message = "it is there twice";
+                let message = "the field occurs twice";
                 return Err(Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name));
             }
             let feature = feature_of(value)?.ok_or_else(|| {
@@ -58,18 +77,18 @@ impl TfRecordWriter {
         self.file.append(&self.record)
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Makes the file durable and visible.
+    /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }
 
-/// The feature that a packed value becomes, if there is one.
+/// The feature of a packed value, if one can hold it.
 fn feature_of(packed: &[u8]) -> Result<Option<Feature<'_>>> {
     let mut cursor = Cursor::new(packed);
     let mut feature = Feature::Empty;
@@ -99,7 +118,8 @@ fn feature_of(packed: &[u8]) -> Result<Option<Feature<'_>>> {
     Ok(Some(feature))
 }
 
-/// Adds a value to a list of its kind; false if it has none, or another.
+/// Adds a value to a list of its kind; false if the list is of another kind, or no list can hold
+/// it.
 fn add<'a>(cursor: &mut Cursor<'a>, feature: &mut Feature<'a>) -> Result<bool> {
     let int = match cursor.peek()? {
         Kind::Bin | Kind::Str => {
@@ -138,7 +158,7 @@ fn add<'a>(cursor: &mut Cursor<'a>, feature: &mut Feature<'a>) -> Result<bool> {
     Ok(true)
 }
 
-/// The numbers of an array, if they fit.
+/// The numbers of an array, if a feature can hold them.
 fn numbers(array: &NdArray<'_>) -> Option<Feature<'static>> {
     fn all<T: Element, U>(array: &NdArray<'_>, convert: impl Fn(T) -> Option<U>) -> Option<Vec<U>> {
         array.to_ndarray::<T>().ok()?.iter().map(|&number| convert(number)).collect()

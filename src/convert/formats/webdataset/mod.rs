@@ -1,8 +1,8 @@
 //! WebDataset: samples as files of one name in tar archives.
 //!
-//! Files that follow each other in an archive and have the same name up to the first dot after the
-//! last slash are one sample; the rest of the name, in lower case, says which field it is. So do
-//! Python's webdataset and its kin.
+//! Consecutive files of an archive with the same name up to the first dot after the last slash are
+//! one sample; the rest of the name, in lower case, is the name of the field. This is the rule of
+//! the Python package webdataset.
 
 mod read;
 mod write;
@@ -16,7 +16,7 @@ fn is_meta(name: &str) -> bool {
     first.len() >= 4 && first.starts_with("__") && first.ends_with("__")
 }
 
-/// What the last part of a field's name says about it.
+/// The type of a field, by the last part of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Text,

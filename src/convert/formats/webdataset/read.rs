@@ -1,4 +1,4 @@
-//! Samples from shards of WebDataset.
+//! Reads samples from shards of WebDataset.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,17 +14,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::npy;
 use crate::format::tar::BLOCK;
 
-/// Of a single sample no more bytes are read: what `bin` of msgpack can hold, and some less.
+/// Default for the bytes of a sample: somewhat less than the `bin` of msgpack can hold.
 const MAX_BYTES: u64 = 1 << 30;
-/// Bytes that are read from the disk at once.
+/// Bytes read from the disk at a time.
 const AT_ONCE: usize = 1 << 17;
 
-/// Reads shards of WebDataset; units are ranges of them, cut between samples. A shard that is
-/// compressed is one.
+/// Reads shards of WebDataset.
 ///
 /// The key of a sample is its `__key__`: the name in the archive up to the first dot of its last
-/// part. Its fields are named as the rest of the name, in lower case. By default they are decoded
-/// as webdataset's `decode()` does without asking for images:
+/// part. The rest of the name, in lower case, is the name of the field. By default fields are
+/// decoded as by `decode()` of webdataset without arguments:
 ///
 /// | name ends in | value |
 /// | --- | --- |
@@ -34,10 +33,13 @@ const AT_ONCE: usize = 1 << 17;
 /// | `npy` | array |
 /// | anything else | bytes |
 ///
-/// A shard may be compressed by gzip, Zstandard or, with the feature `formats`, bzip2. Directories are
-/// passed over, and so are names without a dot, hidden ones, and those that begin with a part like
-/// `__this__`; a link, a device, a file that is too long or a name that leads out of the archive
-/// makes its whole sample an error, and an archive without its end is one. Pickles stay bytes.
+/// Units are ranges of a shard, cut between samples. A shard that is compressed by gzip, Zstandard
+/// or, with the feature `formats`, bzip2 is one unit.
+///
+/// Directories are skipped, and so are names without a dot, hidden names, and names whose first
+/// part is like `__this__`. A link, a device, a file that is too long or a name that leads out of
+/// the archive makes its whole sample an error, and an archive that lacks its end mark is an error.
+/// Pickles stay bytes.
 ///
 /// ```no_run
 /// use kiste::Writer;
@@ -82,34 +84,34 @@ impl WebDatasetReader {
         Ok(WebDatasetReader { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
     }
 
-    /// Whether fields are decoded by their names. Default: yes; otherwise all are bytes.
+    /// Whether fields are decoded by their names. If not, all are bytes. Default: yes.
     pub fn decode(mut self, decode: bool) -> Self {
         self.decode = decode;
         self
     }
 
-    /// Whether the name of the shard, up to its first dot, and a slash go in front of the key: for
-    /// shards that count their samples anew. Default: no.
+    /// Whether keys begin with the name of the shard, up to its first dot, and a slash: for shards
+    /// that each number their samples from 0. Default: no.
     pub fn shard_in_key(mut self, shard_in_key: bool) -> Self {
         self.shard_in_key = shard_in_key;
         self
     }
 
-    /// Refuses files with more bytes than this, and samples whose files have more together, each with
-    /// its header. Default: 1 GiB.
+    /// Refuses files with more bytes than this, and samples whose files and their headers have more
+    /// bytes together. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self.ranges.forget();
         self
     }
 
-    /// Makes units of so many bytes. Default: 4 MiB.
+    /// The size of a unit in bytes. Default: 4 MiB.
     pub fn unit_bytes(mut self, bytes: u64) -> Self {
         self.ranges.set_unit(bytes);
         self
     }
 
-    /// The first file at this byte of a shard or behind it that begins a sample.
+    /// The first file that begins a sample, at this byte of a shard or after it.
     fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
         let path = &self.ranges.paths()[shard];
         let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
@@ -129,7 +131,7 @@ impl WebDatasetReader {
                     }
                 }
                 (Some(key), None) => {
-                    // A sample begins with what was refused of it.
+                    // A sample begins with the first of its files, even if that is refused.
                     let known = refused.take().filter(|(known, _)| known == key);
                     let position = known.map_or(entry.start, |(_, start)| start);
                     if position >= to {
@@ -174,9 +176,9 @@ struct Group {
     key: String,
     files: Vec<(String, Vec<u8>)>,
     names: HashSet<String>,
-    /// What its files take in the archive, about.
+    /// The approximate size of its files in the archive.
     bytes: u64,
-    /// Why it is none.
+    /// Why the sample is an error.
     flaw: Option<Error>,
 }
 
@@ -186,20 +188,20 @@ impl Group {
         Group { key: key.into(), files, names, bytes: 0, flaw: None }
     }
 
-    /// Makes it no sample. Nothing of it is kept, and what was found first is told.
+    /// Makes the sample an error, and drops its files. The first flaw is the one to report.
     fn refuse(&mut self, flaw: Error) {
         self.flaw.get_or_insert(flaw);
         (self.files, self.names) = (Vec::new(), HashSet::new());
     }
 
-    /// Whether one more file of so many bytes is to be read. Of what is no sample nothing is kept:
-    /// an archive without end may be all of one key.
+    /// Whether to read one more file, of this many bytes. Nothing of a bad sample is kept: an
+    /// endless archive may consist of one key.
     fn wants(&mut self, suffix: &str, size: u64, max_bytes: u64) -> bool {
         self.bytes = self.bytes.saturating_add(size).saturating_add(BLOCK as u64);
         if self.flaw.is_some() {
             return false;
         }
-        // A single file has its own limit, without its header.
+        // A sample of one file is limited by the size of the file alone.
         if self.bytes > max_bytes && !self.files.is_empty() {
             let message = format!("expected a sample of at most {max_bytes} bytes, found more");
             self.refuse(Error::new(ErrorKind::Limit, message));
@@ -211,14 +213,14 @@ impl Group {
     }
 }
 
-/// An entry that was refused before any of its sample was there, by its key. It makes a bad sample
-/// of the files that come next, if they have this key; but a link in the middle of another sample
-/// does not divide that.
+/// A refused entry that came before the other files of its sample, by its key. It makes a bad
+/// sample of the next files if they have the same key; a link in the middle of another sample does
+/// not split that sample.
 #[derive(Default)]
 struct Refused(Option<(String, Error)>);
 
 impl Refused {
-    /// One more; of those of one key the first is told.
+    /// Adds an entry; only the first one of a key is reported.
     fn add(&mut self, key: &str, flaw: Error, emit: &mut Emit<'_>) -> Result<()> {
         if self.0.as_ref().is_some_and(|(known, _)| known == key) {
             return Ok(());
@@ -228,7 +230,7 @@ impl Refused {
         Ok(())
     }
 
-    /// The flaw of a sample that begins here; that of another one is told.
+    /// The flaw of the sample that begins here. The flaw of another sample is reported.
     fn of(&mut self, key: &str, emit: &mut Emit<'_>) -> Result<Option<Error>> {
         match self.0.take_if(|(known, _)| known == key) {
             Some((_, flaw)) => Ok(Some(flaw)),
@@ -236,7 +238,7 @@ impl Refused {
         }
     }
 
-    /// Tells of it as of a sample of its own.
+    /// Reports the entry as a sample of its own.
     fn tell(&mut self, emit: &mut Emit<'_>) -> Result<()> {
         match self.0.take() {
             Some((key, flaw)) => emit(Err(flaw.with_key(key))),
@@ -270,7 +272,7 @@ impl Input for WebDatasetReader {
                     return Err(error);
                 }
             };
-            // Between the ranges there were directories.
+            // There were directories between the ranges.
             if entry.start >= end {
                 break;
             }
@@ -323,12 +325,13 @@ impl Input for WebDatasetReader {
     }
 }
 
-/// Key and field of a file, if it is part of a sample.
+/// The key and field of a file, if it is part of a sample.
 fn key_and_field(name: &str) -> Option<(&str, &str)> {
     split(name).filter(|_| !is_meta(name))
 }
 
-/// Key and suffix: before and after the first dot of the last part, if that does not begin with it.
+/// The key and suffix of a name: before and after the first dot of its last part, unless that
+/// begins with the dot.
 fn split(name: &str) -> Option<(&str, &str)> {
     let last = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = name[last..].find('.').filter(|&dot| dot > 0)?;

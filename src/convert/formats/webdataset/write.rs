@@ -1,4 +1,4 @@
-//! Samples to shards of WebDataset.
+//! Writes samples to shards of WebDataset.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,14 +15,14 @@ use crate::format::tar::{BLOCK, RECORD, file_header, padding};
 
 /// Writes samples to shards of WebDataset: `PREFIX-000000.tar` and so on.
 ///
-/// A field becomes a file named as key and field, with a dot between. What the field is must show
-/// at the end of its name, as [`WebDatasetReader`](super::WebDatasetReader) tells: where it does not, `.txt`
-/// follows for texts, `.cls` for integers, `.npy` for arrays and `.json` for anything else but
-/// bytes. JSON is that of [`format::jsonl`](crate::format::jsonl).
+/// A field becomes a file named by the key, a dot, and the field. If the name of the field does not
+/// end in one that [`WebDatasetReader`](super::WebDatasetReader) decodes to the same type, a suffix
+/// is added: `.txt` for strings, `.cls` for integers, `.npy` for arrays, `.bin` for bytes, and
+/// `.json` for anything else, in the notation of [`format::jsonl`](crate::format::jsonl).
 ///
-/// The same samples make the same bytes. A shard has its name when it is whole; existing files are
-/// not replaced. Keys must be such that readers find them again: relative names whose last part has
-/// no dot.
+/// The same samples make the same bytes. A shard appears under its name when it is complete;
+/// existing files are not replaced. Keys must be relative names whose last part has no dot, so that
+/// readers find the same keys.
 ///
 /// ```
 /// use kiste::Value;
@@ -88,8 +88,8 @@ impl WebDatasetWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for keys and fields that would not be found again. Then
-    /// nothing has been written of the sample.
+    /// [`Invalid`](ErrorKind::Invalid) for keys and fields that readers would not find again. The
+    /// sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
@@ -122,7 +122,7 @@ impl WebDatasetWriter {
         Ok(())
     }
 
-    /// Ends the last shard; the names of all.
+    /// Completes the last shard. Returns the paths of all shards.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         if let Some(last) = self.shard.take() {
             self.finished.push(last.finish()?);
@@ -141,7 +141,7 @@ impl Shard {
     }
 }
 
-/// Readers cut a name at the first dot of its last part, and pass over some.
+/// Readers cut a name at the first dot of its last part, and skip some names.
 fn check_key(key: &str) -> Result<()> {
     let last = key.rsplit('/').next().unwrap_or_default();
     let flaw = if last.is_empty() || last.contains('.') {
@@ -156,14 +156,14 @@ fn check_key(key: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, flaw))
 }
 
-/// The files of a sample as they are in an archive.
+/// The files of a sample, with headers and padding.
 fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(packed.len() + 8 * BLOCK);
     let mut names: HashSet<String> = HashSet::new();
     for field in sample::fields(packed)? {
         let (name, value) = field?;
         let Ok(name) = Cursor::new(name).read_str() else {
-            let message = "expected fields whose names are text, found another";
+            let message = "expected fields whose names are strings, found another";
             return Err(Error::new(ErrorKind::Invalid, message));
         };
         if name == sample::KEY {
@@ -192,13 +192,13 @@ fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes of a field, and what must be put behind its name.
+/// The bytes of a field, and the suffix that its name needs.
 fn content<'a>(name: &str, value: &'a [u8]) -> Result<(Option<&'static str>, Cow<'a, [u8]>)> {
     let says = Content::of(name);
     let mut cursor = Cursor::new(value);
     let unless = |content: Content, suffix| (says != content).then_some(suffix);
     match cursor.peek()? {
-        // A name that says something else than bytes would have them decoded.
+        // By a name of another type, the bytes would be decoded.
         Kind::Bin if says == Content::Bytes => Ok((None, cursor.read_bin()?.into())),
         Kind::Bin => Ok((Some("bin"), cursor.read_bin()?.into())),
         Kind::Str => Ok((unless(Content::Text, "txt"), cursor.read_str_bytes()?.into())),

@@ -68,7 +68,7 @@ impl Run<'_> {
         options.create(self.path, DType::of::<f32>(), &[rows, self.shape[1]])
     }
 
-    /// With every commit, opened anew where the peers do so too.
+    /// With every commit, reopened where the peers do so too.
     fn directory(&self) -> Result<()> {
         let [rows, columns] = self.shape;
         let all = self.rows(rows)?;

@@ -13,7 +13,7 @@ cache warm, nothing synced, the best of N. Put DIR on a disk or a tmpfs, as the 
 table is how many times as long as ours each takes: above 1 is slower than we are.
 
 What is compared is not the same in everything: a commit of ours is atomic, keeps the version before,
-hashes every chunk, and its checksums are compared by every read; nobody else does any of that.
+hashes every chunk, and compares its checksums on every read; the peers do neither.
 "Staged" are changes in memory over chunks in memory, without a codec.
 """
 import argparse

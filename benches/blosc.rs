@@ -1,4 +1,4 @@
-//! How fast are Blosc chunks written and read, beside copying the same bytes?
+//! How fast are Blosc chunks written and read, compared with copying the same bytes?
 //!
 //! `cargo bench --bench blosc [-- CODEC]`: chunks of 1 MiB of `f8` at level 5, on one thread; the
 //! best of some rounds. `BLOSC_DATA` is `walk` (the default: sums of small steps), `ramp`, `zeros`,
@@ -11,7 +11,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kiste::format::blosc::{Codec, Params, Scratch, Shuffle, safe};
+use kiste::format::__private::blosc as safe;
+use kiste::format::blosc::{Codec, Params, Scratch, Shuffle};
 
 const LEN: usize = 1 << 20;
 

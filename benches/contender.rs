@@ -1,10 +1,10 @@
-//! How fast is kiste beside its peers? Our side of the harness's contract.
+//! How fast is kiste compared with its peers? Our side of the harness's contract.
 //!
 //! One operation a process: `contender --op OP --src SRC --dir DIR [--count N] [--cap S]`; prints
 //! one JSON object. SRC holds a generated workload (`meta.json`, `payload.bin`, `offsets.u64`,
 //! `keys.txt`, `absent.txt`, `indices.u64`), DIR our dataset. Variants of the store, chosen with
-//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`. Workload D has arrays of
-//! float32, which are packed as all peers pack them: LZ4, level 5, bytes shuffled.
+//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`. Workload D has arrays
+//! of float32, which are packed as all peers pack them: LZ4, level 5, bytes shuffled.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
 use std::borrow::Cow;

@@ -1,14 +1,14 @@
 //! How close is a conversion to reading its input and hashing it once?
 //!
 //! `cargo bench --bench convert --features images [-- --quick]`: 100,000 files of about 12 kB in
-//! folders, or 20,000. The folder beside a loop that reads each file and hashes all by MD5, on one
-//! core, beside one that also writes them to one file, and beside `cp -r`; the same files in a tar and
-//! a zip archive beside MD5 of the archive; and JPEG of 800 × 600 to 256 × 192 on one core and on all,
-//! beside the resizing of the crate `image`. `TMPDIR` says where the files are.
+//! folders, or 20,000. The folder is compared with a loop that reads each file and hashes it by MD5
+//! on one core, with one that also writes everything to one file, and with `cp -r`; the same files
+//! in a tar and a zip archive with MD5 of the archive; and JPEG of 800 × 600 to 256 × 192, on one
+//! core and on all, with the resizing of the crate `image`. `TMPDIR` says where the files are.
 //!
-//! All is in the page cache and nothing waits for the disk. Before each round as much memory as it
-//! writes is touched and given back: on a virtual machine whose host takes free memory away, the first
-//! who asks for it again waits for the host, ten times as long as copying takes. Times are the best of
+//! All files are in the page cache and nothing waits for the disk. Before each round the memory
+//! that it will write is touched and freed: on a virtual machine whose host reclaims free memory,
+//! the first access waits for the host, ten times as long as copying takes. Times are the best of
 //! five rounds that alternate.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -93,12 +93,12 @@ fn touch(bytes: u64) {
     black_box(&memory);
 }
 
-fn tell(what: &str, time: Duration, bytes: u64, beside: &[(&str, Duration)]) {
+fn tell(what: &str, time: Duration, bytes: u64, others: &[(&str, Duration)]) {
     let rate = bytes as f64 / 1e6 / time.as_secs_f64();
     let ratio = |(what, other): &(&str, Duration)| {
         format!("{:.2} of the speed of {what}", other.as_secs_f64() / time.as_secs_f64())
     };
-    let ratios: Vec<String> = beside.iter().map(ratio).collect();
+    let ratios: Vec<String> = others.iter().map(ratio).collect();
     println!("  {what:<24} {rate:>6.0} MB/s  {}", ratios.join(", "));
 }
 
@@ -137,8 +137,8 @@ fn folder(dir: &Path, files: usize, bytes: u64) -> Res<()> {
     tell("read and hashed", hashed, bytes, &[]);
     tell("and written, one core", written, bytes, &[]);
     tell("cp -r", copied, bytes, &[]);
-    let beside = [("reading and hashing", hashed), ("cp -r", copied)];
-    tell("folder to dataset", converted, bytes, &beside);
+    let others = [("reading and hashing", hashed), ("cp -r", copied)];
+    tell("folder to dataset", converted, bytes, &others);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
     pip install datadings webdataset pyarrow        # those that are there take part
     python benches/convert_peers.py target/dist/kiste [--files N] [--times N] [--dir DIR]
 
-N files of 2 to 22 kB in 100 folders (they are not images: nobody here looks into them), the same in
+N files of 2 to 22 kB in 100 folders (they are not images: no contender decodes them), the same in
 ten tar shards, in a stored zip archive and, with pyarrow, in a Parquet file without compression. Each
 command is a process of its own and begins with nothing in its place; all input is in the page cache.
 kiste and the Python writer sync nothing and make all side files with MD5. One after another, the best
@@ -29,7 +29,7 @@ import zipfile
 
 LABELS = 100
 SHARDS = 10
-# What takes longer than so many seconds is run once.
+# Anything that takes longer than this many seconds is run once.
 PATIENCE = 10
 
 FOLDER = """

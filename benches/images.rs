@@ -1,9 +1,10 @@
 //! Is an epoch of JPEG images bound by the decoder alone?
 //!
-//! `cargo bench --bench images [-- IMAGES THREADS]`; without arguments 2000 and two threads. Images of
-//! 224 × 224, and of 500 × 375 with about 110 kB, as photographs on the web mostly are. The limit is a
-//! plain loop over the same encoded images in memory, on as many threads, each with one buffer of its
-//! own. Besides the same epoch without decoding. Rates are the best of three rounds that alternate.
+//! `cargo bench --bench images [-- IMAGES THREADS]`; without arguments 2000 and two threads. Images
+//! of 224 × 224, and of 500 × 375 with about 110 kB, as photographs on the web mostly are. The
+//! limit is a plain loop over the same encoded images in memory, on as many threads, each with one
+//! buffer of its own. Besides the same epoch without decoding. Rates are the best of three rounds
+//! that alternate.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::hint::black_box;

@@ -1,6 +1,7 @@
 //! What does the next index cost? One by one, and in batches of 256 as a loader asks for them.
 //!
-//! `cargo bench --bench orders [-- SAMPLES]`; without an argument 1.3 million, as many as ImageNet has.
+//! `cargo bench --bench orders [-- SAMPLES]`; without an argument 1.3 million, the size of
+//! ImageNet.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::hint::black_box;

@@ -1,7 +1,7 @@
-//! What does an array in a container cost beside its plain bytes: small ones, large ones, one row?
+//! What does an array in a container cost compared with its plain bytes: small, large, one row?
 //!
-//! `cargo bench --bench packed`. Small arrays are a field of a sample; a large one is a file. Ratios
-//! are to a copy of the same bytes.
+//! `cargo bench --bench packed`. Small arrays are a field of a sample; a large one is a file.
+//! Ratios are to a copy of the same bytes.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::hint::black_box;

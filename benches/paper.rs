@@ -1,5 +1,5 @@
-//! The table of the Bloscpack paper: how long do writing and reading an array take, and how large is
-//! its file? Our side of `benches/paper.py`, which starts it and knows the others.
+//! The table of the Bloscpack paper: how long do writing and reading an array take, and how large
+//! is its file? Our side of `benches/paper.py`, which starts it and knows the others.
 //!
 //!     paper array IN.npy OUT.blp THREADS SETS RUNS CODEC LEVEL CHUNK CHECKSUM OFFSETS SYNC
 //!     paper rest
@@ -141,7 +141,7 @@ fn floats(len: usize) -> Result<()> {
     Ok(())
 }
 
-/// A range of rows costs the blocks that it is in, whatever the size of the array.
+/// A range of rows costs the blocks that it touches, regardless of the size of the array.
 fn rows() -> Result<()> {
     for megabytes in [8, 80] {
         let rows = megabytes * 1_000_000 / 800;

@@ -1,7 +1,7 @@
 //! How close is reading to touching the same bytes of a map, and to a bare walk over msgpack?
 //!
-//! `cargo bench --bench read [-- SAMPLES PAYLOAD_BYTES]`; without arguments 1M × 64 B. All is in the
-//! page cache. Every pass runs twice on one reader: first with the page faults, then without.
+//! `cargo bench --bench read [-- SAMPLES PAYLOAD_BYTES]`; without arguments 1M × 64 B. All is in
+//! the page cache. Every pass runs twice on one reader: first with the page faults, then without.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! How long does shuffling within a memory budget take beside copying the file, and does it keep to
-//! the budget?
+//! How long does shuffling within a memory budget take compared with copying the file, and does it
+//! keep to the budget?
 //!
 //! `cargo bench --bench shuffle [-- SAMPLES PAYLOAD_BYTES MEMORY_BYTES ROUNDS [sync]]`; without
 //! arguments 200k × 10 kB and 1M × 1 kB, each in an eighth of its bytes, three rounds. Each round

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::{Conversion, labels_path, read_labels};
+use kiste::convert::Conversion;
+use kiste::dataset::{labels_path, read_labels};
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
 use kiste::{Writer, WriterOptions};

@@ -78,7 +78,8 @@ impl Index {
         let bytes = zip.read(&format!("{ROOT}/index_ade20k.mat"))?;
         let file = MatFile::parse(&bytes)?;
         let index = file.get("index")?;
-        let (photos, scenes) = (index.field("filename")?.texts()?, index.field("scene")?.texts()?);
+        let (photos, scenes) =
+            (index.field("filename")?.strings()?, index.field("scene")?.strings()?);
         if let Some(scene) = scenes.iter().find(|scene| scene.contains(['\n', '\r'])) {
             let message = format!("expected a scene with a name of one line, found {scene:?}");
             return Err(Error::new(ErrorKind::Damaged, message));

@@ -1,4 +1,4 @@
-//! ANP460: where people looked who were to judge whether a pair of adjective and noun fits.
+//! ANP460: where people looked while judging whether a pair of adjective and noun fits.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ impl Data {
     fn open(zip: Zip) -> Result<Data> {
         let pairs = gaze::read_with(&zip, PAIRS, |json| {
             serde_json::from_slice(json).map_err(|error| {
-                let message = format!("expected a list of pairs of texts, found {error}");
+                let message = format!("expected a list of pairs of strings, found {error}");
                 Error::new(ErrorKind::Damaged, message)
             })
         })?;

@@ -110,7 +110,7 @@ fn pairs(zip: &Zip, split: &str) -> Result<Vec<(String, String)>> {
     let list = format!("{ROOT}/CamVid/{split}.txt");
     let damaged = |message: String| Error::new(ErrorKind::Damaged, message).at(zip.path());
     let text = String::from_utf8(zip.read(&list)?)
-        .map_err(|_| damaged(format!("file {list:?}: expected a text, found other bytes")))?;
+        .map_err(|_| damaged(format!("file {list:?}: expected UTF-8 text, found other bytes")))?;
     let pair = |line: &str| {
         let line = line.replace("/SegNet", ROOT);
         match line.split_whitespace().collect::<Vec<_>>()[..] {

@@ -1,6 +1,6 @@
 //! [`ClassCounts`]: how much of the maps of a split each class fills.
 //!
-//! Counted are the samples as they would be written, so what is counted is what is trained with.
+//! The samples are counted as they would be written, so the counts match what is trained on.
 
 use image::DynamicImage;
 
@@ -8,8 +8,9 @@ use super::parts::{Limits, decode, median_frequency_weights};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, numpy};
 
-/// Maps of classes that were counted. Each map counts one, however large it is, and is shared out
-/// among the classes by their pixels: that is what `--calculate-weights` of Python datadings does.
+/// Counts of maps of classes. Each map counts as one, regardless of its size, divided among its
+/// classes by their share of the pixels: this is what `--calculate-weights` of Python datadings
+/// does.
 ///
 /// ```
 /// use kiste::datasets::ClassCounts;
@@ -53,7 +54,7 @@ impl ClassCounts {
         counts.map(|(class, sum)| (class, *sum)).collect()
     }
 
-    /// What each of these classes is to count for in training, in the same order: see
+    /// The weight of each of these classes in training, in the same order: see
     /// [`median_frequency_weights`].
     pub fn weights(&self) -> Vec<(u16, f64)> {
         let (classes, counts): (Vec<u16>, Vec<f64>) = self.counts().into_iter().unzip();
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
     use crate::value::NdArray;
 
-    /// A sample with one field beside its key.
+    /// A sample with one field next to its key.
     fn sample(field: &str, value: &[u8]) -> Vec<u8> {
         let mut packed = b"\x82\xa3key\xa1k".to_vec();
         msgpack::encode(&field.into(), &mut packed).unwrap();

@@ -53,16 +53,16 @@ pub static COUTROT1: Dataset = Dataset {
     read,
 };
 
-/// A place is followed for so many frames.
+/// A place is followed for this many frames.
 const MAX_AGE: usize = 60;
-/// Someone is in a frame with so many places.
+/// A person is stored with a frame if they have this many places.
 const MIN_PLACES: usize = 30;
 /// From one frame that is stored to the next.
 const STEP: usize = 10;
 /// A place that is followed back must come out closer than this to where it was.
 const MAX_ERROR: f32 = 1.0;
 const QUALITY: u8 = 95;
-/// Where frames may be that somebody has decoded.
+/// Where frames that were decoded beforehand may be.
 const FRAMES: &str = "frames";
 
 /// A frame with the places of each person.
@@ -124,7 +124,7 @@ struct Videos {
 }
 
 impl Videos {
-    /// The frames of a video: those that somebody has decoded, or else we let it be done.
+    /// The frames of a video: decoded beforehand, or otherwise by `ffmpeg`.
     fn frames(&self, name: &str, each: &mut dyn FnMut(Image) -> Result<()>) -> Result<()> {
         let folder = self.frames.join(stem(name));
         match folder.is_dir() {
@@ -187,7 +187,7 @@ struct Tracker<'a> {
     places: Vec<Followed>,
 }
 
-/// A place where somebody looked, and where that is now.
+/// A place where a person looked, and where it is now.
 struct Followed {
     person: usize,
     since: usize,
@@ -199,7 +199,7 @@ impl<'a> Tracker<'a> {
         Tracker { gaze, number: 0, stored: 0, before: None, places: Vec::new() }
     }
 
-    /// Goes on to the next frame; gives its number and the places in it if it is to be stored.
+    /// Advances to the next frame; returns its number and the places in it if it is to be stored.
     fn next(&mut self, image: &Image) -> Option<(usize, Vec<Vec<Point>>)> {
         let number = self.number;
         self.number += 1;

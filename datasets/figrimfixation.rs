@@ -1,4 +1,4 @@
-//! FIGRIM Fixation: where people looked who were to remember scenes.
+//! FIGRIM Fixation: where people looked while memorising scenes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -88,7 +88,7 @@ fn experiments(path: &Path) -> Result<HashMap<String, Vec<Value>>> {
     all().map_err(|error| error.at(path))
 }
 
-/// All times that people saw an image. Who did not has no record of fixations.
+/// All times that people saw an image. People who did not see it have no record of fixations.
 fn people(userdata: &Array) -> Result<Vec<Value>> {
     let mut experiments = Vec::new();
     for person in userdata.structs()?.iter() {

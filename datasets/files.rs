@@ -1,6 +1,5 @@
 //! [`File`]: what a data set is read from.
 
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,17 +10,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 use crate::regular::open_regular;
 
-/// What is hashed at a time.
+/// Bytes that are hashed at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A file of a data set, as its authors hand it out.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// What it is for; no two files that are read together have the same.
+    /// Its role; unique among files that are read together.
     pub role: &'static str,
     /// Where it is expected in the folder. A folder, if it has no digest.
     pub path: &'static str,
-    /// Where it can be had without asking anybody.
+    /// Where it can be downloaded without registration.
     pub url: Option<&'static str>,
     /// Its MD5 in hexadecimal digits.
     pub md5: Option<&'static str>,
@@ -31,7 +30,7 @@ pub struct File {
     pub size: Option<u64>,
     /// The splits that need it; none means all.
     pub splits: &'static [&'static str],
-    /// With which options it is needed; always, if this is not said.
+    /// With which options it is needed; by default always.
     pub when: Option<fn(&Options) -> bool>,
 }
 
@@ -78,8 +77,8 @@ impl File {
         self
     }
 
-    /// Compares a file with size and digests as far as these are known; `progress` hears how many
-    /// bytes were read. False if there is no digest, so that nothing was found out.
+    /// Compares a file with size and digests as far as these are known; `progress` receives
+    /// the number of bytes read. False if there is no digest to compare with.
     ///
     /// # Errors
     ///
@@ -89,8 +88,8 @@ impl File {
     }
 
     /// Fetches the file from its address into a folder, compares it with its digests, and only then
-    /// gives it its name. What has arrived when the connection ends is taken up by the next call.
-    /// `progress` hears how many bytes there are.
+    /// gives it its name. An interrupted download is resumed by the next call.
+    /// `progress` receives the number of bytes so far.
     ///
     /// # Errors
     ///
@@ -104,7 +103,7 @@ impl File {
         };
         let path = dir.join(self.path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::io(parent, error))?;
+            std::fs::create_dir_all(parent).map_err(|error| Error::io(parent, error))?;
         }
         let fetch = crate::convert::Fetch::new(url);
         let fetch = match self.size {

@@ -31,7 +31,7 @@ pub static ILSVRC2012: Dataset = Dataset {
     name: "ILSVRC2012",
     title: "1.3 million photos in 1,000 classes: ImageNet, to most people",
     notes: "JPEG files that can be decoded stay as they are; those in CMYK and in other formats become \
-            JPEG of quality 98. With --compress all photos that are large enough are encoded anew, and \
+            JPEG of quality 98. With --compress all photos that are large enough are re-encoded, and \
             become as small as 500 x 375 pixels. What cannot be decoded is left out, and told. \"kiste \
             shuffle\" shuffles afterwards.",
     url: "https://image-net.org/challenges/LSVRC/2012/",

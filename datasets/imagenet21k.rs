@@ -55,7 +55,7 @@ pub static IMAGENET21K: Dataset = Dataset {
     title: "11 million photos in 10,450 classes, the winter release of 2021",
     notes: "Classes are the synsets with more than 500 photos; the first 50 of each by name are the \
             validation set. The photos of a synset are in memory together while they are sorted: some \
-            hundred megabytes. For --compress and what becomes of photos otherwise see ILSVRC2012. \
+            hundred megabytes. For --compress and what happens to photos without it see ILSVRC2012. \
             \"kiste shuffle\" shuffles afterwards.",
     url: "https://image-net.org/download",
     licence: "research and education only, see the page",

@@ -1,4 +1,5 @@
-//! Places2017: photos of scenes, each with maps of 150 kinds of things, of instances and of borders.
+//! Places2017: photos of scenes, each with maps of 150 kinds of things, of instances and of
+//! borders.
 
 use super::parts::{Contour, Limits, Sample, Samples, TarIndex, contours, counts as table, lines};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take, ade20k};

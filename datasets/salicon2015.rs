@@ -10,8 +10,8 @@ use crate::format::mat::{MatFile, Record};
 pub static SALICON2015: Dataset = Dataset {
     name: "SALICON2015",
     title: "20,000 photos of MS COCO, and where people moved a mouse that makes them sharp",
-    notes: "Splits are told by the folder of an image. Whoever took part did so with a mouse, not \
-            with their eyes; this is the data of the challenge of 2015.",
+    notes: "The folder of an image is its split. Participants used a mouse, not \
+            their eyes; this is the data of the challenge of 2015.",
     url: "http://salicon.net/challenge-2015/",
     licence: "MS COCO for the photos, else not stated",
     citation: CITATION,

@@ -118,7 +118,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 fn pass(split: &Split, opening: &Opening<'_>, tar: &TarIndex) -> Result<Pass> {
     let list = format!("{ROOT}/ImageSets/Segmentation/{}.txt", split.name);
     let names = String::from_utf8(tar.read(&list)?).map_err(|_| {
-        let message = format!("file {list:?}: expected a text, found other bytes");
+        let message = format!("file {list:?}: expected UTF-8 text, found other bytes");
         Error::new(ErrorKind::Damaged, message).at(tar.path())
     })?;
     let names = names.lines().map(str::trim).filter(|name| !name.is_empty());

@@ -14,7 +14,7 @@ use std::error::Error;
 use half::f16;
 use kiste::format::msgpack::{Cursor, field, numpy};
 use kiste::format::numpy::{descr, npy};
-use kiste::value::{Element, Kind, NdArray};
+use kiste::value::{DTypeKind, Element, NdArray};
 use kiste::{DatasetReader, Writer};
 use ndarray::{ArrayD, ShapeBuilder};
 use num_complex::Complex;
@@ -66,7 +66,7 @@ fn write(
 
 /// The elements as an array of Rust in Fortran order, if there is a type for them.
 fn turned(array: &NdArray<'_>) -> Result<Option<NdArray<'static>>, Box<dyn Error>> {
-    use Kind::{Bool, Complex as C, Float, Int, UInt};
+    use DTypeKind::{Bool, Complex as C, Float, Int, UInt};
     Ok(Some(match (array.dtype().kind(), array.dtype().item_size()) {
         (Bool, 1) => fortran::<bool>(array)?,
         (Int, 1) => fortran::<i8>(array)?,

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Converts a source to a dataset.
-pub fn run(source: &str, output: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(source: &str, output: &str) -> Result<(), Box<dyn Error>> {
     let conversion =
         Conversion::new([source], output).on_bad_input(BadInput::Quarantine).overwrite(true);
 

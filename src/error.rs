@@ -47,7 +47,7 @@ pub enum ErrorKind {
     Limit,
     /// Valid, but nothing that this version can read.
     Unsupported,
-    /// The operating system said no.
+    /// The operating system refused.
     Io,
     /// The caller stopped it, through a [`Monitor`](crate::convert::Monitor).
     Cancelled,
@@ -134,6 +134,8 @@ struct Inner {
     unit: Option<u64>,
     /// Epoch and step of a loader.
     step: Option<(u64, u64)>,
+    /// The place that the field is in, such as a line.
+    place: Option<String>,
     raw: Option<Vec<u8>>,
     ends_unit: bool,
     option: Option<&'static str>,
@@ -155,6 +157,7 @@ impl Error {
             field: None,
             unit: None,
             step: None,
+            place: None,
             raw: None,
             ends_unit: false,
             option: None,
@@ -191,10 +194,22 @@ impl Error {
         self
     }
 
-    /// The same error with this in front of its message.
+    /// The same error with this place in front of its message, and of the field.
     pub(crate) fn within(mut self, place: impl fmt::Display) -> Error {
-        self.0.message = format!("{place}: {}", self.0.message);
+        match (&self.0.field, self.0.place.take()) {
+            (None, _) => self.0.message = format!("{place}: {}", self.0.message),
+            (Some(_), None) => self.0.place = Some(place.to_string()),
+            (Some(_), Some(inner)) => self.0.place = Some(format!("{place}: {inner}")),
+        }
         self
+    }
+
+    /// The message with the place and the field in front of it, but without file and key.
+    pub(crate) fn reason(&self) -> String {
+        let Inner { place, field, message, .. } = &*self.0;
+        let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
+        let field = field.as_ref().map_or_else(String::new, |field| format!("field {field:?}: "));
+        format!("{place}{field}{message}")
     }
 
     /// The same error with this behind its message.
@@ -252,7 +267,7 @@ impl Error {
         self
     }
 
-    /// Says that what comes after it in its file could not be read either.
+    /// Marks that what comes after it in its file could not be read either.
     pub fn ending_its_unit(mut self) -> Error {
         self.0.ends_unit = true;
         self
@@ -364,7 +379,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { path, index, key, range, field, step, option, message, .. } = &*self.0;
+        let Inner { path, index, key, range, step, option, .. } = &*self.0;
         if let Some(path) = path {
             write!(f, "{}: ", path.display())?;
         }
@@ -377,13 +392,10 @@ impl fmt::Display for Error {
         if let Some(range) = range {
             write!(f, "bytes {}..{}: ", range.start, range.end)?;
         }
-        if let Some(field) = field {
-            write!(f, "field {field:?}: ")?;
-        }
         if let Some(option) = option {
             write!(f, "{option} ")?;
         }
-        f.write_str(message)?;
+        f.write_str(&self.reason())?;
         match step {
             Some((epoch, step)) => write!(f, ", in step {step} of epoch {epoch}"),
             None => Ok(()),
@@ -403,7 +415,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// For implementations of the traits of [`std::io`]: the kind of the operating system's error stays.
+/// For implementations of the traits of [`std::io`]: the kind of the operating system's error
+/// stays.
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         io::Error::new(error.io_kind().unwrap_or(io::ErrorKind::Other), error)

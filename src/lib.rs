@@ -6,11 +6,15 @@
 //! byte; [`format::dataset`] holds the specification.
 //!
 //! ```text
-//!  raw data ──▶ convert ──▶ Writer ──▶ data.msgpack  + .offsets .keys .key_hashes .filter .md5
-//!                                            │
-//!                          storage: memory map, positioned reads
-//!                                            ▼
-//!                                      DatasetReader ──▶ a sample by index, by key, in order
+//!  raw data, other formats                    N-d arrays
+//!         │ convert                               │ array: packed · chunked · staged
+//!         ▼                                       ▼
+//!      Writer ──▶ data.msgpack + .offsets .keys .key_hashes .filter .md5
+//!                       │  storage: memory map · positioned reads · memory
+//!                       ▼
+//!    reader: dataset · shards · list · directory · zip ◀──┐
+//!                       │                                  ├── loader ──▶ batches for a rank
+//!    sampler: which index is next? ───────────────────────┘
 //! ```
 //!
 //! # Writing and reading
@@ -33,27 +37,83 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Feeding a training loop
+//!
+//! A [`sampler`] decides the order, in numbers, and a [`loader`] reads in that order on threads. Two
+//! integers, epoch and step, are enough to resume at the exact sample.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kiste::loader::Loader;
+//! use kiste::sampler::Shuffle;
+//! use kiste::DatasetReader;
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("words.msgpack");
+//! # let mut writer = kiste::Writer::create(&path)?;
+//! # for key in ["a", "b", "c"] {
+//! #     writer.write(&std::collections::BTreeMap::from([("key", key)]))?;
+//! # }
+//! # writer.finish()?;
+//! let words = Arc::new(DatasetReader::open(&path)?);
+//! let order = Shuffle::new(words.len() as u64, 42);
+//! let mut seen = 0;
+//! for batch in Loader::options(words, order).batch_size(2).epochs(1).raw()? {
+//!     seen += batch?.data.len();
+//! }
+//! assert_eq!(seen, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Converting
+//!
+//! A [`Conversion`](convert::Conversion) describes what `kiste convert` does, and runs it: at once,
+//! in parts on several machines, or from where it was interrupted.
+//!
+//! ```
+//! use kiste::convert::{Conversion, Silent};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let (lines, table) = (dir.path().join("words.jsonl"), dir.path().join("words.msgpack"));
+//! # std::fs::write(&lines, "{\"key\": \"de\", \"word\": \"Kiste\"}\n")?;
+//! let report = Conversion::new([&lines], &table).rename("word", "text").run(&mut Silent)?;
+//! assert_eq!(report.outputs[0].samples, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What is where
 //!
-//! * [`Writer`], [`WriterOptions`]: create, append, resume; published in one step.
-//! * [`DatasetReader`]: lazy, zero-copy, shared by any number of threads.
-//! * [`reader`]: shards, lists, directories, archives, and parts and joins of them, behind the one
-//!   trait [`Reader`].
-//! * [`verify`], [`repair`], [`index`]: is it good, what to do if not, and side files from data.
-//! * [`sampler`]: in which order, for which rank; resumable, the same everywhere.
-//! * [`loader`]: batches of samples in such an order, made on threads.
-//! * `burn`: readers as datasets of Burn (feature `burn`).
-//! * [`rearrange`]: shuffle, split, merge and compare datasets, their bytes passed through.
-//! * `stat`: what is in a dataset: sizes, types, classes, images, arrays (feature `stat`).
-//! * [`mod@array`]: arrays larger than a sample: packed in a file, chunked in a directory with all their
-//!   versions, and changes to them.
-//! * [`convert`]: image folders, JSON lines, what other libraries write (WebDataset, MDS, TFRecord,
-//!   npz, CSV, CIFAR, MNIST), and datasets whose arrays are stored otherwise.
-//! * `datasets`: a catalogue of well-known data sets, their archives to datasets (feature
-//!   `datasets`).
-//! * [`mod@format`]: the formats alone, bytes to values and back, without any I/O.
-//! * [`value`]: arrays and element types as NumPy has them; [`serde_ndarray`] for fields of structs.
-//! * [`storage`]: where bytes live; a storage in memory for tests.
+//! | | |
+//! | --- | --- |
+//! | [`Writer`], [`DatasetReader`] | write, append, resume; read by index, by key, in order |
+//! | [`dataset`] | the files of a dataset, and all that is done to it: [`verify`], [`repair`], [`index`] |
+//! | [`reader`] | the trait [`Reader`]; shards, lists, directories, zip archives, parts, joins |
+//! | [`sampler`] | which sample comes next, for which rank; the same everywhere |
+//! | [`loader`] | batches of samples in such an order, made on threads |
+//! | [`convert`] | images, WebDataset, MDS, TFRecord, npz, CSV, Parquet and more, in both directions |
+//! | [`mod@array`] | arrays larger than a sample: packed in a file, or chunked in a directory with versions |
+//! | [`rearrange`] | shuffle, split, merge and compare datasets |
+//! | `stat` | what is in a dataset: sizes, types, classes, images (feature `stat`) |
+//! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
+//! | `burn` | readers as datasets of Burn (feature `burn`) |
+//! | [`mod@format`] | the formats alone: bytes to values and back |
+//! | [`value`] | arrays and element types as in NumPy; [`serde_ndarray`] for fields of structs |
+//! | [`storage`] | where bytes live, and how a new file takes the place of an old one |
+//!
+//! # Costs
+//!
+//! Opening a dataset reads a few pages, at any size. A sample by index is a look into the map: it is
+//! not copied until it is decoded. A sample by key costs one hash, and usually one page. Writing is
+//! bound by MD5 for large samples (about 0.6 GB/s on one core; it can be left out). All errors are one
+//! type, [`Error`], that fits a register and names file, sample and position.
+//!
+//! # Contracts
+//!
+//! Types of other crates are part of the interface: [`Value`] is that of rmpv 1, arrays in and out are
+//! those of ndarray 0.17, and samples are [serde] types. A memory map shows what other programs
+//! do to a file: [`storage`] says what that means, and how to read without one.
+//!
+//! [serde]: https://serde.rs
 //!
 //! # Quirks
 //!

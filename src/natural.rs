@@ -1,7 +1,7 @@
 //! Names as people sort them: `img2` before `img10`, in the order of Python's `natsort`.
 //!
 //! Numbers are runs of decimal digits of any script, and other digits (`²`, `⑦`) one by one; they
-//! count by their value, whatever their length. Signs, points and exponents are text. Text is
+//! count by their value, however long they are. Signs, points and exponents are text. Text is
 //! compared by code points after canonical decomposition (NFD), so that `é` comes between `e` and
 //! `f` however it is spelled. The digits are those of Unicode 14, fixed: an order that numbers
 //! labels must not change with a table.
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use unicode_normalization::{UnicodeNormalization, is_nfd};
 
 /// Compares names by their text and, where both have a number, by its value. Names that differ
-/// only in leading zeros or in how characters are spelled are told apart by code points, so the
+/// only in leading zeros or in how characters are spelled are ordered by code points, so the
 /// order is total. (In Python they tie, and the order of labels depends on the run.)
 ///
 /// ```

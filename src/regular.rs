@@ -1,7 +1,7 @@
 //! Regular files, and nothing else that has a name.
 //!
 //! Opening a FIFO waits for a program at its other end, perhaps for ever, and what is read of it is
-//! gone: its size is 0, and it cannot be read twice. Devices and sockets are no better. So whatever
+//! gone: its size is 0, and it cannot be read twice. Devices and sockets are no better. So what
 //! reads files by their names opens them here.
 
 use std::fs::{self, File, FileType};

@@ -344,8 +344,8 @@ impl Scenario {
                 assert!(new_samples.starts_with(&found), "{what}");
                 assert_eq!(found.len() == new_samples.len(), now == new, "{what}");
                 assert!(!now.keys().any(|name| name.to_str().unwrap().contains("partial")));
-                let report = kiste::verify::VerifyOptions::default().deep(true);
-                let report = report.storage(Arc::new(storage.clone())).verify(dataset()).unwrap();
+                let report = kiste::verify::Verify::of(dataset()).deep(true);
+                let report = report.storage(Arc::new(storage.clone())).run().unwrap();
                 assert!(report.problems.is_empty() && report.missing.is_empty(), "{what}");
                 kept_some |= found.len() > old_len && found.len() < new_samples.len();
             }
@@ -434,7 +434,7 @@ fn labels_come_and_go_with_their_dataset() {
     let write = Scenario { before: nothing, act: write_labelled };
     let replace = Scenario { before: write_labelled, act: overwrite_labelled };
     let remove = Scenario { before: write_labelled, act: overwrite_unlabelled };
-    let labels = kiste::convert::labels_path(&dataset());
+    let labels = kiste::dataset::labels_path(&dataset());
     let found = |scenario: &Scenario| scenario.run().1.get(&labels).cloned().flatten();
     assert_eq!(found(&write).as_deref(), Some(&b"cat\ndog\n"[..]));
     assert_eq!(found(&replace).as_deref(), Some(&b"cow\n"[..]));

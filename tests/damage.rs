@@ -10,7 +10,7 @@ use kiste::format::msgpack;
 use kiste::index::IndexOptions;
 use kiste::repair::Repair;
 use kiste::storage::{LocalStorage, MemoryStorage, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, Error, ErrorKind, Result, Value, Writer};
 
 use crate::support::{
@@ -98,7 +98,7 @@ fn outcome(storage: Arc<dyn Storage>, data: &Path) -> Vec<(&'static str, String)
             note("prepare", reader.prepare_keys().map(|()| true));
         }
     }
-    match VerifyOptions::default().storage(storage).verify(data) {
+    match Verify::of(data).storage(storage).run() {
         Err(e) => note("verify", Err(e)),
         Ok(report) => {
             let files: BTreeSet<_> = report.problems.iter().map(|p| suffix_of(&p.file)).collect();
@@ -332,9 +332,9 @@ fn every_byte_of_every_file_damaged() {
                     }
                     storage.remove(&SideFile::Md5.path(&data)).unwrap();
                 }
-                let options = VerifyOptions::default().deep(!with_digests);
+                let options = Verify::of(&data).deep(!with_digests);
                 let options = options.storage(Arc::new(storage.clone()));
-                let problems = options.verify(&data).unwrap().problems;
+                let problems = options.run().unwrap().problems;
                 let found = problems.iter().any(|problem| problem.file == *name);
                 let found = found || (suffix == ".md5" || !with_digests) && !problems.is_empty();
                 assert!(found, "{suffix} {what}, digests {with_digests}: {problems:?}");
@@ -439,7 +439,7 @@ fn a_damaged_legacy_index() {
                 }
                 Err(e) => drop(told(&e)),
             }
-            let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify("x.msgpack");
+            let _ = Verify::of("x.msgpack").deep(true).storage(shared.clone()).run();
             if IndexOptions::default().storage(shared.clone()).build("x.msgpack").is_err() {
                 assert_eq!(storage.names().len(), 2, "{what}");
             }
@@ -455,7 +455,7 @@ fn try_all(storage: &MemoryStorage, data: &Path) {
         let _ = (reader.find("k3"), reader.find("absent"), reader.contains_key("absent"));
         let _ = reader.keys().count();
     }
-    let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify(data);
+    let _ = Verify::of(data).deep(true).storage(shared.clone()).run();
     for missing in [SideFile::Filter, SideFile::KeyHashes, SideFile::Offsets] {
         if storage.get(missing.path(data)).is_some() {
             storage.remove(&missing.path(data)).unwrap();
@@ -561,8 +561,8 @@ fn side_files_of_another_dataset() {
         }
         let what = format!("{mixed:07b} of {sides:?}");
         ask_all(Arc::new(storage.clone()), &data, "several", &what);
-        let options = VerifyOptions::default().storage(Arc::new(storage.clone()));
-        assert!(!options.verify(&data).unwrap().problems.is_empty(), "{what}");
+        let options = Verify::of(&data).storage(Arc::new(storage.clone()));
+        assert!(!options.run().unwrap().problems.is_empty(), "{what}");
     }
     assert_eq!(keys::MAX_HEADER + filter::HEADER, 37);
 }

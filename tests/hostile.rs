@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kiste::convert::{Input, WebDatasetReader};
-use kiste::format::tar::{file_header, padding};
+use kiste::format::__private::tar::{file_header, padding};
 use tempfile::TempDir;
 
 /// The address space of a run in KiB: what a debug build with its threads takes, and a bit more.

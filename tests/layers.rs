@@ -198,3 +198,17 @@ fn no_circle_leaves_a_folder() {
     }
     assert!(circles.is_empty(), "{circles:#?}");
 }
+
+#[test]
+fn the_page_about_the_architecture_names_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let names = page.split('`').skip(1).step_by(2);
+    let is_path = |name: &&str| name.ends_with('/') || name.ends_with(".rs");
+    let paths: Vec<&str> = names.filter(is_path).filter(|name| !name.contains("NAME")).collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        let found = ["", "src"].iter().any(|dir| root.join(dir).join(path).exists());
+        assert!(found || path == "formats/", "docs/architecture.md: there is no {path}");
+    }
+}

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiste::format::mat::{Array, Limits, MatFile, Sparse, Structs};
-use kiste::value::{ByteOrder, Element, Kind, NdArray};
+use kiste::format::__private::mat::{Array, Limits, MatFile, Sparse, Structs};
+use kiste::value::{ByteOrder, DTypeKind, Element, NdArray};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};
+
+use crate::support::hex;
 
 /// Files that are read otherwise than by SciPy, and why.
 const EXCEPTIONS: [(&str, &str); 1] = [(
@@ -27,18 +29,14 @@ fn bytes_of(name: &str) -> Vec<u8> {
     fs::read(dir().join(name)).unwrap()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Numbers as the manifest has them: the low byte first, in C order.
 fn numbers(array: &NdArray<'_>) -> Json {
     let dtype = array.dtype();
     let mut bytes = array.c_bytes().into_owned();
     if dtype.byte_order() == ByteOrder::Big
-        || cfg!(target_endian = "big") && dtype.kind() == Kind::Complex
+        || cfg!(target_endian = "big") && dtype.kind() == DTypeKind::Complex
     {
-        let parts = if dtype.kind() == Kind::Complex { 2 } else { 1 };
+        let parts = if dtype.kind() == DTypeKind::Complex { 2 } else { 1 };
         bytes.chunks_exact_mut(dtype.item_size() / parts).for_each(<[u8]>::reverse);
     }
     let dtype = dtype.clone().with_byte_order(ByteOrder::Little);
@@ -86,8 +84,8 @@ fn rendered(array: &Array) -> Json {
         }
         Array::Sparse(sparse) => {
             let dense = match sparse.values().dtype().kind() {
-                Kind::Bool => dense::<bool>(sparse),
-                Kind::Complex => dense::<Complex<f64>>(sparse),
+                DTypeKind::Bool => dense::<bool>(sparse),
+                DTypeKind::Complex => dense::<Complex<f64>>(sparse),
                 _ => dense::<f64>(sparse),
             };
             json!({"sparse": dense, "stored": sparse.values().len()})
@@ -189,14 +187,14 @@ fn getting_at_values() {
     let cells = get("testcell_6.5.1_GLNX86.mat", "testcell");
     assert_eq!(cells.cell(3).unwrap().vector::<i64>().unwrap(), [1, 2, 3]);
     assert_eq!(cells.cells().unwrap().len(), 4);
-    assert!(cells.texts().is_err());
+    assert!(cells.strings().is_err());
     let strings = get("big_endian.mat", "strings");
-    assert_eq!(strings.texts().unwrap(), ["hello", "world"]);
+    assert_eq!(strings.strings().unwrap(), ["hello", "world"]);
     let wrapped = get("testscalarcell_7.4_GLNX86.mat", "testscalarcell");
     assert_eq!(wrapped.unwrapped().number::<f64>(), Ok(1.0));
 
     let lines = get("teststringarray_4.2c_SOL2.mat", "teststringarray");
-    assert_eq!(lines.texts().unwrap(), ["one  ", "two  ", "three"]);
+    assert_eq!(lines.strings().unwrap(), ["one  ", "two  ", "three"]);
 
     let sparse = get("testsparse_4.2c_SOL2.mat", "testsparse");
     let dense = sparse.numbers::<u16>().unwrap();

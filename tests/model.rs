@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kiste::format::msgpack;
 use kiste::repair::Repair;
 use kiste::storage::MemoryStorage;
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{ErrorKind, Value, Writer};
 
 use crate::support::{Random, open_in, snapshot};
@@ -102,8 +102,8 @@ fn compare(random: &mut Random, storage: &MemoryStorage, model: &Model) {
         assert_eq!(*reader.get_raw(index).unwrap(), **raw);
         assert_eq!(msgpack::to_vec(&reader.get(index).unwrap()).unwrap(), *raw);
     }
-    let verify = VerifyOptions::default().deep(true).storage(Arc::new(storage.clone()));
-    assert_eq!(verify.verify("x").unwrap().problems, []);
+    let verify = Verify::of("x").deep(true).storage(Arc::new(storage.clone()));
+    assert_eq!(verify.run().unwrap().problems, []);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
 use kiste::repair::{Leftover, Repair};
 use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Result, Writer, WriterOptions};
 
 use crate::support::{Snapshot, open_in, packed, restore, snapshot};
@@ -61,8 +61,8 @@ fn family(storage: &MemoryStorage) -> Snapshot {
 }
 
 fn is_good(storage: &MemoryStorage) -> bool {
-    let options = VerifyOptions::default().deep(true).storage(Arc::new(storage.clone()));
-    options.verify(dataset()).is_ok_and(|report| report.problems.is_empty())
+    let options = Verify::of(dataset()).deep(true).storage(Arc::new(storage.clone()));
+    options.run().is_ok_and(|report| report.problems.is_empty())
 }
 
 /// Datasets that another program may have written meanwhile: shorter, as long to the byte, longer.
@@ -450,7 +450,7 @@ fn a_write_that_cannot_begin_leaves_nothing_behind() {
 
 #[test]
 fn finishing_takes_no_labels_of_another_dataset() {
-    let labels = kiste::convert::labels_path(&dataset());
+    let labels = kiste::dataset::labels_path(&dataset());
     let first = |storage: &MemoryStorage| {
         let mut writer = options(storage).create(dataset()).unwrap();
         writer.set_labels(Some(&["cat", "dog"])).unwrap();
@@ -592,8 +592,8 @@ fn verifying_during_an_append_is_about_the_dataset_as_it_was() {
     writer.write_raw("k5", &packed("k5", 5)).unwrap();
     writer.flush().unwrap();
     let verify = |deep| {
-        let options = VerifyOptions::default().deep(deep).storage(Arc::new(storage.clone()));
-        options.verify(dataset()).unwrap()
+        let options = Verify::of(dataset()).deep(deep).storage(Arc::new(storage.clone()));
+        options.run().unwrap()
     };
     for deep in [false, true] {
         let report = verify(deep);
@@ -982,14 +982,14 @@ mod on_disk {
             let files: Vec<PathBuf> = [path.clone()]
                 .into_iter()
                 .chain(sides.map(|side| side.path(&path)))
-                .chain([kiste::convert::labels_path(&path)])
+                .chain([kiste::dataset::labels_path(&path)])
                 .collect();
             let labelled = |writer: Result<Writer>| {
                 let mut writer = writer.unwrap();
                 writer.set_labels(Some(&["a"])).unwrap();
                 writer
             };
-            fs::write(kiste::convert::labels_path(&path), "a\n").unwrap();
+            fs::write(kiste::dataset::labels_path(&path), "a\n").unwrap();
             for file in &files {
                 fs::set_permissions(file, fs::Permissions::from_mode(bits)).unwrap();
             }

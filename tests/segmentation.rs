@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use tiff::encoder::colortype::{ColorType, Gray8, Gray32Float, RGB8};
 use tiff::encoder::{TiffEncoder, TiffValue};
 
+use crate::support::hex;
+
 fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/datadings-3.4.7-catalogue")
 }
@@ -45,8 +47,8 @@ fn written(name: &str, dir: &Path, options: &Options) -> Result<Vec<(String, Vec
     Ok(found)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+fn md5(bytes: &[u8]) -> String {
+    hex(&Md5::digest(bytes))
 }
 
 /// What expected.json says of a value.
@@ -63,9 +65,9 @@ fn note(value: &Value, is_map: bool) -> Json {
                 }
                 other => panic!("a map of {:?}", other.color()),
             };
-            json!(format!("{width}x{height}x{bits} {}", hex(&pixels)))
+            json!(format!("{width}x{height}x{bits} {}", md5(&pixels)))
         }
-        value => json!(hex(&msgpack::to_vec(value).unwrap())),
+        value => json!(md5(&msgpack::to_vec(value).unwrap())),
     }
 }
 

@@ -174,3 +174,8 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 }
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
 use kiste::storage::{LocalStorage, Lock, MemoryStorage, Sink, Source, Stat, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Writer};
 
 use crate::support::{open_in, packed, snapshot};
@@ -137,8 +137,8 @@ fn append(storage: &MemoryStorage, keys: std::ops::Range<u64>) {
 }
 
 fn assert_good(storage: &MemoryStorage) {
-    let options = VerifyOptions::default().deep(true).storage(Arc::new(storage.clone()));
-    let report = options.verify(dataset()).unwrap();
+    let options = Verify::of(dataset()).deep(true).storage(Arc::new(storage.clone()));
+    let report = options.run().unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 

@@ -9,7 +9,7 @@ use kiste::format::dataset::{Digests, SideFile};
 use kiste::index::IndexOptions;
 use kiste::repair::Repair;
 use kiste::storage::{MemoryStorage, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Value, Writer, WriterOptions};
 use serde::Serialize;
 
@@ -472,8 +472,8 @@ fn any_side_files_that_are_missing_are_made() {
             } else {
                 assert!(snapshot(&storage) == whole, "{name} {missing:05b}");
             }
-            let options = VerifyOptions::default().deep(true).storage(Arc::new(storage.clone()));
-            let report = options.verify(&path).unwrap();
+            let options = Verify::of(&path).deep(true).storage(Arc::new(storage.clone()));
+            let report = options.run().unwrap();
             assert!(report.problems.is_empty(), "{name} {missing:05b}: {:?}", report.problems);
         }
     }
@@ -491,7 +491,7 @@ fn an_index_of_a_legacy_dataset_is_what_python_makes_of_it() {
         }
         let md5 = fs::read_to_string(SideFile::Md5.path(&path)).unwrap();
         assert_eq!(md5, old.convert_index.md5_file_text_after, "{name}");
-        let report = VerifyOptions::default().deep(true).verify(&path).unwrap();
+        let report = Verify::of(&path).deep(true).run().unwrap();
         assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
     }
 }
@@ -504,8 +504,8 @@ fn digests_can_be_added_later() {
     write_range(&mut writer, 0..20);
     assert_eq!(writer.finish().unwrap().md5, None);
     assert!(!storage.names().contains(&SideFile::Md5.path(&dataset())));
-    let verify = VerifyOptions::default().storage(Arc::new(storage.clone()));
-    let report = verify.verify(dataset()).unwrap();
+    let verify = Verify::of(dataset()).storage(Arc::new(storage.clone()));
+    let report = verify.run().unwrap();
     assert_eq!(report.missing, [SideFile::Md5.path(&dataset())]);
     assert!(report.problems.is_empty() && report.digests.is_empty());
     let made = indexing(&storage).build(dataset()).unwrap();
@@ -573,9 +573,9 @@ fn samples_written_unchecked_are_found_by_the_key_they_were_given() {
     let keys: Vec<_> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
     assert_eq!(keys, odd.map(|(key, _)| key));
     // The digests are right; that these are no samples is what a deep check finds.
-    let verify = VerifyOptions::default().storage(Arc::new(storage.clone()));
-    assert!(verify.clone().verify(dataset()).unwrap().problems.is_empty());
-    assert_eq!(verify.deep(true).verify(dataset()).unwrap().problems.len(), odd.len());
+    let verify = Verify::of(dataset()).storage(Arc::new(storage.clone()));
+    assert!(verify.run().unwrap().problems.is_empty());
+    assert_eq!(verify.deep(true).run().unwrap().problems.len(), odd.len());
 }
 
 #[test]
@@ -595,8 +595,8 @@ fn large_samples_go_through_in_blocks() {
         assert!(*reader.get_raw(i).unwrap() == *body(i, size), "{size}");
     }
     let digests = Digests::parse(&storage.get(SideFile::Md5.path(&dataset())).unwrap()).unwrap();
-    let verify = VerifyOptions::default().storage(Arc::new(storage));
-    assert_eq!(verify.verify(dataset()).unwrap().problems, []);
+    let verify = Verify::of(dataset()).storage(Arc::new(storage));
+    assert_eq!(verify.run().unwrap().problems, []);
     assert_eq!(digests.len(), 5);
 }
 
@@ -663,5 +663,5 @@ fn a_sample_of_more_than_two_gibibytes_is_written_whole() {
     let reader = DatasetReader::open(&path).unwrap();
     assert!(*reader.get_raw(0).unwrap() == packed[..]);
     assert_eq!(reader.find("b").unwrap(), Some(1));
-    assert!(VerifyOptions::default().deep(true).verify(&path).unwrap().problems.is_empty());
+    assert!(Verify::of(&path).deep(true).run().unwrap().problems.is_empty());
 }

@@ -136,7 +136,7 @@ impl Args {
                 keys.push(reader.key(index as usize)?.into_owned());
             }
         }
-        // A sign of life, but none that has to be told of each sample.
+        // A sign of life, but not one for each sample.
         let _progress = output.progress(format!("reading {}", self.file.display()), None);
         let mut copy = Vec::new();
         let mut read = |index: usize| -> kiste::Result<()> {

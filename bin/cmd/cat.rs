@@ -9,7 +9,7 @@ use crate::render::{Form, Printer};
 
 /// Print samples, one a line: shortened for people, or whole as JSON lines
 ///
-/// Without --jsonl a line is for the eye: long texts are cut, and bytes and arrays are notes such
+/// Without --jsonl a line is for people: long strings are cut, and bytes and arrays are notes such
 /// as <bytes 281>, <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32,
 /// 32] packed>.
 ///

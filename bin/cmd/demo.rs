@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kiste::convert::{self, ImageFolderReader, InOrder, Source};
 use kiste::storage::MemoryStorage;
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, Writer};
 use rayon::prelude::*;
 use serde::Deserialize;
@@ -134,7 +134,7 @@ impl Demo<'_> {
             time,
         )?;
 
-        let verify = || Ok(VerifyOptions::default().deep(true).verify(&self.dataset)?);
+        let verify = || Ok(Verify::of(&self.dataset).deep(true).run()?);
         let (report, time) = timed(verify)?;
         if let Some(problem) = report.problems.first() {
             return Err(Failure::no(problem));

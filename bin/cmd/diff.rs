@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Print one JSON object with how many differences there are
     #[arg(long)]
     json: bool,
-    /// Shorten values for the eye to about this length
+    /// Shorten values to about this length
     #[arg(long, value_name = "N", default_value_t = 32)]
     max: usize,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Make all side files anew, whatever is there
+    /// Rebuild all side files, also those that are there
     #[arg(long)]
     force: bool,
     /// Also make .lookup, with which finding the first keys among millions takes no time

@@ -15,7 +15,7 @@ use crate::{file, units};
 
 /// Samples that are decoded to learn of the fields.
 const LOOKED_AT: usize = 100;
-/// Types of one field that are told apart.
+/// The most types of one field that are counted separately.
 const TYPES: usize = 6;
 
 /// Say what a dataset is: samples, sizes, fields, files
@@ -168,7 +168,7 @@ fn sample_bytes(reader: &DatasetReader) -> Outcome<Option<SampleBytes>> {
 fn files(data: &Path) -> Outcome<Vec<File>> {
     let side =
         SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
-    let labels = (kiste::convert::labels_path(data), false);
+    let labels = (kiste::dataset::labels_path(data), false);
     let report = (kiste::repair::report_path(data), false);
     let mut files = Vec::new();
     let all = [(data.to_path_buf(), true)].into_iter().chain(side).chain([labels, report]);
@@ -220,7 +220,7 @@ fn look(reader: &DatasetReader) -> Outcome<(Fields, BTreeMap<String, Arrays>)> {
     Ok((Fields(fields.into_iter().map(types).collect()), arrays))
 }
 
-/// What is told of the arrays of one field.
+/// What is printed about the arrays of one field.
 #[derive(Debug, serde::Serialize)]
 struct Arrays {
     plain: u64,

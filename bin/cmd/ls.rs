@@ -43,7 +43,7 @@ impl Args {
         let mut out = output.stdout();
         for path in &self.files {
             let listed = self.list(path, &mut out);
-            // What came before an error is told before it.
+            // What came before an error is printed before it.
             out.flush()?;
             listed?;
         }

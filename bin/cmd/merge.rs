@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// How often each input is drawn, such as 3,1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     weights: Vec<f64>,
-    /// Another seed interleaves otherwise
+    /// Seed of the interleaving
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Of samples with one key take the first that comes, and count the others

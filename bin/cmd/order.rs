@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// Only the batch of this step, counted from 0
     #[arg(long, value_name = "T")]
     step: Option<u64>,
-    /// What becomes of an end that is no whole step: uneven (the last batches are shorter), drop,
-    /// or pad (with samples from the start). [default: uneven for one rank, pad for several]
+    /// What happens to an end that is not a whole step: uneven (the last batches are shorter),
+    /// drop, or pad (with samples from the start). [default: uneven for one rank, pad for several]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     tail: Option<End>,
     /// Print indices instead of keys

@@ -10,9 +10,9 @@ use crate::{file, units};
 
 /// Finish or undo a write that was cut short, or save what is whole
 ///
-/// A write that was complete but for its last step is finished. Of any other, the dataset that was
-/// there before is left as it was; if there was none, --finish or --undo has to say what to do with
-/// the samples that were written.
+/// A write that lacks only its last step is finished. After any other, the dataset that was there
+/// before is left as it was; if there was none, --finish or --undo decides what to do with the
+/// samples that were written.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Draw from each value of this field by its share
     #[arg(long, value_name = "FIELD")]
     stratify: Option<String>,
-    /// Another seed draws others
+    /// Seed of the draw
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]

@@ -40,8 +40,8 @@ pub(crate) struct Args {
     /// With --compat: shuffle in full
     #[arg(long, requires = "compat", conflicts_with_all = ["buf_size", "chunk_size"])]
     true_shuffle: bool,
-    /// Hold at most so many bytes of samples at once, mapped or not (500M, 2G): for datasets larger
-    /// than memory
+    /// Hold at most this many bytes of samples in memory, mapped or not (500M, 2G): for datasets
+    /// larger than memory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
     #[command(flatten)]

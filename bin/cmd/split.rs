@@ -39,10 +39,10 @@ pub(crate) struct Args {
     /// With --ratio: deal out the samples of each value of this field in these shares
     #[arg(long, value_name = "FIELD", requires = "ratio", conflicts_with = "by_group")]
     stratify: Option<String>,
-    /// With --ratio: another seed deals out otherwise
+    /// With --ratio: the seed of the split
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Names of the parts: as many as there are
+    /// Names of the parts, one for each
     #[arg(long, short, visible_alias = "outfiles", value_name = "NAME", num_args = 1..)]
     outputs: Vec<PathBuf>,
     #[command(flatten)]

@@ -2,7 +2,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::verify::{Report, VerifyOptions};
+use kiste::verify::{Verify, VerifyReport};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome, quoted};
@@ -49,7 +49,7 @@ struct Verdict {
 struct Dataset {
     file: PathBuf,
     #[serde(flatten)]
-    report: Report,
+    report: VerifyReport,
 }
 
 impl Args {
@@ -86,14 +86,14 @@ impl Args {
         Ok(exit)
     }
 
-    fn verify(&self, path: &Path, output: &Output) -> Outcome<Report> {
+    fn verify(&self, path: &Path, output: &Output) -> Outcome<VerifyReport> {
         file::check_is_finished(path)?;
         let _progress = output.progress(format!("verifying {}", path.display()), None);
-        Ok(VerifyOptions::default().storage(file::storage()).deep(self.deep).verify(path)?)
+        Ok(Verify::of(path).storage(file::storage()).deep(self.deep).run()?)
     }
 }
 
-fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Outcome<()> {
+fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) -> Outcome<()> {
     for problem in &report.problems {
         writeln!(out, "{problem}")?;
     }
@@ -121,7 +121,7 @@ fn print(path: &Path, report: &Report, output: &Output, out: &mut Stdout) -> Out
 }
 
 /// What could not be checked, and what to do about problems.
-fn warn(path: &Path, report: &Report, output: &Output) {
+fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     let (name, shell_path) = (path.display(), quoted(path));
     if report.being_written {
         output.note(format_args!(

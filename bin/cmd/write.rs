@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiste::array::parse_size;
-use kiste::convert::labels_path;
+use kiste::dataset::labels_path;
 use kiste::datasets::parts::{Limits, Subsampling};
 use kiste::datasets::{self, Dataset, File, Opening, Options, Pass, Split, Take, Tally};
 use kiste::{Error, ErrorKind, Writer};

@@ -2,7 +2,7 @@
 
     python datasets/digits/make.py [OUTPUT.msgpack]
 
-Without an argument the shipped files are made anew; an existing dataset is replaced.
+Without an argument the shipped files are rebuilt; an existing dataset is replaced.
 Needs datadings, mlxtend, natsort, numpy and pillow; README.md names the versions that the shipped
 files were made with. Nothing here depends on time, chance or the machine: with those versions a
 second run gives the same bytes.

@@ -90,7 +90,7 @@ impl Mask {
                     let origin = [self.left + column - left - 1, self.top + row - 1];
                     found.push(Curve::new(origin.map(|at| at as i32), &directions).polygon());
                 }
-                // What was followed may have come by here.
+                // An earlier border may have passed here.
                 before = self.cells[at];
             }
         }
@@ -315,8 +315,8 @@ mod tests {
     /// The rows of a mask, and what is found in it.
     type Case = (&'static [&'static str], &'static [&'static [[i32; 2]]]);
 
-    /// What OpenCV 3.4.18 finds. The last three have neighbours for corners: at the beginning of the
-    /// curve, around it, and after a corner that was left out.
+    /// What OpenCV 3.4.18 finds. The last three have neighbours for corners: at the beginning of
+    /// the curve, around it, and after a corner that was left out.
     #[test]
     fn polygons_are_those_of_opencv() {
         let masks: [Case; 8] = [

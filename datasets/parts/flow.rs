@@ -1,12 +1,12 @@
-//! Points that move with a video: the pyramidal method of Lucas and Kanade, as Bouguet wrote it down
-//! ("Pyramidal implementation of the affine Lucas Kanade feature tracker", 2001).
+//! Points that move with a video: the pyramidal method of Lucas and Kanade, as Bouguet wrote it
+//! down ("Pyramidal implementation of the affine Lucas Kanade feature tracker", 2001).
 //!
 //! Windows, weights in 14 bits, derivatives and conditions to stop are those of OpenCV, so that
-//! points come out where they do there. Sums are not in the order of its vector units: places differ
-//! in the last digits of single precision.
+//! points come out where they do there. Sums are not in the order of its vector units: places
+//! differ in the last digits of single precision.
 //!
-//! Deliberately absent: colours, windows of other sizes, and any say on whether a point was found.
-//! Who wants to know tracks it back and looks where it arrives.
+//! Deliberately absent: colours, windows of other sizes, and a verdict on whether a point was
+//! found. To know, track it back and compare where it arrives.
 
 /// A place in an image: x to the right, y downwards.
 pub(crate) type Point = [f32; 2];
@@ -22,7 +22,7 @@ const LAST_STEP: f64 = 0.03 * 0.03;
 const BACK_AND_FORTH: f32 = 0.01;
 /// Windows with fewer edges than this say nothing about where they went.
 const MIN_EDGES: f32 = 1e-4;
-/// Weights between four pixels are in so many bits, brightness in 5 more than it has.
+/// Weights between four pixels have this many bits, brightness 5 more than in the image.
 const WEIGHT_BITS: u32 = 14;
 const FINE_BITS: u32 = 5;
 /// Derivatives and differences are integers, this times as large.
@@ -229,7 +229,7 @@ impl Level {
     }
 }
 
-/// Without so many bits behind the point.
+/// Drops this many fractional bits.
 fn rounded(number: i32, bits: u32) -> i32 {
     (number + (1 << (bits - 1))) >> bits
 }
@@ -265,7 +265,7 @@ fn half(pixels: &[u8], width: usize, height: usize) -> (Vec<u8>, usize, usize) {
     (out, columns, rows)
 }
 
-/// The index in a row of so many pixels when it is mirrored at the middle of its outermost pixels.
+/// The index in a row of this many pixels, mirrored at the centre of its outermost pixels.
 fn mirrored(at: isize, len: usize) -> usize {
     let last = len as isize - 1;
     if last <= 0 {

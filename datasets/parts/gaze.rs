@@ -1,8 +1,8 @@
 //! Where people looked: the experiments of the saliency data sets.
 //!
 //! An experiment is what one person looked at: a map whose `locations` are an array of places, x
-//! and y, in pixels of the image. There is room for a `map` of them, which none of the data sets
-//! has. Arrays have the type that Python stores.
+//! and y, in pixels of the image. A `map` of them has a field, which no data set
+//! uses. Arrays have the type that Python stores.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub(crate) fn only_variable(bytes: &[u8]) -> Result<mat::Array> {
     }
 }
 
-/// Reads a file in an archive and makes something of it; errors name both.
+/// Reads and parses a file in an archive; errors name both.
 pub(crate) fn read_with<T>(
     zip: &Zip,
     name: &str,
@@ -79,7 +79,7 @@ pub(crate) fn last_two(name: &str) -> &str {
     slashes.nth(1).map_or(name, |at| &name[at..])
 }
 
-/// Whether macOS put this into the archive, beside what was asked for.
+/// Whether macOS added this to the archive.
 pub(crate) fn is_of_finder(name: &str) -> bool {
     name.starts_with("__MACOSX/")
 }

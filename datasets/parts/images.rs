@@ -25,7 +25,7 @@ pub struct Image {
     pub pixels: Vec<u8>,
 }
 
-/// How colours are thinned out in JPEG.
+/// The chroma subsampling of a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subsampling {
     /// All of them.
@@ -113,7 +113,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<DynamicImage> {
     reader.decode().map_err(|error| damaged(&error))
 }
 
-/// What the decoders say, on one line and in the style of the others.
+/// The message of the decoder, on one line and in the style of other errors.
 fn plain(error: &dyn fmt::Display) -> String {
     let text = error.to_string().replace(['\n', '\r'], " ");
     format!("not an image that can be decoded: {}", text.trim_end_matches('.'))

@@ -1,15 +1,15 @@
-//! [`Limits`]: how much of what is not trusted is taken in at once.
+//! [`Limits`]: how much memory untrusted input may take.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// No file in an archive has more bytes than this, if nothing else is said.
+/// The default for the bytes of a file in an archive.
 pub const MAX_FILE: u64 = 1 << 30;
 
-/// No image that is decoded has more pixels than this, if nothing else is said.
+/// The default for the pixels of a decoded image.
 pub const MAX_PIXELS: u64 = 1 << 28;
 
-/// How large a file in an archive, and an image, may be. What is larger is refused before there is
-/// memory for it, as a few bytes can promise a lot of both.
+/// How large a file in an archive, and an image, may be. Anything larger is refused before memory
+/// is allocated, because a few bytes can claim a lot of both.
 ///
 /// ```
 /// use kiste::ErrorKind;
@@ -36,7 +36,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether a file may have so many bytes.
+    /// Checks the size of a file.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Limits {
         Err(Error::new(ErrorKind::Limit, message))
     }
 
-    /// Whether an image may be of such a size.
+    /// Checks the size of an image.
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ pub(crate) fn numbers_of_colours(image: &Image, colours: &[([u8; 3], u8)], other
     image.pixels.chunks_exact(3).map(number).collect()
 }
 
-/// A map as PNG in shades of grey. Rows are not filtered: that would only hide that they are alike.
+/// A map as PNG in shades of grey. Rows are not filtered: filters would hide repetition from the
+/// compressor.
 pub(crate) fn encode_map(width: u32, height: u32, classes: &[u8]) -> Result<Vec<u8>> {
     encode(width, height, classes, ExtendedColorType::L8)
 }
@@ -58,7 +59,7 @@ pub(crate) fn counts(gzip: &[u8]) -> Vec<(u16, f64)> {
     pairs.expect("a table of counts has two numbers in each line")
 }
 
-/// What a class is to count for in training, so that rare ones are learned, too: the median of all
+/// The weight of each class in training, so that rare ones are learned too: the median of all
 /// frequencies, divided by its own.
 ///
 /// After Eigen and Fergus, "Predicting Depth, Surface Normals and Semantic Labels with a Common

@@ -1,5 +1,5 @@
-//! What data sets are made of: archives that are opened, images that are decoded and encoded,
-//! samples that are packed, and [`Samples`], which does all that on many threads, in order.
+//! Building blocks of data sets: opening archives, decoding and encoding images, packing samples,
+//! and [`Samples`], which does all of it on many threads, in order.
 //!
 //! Archives are not trusted: no file in one, and no image, may be larger than [`Limits`] allow,
 //! and names that lead elsewhere are refused.

@@ -1,4 +1,4 @@
-//! [`Recoder`]: photos that stay as they are if they can be decoded, or become smaller.
+//! [`Recoder`]: photos that are kept if they can be decoded, or reduced.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -11,27 +11,27 @@ use super::Limits;
 use super::images::{Image, Subsampling, decode_rgb, encode_jpeg};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a large photo becomes: so many pixels on the long and on the short side, about.
+/// The size that large photos are reduced to: roughly these pixels on the long and the short side.
 const LONG: u32 = 500;
 const SHORT: u32 = 375;
 
 /// Channels of all pixels of such a photo.
 const TARGET: u64 = 3 * LONG as u64 * SHORT as u64;
 
-/// The quality of what must be encoded anew although nobody asked for it.
+/// The quality of photos that must be re-encoded without being asked to.
 const FAITHFUL: u8 = 98;
 
-/// Sees to it that photos are JPEG in red, green and blue, as `verify_image` of Python datadings.
+/// Ensures that photos are JPEG in red, green and blue, as `verify_image` of Python datadings does.
 ///
-/// A JPEG file that can be decoded stays as it is. CMYK and other formats, also in gzip, become JPEG
-/// of quality 98. If a quality is given, all photos of more than half of 500 x 375 pixels become
-/// JPEG of it; and those of more than one and a half become about as small as that.
+/// A JPEG file that can be decoded is kept unchanged. CMYK and other formats, also in gzip, become
+/// JPEG of quality 98. If a quality is given, all photos of more than half of 500 x 375 pixels
+/// become JPEG of it; and those of more than one and a half become about as small as that.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recoder {
-    /// The quality, if photos are to be encoded anew.
+    /// The quality, if photos are to be re-encoded.
     pub quality: Option<u8>,
-    /// How their colours are thinned out. In small ones and in those that nobody asked for they
-    /// are not.
+    /// Their chroma subsampling. Small photos and those that are re-encoded only because they must
+    /// be are not subsampled.
     pub subsampling: Subsampling,
     /// How large photos may be.
     pub limits: Limits,
@@ -72,7 +72,7 @@ impl Recoder {
     }
 }
 
-/// The size at which Python decodes a JPEG: that of so many eighths, just enough for the target.
+/// The size at which Python decodes a JPEG: the fewest eighths that cover the target.
 fn scaled((width, height): (u32, u32)) -> (u32, u32) {
     let least_width = if width < height { SHORT } else { LONG };
     let least_height = if height < width { SHORT } else { LONG };
@@ -111,8 +111,8 @@ fn jpeg_components(bytes: &[u8]) -> Option<u8> {
     bytes.get(find_marker(bytes, frame)? + 9).copied()
 }
 
-/// Whether the pixels of a JPEG file have an end. Decoders take what is cut short, and make the
-/// rest grey.
+/// Whether the pixels of a JPEG file are complete. Decoders accept truncated ones and fill the rest
+/// with grey.
 fn is_cut_short(bytes: &[u8]) -> bool {
     let scan = find_marker(bytes, |marker| marker == 0xda).and_then(|at| bytes.get(at..));
     !scan.is_some_and(|scan| scan.windows(2).any(|pair| pair == [0xff, 0xd9]))

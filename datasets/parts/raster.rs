@@ -12,7 +12,7 @@ use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
 
-/// A picture of so many numbers a pixel.
+/// A picture with any number of bands per pixel.
 pub(crate) struct Raster<T> {
     pub(crate) bands: usize,
     pub(crate) height: usize,
@@ -32,7 +32,7 @@ impl Raster<u8> {
 }
 
 impl Raster<i32> {
-    /// Reads a file of whatever numbers. What is behind the point is cut off, as NumPy does.
+    /// Reads a file of any numbers. Fractions are truncated, as NumPy does.
     pub(crate) fn open_integers(path: &Path, limits: Limits) -> Result<Raster<i32>> {
         let (size, values) = open(path, limits)?;
         let values = match values {
@@ -152,7 +152,7 @@ impl Tile {
     }
 }
 
-/// A picture cut into tiles of so many pixels a side, row by row; what is left over at the right and
+/// A picture cut into square tiles of this side, row by row; what is left over at the right and
 /// at the bottom makes smaller ones.
 pub(crate) fn tiles(height: usize, width: usize, side: usize) -> impl Iterator<Item = Tile> {
     let cut = move |len: usize| (0..len).step_by(side).map(move |at| at..len.min(at + side));

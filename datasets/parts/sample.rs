@@ -31,7 +31,7 @@ impl<'a> Sample<'a> {
         self
     }
 
-    /// With a number, a text, or whatever else msgpack has. Arrays within are made by
+    /// Adds a number, a string, or any other msgpack value. Arrays within are made by
     /// [`Special::to_value`](crate::format::msgpack::numpy::Special::to_value).
     pub fn value(mut self, name: &'static str, value: impl Into<Value>) -> Sample<'a> {
         self.fields.push((name.into(), Field::Value(value.into())));

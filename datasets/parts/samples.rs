@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Items that become samples together.
 const BATCH: usize = 32;
 
-/// Takes what was read. Its error says that nobody wants more: pass it on.
+/// Takes what was read. Its error means that no more samples are wanted: return it.
 pub type Emit<'a, T> = dyn FnMut(T) -> Result<()> + 'a;
 
 /// What became of an item.
@@ -136,19 +136,19 @@ impl Samples {
         Samples { threads: 0, batch: BATCH, state, splits: Vec::new() }
     }
 
-    /// Makes so many together, where they are larger or smaller than images usually are.
+    /// The number of samples in a batch, for samples that are much larger or smaller than images.
     pub fn batch(mut self, items: usize) -> Samples {
         self.batch = items.max(1);
         self
     }
 
-    /// Makes them on so many threads; 0 is one for each core.
+    /// The number of threads; 0 is one for each core.
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = threads;
     }
 
     /// The next ones; nothing at the end.
-    #[expect(clippy::should_implement_trait, reason = "batches, and errors beside those in them")]
+    #[expect(clippy::should_implement_trait, reason = "batches, and errors outside of them")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
         if let State::Waiting(_) = self.state {
             if let State::Waiting(start) = std::mem::replace(&mut self.state, State::Done) {
@@ -175,7 +175,7 @@ impl Samples {
 }
 
 fn hand_over<T>(batch: &mut Vec<T>, to: &SyncSender<Vec<T>>) -> Result<()> {
-    let gone = |_| Error::new(ErrorKind::Interrupted, "nobody wants more samples");
+    let gone = |_| Error::new(ErrorKind::Interrupted, "no more samples are wanted");
     match batch.is_empty() {
         true => Ok(()),
         false => to.send(std::mem::take(batch)).map_err(gone),
@@ -211,7 +211,7 @@ impl Source for Samples {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Whoever waits to hand something over is told that nobody takes it.
+        // Threads that wait to send learn that the receiver is gone.
         self.messages = None;
         for thread in self.threads.drain(..) {
             // A panic was told by `next`, or is of no interest to anybody.

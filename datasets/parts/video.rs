@@ -1,7 +1,7 @@
 //! The frames of a video, from the command `ffmpeg` or from a folder of images.
 //!
 //! Absent on purpose: a decoder. There is no good one without C for the codecs that old archives
-//! are in, so whoever needs frames has `ffmpeg`, or brings the frames.
+//! are in, so frames need an installed `ffmpeg`, or are decoded beforehand.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -47,8 +47,9 @@ pub(crate) fn frames_in(folder: &Path, limits: Limits, each: &mut EachFrame<'_>)
 ///
 /// # Errors
 ///
-/// [`Unsupported`](ErrorKind::Unsupported) if there is no such command; [`Damaged`](ErrorKind::Damaged)
-/// if it has anything to complain about, as frames could be missing then, or finds no frame.
+/// [`Unsupported`](ErrorKind::Unsupported) if there is no such command;
+/// [`Damaged`](ErrorKind::Damaged) if it has anything to complain about, as frames could be missing
+/// then, or finds no frame.
 pub(crate) fn frames_of(video: &[u8], limits: Limits, each: &mut EachFrame<'_>) -> Result<()> {
     let file = TemporaryFile::new(video)?;
     // An output of images would repeat and leave out frames, to keep time.
@@ -79,7 +80,7 @@ pub(crate) fn frames_of(video: &[u8], limits: Limits, each: &mut EachFrame<'_>) 
         count += 1;
         each(frame)
     });
-    // If it did not come to its end, ffmpeg finds that nobody reads on.
+    // If the reader stopped early, ffmpeg fails to write and ends.
     drop(frames);
     let status = child.wait().map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
     let complaints = listener.join().unwrap_or_default();

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::array::selection::{Axis, Resolved, invalid, product};
 use crate::error::{Error, ErrorKind, Result};
 
-/// An array's shape, cut into chunks of one shape; those at the far edges may be cut off.
+/// An array's shape, divided into chunks of one shape; those at the far edges may be smaller.
 ///
 /// ```
 /// use kiste::array::ChunkGrid;
@@ -149,7 +149,7 @@ pub(crate) struct Group {
     pub(crate) whole: Vec<bool>,
     /// Where the segments of each chunk begin, and the end; empty if each has one.
     pub(crate) first: Vec<usize>,
-    /// All segments; as many as there are axes for each step.
+    /// All segments, one for each axis in each step.
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -340,7 +340,7 @@ fn order_by_chunk(points: &[usize], size: usize, chunks: usize) -> Vec<usize> {
     order
 }
 
-/// How many of these numbers are not equal.
+/// How many distinct numbers there are.
 fn distinct(points: impl Iterator<Item = usize>, seen: &mut Vec<usize>) -> usize {
     seen.clear();
     seen.extend(points);
@@ -446,7 +446,7 @@ fn zip(grid: &ChunkGrid, selected: &Resolved, axes: &[usize]) -> Group {
     group
 }
 
-/// That many chunks are more than places can be kept for.
+/// More chunks than memory has room for.
 pub(crate) fn too_many_chunks(chunks: usize) -> Error {
     Error::new(ErrorKind::Limit, format!("{chunks} chunks are more than fit in memory"))
 }
@@ -532,7 +532,7 @@ mod tests {
         assert_eq!(order_by_chunk(&points, 10, 1000), counted);
     }
 
-    /// Points on two axes: a chunk that they cover is whole, whatever their order.
+    /// Points on two axes: a chunk that they cover is whole, in any order.
     #[test]
     fn zipped_points_cover_chunks() {
         let grid = ChunkGrid::new(&[3, 3], &[2, 2]).unwrap();

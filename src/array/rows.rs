@@ -1,14 +1,13 @@
-//! Arrays that give their rows in order, whatever they are stored in.
+//! Arrays whose rows can be read in order, however they are stored.
 
 use std::ops::Range;
 
 use crate::error::Result;
 use crate::value::{DType, NdArray, Order};
 
-use super::pack::invalid;
-use super::packed::PackedArray;
+use crate::array::selection::invalid;
 
-/// An array of which rows can be had: what an import reads from and an export writes.
+/// An array whose rows can be read: the source of an import and of an export.
 ///
 /// Rows are the entries of the first axis; an array without axes has none.
 ///
@@ -28,13 +27,14 @@ pub trait Rows: Send + Sync {
     fn dtype(&self) -> &DType;
     /// The length of each axis.
     fn shape(&self) -> &[usize];
-    /// How many rows are stored together: pieces of a multiple of it cost the least.
+    /// How many rows are stored together: reading a multiple of it is cheapest.
     fn step(&self) -> usize;
     /// These rows, in C order. Of an array without axes, row 0 is all of it.
     fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>>;
 }
 
-/// Iterator over all rows of an array, some at a time.
+/// Iterator over all rows of an array, a few at a time.
+#[must_use = "iterators are lazy"]
 pub struct Pieces<'a> {
     rows: &'a dyn Rows,
     count: usize,
@@ -43,8 +43,8 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Pieces of at least so many bytes, where there are so many, rounded up to a multiple of
-    /// [`step`](Rows::step).
+    /// Pieces of at least this many bytes, rounded up to a multiple of [`step`](Rows::step). The
+    /// last one may be smaller.
     pub fn of(rows: &'a dyn Rows, bytes: usize) -> Result<Pieces<'a>> {
         let count = row_count(rows.shape())?;
         let row = rows.shape()[1..]
@@ -70,13 +70,13 @@ impl Iterator for Pieces<'_> {
 }
 
 /// The length of the first axis.
-pub(super) fn row_count(shape: &[usize]) -> Result<usize> {
+pub(crate) fn row_count(shape: &[usize]) -> Result<usize> {
     let none = "expected an array with rows, found one without dimensions";
-    shape.first().copied().ok_or_else(|| invalid(none.into()))
+    shape.first().copied().ok_or_else(|| invalid(none))
 }
 
-/// Whether these are rows of an array that has so many.
-pub(super) fn check_rows(rows: &Range<usize>, count: usize) -> Result<()> {
+/// Fails unless these are rows of an array with `count` rows.
+pub(crate) fn check_rows(rows: &Range<usize>, count: usize) -> Result<()> {
     match rows.start <= rows.end && rows.end <= count {
         true => Ok(()),
         false => Err(invalid(format!("expected rows within 0..{count}, found {rows:?}"))),
@@ -114,8 +114,8 @@ impl Rows for NdArray<'_> {
     }
 }
 
-/// Some rows of an array in Fortran order, where each is spread over the whole of it: only what is
-/// wanted is looked at, as the array may be a file.
+/// Some rows of an array in Fortran order, where each row is spread over the whole array. Only the
+/// wanted parts are read, as the array may be a mapped file.
 fn gather_rows(array: &NdArray<'_>, rows: Range<usize>) -> Vec<u8> {
     let (item, shape) = (NdArray::dtype(array).item_size(), NdArray::shape(array));
     let (count, inner) = (shape[0], &shape[1..]);
@@ -140,28 +140,4 @@ fn gather_rows(array: &NdArray<'_>, rows: Range<usize>) -> Vec<u8> {
         }
     }
     out
-}
-
-impl Rows for PackedArray<'_> {
-    fn dtype(&self) -> &DType {
-        PackedArray::dtype(self)
-    }
-
-    fn shape(&self) -> &[usize] {
-        PackedArray::shape(self)
-    }
-
-    fn step(&self) -> usize {
-        let count = PackedArray::shape(self).first().copied().unwrap_or(0).max(1);
-        if self.order() == Order::F && PackedArray::shape(self).len() > 1 {
-            return count;
-        }
-        let row = (self.nbytes() / count).max(1);
-        let chunk = self.container().header().chunk_size.map_or(0, |size| size as usize);
-        (chunk / row).max(1)
-    }
-
-    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
-        self.rows(rows)
-    }
 }

@@ -1,9 +1,9 @@
 //! Moving: carries out what plans decide, byte by byte, and decides nothing.
 //!
 //! For each transfer the positions of its [`Touch`] become byte offsets once per axis, so that a
-//! chunk costs a few additions. What lies side by side at both ends is copied as one run, up to the
-//! whole chunk; short runs have loops of their own. Large transfers are shared out to threads, each
-//! with a part of the destination that is its alone.
+//! chunk costs a few additions. Data that are contiguous at both ends are copied as one run, up to
+//! the whole chunk; short runs have loops of their own. Large transfers are divided among threads,
+//! each with a part of the destination for itself.
 
 use rayon::prelude::*;
 
@@ -26,11 +26,11 @@ pub trait BaseSlab: std::fmt::Debug + Send + Sync {
 
     /// Reads bytes of a chunk, beginning with byte `at` of it.
     ///
-    /// It is asked for the shortest range that holds all that is wanted of the chunk, once for each
-    /// chunk and operation; never for more than there is in a chunk.
+    /// Called with the shortest range that holds everything wanted of the chunk, once for each
+    /// chunk and operation; never beyond the end of the chunk.
     fn read(&self, slot: usize, at: usize, into: &mut [u8]) -> Result<()>;
 
-    /// The bytes of a chunk, if they are in memory as they are: then they are not copied first.
+    /// The bytes of a chunk, if they are in memory uncompressed: then they are not copied first.
     fn chunk(&self, slot: usize) -> Option<&[u8]> {
         let _ = slot;
         None
@@ -86,7 +86,7 @@ struct Ready<'a> {
     group: &'a Group,
     /// For each step, where it begins at both ends.
     starts: Vec<(isize, isize)>,
-    /// For each step and axis, how it goes on.
+    /// For each step and axis, the distances.
     lanes: Vec<Lane>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Program<'a> {
         cursor.at = at;
     }
 
-    /// Copies what is touched of the chunk that the cursor is at.
+    /// Copies the touched part of the chunk that the cursor is at.
     #[inline]
     fn copy(&self, cursor: &mut Cursor, from: (&[u8], usize), to: (&mut [u8], usize)) {
         let (mut at_from, mut at_to) = (from.1 as isize, to.1 as isize);
@@ -201,7 +201,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Goes on to the next combination of steps, the last group fastest.
+    /// Advances to the next combination of steps, the last group fastest.
     fn next_step(&self, cursor: &mut Cursor, from: &mut isize, to: &mut isize) -> bool {
         for (k, ready) in self.groups.iter().enumerate().rev() {
             let steps = ready.group.steps(cursor.positions[k]);
@@ -222,7 +222,7 @@ impl<'a> Program<'a> {
     /// Copies one block: all combinations of the lanes.
     #[inline]
     fn block(&self, cursor: &mut Cursor, from: (&[u8], isize), to: (&mut [u8], isize)) {
-        // Lanes that continue what is inside them become one with it.
+        // Lanes that continue the inner one merge with it.
         let mut run = self.item;
         let Cursor { lanes, outer, odometer, .. } = cursor;
         outer.clear();
@@ -271,7 +271,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The bytes of the source chunk that are touched, from the first to the last.
+    /// The range of bytes of the source chunk that is touched.
     fn touched(&self, cursor: &Cursor) -> (usize, usize) {
         let (mut low, mut high) = (0, self.item as isize);
         for (ready, &position) in self.groups.iter().zip(&cursor.positions) {
@@ -282,8 +282,8 @@ impl<'a> Program<'a> {
         (low as usize, high as usize)
     }
 
-    /// Where what is touched of a chunk begins at both ends, if it is all of these bytes of the
-    /// chunk and lies as it does there: then it need not be copied.
+    /// Where the touched part of a chunk begins at both ends, if it is one run of `len` bytes at
+    /// both: then it need not be copied.
     fn one_run(&self, cursor: &mut Cursor, len: usize) -> Option<(usize, isize)> {
         let (mut from, mut to) = (0, 0);
         for (ready, &position) in self.groups.iter().zip(&cursor.positions) {
@@ -396,7 +396,7 @@ impl<'a> Program<'a> {
         )
     }
 
-    /// Copies what is touched of one chunk from an array to a slot.
+    /// Copies the touched part of one chunk from an array to a slot.
     pub(crate) fn gather(&self, one: &Move, from: &[u8], slot: &mut [u8]) {
         let mut cursor = self.cursor();
         self.seek(&mut cursor, one.at);
@@ -512,7 +512,7 @@ fn share_slots<'m, 's>(
     shares
 }
 
-/// Copies whole chunks to slots: what a chunk holds beyond the array comes along.
+/// Copies whole chunks to slots, including their part beyond the array.
 pub(crate) fn stage(
     moves: &[Move],
     slab: &dyn BaseSlab,

@@ -180,7 +180,7 @@ impl Quarantine {
         if let Some(key) = error.key() {
             fields.push(("sample".into(), key.into()));
         }
-        fields.push(("reason".into(), error.message().into()));
+        fields.push(("reason".into(), error.reason().into()));
         if error.ends_unit() {
             fields.push(("rest_unread".into(), true.into()));
         }

@@ -1,10 +1,12 @@
 //! [`Conversion`]: the description of a conversion, which is also its plan.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
 use super::passing::Duplicates;
@@ -63,6 +65,25 @@ pub struct Conversion {
     pub(super) options: Options,
     #[serde(skip)]
     pub(super) how: How,
+    /// Samples that the program provides; `sources` then has their name.
+    #[serde(skip)]
+    pub(super) input: Option<OwnInput>,
+}
+
+/// An input that no file name describes.
+#[derive(Clone)]
+pub(super) struct OwnInput(pub(super) Arc<dyn Input>);
+
+impl fmt::Debug for OwnInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnInput({} units)", self.0.units())
+    }
+}
+
+impl PartialEq for OwnInput {
+    fn eq(&self, other: &OwnInput) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// What changes the samples or their files.
@@ -191,7 +212,51 @@ impl Conversion {
             output: output.as_ref().to_path_buf(),
             options: Options::default(),
             how: How::default(),
+            input: None,
         }
+    }
+
+    /// Converts the samples of an [`Input`] of the program's own to this output. All options apply
+    /// but those that say how files are read.
+    ///
+    /// The name stands for the input in a plan, by which a resumed run and the parts recognise each
+    /// other: two inputs of one name and output must have the same units. Files that the input
+    /// [names](Input::path) or [identifies](Input::identify) are compared by size and time.
+    ///
+    /// ```
+    /// use kiste::convert::{Conversion, Emit, Input, Silent};
+    /// use kiste::format::msgpack::to_vec;
+    ///
+    /// struct Squares;
+    ///
+    /// impl Input for Squares {
+    ///     fn units(&self) -> usize {
+    ///         10
+    ///     }
+    ///
+    ///     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> kiste::Result<()> {
+    ///         for n in unit * 10..unit * 10 + 10 {
+    ///             let fields = [("key", n.to_string().into()), ("square", (n * n).into())];
+    ///             let fields = fields.into_iter().map(|(name, value)| (name.into(), value));
+    ///             emit(Ok(to_vec(&kiste::Value::Map(fields.collect()))?))?;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// let output = dir.path().join("squares.msgpack");
+    /// let report = Conversion::from_input("squares", Squares, &output).run(&mut Silent)?;
+    /// assert_eq!(report.outputs[0].samples, 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_input(
+        name: impl Into<PathBuf>,
+        input: impl Input + 'static,
+        output: impl AsRef<Path>,
+    ) -> Conversion {
+        let conversion = Conversion::new([name], output);
+        Conversion { input: Some(OwnInput(Arc::new(input))), ..conversion }
     }
 
     // What is read.

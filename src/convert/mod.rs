@@ -32,13 +32,8 @@
 //! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecordReader` | `TfRecordWriter` |
 //! | WebDataset: tar archives | [`WebDatasetReader`] | [`WebDatasetWriter`] |
 
-use std::io;
-use std::path::{Path, PathBuf};
-
 use crate::array::ArrayTally;
-use crate::dataset::DatasetFile;
-use crate::error::{Error, ErrorKind, Result};
-use crate::regular;
+use crate::error::{Error, Result};
 
 pub(crate) mod sample;
 mod names;
@@ -63,7 +58,7 @@ mod format;
 mod split;
 mod conversion;
 mod place;
-mod labels;
+mod planned_labels;
 mod open;
 mod monitor;
 mod bad;
@@ -182,30 +177,5 @@ impl<T: Source + ?Sized> Source for Box<T> {
 
     fn label_names(&self) -> Option<&[String]> {
         (**self).label_names()
-    }
-}
-
-/// The file that holds the names of the numeric labels of a dataset, one a line: `NAME.labels`.
-pub fn labels_path(dataset: &Path) -> PathBuf {
-    DatasetFile::Labels.path(dataset)
-}
-
-/// The names of the numeric labels of a dataset, if the file of them is there.
-///
-/// # Errors
-///
-/// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
-pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
-    let path = labels_path(dataset);
-    match regular::read(&path) {
-        Ok(text) => match String::from_utf8(text) {
-            Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
-            Err(_) => {
-                let message = "expected one label a line in UTF-8, found other bytes";
-                Err(Error::new(ErrorKind::Damaged, message).at(path))
-            }
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path, error)),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::chained_streams::ChainedStreams;
-use super::conversion::{Conversion, ReadOptions};
+use super::conversion::{Conversion, OwnInput, ReadOptions};
 use super::format::{self, Format};
 use super::formats::image_folder::{FolderOptions, ImageFolderReader};
 #[cfg(feature = "parquet")]
@@ -69,6 +69,11 @@ impl Samples {
 impl Conversion {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened> {
+        if let Some(OwnInput(input)) = &self.input {
+            check_images(&self.options.read)?;
+            let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
+            return Ok(Opened { samples, skipped_files: 0 });
+        }
         place::check_sources(&self.sources)?;
         let paths = expand(&self.sources)?;
         let options = &self.options.read;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::labels_path;
+use crate::dataset::labels_path;
 use crate::dataset::staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;

@@ -174,7 +174,7 @@ pub(super) fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
 /// [`Interrupted`](ErrorKind::Interrupted) if what was cut short is no such conversion,
 /// [`Locked`](ErrorKind::Locked) if it is still at work.
 pub(super) fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Result<Resumption> {
-    let storage = options.shared_storage();
+    let storage = options.storage_of().clone();
     let path = path_of(dataset);
     match staging::unfinished(&storage, dataset)? {
         None => return Ok(Resumption::Nothing),

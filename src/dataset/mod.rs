@@ -18,6 +18,7 @@
 
 mod files;
 mod walk;
+mod labels;
 pub(crate) mod staging;
 pub mod index;
 mod reader;
@@ -26,6 +27,7 @@ pub mod verify;
 pub mod repair;
 
 pub use files::DatasetFile;
+pub use labels::{labels_path, read_labels};
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
 pub use staging::Base;
 pub use writer::{Stats, Writer, WriterOptions};

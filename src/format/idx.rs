@@ -5,28 +5,19 @@
 //! comes first everywhere.
 
 use crate::format::FormatError;
-use crate::value::{ByteOrder, DType, Kind, NdArray};
+use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
 /// The codes of types.
-const TYPES: [(u8, Kind, usize); 6] = [
-    (0x08, Kind::UInt, 1),
-    (0x09, Kind::Int, 1),
-    (0x0b, Kind::Int, 2),
-    (0x0c, Kind::Int, 4),
-    (0x0d, Kind::Float, 4),
-    (0x0e, Kind::Float, 8),
+const TYPES: [(u8, DTypeKind, usize); 6] = [
+    (0x08, DTypeKind::UInt, 1),
+    (0x09, DTypeKind::Int, 1),
+    (0x0b, DTypeKind::Int, 2),
+    (0x0c, DTypeKind::Int, 4),
+    (0x0d, DTypeKind::Float, 4),
+    (0x0e, DTypeKind::Float, 8),
 ];
 
 /// Reads a whole file. The array borrows its elements; bytes after them are an error.
-///
-/// ```
-/// use kiste::format::idx;
-///
-/// let file = [0, 0, 0x08, 2, 0, 0, 0, 1, 0, 0, 0, 2, 5, 7];
-/// let array = idx::decode(&file)?;
-/// assert_eq!((array.shape(), array.bytes()), (&[1, 2][..], &[5, 7][..]));
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn decode(bytes: &[u8]) -> Result<NdArray<'_>, FormatError> {
     let [0, 0, code, axes, rest @ ..] = bytes else {
         return Err(FormatError::new(0, "an idx file", "other bytes"));
@@ -47,6 +38,16 @@ pub fn decode(bytes: &[u8]) -> Result<NdArray<'_>, FormatError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_an_array() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::idx;
+
+        let file = [0, 0, 0x08, 2, 0, 0, 0, 1, 0, 0, 0, 2, 5, 7];
+        let array = idx::decode(&file)?;
+        assert_eq!((array.shape(), array.bytes()), (&[1, 2][..], &[5, 7][..]));
+        Ok(())
+    }
 
     #[test]
     fn all_types() {

@@ -1,4 +1,4 @@
-//! Samples as JSON lines: one value on one line, for people and for `jq`, and back without loss.
+//! Samples as JSON lines: one value per line, readable by people and `jq`, and back without loss.
 //!
 //! | JSON | value |
 //! | --- | --- |
@@ -17,12 +17,12 @@
 //!
 //! Maps keep their order. `$nd`, `$np`, `$c` and `$ts` are used only for what is packed in the
 //! canonical way (see [`numpy`](super::msgpack::numpy) and
-//! [`timestamp`](super::msgpack::timestamp)); everything else is written as the map or extension
-//! that it is. So [`parse`] gives back just what was given to [`write()`], down to the bits of a NaN;
-//! only that a float was of 32 bits is lost. Any object with another name beginning with `$` is
-//! refused, which leaves room for more.
+//! [`timestamp`](super::msgpack::timestamp)); everything else is written as a plain map or
+//! extension. So [`parse`] returns exactly what was passed to [`write()`], down to the bits of a
+//! NaN; only the width of 32-bit floats is lost. Objects with any other name that begins with `$`
+//! are refused, which leaves room for extensions.
 //!
-//! [`write_short`] is for the eye alone and cannot be read back.
+//! [`write_short`] is for display and cannot be read back.
 
 mod read;
 mod short;

@@ -1,4 +1,22 @@
-//! Formats: bytes to values and back. No paths, files, threads or clocks in here.
+//! Formats: bytes to values and back.
+//!
+//! | module | format |
+//! | --- | --- |
+//! | [`dataset`] | the files of a dataset: offsets, keys, hashes, filter, digests |
+//! | [`msgpack`] | samples, and the NumPy arrays in them |
+//! | [`jsonl`] | samples as lines of JSON |
+//! | [`numpy`] | `.npy` files, and element types as text |
+//! | [`blosc`], [`bloscpack`] | compressed chunks, and containers of them |
+//! | [`chunked`] | directories of chunked arrays |
+//!
+//! Where a format is ours to specify, a specification heads the docs of its module. Formats that
+//! are only a source or target of conversion are private.
+//!
+//! Input is not trusted anywhere: lengths are checked before memory is allocated for them, nothing
+//! recurses along nested data without a limit, and no input panics. Errors are [`FormatError`]s.
+//!
+//! Absent on purpose: paths, files, threads and clocks. Callers join formats with
+//! [`storage`](crate::storage).
 
 use std::fmt;
 
@@ -10,16 +28,20 @@ pub mod jsonl;
 pub mod dataset;
 pub mod blosc;
 pub mod bloscpack;
-pub mod bcolz;
 pub mod chunked;
-pub mod mat;
-pub mod idx;
-pub mod pickle;
-pub mod tar;
-pub mod mds;
-pub mod parquet;
+pub(crate) mod bcolz;
+pub(crate) mod mat;
+pub(crate) mod idx;
+pub(crate) mod pickle;
+pub(crate) mod tar;
+pub(crate) mod mds;
+pub(crate) mod parquet;
 #[cfg(feature = "formats")]
-pub mod tfrecord;
+pub(crate) mod tfrecord;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 
 /// Bytes in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -28,6 +50,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Bytes that are not what a format demands: where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FormatError {
     /// Byte position in the input of the decoder.
     pub position: u64,

@@ -1,9 +1,9 @@
-//! Parquet, as far as lengths go that nobody should be believed: the shape of the schema in the
-//! footer, and the sizes in the headers of pages.
+//! The lengths in a Parquet file that must not be trusted: the shape of the schema in the footer,
+//! and the sizes in page headers.
 //!
-//! Both are written in Thrift's compact protocol. What the other fields mean is for the crate of
-//! Parquet, which recurses along the schema and makes room for pages before it has seen them; so
-//! these numbers are compared with limits before it gets to see them.
+//! Both are in Thrift's compact protocol. The other fields are left to the `parquet` crate, which
+//! recurses along the schema and allocates pages before it has read them; so these numbers are
+//! checked against limits before that crate sees the file.
 //!
 //! Absent on purpose: everything else. Columns become samples in
 //! [`convert`](crate::convert).
@@ -14,10 +14,10 @@ use crate::format::FormatError;
 pub const MAGIC: [u8; 4] = *b"PAR1";
 
 /// The length of the footer and the magic after it.
-pub const TAIL: usize = 8;
+pub(crate) const TAIL: usize = 8;
 
-/// How many columns, and structures within footers, may be in one another.
-pub const MAX_DEPTH: usize = 64;
+/// How deep columns, and structures within footers, may be nested.
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// How long a footer is, from the last bytes of a file.
 pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {
@@ -29,7 +29,7 @@ pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {
 }
 
 /// Checks that a footer is well-formed as far as its structure goes, and that no more than
-/// [`MAX_DEPTH`] columns are in one another.
+/// `MAX_DEPTH` columns are nested.
 pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
     let mut thrift = Compact { bytes: footer, at: 0 };
     let mut left: Vec<u64> = Vec::new();
@@ -53,7 +53,7 @@ pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
                 left.push(children);
             }
             if left.len() > MAX_DEPTH {
-                let expected = format!("at most {MAX_DEPTH} columns in one another");
+                let expected = format!("at most {MAX_DEPTH} nested columns");
                 return Err(thrift.flaw(expected, "more"));
             }
             while left.last() == Some(&0) {
@@ -198,7 +198,7 @@ impl<'a> Compact<'a> {
 
     fn fields(&mut self, depth: usize, take: &mut TakeField<'_, 'a>) -> Result<(), FormatError> {
         if depth > MAX_DEPTH {
-            return Err(self.flaw(format!("at most {MAX_DEPTH} structures in one another"), "more"));
+            return Err(self.flaw(format!("at most {MAX_DEPTH} nested structures"), "more"));
         }
         let mut id = 0i16;
         loop {
@@ -246,7 +246,7 @@ impl<'a> Compact<'a> {
     /// Within lists and maps truth values have a byte.
     fn skip_item(&mut self, of: u8, depth: usize) -> Result<(), FormatError> {
         if depth > MAX_DEPTH {
-            return Err(self.flaw(format!("at most {MAX_DEPTH} lists in one another"), "more"));
+            return Err(self.flaw(format!("at most {MAX_DEPTH} nested lists"), "more"));
         }
         match of {
             TRUE | FALSE => self.byte().map(drop),
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(parse_page_header(&header).unwrap().levels, 9);
     }
 
-    /// A footer with a list of elements that have so many children.
+    /// A footer with a list of elements that have this many children.
     fn footer(children: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x29, 0xfc, 0x80 | (children.len() % 128) as u8];
         bytes.push((children.len() / 128) as u8);
@@ -293,7 +293,7 @@ mod tests {
         check_footer(&footer(&[2, 1, 0, 0])).unwrap();
         check_footer(&footer(&[1; MAX_DEPTH])).unwrap();
         assert!(check_footer(&footer(&[1; MAX_DEPTH + 1])).is_err());
-        // Deep structures and lists that nobody asked for.
+        // Deep structures and lists in fields that no reader needs.
         assert!(check_footer(&[0x3c; 100_000]).is_err());
         assert!(check_footer(&[&[0x39][..], &[0x19; 100_000]].concat()).is_err());
         assert!(check_footer(&[0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x7f]).is_err());

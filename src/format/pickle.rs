@@ -1,15 +1,15 @@
 //! Pickles of plain data: read without running anything.
 //!
 //! A pickle is a program for a small machine with a stack (Python, `Lib/pickletools.py`). This one
-//! does only what makes data: `None`, truth values, numbers, bytes, texts, lists, tuples, dicts. Most
-//! programs also call functions; a handful of these, by which NumPy has arrays, types and scalars
-//! made and Python 3 bytes, are known by their names and understood as the data that they stand for.
-//! **Any other name is refused, and nothing is ever looked up or called.**
+//! does only what makes data: `None`, truth values, numbers, bytes, strings, lists, tuples, dicts.
+//! Most programs also call functions; a handful of these, which NumPy uses to build arrays, types
+//! and scalars and Python 3 to build bytes, are recognised by name and replaced by the data that
+//! they stand for. **Any other name is refused, and nothing is ever looked up or called.**
 //!
-//! Strings of Python 2 are bytes here. Objects are kept in one row and refer to each other by
-//! number, so it costs nothing if one is in many places, or in itself.
+//! Strings of Python 2 are bytes here. Objects are kept in one list and refer to each other by
+//! number, so shared and recursive objects cost nothing.
 //!
-//! Absent on purpose: protocol 0 but for what later ones have of it, integers beyond 64 bits,
+//! Absent on purpose: protocol 0 except where later ones use it, integers beyond 64 bits,
 //! structured types, sets, and writing.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use crate::format::FormatError;
 use crate::format::numpy::descr;
 use crate::value::{ByteOrder, DType, NdArray, Order};
 
-/// So many steps that put something on the stack or aside are believed to be honest.
+/// The maximum number of steps that push to the stack or the memo.
 const MAX_STEPS: usize = 1 << 24;
 
 /// Bytes are copied, where they must be, up to this multiple of the pickle's length: once from a
@@ -90,21 +90,6 @@ pub struct Object<'p, 'a> {
 
 impl<'a> Pickle<'a> {
     /// Reads a whole pickle.
-    ///
-    /// ```
-    /// use kiste::format::pickle::Pickle;
-    ///
-    /// // pickle.dumps({"labels": [6, 9]}, protocol=2)
-    /// let bytes = b"\x80\x02}q\x00X\x06\0\0\0labelsq\x01]q\x02(K\x06K\x09es.";
-    /// let pickle = Pickle::parse(bytes)?;
-    /// let labels = pickle.root().get("labels").unwrap();
-    /// let labels: Vec<_> = labels.items().unwrap().map(|label| label.as_int()).collect();
-    /// assert_eq!(labels, [Some(6), Some(9)]);
-    ///
-    /// let err = Pickle::parse(b"cos\nsystem\n(S'true'\ntR.").unwrap_err();
-    /// assert_eq!(err.to_string(), "byte 0: expected plain data, found the name os.system");
-    /// # Ok::<(), kiste::format::FormatError>(())
-    /// ```
     pub fn parse(bytes: &'a [u8]) -> Result<Pickle<'a>, FormatError> {
         let mut machine = Machine::new(bytes);
         while machine.step()? {}
@@ -123,7 +108,7 @@ impl<'p, 'a> Object<'p, 'a> {
         &self.pickle.nodes[self.id]
     }
 
-    /// The value under a name in a dict, be the name a text or bytes. Of several the last counts.
+    /// The value under a name in a dict, whether string or bytes. The last one counts.
     pub fn get(self, name: &str) -> Option<Object<'p, 'a>> {
         let Node::Dict(entries) = self.node() else { return None };
         let object = |id| Object { pickle: self.pickle, id };
@@ -211,7 +196,7 @@ impl<'a> Machine<'a> {
         Machine { bytes, at: 0, start: 0, nodes, stack, marks, memo, steps: 0, copies }
     }
 
-    /// Whether so many bytes may be copied.
+    /// Whether this many bytes may be copied.
     fn may_copy(&self, len: usize) -> bool {
         let left = self.copies.get().checked_sub(len);
         self.copies.set(left.unwrap_or(0));
@@ -602,6 +587,22 @@ fn text_of(node: &Node<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_a_dictionary() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::pickle::Pickle;
+
+        // pickle.dumps({"labels": [6, 9]}, protocol=2)
+        let bytes = b"\x80\x02}q\x00X\x06\0\0\0labelsq\x01]q\x02(K\x06K\x09es.";
+        let pickle = Pickle::parse(bytes)?;
+        let labels = pickle.root().get("labels").unwrap();
+        let labels: Vec<_> = labels.items().unwrap().map(|label| label.as_int()).collect();
+        assert_eq!(labels, [Some(6), Some(9)]);
+
+        let err = Pickle::parse(b"cos\nsystem\n(S'true'\ntR.").unwrap_err();
+        assert_eq!(err.to_string(), "byte 0: expected plain data, found the name os.system");
+        Ok(())
+    }
 
     /// As cPickle of Python 2 writes an array in protocol 2: the way of the original CIFAR files.
     const PYTHON2: &[u8] = b"\x80\x02}q\x01(U\x06labelsq\x04]q\x05(K\x06K\x09eU\x04dataq\x06\

@@ -13,19 +13,19 @@
 //! | 257..263 | `ustar` and a zero, or of GNU tar `ustar` and a space |
 //! | 345..500 | with `ustar` and a zero: what comes before the name, with a slash between |
 //!
-//! What does not fit comes before the entry that it is about, as an entry of its own: a name of GNU
-//! tar ([`Kind::LongName`]), or [records](pax_records) ([`Kind::Pax`]).
+//! What does not fit is stored before its entry, as an entry of its own: a name of GNU
+//! tar ([`Kind::LongName`]), or [records](pax_records) (`Kind::Pax`).
 //!
-//! Absent on purpose: whatever makes a file more than a name and bytes (owners, times, links), and
-//! sparse files. Reading from a file is left to who has one.
+//! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
+//! links), and sparse files. Reading from a file is left to the caller.
 
 use crate::format::FormatError;
 
-/// Headers and contents take whole blocks of so many bytes.
+/// Headers and contents take whole blocks of this many bytes.
 pub const BLOCK: usize = 512;
 
 /// Archives are filled up with zeros to a multiple of this, as tar and Python do.
-pub const RECORD: usize = 20 * BLOCK;
+pub(crate) const RECORD: usize = 20 * BLOCK;
 
 /// What the largest size is that a header can hold in octal.
 const MAX_OCTAL: u64 = 0o777_7777_7777;
@@ -61,36 +61,29 @@ pub struct Header {
 }
 
 /// Reads a header; `None` is the end of the archive.
-///
-/// ```
-/// use kiste::format::tar::{Kind, file_header, parse_header};
-///
-/// let block = file_header("cat.jpg", 1234)?;
-/// let header = parse_header(block.last_chunk().unwrap())?.unwrap();
-/// assert_eq!((&header.name[..], header.size, header.kind), (&b"cat.jpg"[..], 1234, Kind::File));
-/// assert_eq!(parse_header(&[0; 512])?, None);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> {
     if block.iter().all(|&byte| byte == 0) {
         return Ok(None);
     }
     let sum = octal(block, 148, 8)?;
-    // Very old programs added the bytes up as signed ones.
+    // Very old programs summed the bytes as signed numbers.
     if sum != unsigned_sum(block) && i64::try_from(sum) != Ok(signed_sum(block)) {
         let found = format!("{sum} for bytes that sum up to {}", unsigned_sum(block));
         return Err(FormatError::new(148, "the checksum of a tar header", found));
     }
     let kind = match block[156] {
+        // `7` asks for contiguous blocks, which no file system does: a plain file.
         0 | b'0' | b'7' => Kind::File,
         b'5' => Kind::Directory,
         code @ (b'1'..=b'4' | b'6') => Kind::Special(code),
         b'L' => Kind::LongName,
+        // Solaris writes `X`.
         b'x' | b'X' => Kind::Pax,
         b'g' => Kind::GlobalPax,
         code => Kind::Other(code),
     };
     let mut name = text(&block[..100]).to_vec();
+    // Only of POSIX archives: GNU tar keeps times and sparse maps in these bytes.
     let prefix = text(&block[345..500]);
     if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
         name = [prefix, b"/", &name].concat();
@@ -102,9 +95,9 @@ pub fn parse_header(block: &[u8; BLOCK]) -> Result<Option<Header>, FormatError> 
 }
 
 /// Names and values.
-pub type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(crate) type PaxRecords<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// The records of a [`Kind::Pax`] entry: names and values, in order.
+/// The records of a `Kind::Pax` entry: names and values, in order.
 ///
 /// Each is its own length in decimal digits, a space, the name, `=`, the value and a line feed.
 pub fn pax_records(content: &[u8]) -> Result<PaxRecords<'_>, FormatError> {
@@ -126,14 +119,14 @@ pub fn pax_records(content: &[u8]) -> Result<PaxRecords<'_>, FormatError> {
     Ok(records)
 }
 
-/// How many zeros follow so many bytes.
+/// How many zero bytes follow this many bytes of content.
 pub fn padding(size: u64) -> usize {
     (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
 }
 
-/// The header of a file, and before it a [`Kind::Pax`] entry if the name does not fit in.
+/// The header of a file, and before it a `Kind::Pax` entry if the name does not fit in.
 ///
-/// Anybody may read the file, nobody owns it, and it is of the first second of 1970: the same files
+/// The file is readable by all, has no owner, and is dated to 1970-01-01: the same files
 /// make the same archive.
 pub fn file_header(name: &str, size: u64) -> Result<Vec<u8>, FormatError> {
     if size > MAX_OCTAL {
@@ -237,6 +230,20 @@ fn octal(block: &[u8; BLOCK], at: usize, len: usize) -> Result<u64, FormatError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn header_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::tar::{Kind, file_header, parse_header};
+
+        let block = file_header("cat.jpg", 1234)?;
+        let header = parse_header(block.last_chunk().unwrap())?.unwrap();
+        assert_eq!(
+            (&header.name[..], header.size, header.kind),
+            (&b"cat.jpg"[..], 1234, Kind::File)
+        );
+        assert_eq!(parse_header(&[0; 512])?, None);
+        Ok(())
+    }
 
     #[test]
     fn names_of_all_lengths() {

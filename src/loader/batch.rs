@@ -1,4 +1,4 @@
-//! One batch: fetching its samples, decoding them, and what becomes of those that fail.
+//! One batch: fetching its samples, decoding them, and what happens to those that fail.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,19 +7,20 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Value};
-use crate::reader::{Reader, damaged_array};
+use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
 
-/// What becomes of a sample that cannot be read or decoded.
+/// What happens to a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnError {
-    /// The batch is an error, which also names epoch and step. The next one is not: going on skips
-    /// the whole batch.
+    /// The batch is an error, which also names epoch and step. A caller that continues with the
+    /// next batch skips all samples of this one.
     #[default]
     Raise,
-    /// The batch is shorter by it.
+    /// The sample is left out: the batch is shorter.
     Skip,
-    /// Something takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
+    /// A placeholder takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
     Placeholder,
 }
 
@@ -53,13 +54,13 @@ pub struct Batch<D> {
     pub indices: Vec<u64>,
     /// The samples.
     pub data: D,
-    /// How many of them, the last ones, only fill the batch up ([`Tail::Pad`]): another batch of
-    /// this epoch has them as well, or this one itself has. An evaluation leaves them out.
+    /// How many samples at the end only fill up the batch ([`Tail::Pad`]). They occur elsewhere in
+    /// this epoch, so an evaluation leaves them out.
     ///
     /// [`Tail::Pad`]: crate::sampler::Tail::Pad
     pub padding: u64,
-    /// The samples that could not be read; each is listed once in an epoch. One that comes again as
-    /// padding is passed over, or replaced, without being listed again.
+    /// The samples that could not be read. Each is listed once per epoch: one that is repeated as
+    /// padding is skipped or replaced without being listed again.
     pub failures: Vec<Failure>,
 }
 
@@ -94,18 +95,12 @@ impl<'a> Record<'a> {
         msgpack::decode(self.raw).map_err(Error::from)
     }
 
-    /// All of it, as a type of yours, which may borrow.
+    /// All of it, as your own type, which may borrow.
     pub fn get_as<T: Deserialize<'a>>(&self) -> Result<T> {
         let mut cursor = Cursor::new(self.raw);
         cursor.skip()?;
         cursor.expect_end()?;
-        rmp_serde::from_slice(self.raw).map_err(|e| {
-            if let Some(error) = damaged_array(self.raw) {
-                return error;
-            }
-            let message = format!("the sample is not of the type asked for: {e}");
-            Error::new(ErrorKind::Invalid, message)
-        })
+        rmp_serde::from_slice(self.raw).map_err(|error| not_of_type(self.raw, &error))
     }
 
     /// One field, packed; an error if the sample has none of this name.
@@ -135,18 +130,18 @@ pub(super) trait Gather: Send + Sync {
 pub(super) struct Gathered<D> {
     pub(super) fetched: Fetched,
     pub(super) data: D,
-    /// That the data takes, about.
+    /// Approximate size of the data.
     pub(super) bytes: usize,
 }
 
-/// What came of the samples of a batch.
+/// The outcome for the samples of a batch.
 #[derive(Default)]
 pub(super) struct Fetched {
-    /// Of those that are in the data.
+    /// Indices of the samples in the data.
     pub(super) indices: Vec<u64>,
     /// How many of these are padding.
     pub(super) padding: u64,
-    /// Those of padding are listed where they are none.
+    /// Failures of samples that are not padding.
     pub(super) failures: Vec<Failure>,
 }
 
@@ -160,12 +155,12 @@ pub(super) struct Task<'a> {
     pub(super) on_error: OnError,
 }
 
-/// Samples that are touched before they are decoded.
+/// How many samples are touched ahead of decoding.
 const TOUCHED: usize = 32;
 
-/// Looks at the first cache lines of each sample. Nothing else stands between the looks, so the
-/// processor waits for all of them at once instead of for one after another: measured, small
-/// samples in random order take half the time.
+/// Reads the first cache lines of each sample. Nothing else stands between these reads, so the
+/// processor waits for all of them together instead of one after another. Measured: small samples
+/// in random order take half the time.
 fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
     let mut sum = 0;
     for raw in raws.iter().flatten() {
@@ -175,9 +170,16 @@ fn touch(raws: &[Result<Cow<'_, [u8]>>]) {
     std::hint::black_box(sum);
 }
 
+/// An index of the sampler as one of the reader. Lossless: a loader starts only if the reader has
+/// all samples below the bound of the sampler.
+#[inline]
+pub(super) fn in_reader(index: u64) -> usize {
+    index as usize
+}
+
 impl Task<'_> {
-    /// Calls `decode` on each sample in order. What fails goes to `failed`, which says whether
-    /// something took its place.
+    /// Calls `decode` on each sample in order. Failures go to `failed`, which returns whether
+    /// a placeholder was added.
     pub(super) fn each<S>(
         &self,
         state: &mut S,
@@ -186,8 +188,8 @@ impl Task<'_> {
     ) -> Result<Fetched> {
         let indices = Vec::with_capacity(self.indices.len());
         let mut fetched = Fetched { indices, ..Fetched::default() };
-        // First where all of them are, then their bytes: so that the waits for memory overlap.
-        let fetch = |index: &u64| self.reader.get_raw(*index as usize);
+        // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
+        let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
         for (at, &index) in self.indices.iter().enumerate() {
             if at % TOUCHED == 0 {
@@ -195,8 +197,9 @@ impl Task<'_> {
             }
             let result = match std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[]))) {
                 Ok(raw) => {
-                    let record = Record { reader: self.reader, index: index as usize, raw: &raw };
-                    let describe = |e| self.reader.locate(index as usize).describe(e);
+                    let index = in_reader(index);
+                    let record = Record { reader: self.reader, index, raw: &raw };
+                    let describe = |e| self.reader.locate(index).describe(e);
                     decode(state, &record).map_err(describe)
                 }
                 Err(error) => Err(error),
@@ -223,7 +226,7 @@ impl Task<'_> {
 
     fn failure(&self, at: usize, error: Error) -> Result<Failure> {
         let index = self.indices[at];
-        let key = self.reader.key(index as usize).ok().map(Cow::into_owned);
+        let key = self.reader.key(in_reader(index)).ok().map(Cow::into_owned);
         let error = match &key {
             Some(key) if error.key().is_none() => error.with_key(key),
             _ => error,
@@ -239,8 +242,8 @@ impl Task<'_> {
 pub(super) struct MapSamples<F, P, S> {
     pub(super) decode: F,
     pub(super) placeholder: Option<P>,
-    /// Bytes that a sample owns elsewhere. Where nobody says, the packed sample is as good a guess
-    /// as any.
+    /// Bytes that a sample owns on the heap. If not given, the length of the packed sample is the
+    /// estimate.
     pub(super) owned: Option<S>,
 }
 

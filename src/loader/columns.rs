@@ -11,9 +11,9 @@ use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::{DType, Element, Kind as Type, Number};
+use crate::value::{DType, DTypeKind as Type, Element, Number};
 
-/// Which columns a batch has, and what they are made of. No two have the same name.
+/// The columns of a batch and where their values come from. Names must be unique.
 ///
 /// ```
 /// use kiste::loader::Columns;
@@ -29,6 +29,7 @@ use crate::value::{DType, Element, Kind as Type, Number};
 ///     });
 /// ```
 #[derive(Default, Clone)]
+#[must_use = "columns do nothing until a loader is started with them"]
 pub struct Columns(Vec<(String, Arc<dyn Column>)>);
 
 impl Columns {
@@ -37,17 +38,16 @@ impl Columns {
         Columns::default()
     }
 
-    /// A field that is one number, a truth value as 0 or 1, or a NumPy scalar of this very type.
-    /// A `bool` column takes truth values, and of numbers 0 and 1.
-    /// Integers must fit; a float column takes integers as well, rounds, and refuses a number that
-    /// only rounding makes infinite.
+    /// A field that is one number, a boolean as 0 or 1, or a NumPy scalar of exactly this type. A
+    /// `bool` column takes booleans and the numbers 0 and 1. Integers must fit; a float column also
+    /// takes integers, rounds, and refuses a finite number that would become infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
         self.with(field, FieldColumn::<T> { shape: Vec::new(), kind: std::marker::PhantomData })
     }
 
-    /// A field that is an array of this shape: a NumPy array of this very type (either byte order),
-    /// bytes that are just as long, or a container of such an array (either memory order as well),
-    /// which is decompressed straight into the batch.
+    /// A field that is an array of this shape: a NumPy array of exactly this type (in either byte
+    /// order), binary data of the same length, or a bloscpack container of such an array (also in
+    /// either memory order), which is decompressed straight into the batch.
     pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
         let shape = shape.to_vec();
         self.with(field, FieldColumn::<T> { shape, kind: std::marker::PhantomData })
@@ -58,7 +58,7 @@ impl Columns {
         self.with(field, BytesColumn)
     }
 
-    /// A column that a closure makes: it fills one row, whose elements are zero before.
+    /// A column that a closure fills, row by row. Elements are zero at first.
     pub fn row<T: Element>(
         self,
         name: &str,
@@ -75,7 +75,7 @@ impl Columns {
 }
 
 impl Columns {
-    /// Names are how columns are asked for: each must be there once.
+    /// Columns are looked up by name, so each name must be unique.
     pub(super) fn check(&self) -> Result<()> {
         for (at, (name, column)) in self.0.iter().enumerate() {
             let elements = column.shape().iter().try_fold(16usize, |n, size| n.checked_mul(*size));
@@ -101,7 +101,7 @@ trait Column: Send + Sync {
     }
     /// Whether the column is made of the field of its name.
     fn is_field(&self) -> bool;
-    /// Writes row `row` from the packed field that begins here.
+    /// Writes row `row` from the packed field at the cursor.
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()>;
     /// Writes row `row` from the sample.
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()>;
@@ -109,7 +109,7 @@ trait Column: Send + Sync {
 
 /// The content of one column.
 trait Buffer: Any + Send {
-    /// Makes it this many rows: cuts, or adds zeros.
+    /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
     fn bytes(&self) -> usize;
     fn as_any(&self) -> &dyn Any;
@@ -230,7 +230,7 @@ impl<T: Element> Column for FieldColumn<T> {
     }
 }
 
-/// The sample is fine, but not what the column is to hold.
+/// The sample is well-formed, but does not fit the column.
 fn unfit(expected: impl Display, found: impl Display) -> Error {
     Error::new(ErrorKind::Invalid, format!("expected {expected}, found {found}"))
 }
@@ -245,7 +245,7 @@ fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
         Kind::Bool => Number::Signed(i64::from(field.read_bool()?)),
         Kind::Int => match field.clone().read_i64() {
             Ok(_) => Number::Signed(field.read_i64()?),
-            // An error is costly to make: this is for the rare ones from 2^63 on.
+            // Creating an error is expensive, so only the rare numbers from 2^63 on take this path.
             Err(_) => Number::Unsigned(field.read_u64()?),
         },
         kind => return Err(unfit("a number", name_of(kind))),
@@ -290,7 +290,7 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
     }
 }
 
-/// An array in a container, on this thread and without memory of its own between.
+/// An array in a container, decompressed on this thread without an intermediate buffer.
 fn read_container<T: Element>(row: &mut [T], shape: &[usize], bytes: &[u8]) -> Result<()> {
     let packed = PackedArray::from_bytes(bytes)?;
     let (dtype, wanted) = (packed.dtype(), DType::of::<T>());
@@ -424,7 +424,7 @@ impl Spare {
     }
 }
 
-/// A batch of columns. When it is dropped, a later batch uses its memory again.
+/// A batch of columns. Its memory is reused by a later batch once it is dropped.
 pub struct ColumnBatch {
     rows: usize,
     columns: Arc<Columns>,
@@ -500,9 +500,9 @@ pub(super) struct CollateColumns {
 }
 
 impl CollateColumns {
-    /// For so many batches in the queue.
+    /// For a queue of this many batches.
     pub(super) fn new(columns: Columns, queue: usize) -> CollateColumns {
-        // And one with the caller.
+        // Plus one held by the caller.
         let keep = queue.saturating_add(1);
         let spare = Arc::new(Spare { keep, buffers: Mutex::default() });
         CollateColumns { columns: Arc::new(columns), spare }
@@ -553,7 +553,7 @@ impl CollateColumns {
                 column.fill(&mut *buffers[at], row, record)?;
             } else {
                 let read = found[at].take().ok_or_else(|| no_field(name))?;
-                // What was read has no file yet: that comes later.
+                // The error has no file yet; it is added later.
                 let named =
                     |e: Error| Error::new(e.kind(), format!("field {name:?}: {}", e.message()));
                 read.map_err(named)?;
@@ -563,11 +563,11 @@ impl CollateColumns {
     }
 }
 
-/// What the rows of one batch share.
+/// State shared by the rows of one batch.
 #[derive(Default)]
 struct Scratch {
     layout: Layout,
-    /// What came of each column's field in this row.
+    /// The outcome for each column's field in this row.
     found: Vec<Option<Result<()>>>,
 }
 
@@ -601,7 +601,7 @@ impl Layout {
             known.as_bytes() == name && column.is_field()
         };
         let column = columns.iter().position(wanted);
-        // Beyond, a sample has more fields than is worth remembering.
+        // Samples with more fields than this are not worth remembering.
         if entry < 256 && name.len() < 256 {
             if entry < self.0.len() {
                 self.0[entry] = (name.to_vec(), column);

@@ -1,15 +1,15 @@
 //! Loading: a reader and a sampler become batches.
 //!
-//! Threads fetch and decode, a bounded queue holds what is ready, and batches come **in the order
-//! of the sampler, the same for any number of threads**. Where a run is takes two integers
-//! ([`Loader::state`]), because an order is a function of seed, epoch and position: a run resumes
-//! in the middle of an epoch, on another number of ranks, threads or samples a batch.
+//! Threads fetch and decode, a bounded queue holds finished batches, and batches come **in the
+//! order of the sampler, the same for any number of threads**. The state of a run is two integers
+//! ([`Loader::state`]), because an order is a function of seed, epoch and position. A run can
+//! resume in the middle of an epoch, with another number of ranks, threads or samples per batch.
 //!
 //! | kind of batch | made by | for |
 //! | --- | --- | --- |
-//! | [`Samples<Vec<u8>>`](Samples) | [`LoaderOptions::raw`] | packed bytes, passed on |
-//! | [`Samples<T>`](Samples) | [`LoaderOptions::typed`], [`LoaderOptions::map`] | your types, or whatever a closure makes on the workers |
-//! | [`ColumnBatch`] | [`LoaderOptions::columns`] | arrays with one more dimension, in buffers that are used again |
+//! | [`Samples<Vec<u8>>`](Samples) | [`LoaderOptions::raw`] | packed bytes, passed through |
+//! | [`Samples<T>`](Samples) | [`LoaderOptions::typed`], [`LoaderOptions::map`] | your types, or what a closure returns on the workers |
+//! | [`ColumnBatch`] | [`LoaderOptions::columns`] | arrays with one more dimension, in reused buffers |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,12 +38,12 @@
 //!
 //! # A sample that cannot be read
 //!
-//! never ends a run unless it is to ([`OnError`]): it is passed over, or a placeholder takes its
-//! place, and either way a [`Batch`] lists it once in an epoch, with file, index, key and byte
-//! range; one that comes again to fill up the last step is not listed again. The positions of all
-//! other samples are what they would have been.
+//! ends a run only if [`OnError`] says so. Otherwise it is skipped or replaced by a placeholder,
+//! and its [`Batch`] lists it once per epoch, with file, index, key and byte range; one that is
+//! repeated to fill up the last step is not listed again. The positions of all other samples do not
+//! change.
 //!
-//! A sample of which a bit has changed can usually be read. A loader notices that if its reader
+//! A sample with a flipped bit can usually still be decoded. A loader notices it if its reader
 //! does: [`ReaderOptions::checksums`](crate::dataset::ReaderOptions::checksums).
 
 mod batch;
@@ -69,6 +69,7 @@ use pool::Pool;
 
 /// How to load.
 #[derive(Clone)]
+#[must_use = "options do nothing until a loader is started with them"]
 pub struct LoaderOptions {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn Sampler>,
@@ -92,7 +93,8 @@ impl LoaderOptions {
         self
     }
 
-    /// Which of how many ranks this is; each gets other batches of the same epoch. Default: 0 of 1.
+    /// This rank and the number of ranks; each gets different batches of the same epoch. Default: 0
+    /// of 1.
     pub fn rank(mut self, rank: u64, world: u64) -> Self {
         self.rank = rank;
         self.world = world;
@@ -107,49 +109,49 @@ impl LoaderOptions {
         self
     }
 
-    /// Threads that fetch and decode; 0 does it in the caller's. Default: one a core.
+    /// Threads that fetch and decode; 0 uses the thread of the caller. Default: one per core.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Batches that may be ready or in the making. Default, and 0: twice the threads.
+    /// Batches that may be finished or in progress. Default, and 0: twice the threads.
     pub fn queue(mut self, batches: usize) -> Self {
         self.queue = batches;
         self
     }
 
-    /// Bytes that may be ready: no new batch is begun while there are more, except the very next
-    /// one. Packed samples and columns are counted as they are. Of other types nobody knows what
-    /// they own on the heap: they count as much as the packed samples that they are made of. That is
-    /// about right for [`typed`](Self::typed); decoded images are larger, so say how large with
+    /// Bytes of finished batches: while there are more, only the batch that the caller waits for is
+    /// started. Packed samples and columns are counted exactly. What other types own on the heap is
+    /// unknown, so they count as much as their packed samples. That is about right for
+    /// [`typed`](Self::typed); decoded images are larger, so give their size with
     /// [`map_sized`](Self::map_sized). Default: 1 GiB.
     pub fn queue_bytes(mut self, bytes: usize) -> Self {
         self.queue_bytes = bytes;
         self
     }
 
-    /// How many epochs, from the one that is started or resumed on. Default: for ever.
+    /// How many epochs, counting the one that is started or resumed. Default: no end.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = Some(epochs);
         self
     }
 
-    /// Goes on where another loader of the same sampler was, whatever its ranks, threads and batch
-    /// size were. Default: the beginning of epoch 0.
+    /// Continues where another loader of the same sampler stopped. Ranks, threads and batch size
+    /// may differ. Default: the beginning of epoch 0.
     pub fn resume(mut self, state: State) -> Self {
         self.start = state;
         self
     }
 
-    /// What becomes of a sample that cannot be read. Default: [`OnError::Raise`].
+    /// What happens to a sample that cannot be read. Default: [`OnError::Raise`].
     pub fn on_error(mut self, policy: OnError) -> Self {
         self.on_error = policy;
         self
     }
 
-    /// Tells the storage which samples come next ([`Reader::prefetch`]): worth it where a read
-    /// takes long, a loss where the data is in memory. Default: no.
+    /// Tells the storage which samples come next ([`Reader::prefetch`]): pays off when reads are
+    /// slow, costs time when the data is in memory. Default: no.
     pub fn prefetch(mut self, yes: bool) -> Self {
         self.prefetch = yes;
         self
@@ -160,18 +162,18 @@ impl LoaderOptions {
         self.map_sized(|record| Ok(record.raw().to_vec()), Vec::len)
     }
 
-    /// Batches of a type of yours.
+    /// Batches of your own type.
     pub fn typed<T: DeserializeOwned + Send + 'static>(self) -> Result<Loader<Samples<T>>> {
         self.map(|record| record.get_as())
     }
 
-    /// Batches of whatever `decode` makes of a sample: on the workers, so decoding an image belongs
-    /// here.
+    /// Batches of what `decode` returns for each sample. It runs on the workers, so decoding an
+    /// image belongs here.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for [`OnError::Placeholder`], which needs
-    /// [`map_or`](Self::map_or); for options that make no sense; and for a sampler that asks for
+    /// [`map_or`](Self::map_or); for invalid options; and for a sampler that asks for
     /// more samples than the reader has.
     pub fn map<T: Send + 'static>(
         self,
@@ -180,7 +182,7 @@ impl LoaderOptions {
         self.mapped(decode, None::<fn(&T) -> usize>)
     }
 
-    /// As [`map`](Self::map), with the bytes that a sample owns beside itself, on the heap, so that
+    /// As [`map`](Self::map), with the bytes that a sample owns on the heap, so that
     /// [`queue_bytes`](Self::queue_bytes) bounds them.
     ///
     /// ```
@@ -189,7 +191,7 @@ impl LoaderOptions {
     /// # use kiste::{reader::ListReader, sampler::Shuffle};
     /// # let list = ListReader::pack([std::collections::BTreeMap::from([("key", "a")])])?;
     /// let options = Loader::options(Arc::new(list), Shuffle::new(1, 0)).queue_bytes(100 << 20);
-    /// // However small they were packed, at most about 200 of these wait to be taken.
+    /// // At most about 200 of these are in the queue, however small their packed samples are.
     /// let loader = options.map_sized(|_| Ok(vec![0u8; 512 << 10]), |pixels| pixels.capacity())?;
     /// assert_eq!(loader.take(3).count(), 3);
     /// # Ok::<(), kiste::Error>(())
@@ -219,8 +221,8 @@ impl LoaderOptions {
         self.start(Arc::new(gather))
     }
 
-    /// As [`map`](Self::map), with what takes the place of a sample that cannot be read, whatever
-    /// [`on_error`](Self::on_error) says.
+    /// As [`map`](Self::map), with a placeholder for each sample that cannot be read. Overrides
+    /// [`on_error`](Self::on_error).
     pub fn map_or<T: Send + 'static>(
         mut self,
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
@@ -244,7 +246,7 @@ impl LoaderOptions {
         self.start(Arc::new(CollateColumns::new(columns, queue)))
     }
 
-    /// Batches that may be ready or in the making.
+    /// Batches that may be finished or in progress.
     fn batches(&self) -> usize {
         if self.queue == 0 { 2 * self.threads } else { self.queue }
     }
@@ -318,9 +320,10 @@ impl Schedule {
     }
 }
 
-/// Batches, in order: an iterator.
+/// An iterator over batches, in order.
 ///
-/// Dropping it, in the middle of an epoch too, stops and joins its threads.
+/// Dropping it stops and joins its threads, also in the middle of an epoch.
+#[must_use = "a loader that is dropped stops its threads"]
 pub struct Loader<D: Send + 'static> {
     pool: Pool<D>,
     state: State,
@@ -349,11 +352,12 @@ impl Loader<()> {
 }
 
 impl<D: Send + 'static> Loader<D> {
-    /// Where the run is after the batches that were handed out: two integers to save, and to give
-    /// to [`LoaderOptions::resume`].
+    /// Where the run is after the batches returned so far: two integers to save and to pass to
+    /// [`LoaderOptions::resume`].
     ///
-    /// It speaks of the steps of all ranks, so save it where all ranks have done the same step; or
-    /// after the last batch of all [`epochs`](LoaderOptions::epochs), when it is the same for all.
+    /// It counts the steps of all ranks, so save it when all ranks have done the same step, or
+    /// after the last batch of all [`epochs`](LoaderOptions::epochs), when it is the same on each
+    /// rank.
     pub fn state(&self) -> State {
         self.state
     }
@@ -364,7 +368,7 @@ impl<D: Send + 'static> Iterator for Loader<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(batch) = self.pool.next() else {
-            // After all epochs; of a run that failed there is no such state.
+            // The end of all epochs. A run that failed keeps its last state.
             self.state = self.pool.end().unwrap_or(self.state);
             return None;
         };

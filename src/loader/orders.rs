@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::error::Result;
 use crate::sampler::{Order, Sampler};
 
-/// Each order is made once, by whoever asks first. Making one may take as long as a shuffle of all
-/// samples, so the list is not locked meanwhile: whoever needs another epoch goes on.
+/// Each order is made once, by the first thread that asks. Making one can take as long as shuffling
+/// all samples, so the list is not locked meanwhile: threads that need another epoch continue.
 pub(super) struct Orders {
     sampler: Arc<dyn Sampler>,
     epochs: Mutex<Vec<(u64, Arc<Made>)>>,
@@ -20,12 +20,12 @@ impl Orders {
         Orders { sampler, epochs: Mutex::default() }
     }
 
-    /// The order of an epoch; waits while somebody else makes it.
+    /// The order of an epoch; waits while another thread makes it.
     pub(super) fn get(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         let (made, _) = self.entry(epoch);
         match made.get_or_init(|| self.sampler.order(epoch).ok()) {
             Some(order) => Ok(order.clone()),
-            // Errors cannot be copied, but a sampler fails for everyone who asks.
+            // Errors cannot be cloned, but a sampler fails again for each caller.
             None => self.sampler.order(epoch),
         }
     }
@@ -37,7 +37,7 @@ impl Orders {
         made.get()?.clone()
     }
 
-    /// Makes the order of an epoch that will be asked for, unless somebody is about to.
+    /// Makes the order of an epoch that will be asked for, unless another thread is about to.
     pub(super) fn make(&self, epoch: u64) {
         let (made, new) = self.entry(epoch);
         if new {

@@ -1,7 +1,8 @@
 //! Worker threads and the queue between them and the caller.
 //!
 //! Batches are numbered. A worker takes the next number when there is room, makes that batch and
-//! leaves it; the caller takes them by number. So the order does not depend on who is faster.
+//! puts it into the queue; the caller takes batches by number. So the order does not depend on
+//! timing.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::batch::{Batch, Gather, Gathered, Task};
+use super::batch::{Batch, Gather, Gathered, Task, in_reader};
 use super::orders::Orders;
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
@@ -21,13 +22,14 @@ pub(super) type Outcome<D> = Result<Batch<D>, Failed>;
 /// A batch that could not be made.
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// Where the run is after it; `None` if it ends with it, because there is no order to go on in.
+    /// Where the run is after it; `None` if the run ends here, because there is no order to
+    /// continue in.
     pub(super) state: Option<State>,
 }
 
-/// The storage is told of so many batches beforehand, even if there is no queue.
+/// The storage is asked to prefetch this many batches ahead, even without a queue.
 const MIN_TOLD: usize = 2;
-/// And of no more, however long the queue: what was read too early is gone when it is needed.
+/// Upper limit, however long the queue: pages that are read too early are evicted before use.
 const MAX_TOLD: usize = 1024;
 
 pub(super) struct Pool<D: Send + 'static> {
@@ -44,10 +46,10 @@ struct Shared<D> {
     gather: Arc<dyn Gather<Data = D>>,
     queue: usize,
     orders: Orders,
-    /// The number of the first batch that the storage was not told of.
+    /// The number of the first batch that has not been prefetched.
     told: Mutex<u64>,
     state: Mutex<Queue<D>>,
-    /// There is room for another batch, or an end.
+    /// There is room for another batch, or the pool is closing.
     room: Condvar,
     /// A batch is ready.
     ready: Condvar,
@@ -65,7 +67,7 @@ struct Queue<D> {
 
 struct Ready<D> {
     bytes: usize,
-    /// A panic of the decoding is the caller's.
+    /// A panic while decoding is passed to the caller.
     outcome: Result<Outcome<D>, Box<dyn Any + Send>>,
 }
 
@@ -106,7 +108,7 @@ impl<D: Send + 'static> Pool<D> {
         if self.over { None } else { self.shared.schedule.end() }
     }
 
-    /// The next batch, `None` after the last, and after an error that nothing can come after.
+    /// The next batch; `None` after the last, and after an error that ends the run.
     pub(super) fn next(&mut self) -> Option<Outcome<D>> {
         if self.over {
             return None;
@@ -132,7 +134,7 @@ impl<D: Send + 'static> Pool<D> {
                 queue.bytes = queue.bytes.saturating_sub(ready.bytes);
                 queue.wanted = number + 1;
                 drop(queue);
-                // One batch less is room for one worker; whoever is at work looks by itself.
+                // One batch less makes room for one worker; a busy worker looks by itself.
                 self.shared.room.notify_one();
                 return Some(ready.outcome.unwrap_or_else(|panic| resume_unwind(panic)));
             }
@@ -145,7 +147,7 @@ impl<D: Send + 'static> Drop for Pool<D> {
     fn drop(&mut self) {
         self.shared.stop();
         for worker in self.workers.drain(..) {
-            // Panics of the decoding are caught in there.
+            // Panics while decoding are caught in there.
             let _ = worker.join();
         }
     }
@@ -156,7 +158,7 @@ impl<D: Send + 'static> Shared<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No more batches: workers end after those that they are at.
+    /// No more batches: workers stop after their current ones.
     fn stop(&self) {
         self.queue().stop = true;
         self.room.notify_all();
@@ -178,16 +180,17 @@ impl<D: Send + 'static> Shared<D> {
             if wanted {
                 self.ready.notify_one();
             }
-            // A panic of the sampler comes again when its order is needed, and is the caller's then.
+            // A panic of the sampler repeats when its order is needed, and is passed to the caller
+            // then.
             let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
         }
     }
 
-    /// Makes the order of the next epoch while the others are at the last batches of this one.
+    /// Makes the order of the next epoch while other workers make the last batches of this one.
     fn look_ahead(&self, number: u64) {
         let epoch = |number| self.schedule.at(number).map(|(epoch, _, _)| epoch);
         let (now, ahead) = (epoch(number), epoch(number.saturating_add(self.queue as u64)));
-        // Without others it is no gain.
+        // Without other workers there is nothing to gain.
         if self.options.threads > 1 && now < ahead {
             if let Some(next) = now.and_then(|now| now.checked_add(1)) {
                 self.orders.make(next);
@@ -216,7 +219,7 @@ impl<D: Send + 'static> Shared<D> {
 
     /// A batch, and the bytes that it takes.
     fn make(&self, number: u64) -> (Outcome<D>, usize) {
-        // Whoever asks has seen that there is such a batch.
+        // The caller has checked that there is such a batch.
         let Some((epoch, step, plan)) = self.schedule.at(number) else {
             let error = Error::new(crate::ErrorKind::Invalid, "there is no such batch");
             return (Err(Failed { error, state: None }), 0);
@@ -271,22 +274,22 @@ impl<D: Send + 'static> Shared<D> {
         Ok((batch, bytes))
     }
 
-    /// Tells the storage what this batch and those after it need, as far as it was not told before.
+    /// Prefetches this batch and those after it, except what has been prefetched before.
     fn prefetch(&self, number: u64) {
-        // Whoever is at it does it for all.
+        // One worker at a time does it for all.
         let Ok(mut told) = self.told.try_lock() else { return };
         *told = number.max(*told);
         while *told <= number.saturating_add(self.queue.clamp(MIN_TOLD, MAX_TOLD) as u64) {
             let Some((epoch, step, plan)) = self.schedule.at(*told) else { return };
-            // An order that is not made yet is waited for only where no other thread makes it. That
-            // it cannot be made is said when it is needed.
+            // An order that is not made yet is made here only if no other thread is making it. A
+            // failure is reported when the order is needed.
             let order = match self.options.threads {
                 0 | 1 => self.orders.get(epoch).ok(),
                 _ => self.orders.made(epoch),
             };
             let Some(order) = order else { return };
             let indices = plan.batch(step, self.schedule.rank).indices(&*order);
-            let indices: Vec<usize> = indices.into_iter().map(|index| index as usize).collect();
+            let indices: Vec<usize> = indices.into_iter().map(in_reader).collect();
             self.options.reader.prefetch(&indices);
             *told += 1;
         }

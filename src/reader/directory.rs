@@ -16,7 +16,7 @@ use crate::regular::{self, open_regular};
 /// A **pattern** is a path with wildcards: `*`, `?` and `[a-z]` within a component, `**` as a
 /// whole component for any number of directories. `{LABEL}` as a whole component is `*`, and what
 /// it matches is the label. Hidden files are found only by patterns that name the dot. The files
-/// of a pattern come in [natural order](crate::natural_order) of their paths, whatever the order
+/// of a pattern come in [natural order](crate::natural_order) of their paths, not in the order
 /// of the file system.
 ///
 /// A pattern that is the path of a file is a **list**: one line a file, with path, label, and

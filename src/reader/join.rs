@@ -8,7 +8,7 @@ use crate::format::FormatError;
 use crate::format::msgpack::sample::{KEY, fields};
 use crate::format::msgpack::{Cursor, Kind, Value, encode};
 
-/// What becomes of the fields that both samples of a [`JoinReader`] have.
+/// What happens to the fields that both samples of a [`JoinReader`] have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shared {
     /// The right one takes the place of the left one.

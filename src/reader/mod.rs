@@ -40,12 +40,12 @@
 //! | the order of shards of a pattern | as text: 10 before 2 | natural: 2 before 10 |
 //! | a key in two shards | the first one, unnoticed | the first one; [`ShardedReader::duplicates`] tells |
 //! | `slice(n, n)` of shards | an error | no samples |
-//! | labels `01` and `1` | numbered by chance, anew in each run | told apart by code points |
+//! | labels `01` and `1` | numbered by chance in each run | ordered by code points |
 //! | a sample whose label is not among those given | an error when it is read | an error on opening |
 //! | files without labels where labels are not numbered | an error unless labels are given | no label |
 //! | a list sample without a key | has its index, a number, for a key | its index as text |
 //! | samples of a list | changed in place | copied |
-//! | the order of a directory | whatever the file system says | natural order of the paths |
+//! | the order of a directory | that of the file system | natural order of the paths |
 //! | the part of a path that is no key (`tree/`) | removed wherever it occurs | removed at the front |
 //! | several patterns: `tree/b2/**`, `tree/b10/**` | keys `2/…`, `10/…` | keys `b2/…`, `b10/…` |
 //! | a pattern below `root_dir` | searched elsewhere, opened there | searched there |
@@ -53,7 +53,7 @@
 //! | a wildcard before `{LABEL}` in an archive | keys cut at the wrong place | keys begin with the label |
 //! | two entries of one name in an archive | an error | an error |
 //!
-//! A key is said to be absent only when two files agree on it, or one of them was compared with
+//! A key counts as absent only when two files agree on it, or one of them was compared with
 //! its MD5: see [`DatasetReader::contains_key`](crate::DatasetReader::contains_key).
 
 use std::borrow::Cow;
@@ -163,7 +163,7 @@ pub trait Reader: Send + Sync {
         Location { index: index as u64, ..Location::default() }
     }
 
-    /// Says that these samples will be read soon, so that a slow storage may begin. Never an
+    /// Announces that these samples will be read soon, so that a slow storage can begin. Never an
     /// error: an index that does not exist is passed over.
     fn prefetch(&self, indices: &[usize]) {
         let _ = indices;
@@ -371,18 +371,26 @@ pub(crate) fn unpack<'a, T: Deserialize<'a>>(
         }
     };
     value.map_err(|e| {
-        if let Some(error) = damaged_array(&raw) {
-            return locate().describe(error);
-        }
-        let message = format!("the sample is not of the type asked for: {e}");
-        let Location { path, index, .. } = locate();
-        Location { path, index, range: None }.describe(Error::new(ErrorKind::Invalid, message))
+        let error = not_of_type(&raw, &e);
+        let Location { path, index, range } = locate();
+        // A type that does not fit is no flaw of these bytes.
+        let range = range.filter(|_| error.kind() == ErrorKind::Damaged);
+        Location { path, index, range }.describe(error)
+    })
+}
+
+/// Why a well-formed sample is not of the type asked for: one of its arrays is damaged, or it is a
+/// sample of another type.
+#[cold]
+pub(crate) fn not_of_type(sample: &[u8], error: &rmp_serde::decode::Error) -> Error {
+    damaged_array(sample).unwrap_or_else(|| {
+        let message = format!("the sample is not of the type asked for: {error}");
+        Error::new(ErrorKind::Invalid, message)
     })
 }
 
 /// What is wrong with the first array of a sample that cannot be decoded, if there is one.
-#[cold]
-pub(crate) fn damaged_array(sample: &[u8]) -> Option<Error> {
+fn damaged_array(sample: &[u8]) -> Option<Error> {
     let mut arrays = numpy::arrays_in(sample).ok()?;
     arrays.find_map(|stored| {
         let stored = stored.ok()?;

@@ -64,7 +64,7 @@ impl NamePattern {
 
     pub(crate) fn matches(&self, name: &str) -> bool {
         let (mut rest, mut part) = (name.chars(), 0);
-        // Where to go on after a mismatch: the last star, and what is behind its reach.
+        // Where to continue after a mismatch: the last star, and what is behind its reach.
         let mut star = None;
         loop {
             if let Some(Part::Any) = self.0.get(part) {

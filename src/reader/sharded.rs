@@ -76,7 +76,7 @@ impl ShardedReader {
     }
 }
 
-/// Keys whose hashes are sorted at once: 256 MB.
+/// Keys whose hashes are sorted in one go: 256 MB.
 const SORTED: usize = 1 << 24;
 
 impl<R: Reader> ShardedReader<R> {
@@ -116,8 +116,8 @@ impl<R: Reader> ShardedReader<R> {
     /// All samples whose keys an earlier shard has as well: the index of the first sample with
     /// that key, and that of the later one; ascending by the later index.
     ///
-    /// Reads every key and sorts their hashes, 16 bytes each; of more than 16 million it takes a part
-    /// at a time and reads the keys again for each.
+    /// Reads every key and sorts their hashes, 16 bytes each; of more than 16 million it takes a
+    /// part at a time and reads the keys again for each.
     pub fn duplicates(&self) -> Result<Vec<(usize, usize)>> {
         self.duplicates_in_parts(self.len().div_ceil(SORTED).max(1) as u64)
     }

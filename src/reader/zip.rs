@@ -24,8 +24,9 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
 /// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
 ///
-/// Opening reads the central directory and nothing else. Entries are stored or deflated, and their checksums compared whenever they are read. Nothing
-/// an archive says about sizes is believed further than its own bytes can bear out.
+/// Opening reads the central directory and nothing else. Entries are stored or deflated, and their
+/// checksums compared whenever they are read. Nothing an archive says about sizes is believed
+/// further than its own bytes can bear out.
 ///
 /// ```no_run
 /// use kiste::reader::{Reader, ZipReader};
@@ -93,8 +94,8 @@ impl ZipReader {
         Some(start..start.checked_add(member.compressed_size())?)
     }
 
-    /// Fails if the files take more bytes than the archive has: then some share theirs, which nobody
-    /// does who does not want a small archive to fill disks.
+    /// Fails if the files take more bytes than the archive has: then some share theirs, which no
+    /// one does who does not want a small archive to fill disks.
     pub(crate) fn check_sizes(&self) -> Result<()> {
         let mut archive = self.directory.archive.clone();
         let mut sum = 0u64;
@@ -289,7 +290,7 @@ impl End {
         let locator = at.checked_sub(LOCATOR_LEN).map(|from| &tail[from..at]);
         if let Some([b'P', b'K', 6, 7, _, _, _, _, o0, o1, o2, o3, o4, o5, o6, o7, ..]) = locator {
             let offset = u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]);
-            // Where it is said to be; or, if something was put in front of the archive, at the end.
+            // Where the locator says; or, if something was put in front of the archive, at the end.
             let last = end.at.checked_sub(LOCATOR_LEN as u64 + END64_LEN);
             for at in [Some(offset), last].into_iter().flatten() {
                 let bytes = at.checked_add(40).and_then(|end| source.read(at..end).ok());
@@ -314,7 +315,7 @@ impl End {
 }
 
 /// While an archive is opened there is no other end than the one whose promise was looked at: where
-/// that one is wrong, what reads archives would go on to others, and believe them.
+/// that one is wrong, the archive library would try others, and believe them.
 struct Ends {
     only: End,
     opening: Arc<AtomicBool>,

@@ -7,10 +7,10 @@ use crate::error::Result;
 
 /// Deals samples out to parts by a digest of their keys.
 ///
-/// A sample goes to the same part whatever else there is, in whatever order it comes, and however
-/// many are added later; so the sizes of the parts are about what the ratios say, not exactly. If a
-/// ratio grows and the one after it shrinks by as much, only samples between these two move. Another
-/// salt deals out otherwise. The same in every release.
+/// A sample goes to the same part regardless of the other samples, their order, and how many are
+/// added later; so the sizes of the parts are about what the ratios say, not exactly. If a ratio
+/// grows and the one after it shrinks by as much, only samples between these two move. Another salt
+/// gives other parts. The result is the same in every release.
 ///
 /// ```
 /// let parts = kiste::rearrange::ByKey::new(&[0.9, 0.1], "")?;

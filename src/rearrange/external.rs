@@ -21,25 +21,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Order;
 use crate::storage::{Sink, Source};
 
-/// What a sample of the current bucket takes in memory beside its bytes: where it is.
+/// What a sample of the current bucket takes in memory on top of its bytes: where it is.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
 /// What each bucket gathers in pass 1 before it is written, at least and at most; between these, an
 /// eighth of the memory is for all of them. The page cache takes a megabyte at a time well.
 const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
-/// How much of the dataset pass 1 looks at at once, at most.
+/// The most of the dataset that pass 1 looks at in one go.
 const WINDOW: u64 = 8 << 20;
 
 /// Writes all samples in this order: the same dataset as [`copy`](super::copy) makes of the same
-/// order, byte for byte, but no more than about `memory` bytes of samples are in memory at once,
-/// those that are mapped included.
+/// order, byte for byte, but no more than about `memory` bytes of samples are in memory at a time,
+/// including those that are mapped.
 ///
 /// On top of that come buffers, of an eighth of the memory and 20 MB, two bytes a sample here, ten
 /// or more in the writer, and the offsets, eight bytes a sample, which are mapped and looked up in
 /// this order. Bucket files, nearly as large as the data together, are where the new dataset is
-/// being written until each has been used. `progress` hears how many samples were moved so far, twice as many as there
-/// are at the end.
+/// being written until each has been used. `progress` gets the number of samples moved so far,
+/// which is twice the number of samples at the end.
 ///
 /// # Errors
 ///

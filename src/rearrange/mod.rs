@@ -32,7 +32,7 @@ pub use merge::interleave;
 pub use parts::{parts, whole_groups};
 pub use scalar::Scalar;
 
-/// Samples between two calls of a progress closure, and that a reader is told of in advance.
+/// Samples between two calls of a progress closure, and that a reader may prefetch.
 const STRIDE: usize = 1024;
 
 /// Writes the samples of these indices, in this order, as the bytes they are. `progress` hears

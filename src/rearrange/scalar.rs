@@ -13,7 +13,7 @@ use crate::value::{Element, NdArray};
 
 /// A value with an order: what samples are sorted and grouped by.
 ///
-/// Numbers are compared by value, whatever their type: 1, 1.0 and a `numpy.uint8(1)` are equal.
+/// Numbers are compared by value, not by type: 1, 1.0 and a `numpy.uint8(1)` are equal.
 /// Of different kinds, nothing comes before truth values, these before numbers, these before text.
 ///
 /// ```
@@ -70,7 +70,7 @@ impl Scalar {
 
     /// The number that a scalar of NumPy is.
     pub(crate) fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
-        use crate::value::Kind::{Bool, Float, Int, UInt};
+        use crate::value::DTypeKind::{Bool, Float, Int, UInt};
         // The type has been looked at before it is asked for.
         fn only<T: Element>(array: &NdArray<'_>) -> Option<T> {
             array.to_ndarray().ok()?.first().copied()

@@ -108,7 +108,8 @@ struct Seek {
 
 /// What is left after `seek(i)` is the tail of the full order. Python gives it, too, except where
 /// the fixture says `equals_tail_of_full_order: false`: where `i` falls on the end of a streamed
-/// chunk, Python reads that chunk's last sample again. It then sees one sample twice, another never.
+/// chunk, Python reads that chunk's last sample again. It then sees one sample twice, another
+/// never.
 #[test]
 fn quasi_shuffler_resumes_where_python_does_and_where_it_should() {
     let orders: Orders = json("orders.json");

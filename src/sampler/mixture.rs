@@ -10,14 +10,15 @@ use super::rng::{StableRng, stable_hash};
 use super::{Order, Sampler, Shuffle, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A round has at least so many positions, so that sources alternate at random.
+/// Minimum positions of a round, so that sources alternate at random.
 const ROUND: u64 = 256;
 
-/// A round has at most so many positions: their sources are in memory.
+/// Maximum positions of a round: their sources are held in memory.
 const MAX_ROUND: u64 = 1 << 20;
 
 /// A dataset of a [`Mixture`].
 #[derive(Clone)]
+#[must_use = "a source does nothing until it is part of a `Mixture`"]
 pub struct MixtureSource {
     samples: u64,
     quota: u64,
@@ -25,7 +26,7 @@ pub struct MixtureSource {
 }
 
 impl MixtureSource {
-    /// So many samples, shuffled, with this share: quotas 3 and 1 are three quarters and one.
+    /// This many samples, shuffled, with this share: quotas 3 and 1 are three quarters and one.
     pub fn new(samples: u64, quota: u64) -> MixtureSource {
         MixtureSource { samples, quota, sampler: None }
     }
@@ -44,8 +45,8 @@ impl MixtureSource {
 /// at least 256) has each source exactly as often as its quota says, at random places; so the
 /// shares are right over any long stretch, not just on average. The samples of a source come
 /// without replacement: all of them in the order of its pass 0, then all in that of pass 1, and so
-/// on, whatever the epoch is: an epoch is just so many positions, and the next one goes on where
-/// it ended. Everything is random access and follows from seed, epoch and position.
+/// on, across epochs: an epoch is a number of positions, and the next one continues where it ended.
+/// Everything is random access and follows from seed, epoch and position.
 ///
 /// An index is that of a concatenation of the datasets, in the order given.
 ///
@@ -128,7 +129,8 @@ impl Mixture {
         Ok(self.round.at(self.start(epoch)? + position).0)
     }
 
-    /// How often each source comes at these positions: the observed shares. At once.
+    /// How often each source comes at these positions: the observed shares, computed without
+    /// visiting the positions.
     ///
     /// # Errors
     ///
@@ -153,7 +155,8 @@ impl Mixture {
     }
 
     /// A number for the whole schedule: which source comes when, of how many samples, with which
-    /// seed. Runs that print the same one mix alike. Orders of a source's own sampler are not in it.
+    /// seed. Runs that print the same one mix alike. Orders of a source's own sampler are not in
+    /// it.
     pub fn schedule_hash(&self) -> u64 {
         let sizes = self.sources.iter().flat_map(|s| [s.samples, s.sampler.len()]);
         let round = self.round.sources.iter().map(|&source| u64::from(source));
@@ -238,8 +241,8 @@ impl Order for Mixed {
 const TOGETHER: u64 = 4096;
 
 impl Mixed {
-    /// Appends the indices at these positions, counted from the very first: those of one source come
-    /// in its order, so they are taken together and then dealt out.
+    /// Appends the indices at these positions, counted from the very first: those of one source
+    /// come in its order, so they are taken together and then dealt out.
     fn fill_together(&self, positions: Range<u64>, out: &mut Vec<u64>) {
         let take = |(number, (base, passes)): (usize, &(u64, Option<Passes>))| {
             let mut indices = Vec::new();

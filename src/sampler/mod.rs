@@ -1,6 +1,6 @@
 //! Order: which sample comes next. Pure numbers: no files, no samples, no clock, no threads.
 //!
-//! A [`Sampler`] is a configuration: so many samples, this seed. For each epoch it gives an
+//! A [`Sampler`] is a configuration: a number of samples and a seed. For each epoch it gives an
 //! [`Order`], which answers "which index is at this position?" for *any* position. So a training
 //! run is resumed from two integers, epoch and position ([`State`]); nothing has to be replayed
 //! and no generator has to be saved. The same configuration, seed, epoch and position give the
@@ -16,9 +16,9 @@
 //! | [`DatadingsShuffle`] | exactly the order of Python datadings' `Shuffler` | 4 bytes a sample | O(1) after O(n) | search |
 //! | [`DatadingsQuasiShuffle`] | exactly that of its `QuasiShuffler` | 4 bytes a sample | O(1) after O(n) | search |
 //!
-//! "Memory" is that of one order; none of it is shared state. [`Partition`] gives each rank and
-//! worker its batches of an epoch, [`torch_shard`] does so the way that datadings' torch dataset
-//! does, [`quality`] measures how well an order mixes, [`rng`] holds the generators.
+//! "Memory" is that of one order; nothing is shared between orders. [`Partition`] gives each rank
+//! and worker its batches of an epoch, [`torch_shard`] does the same as datadings' torch dataset,
+//! [`quality`] measures how well an order mixes, [`rng`] holds the generators.
 //!
 //! ```
 //! use kiste::sampler::{Partition, Sampler, Shuffle, Tail};
@@ -35,7 +35,15 @@
 //! # Ok::<(), kiste::Error>(())
 //! ```
 //!
-//! Absent on purpose: a sampler with a state of its own. Position and epoch are the caller's.
+//! # Number types
+//!
+//! Samplers count in `u64`, readers in `usize`. A position may be far beyond what memory can
+//! address (an endless order has `u64::MAX` of them), and an order must be the same on 32-bit
+//! machines. An index into a reader is always addressable. [`bound`](Sampler::bound) is the bridge:
+//! a loader refuses a sampler whose bound exceeds the length of its reader, and from there on the
+//! conversion of an index to `usize` is lossless.
+//!
+//! Absent on purpose: samplers with state. Position and epoch belong to the caller.
 
 pub mod rng;
 mod permutation;
@@ -60,7 +68,7 @@ use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
 pub use mixture::{Mixture, MixtureSource, quotas};
-pub use partition::{Batch, Partition, State, Tail};
+pub use partition::{BatchPositions, Partition, State, Tail};
 pub use permutation::Permutation;
 pub use quasi_shuffle::DatadingsQuasiShuffle;
 pub use range::Sequential;
@@ -105,7 +113,7 @@ pub trait Order: Send + Sync {
     /// If the position is not below [`len`](Order::len), as slices do.
     fn index_at(&self, position: u64) -> u64;
 
-    /// Appends the indices at these positions: quicker than one by one.
+    /// Appends the indices at these positions; faster than one by one.
     ///
     /// # Panics
     ///
@@ -117,8 +125,8 @@ pub trait Order: Send + Sync {
 
     /// The first position at which this sample is seen; `None` if it never is.
     ///
-    /// Costs as much as one index where the table of the [module](self) says O(1); else it
-    /// searches, and an endless order may search for ever for a sample that it does not have.
+    /// Takes constant time where the table of the [module](self) says O(1). Otherwise it searches,
+    /// and an endless order may search forever for a sample that it does not have.
     fn position_of(&self, index: u64) -> Option<u64> {
         (0..self.len()).find(|&position| self.index_at(position) == index)
     }
@@ -146,9 +154,10 @@ impl dyn Order + '_ {
 }
 
 /// Iterator over the indices of an [`Order`].
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Indices<'a> {
     order: &'a dyn Order,
-    /// Those that are not in the chunk yet.
+    /// Positions that are not in the chunk yet.
     positions: Range<u64>,
     chunk: Vec<u64>,
     next: usize,
@@ -158,7 +167,7 @@ impl Iterator for Indices<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        /// Enough for what is prepared once for many indices to cost nothing.
+        /// Large enough to amortise what an order prepares once per call of `fill`.
         const CHUNK: u64 = 1024;
         if self.next == self.chunk.len() {
             let start = self.positions.start;

@@ -1,4 +1,4 @@
-//! The share of rank r of a world, and of worker w of a rank.
+//! Which batches of an epoch belong to rank r of a world, and to worker w of a rank.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Order;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where a training run is: all that has to be saved to resume it.
+/// Where a training run is: everything needed to resume it.
 ///
-/// The position is *global*: how many positions of the epoch all ranks together are done with. So
-/// it does not matter how many ranks, workers or samples a batch there were or will be.
+/// The position is *global*: how many positions of the epoch all ranks together have done. So a
+/// run can be resumed with another number of ranks, workers or samples per batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
     /// The epoch, counted from 0.
@@ -28,8 +28,8 @@ pub struct State {
 /// | `Uneven` | the last one short | one batch more or less | each once | evaluation; **the default of one rank** |
 ///
 /// Ranks that reduce gradients wait for each other in each step. Under `Uneven` some end an epoch a
-/// step before the others: if they go on with the next one, steps of two epochs meet, and if they do
-/// not, the others wait for ever.
+/// step before the others: if they continue with the next epoch, steps of two epochs meet; if they
+/// stop, the others wait forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -50,9 +50,9 @@ pub enum Tail {
 /// From the start position on, each `batch` positions are a batch; each `world` batches are a
 /// step: rank `r` has in step `s` the batch number `s × world + r`. In a rank the steps go round
 /// its workers: step `s` is made by worker `s % workers`. So the batches of a step, taken over all
-/// ranks, are always the same stretch of positions, and after it the run is at
+/// ranks, are always one contiguous range of positions, and after it the run is at
 /// [`state_after`](Partition::state_after) that step, from which a `Partition` with any other
-/// world, number of workers or batch size can go on.
+/// world, number of workers or batch size can continue.
 ///
 /// ```
 /// use kiste::sampler::{Partition, Tail};
@@ -62,7 +62,7 @@ pub enum Tail {
 /// let state = plan.state_after(0, 2); // epoch 0, three steps done
 /// assert_eq!(state.position, 48);
 ///
-/// // Goes on with three ranks:
+/// // Continues with three ranks:
 /// let plan = Partition::new(100, 8)?.world(3)?.start(state.position)?;
 /// assert_eq!(plan.batch(0, 0).positions(), 48..56);
 /// # Ok::<(), kiste::Error>(())
@@ -89,7 +89,7 @@ impl Partition {
         Ok(Partition { len, batch, world: 1, workers: 1, start: 0, tail: None })
     }
 
-    /// So many ranks. Default: 1.
+    /// The number of ranks. Default: 1.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Partition {
         Ok(self)
     }
 
-    /// So many workers in each rank. Default: 1.
+    /// The number of workers of each rank. Default: 1.
     ///
     /// # Errors
     ///
@@ -124,6 +124,7 @@ impl Partition {
     }
 
     /// What to do at the end. Default: [`Tail::Uneven`] for one rank, [`Tail::Pad`] for several.
+    #[must_use]
     pub fn tail(mut self, tail: Tail) -> Partition {
         self.tail = Some(tail);
         self
@@ -139,7 +140,7 @@ impl Partition {
         steps as u64
     }
 
-    /// Steps in which this rank has a batch: as many as [`steps`](Partition::steps), or one less
+    /// Steps in which this rank has a batch: [`steps`](Partition::steps), or one less
     /// under [`Tail::Uneven`].
     pub fn steps_of(&self, rank: u64) -> u64 {
         let steps = self.steps();
@@ -154,10 +155,10 @@ impl Partition {
     /// # Panics
     ///
     /// If there is no such rank.
-    pub fn batch(&self, step: u64, rank: u64) -> Batch {
+    pub fn batch(&self, step: u64, rank: u64) -> BatchPositions {
         assert!(rank < self.world, "rank {rank} of {}", self.world);
         if step >= self.steps() {
-            return Batch { start: self.len, end: self.len, padding: 0, len: self.len };
+            return BatchPositions { start: self.len, end: self.len, padding: 0, len: self.len };
         }
         let number = u128::from(step) * u128::from(self.world) + u128::from(rank);
         let start = u128::from(self.start) + number * u128::from(self.batch);
@@ -170,7 +171,7 @@ impl Partition {
         };
         // Padding goes round: a batch that is nothing else starts where the one before it ended.
         let start = if real.is_empty() && padding > 0 { (start % len) as u64 } else { real.start };
-        Batch { start, end: start + (real.end - real.start), padding, len: self.len }
+        BatchPositions { start, end: start + (real.end - real.start), padding, len: self.len }
     }
 
     /// The step and the rank whose batch a position is in; `None` if it is in no batch, because it
@@ -192,7 +193,11 @@ impl Partition {
     /// # Panics
     ///
     /// If there is no such rank or worker.
-    pub fn share(&self, rank: u64, worker: u64) -> impl Iterator<Item = (u64, Batch)> + '_ {
+    pub fn share(
+        &self,
+        rank: u64,
+        worker: u64,
+    ) -> impl Iterator<Item = (u64, BatchPositions)> + '_ {
         assert!(worker < self.workers, "worker {worker} of {}", self.workers);
         let stride = usize::try_from(self.workers).unwrap_or(usize::MAX);
         (worker..self.steps_of(rank))
@@ -247,7 +252,7 @@ fn positive(number: u64, what: &str) -> Result<u64> {
 
 /// The positions of one batch: a range, and after it what pads it from the epoch's beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchPositions {
     start: u64,
     end: u64,
     padding: u64,
@@ -255,7 +260,7 @@ pub struct Batch {
     len: u64,
 }
 
-impl Batch {
+impl BatchPositions {
     /// Positions, padding included.
     pub fn len(&self) -> u64 {
         self.end - self.start + self.padding

@@ -7,12 +7,12 @@ use super::rng::StableRng;
 /// Rounds of the network.
 const ROUNDS: usize = 8;
 
-/// Below this, numbers go through the network several times. Tests find eight rounds too few for up
-/// to 40 numbers; the rest is margin.
+/// Below this length, numbers pass the network several times. Tests show eight rounds to be too few
+/// for up to 40 numbers; the rest is margin.
 const FEW: u64 = 256;
 
-/// Numbers that go through the network side by side: each of its rounds waits for the one before, so
-/// a processor has time for others meanwhile.
+/// Numbers that pass the network in parallel: each round depends on the one before, so the
+/// processor has time for others meanwhile.
 const LANES: usize = 8;
 
 /// What a key is for, so that equal seeds do not give related orders.
@@ -27,11 +27,12 @@ pub(super) enum Purpose {
 
 /// A permutation of `0..len` that is chosen by a key.
 ///
-/// Both directions take a constant time (about 20 ns; 100 ns below 256 numbers) and no memory: `len`
-/// may be 2⁶⁴ − 1. It is a Feistel network of eight rounds (32 below 256 numbers) on a grid of `rows × 2^bits` cells, which has the least `rows` for
-/// `len` cells and is about square; a number that leaves `0..len` goes through the network again
-/// (*cycle walking*), which happens to one in √`len`. Rounds *add*: with an exclusive or only even
-/// permutations could be reached. Good for orders, **not for secrets**.
+/// Both directions take a constant time (about 20 ns; 100 ns below 256 numbers) and no memory:
+/// `len` may be 2⁶⁴ − 1. It is a Feistel network of eight rounds (32 below 256 numbers) on a grid
+/// of `rows × 2^bits` cells, which has the least `rows` for `len` cells and is about square; a
+/// number that leaves `0..len` goes through the network again (*cycle walking*), which happens to
+/// one in √`len`. Rounds *add*: with an exclusive or only even permutations could be reached. Good
+/// for orders, **not for secrets**.
 ///
 /// ```
 /// let permutation = kiste::sampler::Permutation::new(10, 42);
@@ -61,7 +62,7 @@ impl Permutation {
         self.grid.len
     }
 
-    /// Where a number goes.
+    /// The image of a number.
     ///
     /// # Panics
     ///
@@ -78,7 +79,7 @@ impl Permutation {
         self.key.apply_all(&self.grid, 0, &mut out[filled..]);
     }
 
-    /// Where a number comes from: `invert(apply(x)) == x`.
+    /// The number with this image: `invert(apply(x)) == x`.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What must hold for whatever numbers, over many of them.
+//! Properties that must hold for all inputs, checked on many of them.
 
 use super::rng::StableRng;
 use super::*;
@@ -86,7 +86,7 @@ fn windows_are_made_of_their_reads() {
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn enormous_orders_work_in_no_memory() {
-    // They own nothing beside these bytes: no field is a pointer.
+    // They own nothing but these bytes: no field is a pointer.
     assert!(size_of::<Permutation>() <= 128 && size_of::<BlockOrder>() <= 256);
     let mut rng = StableRng::new(&[12]);
     for n in [100_000_000, 1 << 32, (1 << 32) + 1, 1 << 40, u64::MAX - 1, u64::MAX] {
@@ -225,7 +225,7 @@ fn fill_iter_and_range_agree_with_index_at() {
 /// what an uninterrupted one sees.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
-fn every_sample_once_whatever_the_ranks_and_stops() {
+fn every_sample_once_for_any_ranks_and_stops() {
     let mut rng = StableRng::new(&[14]);
     for _ in 0..2000 {
         let (n, seed) = (rng.below(400), rng.next_u64());

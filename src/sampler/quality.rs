@@ -21,6 +21,7 @@ use super::Order;
 
 /// How far samples are from where they are stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Displacement {
     /// Mean of |position − index|, in samples.
     pub mean: f64,
@@ -65,6 +66,7 @@ pub fn displacement(order: &dyn Order) -> Displacement {
 
 /// How often the same label comes several times in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct LabelRuns {
     /// Samples.
     pub samples: u64,

@@ -8,10 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The order of Python datadings' `QuasiShuffler`, for the same parameters, seed and pass.
 ///
-/// Chunks of the dataset are read in random order. The first ones fill a buffer; each sample of
-/// the others takes the place of a random one in the buffer, which comes next in the order. The
-/// rest of the buffer comes last, as it is. So the last chunks are hardly mixed, and a dataset
-/// that fits the buffer is not mixed within its chunks at all: [`BlockShuffle`] does better.
+/// Chunks of the dataset are read in random order. The first ones fill a buffer; each sample of the
+/// others takes the place of a random one in the buffer, which comes next in the order. The rest of
+/// the buffer comes last, unshuffled. So the last chunks are hardly mixed, and a dataset that fits
+/// into the buffer is not mixed within its chunks at all: [`BlockShuffle`] does better.
 ///
 /// A position is a position of the whole order. (Python's own `seek` doubles one sample and
 /// loses another if it falls on the end of a chunk.) An order takes 4 bytes a sample.
@@ -38,13 +38,13 @@ pub struct DatadingsQuasiShuffle {
 impl DatadingsQuasiShuffle {
     /// Python's defaults are a buffer of `0.01` and chunks of `16`.
     ///
-    /// The buffer is given in samples and rounded up to whole chunks. **Any** size below 1 means
-    /// one hundredth of the samples, `0.5`, too: that is how Python's order comes about. Without
+    /// The buffer is given in samples and rounded up to whole chunks. **Any** size below 1, even
+    /// `0.5`, means one hundredth of the samples, because Python computes it so. Without
     /// a seed it is samples × buffer × chunk, as in Python.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the buffer is no number or a chunk has no samples.
+    /// [`Invalid`](ErrorKind::Invalid) if the buffer is not a number or a chunk has no samples.
     pub fn new(samples: u64, buffer: f64, chunk: u64, seed: Option<i128>) -> Result<Self> {
         if chunk == 0 {
             return Err(Error::new(ErrorKind::Invalid, "a chunk of 0 samples, expected 1 or more"));

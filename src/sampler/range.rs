@@ -23,7 +23,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// All of so many samples.
+    /// All of this many samples.
     pub fn new(samples: u64) -> Sequential {
         Sequential::range(0..samples)
     }
@@ -33,7 +33,7 @@ impl Sequential {
         Sequential { range: range.start..range.end.max(range.start) }
     }
 
-    /// A slice of so many samples as Python takes it: negative numbers count from the end, and
+    /// A slice of this many samples as in Python: negative numbers count from the end, and
     /// what lies outside is cut off.
     pub fn slice(samples: u64, start: i64, stop: Option<i64>) -> Sequential {
         let resolve = |at: i64| match u64::try_from(at) {

@@ -1,4 +1,4 @@
-//! Several passes as one epoch, or passes for ever.
+//! Several passes as one epoch, or endless passes.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
-/// So many passes of a sampler in one epoch, each in its own order.
+/// Several passes of a sampler in one epoch, each in its own order.
 ///
 /// Epoch `e` has the passes `e * times .. (e + 1) * times`: with several passes an epoch, a
 /// shuffle does not repeat itself.
@@ -52,9 +52,10 @@ impl Sampler for Repeat {
     }
 }
 
-/// A sampler's passes without end, each in its own order: one epoch, number 0, for ever.
+/// A sampler's passes without end, each in its own order: one endless epoch, number 0.
 ///
-/// Position `p` is position `p % n` of epoch `p / n` of the sampler, so one number says all.
+/// Position `p` is position `p % n` of epoch `p / n` of the sampler, so one number is the whole
+/// state.
 #[doc(alias = "Cycler")]
 #[derive(Clone)]
 pub struct Cycle {

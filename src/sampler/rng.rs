@@ -30,7 +30,7 @@ impl PythonRandom {
         self.0.next_u32()
     }
 
-    /// `getrandbits(bits)`: so many bits of 32-bit words, the low word first.
+    /// `getrandbits(bits)`: this many bits from 32-bit words, the low word first.
     ///
     /// # Panics
     ///
@@ -103,7 +103,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 pub struct StableRng(u64);
 
 impl StableRng {
-    /// A generator for a purpose, told by numbers: a seed, an epoch.
+    /// A generator seeded by several numbers, such as a seed and an epoch.
     pub fn new(seed: &[u64]) -> StableRng {
         StableRng(stable_hash(seed))
     }
@@ -121,7 +121,8 @@ impl StableRng {
     /// If `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "no number is below 0");
-        // Lemire's method: the high half of a product, without the few products that are too many.
+        // Lemire's method: the high half of a product, rejecting the few products that would cause
+        // bias.
         let excess = end.wrapping_neg() % end;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(end);

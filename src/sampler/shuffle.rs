@@ -8,7 +8,7 @@ use super::rng::PythonRandom;
 use super::{Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A full shuffle in no memory: each epoch is a keyed [`Permutation`].
+/// A full shuffle without a table in memory: each epoch is a keyed [`Permutation`].
 ///
 /// ```
 /// use kiste::sampler::{Sampler, Shuffle};
@@ -25,12 +25,12 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Shuffles so many samples.
+    /// Shuffles this many samples.
     pub fn new(samples: u64, seed: u64) -> Shuffle {
         Shuffle { samples, seed }
     }
 
-    /// The order of an epoch as what it is.
+    /// The permutation that is the order of an epoch.
     pub fn permutation(&self, epoch: u64) -> Permutation {
         Permutation::keyed(self.samples, Key::new(Purpose::Shuffle, self.seed, epoch))
     }
@@ -93,7 +93,7 @@ pub struct DatadingsShuffle {
 }
 
 impl DatadingsShuffle {
-    /// Shuffles so many samples. Without a seed their number is the seed, as in Python.
+    /// Shuffles this many samples. Without a seed their number is the seed, as in Python.
     pub fn new(samples: u64, seed: Option<i128>) -> DatadingsShuffle {
         DatadingsShuffle { samples, seed: seed.unwrap_or(i128::from(samples)) }
     }
@@ -117,7 +117,7 @@ impl Sampler for DatadingsShuffle {
 
 /// The generator of a pass: `Random(seed + epoch * samples)`.
 ///
-/// Python's integers have no end, ours wrap around at 127 bits: no data set comes near.
+/// Python's integers are unbounded, these wrap around at 127 bits, which no data set comes near.
 pub(super) fn python_random(seed: i128, epoch: u64, samples: u64) -> PythonRandom {
     let offset = u128::from(epoch) * u128::from(samples);
     PythonRandom::new(seed.wrapping_add(offset as i128))

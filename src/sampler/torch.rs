@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Which worker of which process asks.
+/// A worker of a process, as torch counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchWorker {
-    /// This process of `world_size`.
+    /// The rank of this process, below `world_size`.
     pub rank: u64,
     /// How many processes there are.
     pub world_size: u64,
-    /// This worker of `num_workers` in its process.
+    /// The number of this worker in its process, below `num_workers`.
     pub worker: u64,
     /// How many workers each process has.
     pub num_workers: u64,
@@ -20,8 +20,8 @@ pub struct TorchWorker {
 /// The indices that datadings' torch `IterableDataset` gives to a worker in an epoch.
 ///
 /// The dataset is cut into as many runs as there are workers, in floating point and with halves
-/// rounded to even, exactly as Python does it; ranks change runs from epoch to epoch. A run may be
-/// empty (Python then fails). For anything but Python's exact runs see
+/// rounded to even, exactly as Python does it; ranks change runs from epoch to epoch. A run can be
+/// empty (where Python fails). For anything but Python's exact runs see
 /// [`Partition`](super::Partition), which gives all ranks equally many batches.
 ///
 /// ```

@@ -13,9 +13,9 @@ use crate::format::msgpack::{Cursor, Kind};
 use crate::rearrange::Scalar;
 use crate::value::{self, DType};
 
-/// Values of one field that are told apart, unless more are asked for.
+/// The most values of one field that are counted separately, unless more are asked for.
 pub(super) const CLASSES: usize = 10_000;
-/// Types, shapes and sizes of images of one field that are told apart.
+/// The most types, shapes and image sizes of one field that are counted separately.
 const KINDS: usize = 10_000;
 /// A text of more bytes is no name of a class.
 const MAX_CLASS: usize = 256;
@@ -35,7 +35,8 @@ pub struct FieldSummary {
     /// Of numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-    /// Of whole numbers, truth values and short texts: how often which, if there are not too many.
+    /// Of whole numbers, booleans and short strings: how often each occurs, if there are not too
+    /// many.
     #[serde(skip_serializing_if = "Classes::is_empty")]
     pub classes: Classes,
     /// Of images.
@@ -81,7 +82,7 @@ pub struct Images {
     pub width: Histogram,
     /// Rows.
     pub height: Histogram,
-    /// How often which width and height; no more than 10,000 are told apart.
+    /// How often each width and height occurs; at most 10,000 are counted separately.
     #[serde(serialize_with = "as_pairs")]
     pub sizes: BTreeMap<(usize, usize), u64>,
     /// Images whose header does not say how large they are.
@@ -94,7 +95,7 @@ pub struct Images {
 pub struct Arrays {
     /// How often which type of element.
     pub dtypes: BTreeMap<String, u64>,
-    /// How often which shape; no more than 10,000 are told apart.
+    /// How often each shape occurs; at most 10,000 are counted separately.
     #[serde(serialize_with = "as_pairs")]
     pub shapes: BTreeMap<Vec<usize>, u64>,
     /// Those stored as msgpack-numpy does.
@@ -161,7 +162,7 @@ impl FieldSummary {
         Ok(())
     }
 
-    /// Counts what the other has counted; `classes` are told apart.
+    /// Adds the counts of the other; at most `classes` are counted separately.
     pub(super) fn merge(&mut self, other: FieldSummary, classes: usize) {
         self.present += other.present;
         self.bytes.merge(&other.bytes);
@@ -235,7 +236,7 @@ impl FieldSummary {
     fn array(&mut self, dtype: &DType, shape: Vec<usize>, nbytes: u64, container: Option<u64>) {
         self.classes.give_up();
         let name = match dtype.kind() {
-            value::Kind::Struct | value::Kind::Void => "structured".to_owned(),
+            value::DTypeKind::Struct | value::DTypeKind::Void => "structured".to_owned(),
             _ => dtype.to_string(),
         };
         let packed = if container.is_some() { ", packed" } else { "" };
@@ -368,7 +369,7 @@ fn count(counts: &mut BTreeMap<String, u64>, kind: &str) {
     }
 }
 
-/// Adds counts, of which no more than [`KINDS`] are told apart.
+/// Adds counts, at most [`KINDS`] of them separately.
 fn add_counts<K: Ord>(counts: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
     for (kind, count) in more {
         if let Some(known) = counts.get_mut(&kind) {

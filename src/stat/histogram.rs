@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// Buckets to each power of two: a number is known to within one part in so many.
+/// Buckets to each power of two: a number is known to within one part in this many.
 const FINE: u64 = 128;
 const BITS: u32 = FINE.trailing_zeros();
 
@@ -11,7 +11,7 @@ const BARS: usize = 12;
 /// From this ratio of the largest to the smallest on, bars grow by a factor and not by a sum.
 const WIDE: u64 = 64;
 
-/// The percentiles that are told.
+/// The percentiles that are reported.
 pub const PERCENTILES: [u8; 7] = [1, 5, 25, 50, 75, 95, 99];
 
 /// Counts of whole numbers: their extremes and mean exactly, their percentiles to within one part
@@ -37,7 +37,7 @@ pub struct Histogram {
     max: u64,
 }
 
-/// So many numbers from `from` to `to`, both included.
+/// How many numbers there are from `from` to `to`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Bar {
     /// The first number that may be in it.
@@ -106,7 +106,7 @@ impl Histogram {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// A number that so many percent of them do not exceed, `None` of none: the nearest rank, to
+    /// A number that this many percent of them do not exceed, `None` of none: the nearest rank, to
     /// within the width of a bucket.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let rank = (self.count as u128 * u128::from(percent.min(100))).div_ceil(100).max(1);
@@ -121,8 +121,8 @@ impl Histogram {
         None
     }
 
-    /// The numbers in at most a dozen bars, from the smallest to the largest without a gap: of equal
-    /// width, or each a factor wider than the one before if the numbers are far apart.
+    /// The numbers in at most a dozen bars, from the smallest to the largest without a gap: of
+    /// equal width, or each a factor wider than the one before if the numbers are far apart.
     pub fn bars(&self) -> Vec<Bar> {
         let (Some(min), Some(max)) = (self.min(), self.max()) else { return Vec::new() };
         let mut bars: Vec<Bar> = Vec::new();

@@ -25,7 +25,8 @@ use crate::reader::Reader;
 const BLOCK: usize = 1024;
 /// Such blocks between two reports of progress.
 const BLOCKS: usize = 64;
-/// Fields that are told apart; samples whose fields are named after data have more.
+/// The most fields that are counted separately; samples whose fields are named after data have
+/// more.
 const FIELDS: usize = 1000;
 /// Classes of a field that was asked for.
 const ASKED_CLASSES: usize = 1_000_000;
@@ -51,7 +52,7 @@ pub struct Summary {
 }
 
 impl StatOptions {
-    /// Look at these fields alone, of which a million classes are told apart and not 10,000.
+    /// Look at these fields alone, and count up to a million classes in them, not 10,000.
     pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.fields = Some(names.into_iter().map(Into::into).collect());
         self

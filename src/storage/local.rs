@@ -1,4 +1,4 @@
-//! The file system: maps or positioned reads, and the calls that make writes last.
+//! The file system: maps or positioned reads, and the calls that make writes durable.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -300,7 +300,7 @@ fn set_mode(_: &File, _: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens at once what would wait for someone at its other end, such as a FIFO.
+/// Opens without waiting for the other end, as a FIFO would.
 fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
@@ -389,9 +389,9 @@ struct LocalSink {
     path: Box<Path>,
 }
 
-/// Bytes that are written at once. The page cache takes a call in as few pages as it can, and large
-/// ones may be such as a virtual machine has given back to its host: written a megabyte at a time,
-/// what is 2 to 3 GB/s in pieces of this size was 0.2 GB/s.
+/// Bytes in one call. The page cache takes a call in as few pages as it can, and large pages may be
+/// ones that a virtual machine has given back to its host: with a megabyte a call, writing ran at
+/// 0.2 GB/s rather than the 2 to 3 GB/s of this size.
 const PIECE: usize = 64 << 10;
 
 impl Sink for LocalSink {

@@ -1,8 +1,8 @@
 //! A storage in memory that logs what is read, can fail at any operation, and can lose power.
 //!
-//! It is the test double of this crate and of those who build on it: "lazy" becomes an assertion
-//! about [`MemoryStorage::reads`], "crash-safe" a loop over [`MemoryStorage::fail_after`] and
-//! [`MemoryStorage::lose_power`].
+//! It is the test double of this crate and of programs that build on it: "lazy" becomes an
+//! assertion about [`MemoryStorage::reads`], "crash-safe" a loop over [`MemoryStorage::fail_after`]
+//! and [`MemoryStorage::lose_power`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +19,7 @@ use super::{
 
 /// One logged read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct LoggedRead {
     /// The file, by the name it was opened under.
     pub path: PathBuf,
     /// The bytes.
@@ -59,7 +59,7 @@ struct State {
     pending: Vec<Change>,
     files: BTreeMap<u64, Content>,
     locked: BTreeSet<u64>,
-    reads: Vec<Read>,
+    reads: Vec<LoggedRead>,
     operations: u64,
     fail_after: Option<u64>,
     fail_once: Option<u64>,
@@ -81,7 +81,7 @@ enum Change {
 }
 
 impl Change {
-    /// The directory whose sync makes it last.
+    /// The directory whose sync makes it durable.
     fn dir(&self) -> Option<&Path> {
         match self {
             Change::Add(path, _) | Change::Remove(path) | Change::Rename(_, path) => path.parent(),
@@ -142,7 +142,7 @@ impl MemoryStorage {
     }
 
     /// What was read so far, in order.
-    pub fn reads(&self) -> Vec<Read> {
+    pub fn reads(&self) -> Vec<LoggedRead> {
         self.state().reads.clone()
     }
 
@@ -441,7 +441,7 @@ impl ReadAt for MemoryFile {
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
         let mut state = self.storage.state();
         let range = at..at + buf.len() as u64;
-        state.reads.push(Read { path: self.path.clone(), range: range.clone() });
+        state.reads.push(LoggedRead { path: self.path.clone(), range: range.clone() });
         let bytes = &state.files[&self.id].bytes;
         let found = bytes.get(range.start as usize..range.end as usize);
         let found = found.ok_or_else(beyond_end).at(&self.path)?;

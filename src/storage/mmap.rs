@@ -1,5 +1,5 @@
-//! The memory map and its contract, and advice about memory. Unsafe code is in this file, and in the
-//! one that calls the C library for Blosc.
+//! The memory map and its contract, and advice about memory. Unsafe code is in this file, and in
+//! the one that calls the C library for Blosc.
 //!
 //! A map is a view of a file, not a copy: if another program *truncates* the file, touching a
 //! page beyond its new end kills this process (SIGBUS), and if it *changes* bytes in place, they
@@ -7,7 +7,7 @@
 //! this crate does about it:
 //!
 //! * Its own writers never do either to a finished file: a new content gets a new file that is
-//!   renamed over the old name, so a map goes on showing the old one; an append writes only
+//!   renamed over the old name, so a map still shows the old one; an append writes only
 //!   beyond the bytes that any reader of the old dataset looks at, and an undone append cuts only
 //!   those.
 //! * Nothing above relies on the bytes for memory safety: what was checked once may still change,
@@ -56,7 +56,7 @@ impl Map {
         let len = self.map.len() as u64;
         let (start, end) = (range.start.min(len), range.end.min(len));
         if start < end {
-            // Both fit, since the map does. Without the advice all goes on, only later.
+            // Both fit, since the map does. Without the advice the same happens, only later.
             #[cfg(unix)]
             let _ = self.map.advise_range(
                 memmap2::Advice::WillNeed,
@@ -74,7 +74,7 @@ impl Map {
         if start < end {
             // SAFETY: the advice throws away what was changed in a private map; this one is never
             // written to, so what is touched again is read from the file, as it was the first
-            // time. Slices of it stay good. Where it fails all goes on, with more memory.
+            // time. Slices of it stay good. Where it fails, more memory stays in use.
             #[cfg(unix)]
             let _ = unsafe {
                 self.map.unchecked_advise_range(
@@ -121,7 +121,7 @@ fn advise_huge_pages(bytes: &mut [u8]) {
     let len = bytes.len().saturating_sub(start) / PAGE * PAGE;
     if len > 0 {
         // SAFETY: all of these pages lie in memory that we borrow, and the advice changes neither
-        // what is in it nor who may use it. Where it is refused all goes on, only slower.
+        // what is in it nor who may use it. Where it is refused, all is only slower.
         let _ =
             unsafe { libc::madvise(bytes[start..].as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
     }

@@ -22,7 +22,7 @@ mod mmap;
 mod replace;
 
 pub use local::LocalStorage;
-pub use memory::{MemoryStorage, Read};
+pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
@@ -46,8 +46,8 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// Size and identity of a file or directory, `None` where there is nothing of this name. A
     /// symbolic link is followed.
     fn stat(&self, path: &Path) -> Result<Option<Stat>>;
-    /// As [`stat`](Self::stat), but of a symbolic link itself. Whoever deletes or overwrites asks
-    /// this way: a link may lead to files that are not ours.
+    /// As [`stat`](Self::stat), but of a symbolic link itself. Deleting and overwriting start
+    /// here: a link may lead to files that are not ours.
     fn lstat(&self, path: &Path) -> Result<Option<Stat>> {
         self.stat(path)
     }
@@ -69,7 +69,7 @@ pub trait Storage: fmt::Debug + Send + Sync {
         let _ = mode;
         self.create(path)
     }
-    /// Gives an existing file these permission bits, where the storage has any.
+    /// Sets these permission bits of an existing file, where the storage has any.
     fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
         let _ = (path, mode);
         Ok(())
@@ -91,10 +91,10 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// Makes names that were added to, removed from or changed in a directory survive a power
     /// failure.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
-    /// Takes the exclusive lock that goes by this file (created where missing), `None` while
+    /// Takes the exclusive lock of this file (created where missing), `None` while
     /// another holds it. It ends with the value or with the process.
     fn lock(&self, path: &Path) -> Result<Option<Lock>>;
-    /// Takes the exclusive lock of a file that exists, by whatever name: two names of one file
+    /// Takes the exclusive lock of a file that exists, by any of its names: two names of one file
     /// (links, hard links) share it. `None` while another holds it. Readers take no notice.
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>>;
 }
@@ -184,8 +184,8 @@ pub(crate) fn not_regular(found: FileKind) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// Creates a directory, and those above it where they are missing. If `durable`, their names survive
-/// a power failure.
+/// Creates a directory, and those above it where they are missing. If `durable`, their names
+/// survive a power failure.
 pub(crate) fn create_dirs(storage: &dyn Storage, dir: &Path, durable: bool) -> Result<()> {
     let mut missing = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -206,6 +206,7 @@ pub(crate) fn create_dirs(storage: &dyn Storage, dir: &Path, durable: bool) -> R
 pub type FileId = (u64, u64);
 
 /// An exclusive lock, held until dropped.
+#[must_use = "the lock ends with this value"]
 pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
 
 impl fmt::Debug for Lock {
@@ -265,7 +266,7 @@ impl Source {
         self.len() == 0
     }
 
-    /// Which file it is, by whatever name it goes now.
+    /// Which file it is; its name may have changed.
     pub fn id(&self) -> FileId {
         match self {
             Source::Mapped(map) => map.id(),
@@ -318,16 +319,16 @@ impl Source {
         Error::io(self.path(), beyond_end())
     }
 
-    /// Says that these bytes will be read soon: the kernel begins to fetch them, where they are
-    /// mapped and it can be told. Only advice, so it never fails.
+    /// Announces that these bytes will be read soon: where they are mapped, the kernel begins to
+    /// fetch them. Only advice, so it never fails.
     pub fn will_need(&self, range: Range<u64>) {
         if let Source::Mapped(map) = self {
             map.will_need(range);
         }
     }
 
-    /// Says that these bytes will not be read soon: where they are mapped, they no longer count as
-    /// memory of this process. Reading them goes on working. Only advice, so it never fails.
+    /// Announces that these bytes will not be read soon: where they are mapped, they no longer
+    /// count as memory of this process. They can still be read. Only advice, so it never fails.
     pub fn release(&self, range: Range<u64>) {
         if let Source::Mapped(map) = self {
             map.release(range);
@@ -335,7 +336,7 @@ impl Source {
     }
 
     /// Calls `with` on consecutive parts of these bytes and their positions, at most `step` at a
-    /// time: the whole range at once where it is mapped. Stops at the first `Some`.
+    /// time: the whole range in one part where it is mapped. Stops at the first `Some`.
     pub fn scan<T>(
         &self,
         range: Range<u64>,

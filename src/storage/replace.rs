@@ -189,7 +189,7 @@ impl Drop for ReplaceFile<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.sink = None;
-            // Another error is the one to report, and the name is in nobody's way.
+            // Another error is the one to report, and the name is in no one's way.
             let _ = self.storage.remove(&self.path);
         }
     }
@@ -239,7 +239,7 @@ impl io::Seek for ReplaceFile<'_> {
 /// A new directory that gets its name when it is finished.
 ///
 /// No file system can exchange one directory for another in one step, so there must be nothing of
-/// that name. Whoever has a `ReplaceDir` writes files into its [`path`](Self::path); dropped before
+/// that name. Files are written into its [`path`](Self::path); dropped before
 /// [`finish`](Self::finish), it is removed with everything in it.
 ///
 /// ```
@@ -328,7 +328,7 @@ impl<'a> ReplaceDir<'a> {
 impl Drop for ReplaceDir<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Another error is the one to report, and the name is in nobody's way.
+            // Another error is the one to report, and the name is in no one's way.
             let _ = remove_all(self.storage, &self.path);
         }
     }

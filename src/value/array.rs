@@ -7,16 +7,17 @@ use ndarray::{
     ArrayBase, ArrayD, ArrayViewD, CowArray, Data, Dimension, IxDyn, ShapeBuilder, StrideShape,
 };
 
-use super::dtype::{ByteOrder, DType, Kind, byte_size};
+use super::dtype::{ByteOrder, DType, byte_size};
 use super::element::Element;
+use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
 /// An array of any type and shape: its bytes, owned or borrowed from where they were read.
 ///
-/// It is looked at as an array of `ndarray`: [`view`](NdArray::view) copies nothing and works where
+/// It is accessed as an `ndarray` array: [`view`](NdArray::view) copies nothing and works where
 /// type, byte order and alignment allow it, [`to_ndarray`](NdArray::to_ndarray) copies once,
-/// [`as_array`](NdArray::as_array) does whichever is needed. Text and fields of structured types
-/// have methods of their own. There is no arithmetic here, and no indexing: that is what `ndarray`
+/// [`as_array`](NdArray::as_array) picks one of the two. Strings and fields of structured types
+/// have their own methods. There is no arithmetic here, and no indexing: that is what `ndarray`
 /// is for.
 ///
 /// ```
@@ -44,8 +45,8 @@ pub struct NdArray<'a> {
     data: Cow<'a, [u8]>,
 }
 
-/// So many elements may take no bytes, as those of `S0`. Nothing in a file vouches for their number,
-/// and whoever gathers their texts would run out of memory.
+/// The maximum number of elements without bytes, such as `S0`. Nothing in a file backs their
+/// number, and a caller that collects their strings would run out of memory.
 const MAX_WITHOUT_BYTES: usize = 1 << 24;
 
 /// In which order the elements are in memory.
@@ -57,11 +58,11 @@ pub enum Order {
     F,
 }
 
-/// Why an array cannot be looked at as asked.
+/// Why an array cannot be accessed as requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// Its elements are objects of Python, packed as a program that nobody should run.
+    /// Its elements are objects of Python, stored as a pickle, which is a program and is never run.
     Objects,
     /// Its elements are of another type.
     Type {
@@ -70,11 +71,11 @@ pub enum AccessError {
         /// The type that they have.
         found: DType,
     },
-    /// Its numbers are not in the byte order of this machine: a copy would be.
+    /// Its numbers are not in native byte order. A copy would be.
     ByteOrder,
-    /// Its bytes begin where such elements cannot: a copy would not.
+    /// Its bytes are not aligned for the type. A copy would be.
     Alignment,
-    /// A truth value is neither 0 nor 1. In a copy it would be true.
+    /// A boolean is neither 0 nor 1. In a copy it would be true.
     TruthValue,
     /// There is no field of this name.
     NoField(String),
@@ -119,8 +120,8 @@ impl From<AccessError> for Error {
 impl<'a> NdArray<'a> {
     /// An array of these bytes, whose elements are in C order.
     ///
-    /// There must be just as many bytes as type and shape call for. Python objects are refused, and
-    /// so are more than 2^24 elements that take no bytes.
+    /// The number of bytes must match type and shape. Python objects are refused, and so are more
+    /// than 2^24 elements that take no bytes.
     pub fn new(
         dtype: DType,
         shape: impl Into<Vec<usize>>,
@@ -166,13 +167,13 @@ impl<'a> NdArray<'a> {
         NdArray { dtype, shape, order: Order::C, data }
     }
 
-    /// The array of one number, without any dimension: what a scalar of NumPy is.
+    /// An array of one number and no dimensions, like a NumPy scalar.
     pub fn scalar<T: Element>(value: T) -> NdArray<'static> {
         let data = bytemuck::bytes_of(&value).to_vec().into();
         NdArray { dtype: DType::of::<T>(), shape: Vec::new(), order: Order::C, data }
     }
 
-    /// An array of `ndarray`, in whatever memory order.
+    /// An `ndarray` array in any memory order.
     ///
     /// Memory that is in C or Fortran order without gaps is borrowed, anything else copied into C
     /// order.
@@ -216,7 +217,7 @@ impl<'a> NdArray<'a> {
 
     /// How many elements there are.
     pub fn len(&self) -> usize {
-        // Only the shape of an opaque array is nothing that anybody has looked at.
+        // The shape of an opaque array is the only one that has not been checked.
         self.shape.iter().fold(1, |len: usize, &axis| len.saturating_mul(axis))
     }
 
@@ -251,7 +252,7 @@ impl<'a> NdArray<'a> {
     /// The elements as they are in memory, without a copy.
     ///
     /// The type must be `T`, in the byte order of this machine, and the memory aligned for it: the
-    /// error says which of these is in the way. Times are looked at as `i64`.
+    /// error says which of these fails. Times are viewed as `i64`.
     pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>, AccessError> {
         self.expect_type::<T>()?;
         if !self.dtype.is_native() {
@@ -269,7 +270,7 @@ impl<'a> NdArray<'a> {
         Ok(view.expect("the constructor has compared shape and size"))
     }
 
-    /// The elements in an array of their own, in the byte order of this machine.
+    /// A copy of the elements, in native byte order.
     pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>, AccessError> {
         self.expect_type::<T>()?;
         let items = self.data.chunks_exact(size_of::<T>()).map(T::from_memory);
@@ -293,19 +294,19 @@ impl<'a> NdArray<'a> {
         }
     }
 
-    /// The byte strings of an array of `S`, without the zeros at their ends, in C order.
+    /// The byte strings of an array of `S`, without trailing zeros, in C order.
     pub fn byte_strings(&self) -> Result<impl Iterator<Item = &[u8]> + '_, AccessError> {
-        self.expect_kind(Kind::Bytes, "byte strings")?;
+        self.expect_kind(DTypeKind::Bytes, "byte strings")?;
         let strip =
             |bytes: &'_ [u8]| bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
         Ok(self.items().map(move |item| &item[..strip(item)]))
     }
 
-    /// The texts of an array of `U`, without the zeros at their ends, in C order.
+    /// The strings of an array of `U`, without trailing zeros, in C order.
     ///
-    /// An item is an error where there are numbers that are no characters.
-    pub fn texts(&self) -> Result<impl Iterator<Item = Result<String>> + '_, AccessError> {
-        self.expect_kind(Kind::Text, "text")?;
+    /// An item is an error if a code point is not a character.
+    pub fn strings(&self) -> Result<impl Iterator<Item = Result<String>> + '_, AccessError> {
+        self.expect_kind(DTypeKind::Text, "text")?;
         let big = self.dtype.byte_order() == ByteOrder::Big;
         Ok(self.items().map(move |item| text_of(item, big)))
     }
@@ -313,7 +314,7 @@ impl<'a> NdArray<'a> {
     /// A field of a structured type: a copy of that column, in C order. If the field holds an array
     /// itself, its axes come last.
     pub fn field(&self, name: &str) -> Result<NdArray<'static>, AccessError> {
-        self.expect_kind(Kind::Struct, "structures")?;
+        self.expect_kind(DTypeKind::Struct, "structures")?;
         let no_field = || AccessError::NoField(name.to_owned());
         let (offset, field) = self.dtype.field(name).ok_or_else(no_field)?;
         let size = byte_size(field.dtype().item_size(), field.shape()).ok_or_else(no_field)?;
@@ -364,15 +365,15 @@ impl<'a> NdArray<'a> {
 
     fn expect_type<T: Element>(&self) -> Result<(), AccessError> {
         let found = &self.dtype;
-        let is_time = matches!(found.kind(), Kind::DateTime | Kind::TimeDelta);
-        let same_kind = found.kind() == T::KIND || (is_time && T::KIND == Kind::Int);
+        let is_time = matches!(found.kind(), DTypeKind::DateTime | DTypeKind::TimeDelta);
+        let same_kind = found.kind() == T::KIND || (is_time && T::KIND == DTypeKind::Int);
         if same_kind && found.item_size() == size_of::<T>() {
             return Ok(());
         }
         Err(self.other_type(T::NAME))
     }
 
-    fn expect_kind(&self, kind: Kind, expected: &'static str) -> Result<(), AccessError> {
+    fn expect_kind(&self, kind: DTypeKind, expected: &'static str) -> Result<(), AccessError> {
         if self.dtype.kind() == kind { Ok(()) } else { Err(self.other_type(expected)) }
     }
 
@@ -395,8 +396,8 @@ where
     }
 }
 
-/// Equal are arrays of the same type and shape with the same bytes for each element, in whatever
-/// order these are in memory. So `-0.0` is not `0.0` here, and a NaN is equal to itself.
+/// Arrays are equal if type, shape and the bytes of each element are, in any memory order. So
+/// `-0.0` differs from `0.0`, and a NaN equals itself.
 impl PartialEq<NdArray<'_>> for NdArray<'_> {
     fn eq(&self, other: &NdArray<'_>) -> bool {
         self.dtype == other.dtype
@@ -412,7 +413,7 @@ impl Eq for NdArray<'_> {}
 
 impl fmt::Debug for NdArray<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// So many bytes are shown.
+        /// Bytes shown by `Debug`.
         const SHOWN: usize = 16;
         let NdArray { dtype, shape, order, data } = self;
         write!(f, "NdArray({dtype} {shape:?} {order:?}, {} bytes", data.len())?;
@@ -424,7 +425,7 @@ impl fmt::Debug for NdArray<'_> {
 /// The bytes of each element, in C order.
 struct Items<'a> {
     array: &'a NdArray<'a>,
-    /// How many bytes it is from an index to the next, for each axis.
+    /// The stride of each axis in bytes.
     strides: Vec<usize>,
     index: Vec<usize>,
     offset: usize,
@@ -453,7 +454,7 @@ impl<'a> Iterator for Items<'a> {
 }
 
 impl Items<'_> {
-    /// Goes on to the next index. There is one.
+    /// Advances to the next index, which must exist.
     fn step(&mut self) {
         let axes = self.index.iter_mut().zip(&self.array.shape).zip(&self.strides);
         for ((index, &len), &stride) in axes.rev() {

@@ -1,15 +1,15 @@
-//! Elements of one type made into another, as `astype` of NumPy does.
+//! Conversion of elements to another type, as NumPy's `astype`.
 //!
-//! What may be converted, and how carefully, is said by [`Casting`] and decided from the types alone;
-//! then numbers are converted as NumPy's are, bit by bit, but for what it leaves to the machine:
+//! [`Casting`] says which conversions are allowed; that is decided from the types alone;
+//! then the results are NumPy's, bit for bit, except where NumPy depends on the machine:
 //!
-//! * a NaN, an infinity, or a float beyond the range is no integer, and an error;
+//! * a NaN, an infinity, or a float out of range becomes no integer but an error;
 //! * a time that the new unit has no room for is an error, where NumPy wraps it around;
-//! * which bits a NaN has is not said.
+//! * the bits of a NaN are unspecified.
 //!
-//! Absent on purpose: numbers from text and text from numbers, spans of time from floats, spans from
-//! points in time, months from days as spans (NumPy takes an average), and the long double of C, which
-//! is another number on each machine.
+//! Absent on purpose: numbers from text and text from numbers, spans of time from floats, spans
+//! from points in time, months from days as spans (NumPy takes an average), and the long double of
+//! C, which is another number on each machine.
 
 use std::fmt;
 
@@ -17,11 +17,12 @@ use half::f16;
 use num_complex::Complex;
 
 use super::array::{NdArray, Order};
-use super::dtype::{ByteOrder, DType, Field, Kind, TimeUnit, Unit};
+use super::dtype::{ByteOrder, DType, Field, TimeUnit, Unit};
 use super::element::Element;
+use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How careful a conversion is: each of these allows what those before it do.
+/// How careful a conversion is. Each level also allows what the ones before it do.
 ///
 /// ```
 /// use kiste::value::{Casting, DType, NdArray};
@@ -42,12 +43,12 @@ pub enum Casting {
     No,
     /// Only the byte order may change.
     Equiv,
-    /// Every value stays what it is. (Of large integers that become floats NumPy says so too.)
+    /// Every value is preserved. (NumPy counts large integers that become floats as such.)
     Safe,
-    /// Or it stays of its kind, and is rounded or cut off: float64 to float32, int64 to int8.
+    /// Also within a kind, rounded or truncated: float64 to float32, int64 to int8.
     #[default]
     SameKind,
-    /// Whatever can be converted at all: floats to integers, integers to those without a sign.
+    /// Everything that can be converted: floats to integers, signed integers to unsigned ones.
     Unsafe,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Casting {
 
 impl DType {
     /// Whether elements of this type may be made into those of another, as `numpy.can_cast` says.
-    /// What cannot be converted here at all cannot at any level.
+    /// Pairs that are never converted are `false` at any level.
     pub fn can_cast(&self, to: &DType, casting: Casting) -> bool {
         level(self, to).is_some_and(|needed| needed <= casting)
     }
@@ -93,9 +94,9 @@ impl NdArray<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if the conversion is not as careful as asked for, or an element has no
-    /// counterpart: a NaN as an integer, `ä` as a byte. [`ErrorKind::Unsupported`] for pairs of types
-    /// that are not converted.
+    /// [`ErrorKind::Invalid`] if the conversion is not as careful as asked for, or an element has
+    /// no counterpart: a NaN as an integer, `ä` as a byte. [`ErrorKind::Unsupported`] for pairs of
+    /// types that are not converted.
     pub fn astype(&self, dtype: &DType, casting: Casting) -> Result<NdArray<'static>> {
         self.dtype().expect_cast(dtype, casting)?;
         if self.dtype() == dtype {
@@ -133,7 +134,7 @@ impl NdArray<'_> {
     }
 }
 
-/// The fields that are no padding.
+/// The fields that are not padding.
 fn named(dtype: &DType) -> impl Iterator<Item = &Field> {
     dtype.fields().iter().filter(|field| !field.name().is_empty())
 }
@@ -154,19 +155,23 @@ fn level(from: &DType, to: &DType) -> Option<Casting> {
     }
     let by_len =
         |from: usize, to: usize| Some(if from <= to { Casting::Safe } else { Casting::SameKind });
-    let integer = |dtype: &DType| matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt);
+    let integer =
+        |dtype: &DType| matches!(dtype.kind(), DTypeKind::Bool | DTypeKind::Int | DTypeKind::UInt);
     match (from.kind(), to.kind()) {
-        (Kind::DateTime, Kind::DateTime) | (Kind::TimeDelta, Kind::TimeDelta) => {
+        (DTypeKind::DateTime, DTypeKind::DateTime)
+        | (DTypeKind::TimeDelta, DTypeKind::TimeDelta) => {
             level_of_times(from.kind(), from.time_unit()?, to.time_unit()?)
         }
-        (_, Kind::TimeDelta) if integer(from) => Some(level_of_numbers(from, &DType::of::<i64>())),
-        (_, Kind::DateTime) if integer(from) => Some(Casting::Unsafe),
-        (Kind::DateTime | Kind::TimeDelta, _) if integer(to) => Some(Casting::Unsafe),
-        (Kind::Bytes, Kind::Bytes) | (Kind::Text, Kind::Text) | (Kind::Void, Kind::Void) => {
-            by_len(from.item_size(), to.item_size())
+        (_, DTypeKind::TimeDelta) if integer(from) => {
+            Some(level_of_numbers(from, &DType::of::<i64>()))
         }
-        (Kind::Bytes, Kind::Text) => by_len(from.item_size(), to.item_size() / 4),
-        (Kind::Text, Kind::Bytes) => Some(Casting::Unsafe),
+        (_, DTypeKind::DateTime) if integer(from) => Some(Casting::Unsafe),
+        (DTypeKind::DateTime | DTypeKind::TimeDelta, _) if integer(to) => Some(Casting::Unsafe),
+        (DTypeKind::Bytes, DTypeKind::Bytes)
+        | (DTypeKind::Text, DTypeKind::Text)
+        | (DTypeKind::Void, DTypeKind::Void) => by_len(from.item_size(), to.item_size()),
+        (DTypeKind::Bytes, DTypeKind::Text) => by_len(from.item_size(), to.item_size() / 4),
+        (DTypeKind::Text, DTypeKind::Bytes) => Some(Casting::Unsafe),
         _ => None,
     }
 }
@@ -195,32 +200,33 @@ fn level_of_fields(from: &DType, to: &DType) -> Option<Casting> {
 /// Whether elements are numbers of types that Rust has.
 fn is_number(dtype: &DType) -> bool {
     match dtype.kind() {
-        Kind::Bool | Kind::Int | Kind::UInt => true,
-        Kind::Float => dtype.item_size() <= 8,
-        Kind::Complex => dtype.item_size() <= 16,
+        DTypeKind::Bool | DTypeKind::Int | DTypeKind::UInt => true,
+        DTypeKind::Float => dtype.item_size() <= 8,
+        DTypeKind::Complex => dtype.item_size() <= 16,
         _ => false,
     }
 }
 
 fn level_of_numbers(from: &DType, to: &DType) -> Casting {
-    // Bytes of an integer that a float of so many holds. That of 8 counts as holding all.
+    // The largest integer, in bytes, that a float of this size holds. NumPy counts 8 bytes as
+    // holding all.
     let (a, b) = (from.item_size(), to.item_size());
     let held = |integer: usize, float: usize| integer < float || float == 8;
     let safe = match (from.kind(), to.kind()) {
-        (Kind::Bool, _) => true,
-        (Kind::Int, Kind::Int) | (Kind::UInt, Kind::UInt) => a <= b,
-        (Kind::UInt, Kind::Int) => a < b,
-        (Kind::Int | Kind::UInt, Kind::Float) => held(a, b),
-        (Kind::Int | Kind::UInt, Kind::Complex) => held(a, b / 2),
-        (Kind::Float, Kind::Float) | (Kind::Complex, Kind::Complex) => a <= b,
-        (Kind::Float, Kind::Complex) => a <= b / 2,
+        (DTypeKind::Bool, _) => true,
+        (DTypeKind::Int, DTypeKind::Int) | (DTypeKind::UInt, DTypeKind::UInt) => a <= b,
+        (DTypeKind::UInt, DTypeKind::Int) => a < b,
+        (DTypeKind::Int | DTypeKind::UInt, DTypeKind::Float) => held(a, b),
+        (DTypeKind::Int | DTypeKind::UInt, DTypeKind::Complex) => held(a, b / 2),
+        (DTypeKind::Float, DTypeKind::Float) | (DTypeKind::Complex, DTypeKind::Complex) => a <= b,
+        (DTypeKind::Float, DTypeKind::Complex) => a <= b / 2,
         _ => false,
     };
     let rank = |dtype: &DType| match dtype.kind() {
-        Kind::Bool => 0,
-        Kind::UInt => 1,
-        Kind::Int => 2,
-        Kind::Float => 3,
+        DTypeKind::Bool => 0,
+        DTypeKind::UInt => 1,
+        DTypeKind::Int => 2,
+        DTypeKind::Float => 3,
         _ => 4,
     };
     match (safe, rank(from) <= rank(to)) {
@@ -230,14 +236,14 @@ fn level_of_numbers(from: &DType, to: &DType) -> Casting {
     }
 }
 
-fn level_of_times(kind: Kind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
+fn level_of_times(kind: DTypeKind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
     if from.unit == Unit::Generic {
         return Some(Casting::Safe);
     }
     if to.unit == Unit::Generic {
         return Some(Casting::Unsafe);
     }
-    // NumPy takes seven days for no week: a step to a coarser unit is never safe.
+    // For NumPy, seven days are not a week: a step to a coarser unit is never safe.
     let finer = from.unit as u8 <= to.unit as u8;
     let divides = |(from, to): (i128, i128)| match finer && from % to == 0 {
         true => Casting::Safe,
@@ -247,8 +253,8 @@ fn level_of_times(kind: Kind, from: TimeUnit, to: TimeUnit) -> Option<Casting> {
         (Some(from), Some(to)) => Some(divides((from, to))),
         (None, None) => Some(divides((attoseconds(from), attoseconds(to)))),
         // There is a calendar for points in time alone.
-        (Some(_), None) if kind == Kind::DateTime => Some(Casting::Safe),
-        (None, Some(_)) if kind == Kind::DateTime => Some(Casting::SameKind),
+        (Some(_), None) if kind == DTypeKind::DateTime => Some(Casting::Safe),
+        (None, Some(_)) if kind == DTypeKind::DateTime => Some(Casting::SameKind),
         _ => None,
     }
 }
@@ -287,21 +293,24 @@ fn convert(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()
         return swap(from, source, out);
     }
     let same_kind = from.kind() == to.kind();
-    let is_time = |dtype: &DType| matches!(dtype.kind(), Kind::DateTime | Kind::TimeDelta);
+    let is_time =
+        |dtype: &DType| matches!(dtype.kind(), DTypeKind::DateTime | DTypeKind::TimeDelta);
     let as_number = |dtype: &DType| match is_time(dtype) {
         true => DType::of::<i64>().with_byte_order(dtype.byte_order()),
         false => dtype.clone(),
     };
     match from.kind() {
-        Kind::DateTime | Kind::TimeDelta if same_kind => convert_times(from, to, source, out),
-        Kind::Bytes | Kind::Void if same_kind => {
+        DTypeKind::DateTime | DTypeKind::TimeDelta if same_kind => {
+            convert_times(from, to, source, out)
+        }
+        DTypeKind::Bytes | DTypeKind::Void if same_kind => {
             let (from, to) = (from.item_size(), to.item_size());
             if from > 0 {
                 cut(source.chunks_exact(from), out.chunks_exact_mut(to));
             }
             Ok(())
         }
-        Kind::Bytes | Kind::Text => convert_text(from, to, source, out),
+        DTypeKind::Bytes | DTypeKind::Text => convert_text(from, to, source, out),
         _ => convert_numbers(&as_number(from), &as_number(to), source, out),
     }
 }
@@ -309,8 +318,8 @@ fn convert(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()
 /// Turns the bytes of each number around: of both parts of a complex one, of each character.
 fn swap(dtype: &DType, source: &[u8], out: &mut [u8]) -> Result<()> {
     let size = match dtype.kind() {
-        Kind::Complex => dtype.item_size() / 2,
-        Kind::Text => 4,
+        DTypeKind::Complex => dtype.item_size() / 2,
+        DTypeKind::Text => 4,
         _ => dtype.item_size(),
     };
     out.copy_from_slice(source);
@@ -328,7 +337,7 @@ fn cut<'a>(from: impl Iterator<Item = &'a [u8]>, to: impl Iterator<Item = &'a mu
 
 /// Characters, of one byte or of four, to such.
 fn convert_text(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()> {
-    let width = |dtype: &DType| if dtype.kind() == Kind::Text { 4 } else { 1 };
+    let width = |dtype: &DType| if dtype.kind() == DTypeKind::Text { 4 } else { 1 };
     let (a, b) = (width(from), width(to));
     if from.item_size() == 0 {
         return Ok(());
@@ -363,8 +372,8 @@ fn convert_times(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Res
     let units = from.time_unit().zip(to.time_unit());
     let (a, b) = units.unwrap_or((TimeUnit::GENERIC, TimeUnit::GENERIC));
     let (from_swapped, to_swapped) = (!from.is_native(), !to.is_native());
-    // After how many of what 1970 was, nobody knows.
-    let nowhere = from.kind() == Kind::DateTime && a.unit == Unit::Generic && a != b;
+    // Without a unit there is no telling how long after 1970 it is.
+    let nowhere = from.kind() == DTypeKind::DateTime && a.unit == Unit::Generic && a != b;
     for (index, (from_item, to_item)) in
         source.chunks_exact(8).zip(out.chunks_exact_mut(8)).enumerate()
     {
@@ -421,8 +430,8 @@ const ERA: i128 = 146_097;
 /// Days from the first of March of the year 0 to 1970.
 const EPOCH: i128 = 719_468;
 
-/// The first day of a month, both counted from 1970. Years begin in March here, so that the day that
-/// comes every four years is the last.
+/// The first day of a month, both counted from 1970. Years begin in March here, so that the day
+/// that comes every four years is the last.
 fn days_of_month(month: i128) -> i128 {
     let month = month + 1970 * 12 - 2;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12));
@@ -527,8 +536,8 @@ cast_floats! {
 }
 
 /// Rounded once: the single precision in between is rounded to an odd last digit where it is not
-/// exact, which leaves the decision to the second step. (The conversion of `half` takes only the upper
-/// digits into account.)
+/// exact, which leaves the decision to the second step. (The conversion of `half` takes only the
+/// upper digits into account.)
 fn half_of(number: f64) -> f16 {
     let single = number as f32;
     let between = f64::from(single) != number && single.is_finite() && single.to_bits() % 2 == 0;
@@ -580,20 +589,20 @@ impl Cast for bool {
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match ($dtype.kind(), $dtype.item_size()) {
-            (Kind::Bool, 1) => with_type!(@ $type = bool, $body),
-            (Kind::Int, 1) => with_type!(@ $type = i8, $body),
-            (Kind::Int, 2) => with_type!(@ $type = i16, $body),
-            (Kind::Int, 4) => with_type!(@ $type = i32, $body),
-            (Kind::Int, 8) => with_type!(@ $type = i64, $body),
-            (Kind::UInt, 1) => with_type!(@ $type = u8, $body),
-            (Kind::UInt, 2) => with_type!(@ $type = u16, $body),
-            (Kind::UInt, 4) => with_type!(@ $type = u32, $body),
-            (Kind::UInt, 8) => with_type!(@ $type = u64, $body),
-            (Kind::Float, 2) => with_type!(@ $type = f16, $body),
-            (Kind::Float, 4) => with_type!(@ $type = f32, $body),
-            (Kind::Float, 8) => with_type!(@ $type = f64, $body),
-            (Kind::Complex, 8) => with_type!(@ $type = Complex<f32>, $body),
-            (Kind::Complex, 16) => with_type!(@ $type = Complex<f64>, $body),
+            (DTypeKind::Bool, 1) => with_type!(@ $type = bool, $body),
+            (DTypeKind::Int, 1) => with_type!(@ $type = i8, $body),
+            (DTypeKind::Int, 2) => with_type!(@ $type = i16, $body),
+            (DTypeKind::Int, 4) => with_type!(@ $type = i32, $body),
+            (DTypeKind::Int, 8) => with_type!(@ $type = i64, $body),
+            (DTypeKind::UInt, 1) => with_type!(@ $type = u8, $body),
+            (DTypeKind::UInt, 2) => with_type!(@ $type = u16, $body),
+            (DTypeKind::UInt, 4) => with_type!(@ $type = u32, $body),
+            (DTypeKind::UInt, 8) => with_type!(@ $type = u64, $body),
+            (DTypeKind::Float, 2) => with_type!(@ $type = f16, $body),
+            (DTypeKind::Float, 4) => with_type!(@ $type = f32, $body),
+            (DTypeKind::Float, 8) => with_type!(@ $type = f64, $body),
+            (DTypeKind::Complex, 8) => with_type!(@ $type = Complex<f32>, $body),
+            (DTypeKind::Complex, 16) => with_type!(@ $type = Complex<f64>, $body),
             _ => {
                 let message = format!("expected a type of numbers, found {}", $dtype);
                 Err(Error::new(ErrorKind::Unsupported, message))

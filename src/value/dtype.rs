@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::element::Element;
+use super::kind::DTypeKind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How deep structured types may be in one another.
+/// How deep structured types may be nested.
 pub const MAX_NESTING: usize = 32;
 
 /// The type of an element: what its bytes are.
@@ -15,10 +16,10 @@ pub const MAX_NESTING: usize = 32;
 /// `Display`. Two types are equal if they describe the same bytes; a single byte has no order.
 ///
 /// ```
-/// use kiste::value::{DType, Field, Kind};
+/// use kiste::value::{DType, Field, DTypeKind};
 ///
 /// let dtype: DType = "<f4".parse()?;
-/// assert_eq!((dtype.kind(), dtype.item_size()), (Kind::Float, 4));
+/// assert_eq!((dtype.kind(), dtype.item_size()), (DTypeKind::Float, 4));
 ///
 /// let pixel = DType::structure([
 ///     Field::new("at", DType::of::<u8>()).with_shape([2]),
@@ -31,7 +32,7 @@ pub const MAX_NESTING: usize = 32;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DType {
-    kind: Kind,
+    kind: DTypeKind,
     order: ByteOrder,
     size: usize,
     detail: Detail,
@@ -48,39 +49,9 @@ enum Detail {
 #[derive(PartialEq, Eq, Hash)]
 struct Struct {
     fields: Vec<Field>,
-    /// How many structured types are in one another, this one included.
+    /// Nesting depth of structured types, this one included.
     levels: usize,
     has_objects: bool,
-}
-
-/// What the elements of an array are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// True or false, in a byte.
-    Bool,
-    /// Integers with a sign, of 1, 2, 4 or 8 bytes.
-    Int,
-    /// Integers without a sign, of 1, 2, 4 or 8 bytes.
-    UInt,
-    /// Floats of 2, 4 or 8 bytes, or the long double of C in 12 or 16.
-    Float,
-    /// Two floats: real and imaginary part.
-    Complex,
-    /// A point in time, `datetime64`: how many [units](TimeUnit) after 1970.
-    DateTime,
-    /// A span of time, `timedelta64`: how many [units](TimeUnit).
-    TimeDelta,
-    /// Byte strings of one length, `S`. Shorter ones end with zeros.
-    Bytes,
-    /// Text of at most so many characters, `U`: four bytes each, shorter texts end with zeros.
-    Text,
-    /// Bytes of no known meaning, `V`.
-    Void,
-    /// Several named fields one after another.
-    Struct,
-    /// Objects of Python. Their arrays are kept as they are and never looked into.
-    Object,
 }
 
 /// In which order the bytes of a number are.
@@ -90,7 +61,7 @@ pub enum ByteOrder {
     Little,
     /// The most significant byte first, `>`.
     Big,
-    /// There is nothing to order, `|`.
+    /// Not applicable, `|`.
     Irrelevant,
 }
 
@@ -113,7 +84,7 @@ pub struct TimeUnit {
 #[expect(missing_docs, reason = "they are units of time")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// None was said.
+    /// No unit given.
     Generic,
     Year,
     Month,
@@ -156,18 +127,20 @@ impl Field {
         Field { name: name.into(), title: None, dtype, shape: Vec::new() }
     }
 
-    /// Bytes that mean nothing, as between fields that are aligned. They have no name.
+    /// Unused bytes, as between aligned fields. They have no name.
     pub fn padding(len: usize) -> Field {
         Field::new("", DType::void(len))
     }
 
     /// The same field with an array of this shape in it.
+    #[must_use]
     pub fn with_shape(mut self, shape: impl Into<Vec<usize>>) -> Field {
         self.shape = shape.into();
         self
     }
 
     /// The same field with a title: NumPy's second name for it.
+    #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Field {
         self.title = Some(title.into());
         self
@@ -213,19 +186,19 @@ impl DType {
     ///
     /// Times are without a unit, see [`with_time_unit`](DType::with_time_unit). Where there is
     /// something to order, `Irrelevant` means the order of this machine.
-    pub fn new(kind: Kind, size: usize, order: ByteOrder) -> Option<DType> {
+    pub fn new(kind: DTypeKind, size: usize, order: ByteOrder) -> Option<DType> {
         let valid = match kind {
-            Kind::Bool => size == 1,
-            Kind::Int | Kind::UInt => matches!(size, 1 | 2 | 4 | 8),
-            Kind::Float => matches!(size, 2 | 4 | 8 | 12 | 16),
-            Kind::Complex => matches!(size, 8 | 16 | 24 | 32),
-            Kind::DateTime | Kind::TimeDelta | Kind::Object => size == 8,
-            Kind::Text => size % 4 == 0,
-            Kind::Bytes | Kind::Void => true,
-            Kind::Struct => false,
+            DTypeKind::Bool => size == 1,
+            DTypeKind::Int | DTypeKind::UInt => matches!(size, 1 | 2 | 4 | 8),
+            DTypeKind::Float => matches!(size, 2 | 4 | 8 | 12 | 16),
+            DTypeKind::Complex => matches!(size, 8 | 16 | 24 | 32),
+            DTypeKind::DateTime | DTypeKind::TimeDelta | DTypeKind::Object => size == 8,
+            DTypeKind::Text => size % 4 == 0,
+            DTypeKind::Bytes | DTypeKind::Void => true,
+            DTypeKind::Struct => false,
         };
         let detail = match kind {
-            Kind::DateTime | Kind::TimeDelta => Detail::Time(TimeUnit::GENERIC),
+            DTypeKind::DateTime | DTypeKind::TimeDelta => Detail::Time(TimeUnit::GENERIC),
             _ => Detail::None,
         };
         let valid = valid && isize::try_from(size).is_ok();
@@ -245,7 +218,7 @@ impl DType {
     ///
     /// If it is more than fits in memory.
     pub fn bytes(len: usize) -> DType {
-        DType::new(Kind::Bytes, len, ByteOrder::Irrelevant).expect("a length of memory")
+        DType::new(DTypeKind::Bytes, len, ByteOrder::Irrelevant).expect("a length of memory")
     }
 
     /// Text of at most this many characters, in the byte order of this machine.
@@ -255,7 +228,7 @@ impl DType {
     /// If it is more than fits in memory.
     pub fn text(chars: usize) -> DType {
         let size = chars.checked_mul(4);
-        let dtype = size.and_then(|size| DType::new(Kind::Text, size, ByteOrder::NATIVE));
+        let dtype = size.and_then(|size| DType::new(DTypeKind::Text, size, ByteOrder::NATIVE));
         dtype.expect("a length of memory")
     }
 
@@ -265,30 +238,35 @@ impl DType {
     ///
     /// If they are more than fit in memory.
     pub fn void(len: usize) -> DType {
-        DType::new(Kind::Void, len, ByteOrder::Irrelevant).expect("a length of memory")
+        DType::new(DTypeKind::Void, len, ByteOrder::Irrelevant).expect("a length of memory")
     }
 
     /// Points in time, in the byte order of this machine.
     pub fn datetime(unit: impl Into<TimeUnit>) -> DType {
-        DType { kind: Kind::DateTime, ..DType::timedelta(unit) }
+        DType { kind: DTypeKind::DateTime, ..DType::timedelta(unit) }
     }
 
     /// Spans of time, in the byte order of this machine.
     pub fn timedelta(unit: impl Into<TimeUnit>) -> DType {
-        let (kind, order) = (Kind::TimeDelta, ByteOrder::NATIVE);
+        let (kind, order) = (DTypeKind::TimeDelta, ByteOrder::NATIVE);
         DType { kind, order, size: 8, detail: Detail::Time(unit.into()) }
     }
 
     /// Objects of Python.
     pub fn object() -> DType {
-        DType { kind: Kind::Object, order: ByteOrder::Irrelevant, size: 8, detail: Detail::None }
+        DType {
+            kind: DTypeKind::Object,
+            order: ByteOrder::Irrelevant,
+            size: 8,
+            detail: Detail::None,
+        }
     }
 
     /// A structured type. Its fields follow one another without gaps: where there is to be one,
     /// there is a field of [padding](Field::padding).
     ///
-    /// Refused are two fields of one name, more than [`MAX_NESTING`] types in one another, and
-    /// elements too large for memory.
+    /// Two fields of one name, types nested deeper than [`MAX_NESTING`], and elements too large for
+    /// memory are refused.
     pub fn structure(fields: impl Into<Vec<Field>>) -> Result<DType> {
         let fields = fields.into();
         let mut names: Vec<&str> = fields.iter().map(Field::name).collect();
@@ -305,16 +283,16 @@ impl DType {
         })?;
         let levels = 1 + fields.iter().map(|field| field.dtype.levels()).max().unwrap_or(0);
         if levels > MAX_NESTING {
-            let expected =
-                format!("expected at most {MAX_NESTING} structured types in one another");
+            let expected = format!("expected at most {MAX_NESTING} nested structured types");
             return Err(Error::new(ErrorKind::Limit, format!("{expected}, found {levels}")));
         }
         let has_objects = fields.iter().any(|field| field.dtype.has_objects());
         let detail = Detail::Struct(Arc::new(Struct { fields, levels, has_objects }));
-        Ok(DType { kind: Kind::Struct, order: ByteOrder::Irrelevant, size, detail })
+        Ok(DType { kind: DTypeKind::Struct, order: ByteOrder::Irrelevant, size, detail })
     }
 
     /// The same type of time with another unit. Other types have no unit and stay as they are.
+    #[must_use]
     pub fn with_time_unit(mut self, unit: impl Into<TimeUnit>) -> DType {
         if let Detail::Time(old) = &mut self.detail {
             *old = unit.into();
@@ -324,13 +302,14 @@ impl DType {
 
     /// The same type in another byte order. What has no order stays as it is, also a structured
     /// type, whose fields have orders of their own.
+    #[must_use]
     pub fn with_byte_order(mut self, order: ByteOrder) -> DType {
         self.order = order_of(self.kind, self.size, order);
         self
     }
 
     /// What the elements are.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DTypeKind {
         self.kind
     }
 
@@ -358,7 +337,7 @@ impl DType {
         }
     }
 
-    /// The fields of a structured type with the padding between them; none of any other type.
+    /// The fields of a structured type, including padding; empty for any other type.
     pub fn fields(&self) -> &[Field] {
         match &self.detail {
             Detail::Struct(inner) => &inner.fields,
@@ -380,32 +359,31 @@ impl DType {
 
     /// Whether this is a structured type.
     pub fn is_struct(&self) -> bool {
-        self.kind == Kind::Struct
+        self.kind == DTypeKind::Struct
     }
 
-    /// Whether elements are objects of Python or have some in them.
+    /// Whether elements are or contain Python objects.
     pub fn has_objects(&self) -> bool {
         match &self.detail {
             Detail::Struct(inner) => inner.has_objects,
-            _ => self.kind == Kind::Object,
+            _ => self.kind == DTypeKind::Object,
         }
     }
 
-    /// Where in memory elements like to begin: at a multiple of this. Structured types are packed
-    /// and do not care.
+    /// The preferred alignment of elements in memory. Structured types are packed and have none.
     pub fn alignment(&self) -> usize {
         match self.kind {
-            Kind::Bool | Kind::Bytes | Kind::Void | Kind::Struct => 1,
-            Kind::Text => 4,
+            DTypeKind::Bool | DTypeKind::Bytes | DTypeKind::Void | DTypeKind::Struct => 1,
+            DTypeKind::Text => 4,
             // A long double of 12 bytes is at multiples of 4.
-            Kind::Float if self.size == 12 => 4,
-            Kind::Complex if self.size == 24 => 4,
-            Kind::Complex => self.size / 2,
+            DTypeKind::Float if self.size == 12 => 4,
+            DTypeKind::Complex if self.size == 24 => 4,
+            DTypeKind::Complex => self.size / 2,
             _ => self.size,
         }
     }
 
-    /// How many structured types are in one another.
+    /// Nesting depth of structured types.
     fn levels(&self) -> usize {
         match &self.detail {
             Detail::Struct(inner) => inner.levels,
@@ -421,12 +399,14 @@ impl fmt::Debug for DType {
 }
 
 /// The order that elements have: only what is of several bytes, and one number, has any.
-fn order_of(kind: Kind, size: usize, order: ByteOrder) -> ByteOrder {
+fn order_of(kind: DTypeKind, size: usize, order: ByteOrder) -> ByteOrder {
     match kind {
-        Kind::Bool | Kind::Bytes | Kind::Void | Kind::Struct | Kind::Object => {
-            ByteOrder::Irrelevant
-        }
-        Kind::Int | Kind::UInt if size == 1 => ByteOrder::Irrelevant,
+        DTypeKind::Bool
+        | DTypeKind::Bytes
+        | DTypeKind::Void
+        | DTypeKind::Struct
+        | DTypeKind::Object => ByteOrder::Irrelevant,
+        DTypeKind::Int | DTypeKind::UInt if size == 1 => ByteOrder::Irrelevant,
         _ if order == ByteOrder::Irrelevant => ByteOrder::NATIVE,
         _ => order,
     }

@@ -6,13 +6,13 @@ use bytemuck::{CheckedBitPattern, NoUninit};
 use half::f16;
 use num_complex::Complex;
 
-use super::dtype::Kind;
+use super::kind::DTypeKind;
 
 /// A type of Rust whose values are elements of arrays.
 ///
-/// These are `bool`, the integers of 8 to 64 bits, [`struct@f16`], `f32`, `f64`, and [`Complex`] of the
-/// last two. No others can be: that a type is what the bytes of a [`DType`](super::DType) say is
-/// decided here.
+/// These are `bool`, the integers of 8 to 64 bits, [`struct@f16`], `f32`, `f64`, and [`Complex`] of
+/// the last two. The trait is sealed: that the bytes of a [`DType`](super::DType) are a valid value
+/// of the type is decided here.
 pub trait Element:
     sealed::Sealed
     + CheckedBitPattern
@@ -26,7 +26,7 @@ pub trait Element:
     + 'static
 {
     /// The kind of type. Its size is that of the Rust type.
-    const KIND: Kind;
+    const KIND: DTypeKind;
 
     /// NumPy's name, such as `float32`.
     const NAME: &'static str;
@@ -34,20 +34,20 @@ pub trait Element:
     /// The value with its bytes in the opposite order, each of two parts by itself.
     fn swap_bytes(self) -> Self;
 
-    /// The value of these bytes, which are in the order of this machine and as many as the type
-    /// has. Of a `bool`, any byte but 0 is true, as for NumPy.
+    /// The value of these bytes, which must be in native order and exactly as many as the
+    /// type has. For `bool`, any byte but 0 is true, as in NumPy.
     fn from_memory(bytes: &[u8]) -> Self;
 
-    /// The memory of these values, to be filled with the bytes of others: `None` for `bool`, as not
-    /// all bytes are one.
+    /// The memory of these values, to be overwritten with other bytes. `None` for `bool`, as not
+    /// every byte is one.
     fn memory_of(values: &mut [Self]) -> Option<&mut [u8]>;
 
-    /// From a number without a type, if it is within the range. Floats take integers as well,
-    /// round, and refuse a number that only rounding makes infinite.
+    /// From an untyped number, if it is in range. Floats also take integers, round, and refuse a
+    /// finite number that would become infinite.
     fn from_number(number: Number) -> Option<Self>;
 }
 
-/// A number without a type, as msgpack has it.
+/// An untyped number, as in msgpack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// An integer of 2^63 or more.
@@ -92,7 +92,7 @@ macro_rules! integers {
         impl sealed::Sealed for $type {}
 
         impl Element for $type {
-            const KIND: Kind = Kind::$kind;
+            const KIND: DTypeKind = DTypeKind::$kind;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -123,7 +123,7 @@ macro_rules! floats {
         impl sealed::Sealed for $type {}
 
         impl Element for $type {
-            const KIND: Kind = Kind::Float;
+            const KIND: DTypeKind = DTypeKind::Float;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -166,7 +166,7 @@ macro_rules! complexes {
         impl sealed::Sealed for Complex<$part> {}
 
         impl Element for Complex<$part> {
-            const KIND: Kind = Kind::Complex;
+            const KIND: DTypeKind = DTypeKind::Complex;
             const NAME: &'static str = $name;
 
             #[inline]
@@ -188,7 +188,7 @@ complexes! { f32, "complex64"; f64, "complex128"; }
 impl sealed::Sealed for bool {}
 
 impl Element for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: DTypeKind = DTypeKind::Bool;
     const NAME: &'static str = "bool";
 
     #[inline]

@@ -100,7 +100,7 @@ fn memory_without_gaps_is_borrowed() {
     let array = NdArray::from_ndarray(&backwards);
     assert_eq!(array.order(), Order::C);
     assert_eq!(array.to_ndarray::<i32>().unwrap(), array![[6, 5, 4], [3, 2, 1]].into_dyn());
-    // Of one axis, one element or none there is no telling, and C it is.
+    // With one axis, one element or none the orders are the same; C is reported.
     for array in [Array::zeros((3, 1).f()), Array::zeros((1, 3).f()), Array::zeros((0, 3).f())] {
         assert_eq!(NdArray::from_ndarray::<f32, _, _>(&array).order(), Order::C);
     }
@@ -140,7 +140,7 @@ fn sizes_must_be_those_of_type_and_shape() {
     for shape in [vec![usize::MAX, 2], vec![0, usize::MAX, 2], vec![usize::MAX / 2]] {
         assert!(NdArray::new(float(), shape, &[][..]).is_err());
     }
-    // Elements without bytes could be as many as anybody says.
+    // Any number of elements without bytes could be claimed.
     let many = NdArray::new(DType::bytes(0), [1 << 12, 1 << 12], &[][..]).unwrap();
     assert_eq!(many.byte_strings().unwrap().count(), 1 << 24);
     assert_eq!(many.into_owned().c_bytes().len(), 0);
@@ -159,7 +159,7 @@ fn objects_are_kept_and_never_touched() {
         "the array holds Python objects as a pickle, which is never executed"
     );
     assert_eq!(array.to_ndarray::<u64>().err(), Some(AccessError::Objects));
-    assert_eq!(array.texts().err(), Some(AccessError::Objects));
+    assert_eq!(array.strings().err(), Some(AccessError::Objects));
     assert_eq!(array.field("a").err(), Some(AccessError::Objects));
     let pointers = DType::structure([Field::new("a", DType::object())]).unwrap();
     let error = NdArray::new(pointers, [1], &[0; 8][..]).unwrap_err();
@@ -172,12 +172,12 @@ fn text_is_read_in_both_byte_orders() {
         [("<U2", [0xe9, 0, 0, 0, 0, 0, 0, 0]), (">U2", [0, 0, 0, 0xe9, 0, 0, 0, 0])]
     {
         let array = NdArray::new(dtype.parse().unwrap(), [1], &bytes[..]).unwrap();
-        assert_eq!(array.texts().unwrap().map(Result::unwrap).collect::<Vec<_>>(), ["é"]);
+        assert_eq!(array.strings().unwrap().map(Result::unwrap).collect::<Vec<_>>(), ["é"]);
     }
     for code in [0xd800u32, 0x11_0000, u32::MAX] {
         let bytes = code.to_le_bytes();
         let array = NdArray::new("<U1".parse().unwrap(), [1], &bytes[..]).unwrap();
-        let error = array.texts().unwrap().next().unwrap().unwrap_err();
+        let error = array.strings().unwrap().next().unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("expected the number of a character, found {code:#x}")
@@ -306,19 +306,19 @@ fn elements_become_what_numpy_makes_of_them() {
     assert!(count > 10_000, "{count}");
 }
 
-/// Whether two numbers are equal but for the bits of a NaN.
+/// Whether two numbers are equal, apart from the bits of a NaN.
 fn both_nan(dtype: &DType, a: &[u8], b: &[u8]) -> bool {
     let parts = |bytes: &[u8]| -> Option<Vec<f64>> {
         let array = NdArray::new(dtype.clone(), [1], bytes).unwrap();
         Some(match (dtype.kind(), dtype.item_size()) {
-            (Kind::Float, 2) => vec![array.to_ndarray::<f16>().ok()?[0].to_f64()],
-            (Kind::Float, 4) => vec![array.to_ndarray::<f32>().ok()?[0].into()],
-            (Kind::Float, 8) => vec![array.to_ndarray::<f64>().ok()?[0]],
-            (Kind::Complex, 8) => {
+            (DTypeKind::Float, 2) => vec![array.to_ndarray::<f16>().ok()?[0].to_f64()],
+            (DTypeKind::Float, 4) => vec![array.to_ndarray::<f32>().ok()?[0].into()],
+            (DTypeKind::Float, 8) => vec![array.to_ndarray::<f64>().ok()?[0]],
+            (DTypeKind::Complex, 8) => {
                 let c = array.to_ndarray::<Complex<f32>>().ok()?[0];
                 vec![c.re.into(), c.im.into()]
             }
-            (Kind::Complex, 16) => {
+            (DTypeKind::Complex, 16) => {
                 let c = array.to_ndarray::<Complex<f64>>().ok()?[0];
                 vec![c.re, c.im]
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use kiste::ErrorKind;
 use kiste::array::Rows;
 use kiste::array::bcolz::{Bcolz, BcolzArray};
-use kiste::format::bcolz::HEADER;
+use kiste::format::__private::bcolz::HEADER;
 use kiste::storage::{MemoryStorage, Storage};
 
 use super::{array_in, golden_dir, in_memory, manifest, open_in, sha256, table_in};
@@ -108,14 +108,14 @@ fn no_damaged_byte_makes_more_of_an_array() {
             // Attributes are the user's, and parameters of compression for people.
             (Ok(found), _) if name.ends_with("__attrs__") => assert_eq!(found, whole),
             (Ok(found), _) if name.ends_with("storage") => assert_eq!(found.len(), whole.len()),
-            // `cbytes` is looked at by nobody; a line break may as well be a space.
+            // No reader uses `cbytes`; a line break may as well be a space.
             (Ok(found), _) if name.ends_with("sizes") => assert_eq!(found, whole),
             // Bytes of a chunk, which nothing vouches for.
             (Ok(found), Some(at)) => {
                 assert!(at >= HEADER, "{name} {at}");
                 assert_eq!(found.len(), whole.len(), "{name} {at}");
             }
-            (Ok(_), None) => panic!("{name} is cut, and nobody saw it"),
+            (Ok(_), None) => panic!("{name} is truncated, and no error was reported"),
             (Err(error), _) => {
                 let told = error.path().unwrap().to_str().unwrap();
                 assert!(told.starts_with('a'), "{error}");

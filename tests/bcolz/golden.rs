@@ -6,7 +6,7 @@ use std::fs;
 use kiste::ErrorKind;
 use kiste::array::bcolz::{Bcolz, BcolzArray, BcolzTable};
 use kiste::array::{Pieces, Rows};
-use kiste::format::bcolz::{
+use kiste::format::__private::bcolz::{
     Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_names,
 };
 use kiste::value::{DType, NdArray};
@@ -174,7 +174,7 @@ fn only_the_blocks_that_are_needed_are_read() {
     storage.clear_reads();
     array.rows(130..140).unwrap();
     let files = |storage: &kiste::storage::MemoryStorage| -> BTreeSet<String> {
-        let name = |read: &kiste::storage::Read| {
+        let name = |read: &kiste::storage::LoggedRead| {
             read.path.file_name().unwrap().to_str().unwrap().to_owned()
         };
         storage.reads().iter().map(name).collect()

@@ -1,7 +1,7 @@
 //! Directories as the document of Blaze has them: superchunks, and fewer keys in the JSON.
 
 use kiste::ErrorKind;
-use kiste::format::bcolz::HEADER_BYTES;
+use kiste::format::__private::bcolz::HEADER_BYTES;
 use kiste::format::blosc::{Params, compress};
 use kiste::format::bloscpack::Checksum;
 use kiste::storage::MemoryStorage;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kiste::array::bcolz::{BcolzArray, BcolzOptions, BcolzTable};
 use kiste::array::{PackOptions, PackedArray, Rows};
-use kiste::format::bcolz::{Sizes, Storage as Meta};
+use kiste::format::__private::bcolz::{Sizes, Storage as Meta};
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::storage::MemoryStorage;
 use kiste::value::{DType, NdArray, Order};

@@ -45,7 +45,7 @@ fn what_was_written_is_printed_at_every_version() {
     let json = run(&dir, ["array", "get", "x[2:, ...]", "--json"]).quietly().json();
     assert_eq!(json, serde_json::json!([[0.0, 1.0, 2.0], [3.0, 4.0, -7.5]]));
     run(&dir, ["array", "get", "x", "--at", "9"]).fails(2, "there is no version 9");
-    run(&dir, ["array", "get", "x", "--at", "1970-01-01"]).fails(2, "all versions are younger");
+    run(&dir, ["array", "get", "x", "--at", "1970-01-01"]).fails(2, "found only later ones");
     run(&dir, ["array", "get", "x[9]"]).fails(2, "x: index 9 is out of bounds for axis 0");
     run(&dir, ["array", "get", "x[0,0,0]"]).fails(2, "x: too many indices");
     run(&dir, ["array", "get", "y"]).fails(2, "y: no such directory");
@@ -124,7 +124,7 @@ fn versions_are_listed_compared_and_brought_back() {
     let log = run(&dir, ["array", "log", "x", "--json"]).quietly().json();
     assert_eq!((&log[0]["version"], &log[0]["parent"]), (&5.into(), &2.into()));
     assert_eq!(log[0]["message"], "checkout of version 2");
-    assert!(run(&dir, ["array", "checkout", "x", "5"]).exits(0).err.contains("newest already"));
+    assert!(run(&dir, ["array", "checkout", "x", "5"]).exits(0).err.contains("already the newest"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn attributes_are_json() {
     run(&dir, ["array", "attrs", "x", "unit"]).fails(1, "there is no attribute \"unit\"");
     run(&dir, ["array", "attrs", "x", "--delete", "unit"]).fails(1, "no attribute \"unit\"");
     let text = run(&dir, ["array", "attrs", "x", "unit=m"]).fails(2, "expected JSON, found \"m\"");
-    assert!(text.err.contains("hint: text is in quotes: unit='\"m\"'"), "{text:?}");
+    assert!(text.err.contains("hint: quote strings: unit='\"m\"'"), "{text:?}");
     run(&dir, ["array", "attrs", "x", "unit=1", "scale"]).fails(2, "found both");
 }
 
@@ -175,18 +175,19 @@ fn arrays_go_out_and_come_back_in_all_formats() {
         let versions = ChunkedArray::open(dir.path().join(&name)).unwrap().versions().unwrap();
         assert_eq!(versions.len(), 1, "{format}");
         run(&dir, ["array", "export", "x", &file]).exits(2);
-        run(&dir, ["array", "import", &file, "x"]).fails(2, "something of this name already");
+        run(&dir, ["array", "import", &file, "x"]).fails(2, "x: already exists");
     }
     run(&dir, ["array", "export", "x", "out.npy", "--force"]).quietly();
     run(&dir, ["array", "export", "x[..., 0]", "part", "--to", "npy", "--at", "2"]).quietly();
     let part = fs::read(dir.path().join("part")).unwrap();
     let part = npy::decode(&part).unwrap().to_ndarray::<f32>().unwrap();
     assert_eq!(part, arr1(&[0.0, 3.0]).into_dyn());
-    run(&dir, ["array", "export", "x", "out.txt"]).fails(2, "neither .npy, .npz nor .blp");
-    run(&dir, ["array", "import", "rows", "y"]).fails(2, "neither .npy, .npz, .blp nor bcolz");
+    run(&dir, ["array", "export", "x", "out.txt"])
+        .fails(2, "expected a name ending in .npy, .npz, .blp or .bcolz");
+    run(&dir, ["array", "import", "rows", "y"]).fails(2, "expected a .npy, .npz or .blp file");
     // Nothing is left of what failed.
     let left = names(dir.path());
-    assert!(left.iter().all(|name| !name.ends_with(".new")), "{left:?}");
+    assert!(left.iter().all(|name| !name.ends_with(".partial")), "{left:?}");
 }
 
 #[test]
@@ -324,7 +325,7 @@ fn archives_of_several_arrays_become_a_directory_of_them() {
     let absent = run(&dir, ["array", "import", "all.npz", "x", "--member", "x"]);
     assert!(absent.fails(1, "no array \"x\"").err.contains("hint: its arrays: a, b, ../c"));
     fs::create_dir(dir.path().join("t")).unwrap();
-    run(&dir, ["array", "import", "all.npz", "t"]).fails(2, "no name for a directory");
+    run(&dir, ["array", "import", "all.npz", "t"]).fails(2, "is not a directory name");
     assert_eq!(names(&dir.path().join("t")), ["a", "b"]);
     // A member that is cut short leaves nothing.
     let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join("cut.npz")).unwrap());
@@ -451,13 +452,13 @@ fn an_import_removes_nothing_that_it_did_not_make() {
     let dir = scratch();
     save(&dir, "x.npy", &arr1(&[1_i32, 2]));
     // The shell becomes the command, and so has its number.
-    let script = r#"mkdir "y.$$.new" && echo mine > "y.$$.new/precious" && exec "$@""#;
+    let script = r#"mkdir "y.$$.partial" && echo mine > "y.$$.partial/precious" && exec "$@""#;
     for file in ["x.npy", "nope.npy"] {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_kiste"), "array", "import", file]);
         let _: Run = command.arg("y").current_dir(dir.path()).output().unwrap().into();
     }
-    let kept = names(dir.path()).into_iter().filter(|name| name.ends_with(".new"));
+    let kept = names(dir.path()).into_iter().filter(|name| name.ends_with(".partial"));
     let kept: Vec<String> = kept.collect();
     assert_eq!(kept.len(), 2);
     for name in kept {
@@ -509,7 +510,8 @@ fn an_array_that_was_never_finished_says_what_to_do() {
     // An empty directory becomes an array as well.
     fs::create_dir(dir.path().join("y")).unwrap();
     run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).exits(0);
-    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"]).fails(2, "y: there is");
+    run(&dir, ["array", "create", "y", "--dtype", "<i4", "--shape", "2"])
+        .fails(2, "y: the path exists already");
     run(&dir, ["array", "create", "d/e/z", "--dtype", "<i4", "--shape", "2"]).exits(0);
     assert_eq!(names(&dir.path().join("d/e")), ["z"]);
 }

@@ -142,7 +142,7 @@ fn datasets_of_python_are_packed_and_come_back() {
     let args =
         ["convert", "arrays.msgpack", "small.msgpack", "--arrays", "blpk", "--arrays-min", "0"];
     let made = run(&dir, args).exits(0);
-    assert!(made.err.contains("packed in another way than Python does"), "{made:?}");
+    assert!(made.err.contains("packed differently than Python does"), "{made:?}");
     run(&dir, ["verify", "--deep", "small.msgpack"]).quietly();
     run(&dir, ["convert", "small.msgpack", "sub/arrays.msgpack", "--arrays", "plain"]).exits(0);
     assert_same_files(&dir.path().join("arrays.msgpack"), &dir.path().join("sub/arrays.msgpack"));

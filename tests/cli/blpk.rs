@@ -572,7 +572,7 @@ fn an_interrupted_append_is_told_and_mended() {
         let found = run(&dir, ["blpk", "info", "--verify", "cut.blp"]);
         if found.code != Some(0) {
             told = true;
-            let found = found.fails(2, "an append was cut short");
+            let found = found.fails(2, "an append was interrupted");
             assert!(found.err.contains("/dev/null"), "{found:?}");
             fs::write(dir.path().join("nothing"), "").unwrap();
             run(&dir, ["blpk", "append", "cut.blp", "nothing"]).quietly();

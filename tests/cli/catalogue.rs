@@ -6,7 +6,7 @@ use kiste::datasets::parts::{
     Image, Limits, Subsampling, decode_gray, decode_rgb, encode_jpeg, encode_png,
 };
 use kiste::datasets::{ALL, find, ilsvrc2012, imagenet21k, places365};
-use kiste::format::tar::{BLOCK, file_header, padding};
+use kiste::format::__private::tar::{BLOCK, file_header, padding};
 use kiste::{DatasetReader, Value};
 
 use super::*;

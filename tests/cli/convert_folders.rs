@@ -201,10 +201,10 @@ fn lists_have_paths_labels_and_columns() {
         (&["d.csv", "--root", "photos"], "photos/gone.jpg: "),
         (&["c.csv", "--from", "list", "--header", "yes"], "expected a column path"),
         (&["photos", "--root", "photos"], "--root is for list, but this is images"),
-        (&["photos", "--header", "no"], "--header is for lists"),
+        (&["photos", "--header", "no"], "--header is for list, but this is images"),
         (&["d.csv", "--labels", "x"], "--labels is for images and list, but this is csv"),
         (&["d.csv", "--root", "photos", "--pattern", "x"], "--pattern is for images"),
-        (&["photos/{LABEL}/*", "--pattern", "x"], "SRC is a pattern"),
+        (&["photos/{LABEL}/*", "--pattern", "x"], "the source is a pattern too"),
     ];
     for (args, says) in table {
         run(&dir, [&["convert"], args, &["x.msgpack"]].concat()).fails(2, says);

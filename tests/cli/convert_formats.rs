@@ -168,7 +168,7 @@ fn what_a_format_has_no_place_for_is_named_and_nothing_is_left() {
             "w.tar",
             "dots.jsonl: key \"a.png\": line 1: expected a key whose last part",
         ),
-        ("map.jsonl", "w.tfrecord", "field \"n\" is nothing that a feature can hold"),
+        ("map.jsonl", "w.tfrecord", "field \"n\": expected a value that a feature can hold"),
         ("none.jsonl", "w.tfrecord", "expected samples to write, found none"),
         ("none.jsonl", "w.tar", "expected samples to write, found none"),
     ] {
@@ -277,7 +277,8 @@ fn a_dry_run_says_what_becomes_of_each_field() {
         }
     }
     let refused = ["convert", "words.msgpack", "new.npz", "--dry-run"];
-    let refused = run(&dir, refused).fails(2, "field \"raw\": expected a number, an array or a string");
+    let refused =
+        run(&dir, refused).fails(2, "field \"raw\": expected a number, an array or a string");
     let row = "raw\tbytes\t-\tcannot be carried: expected a number, an array or a string";
     assert!(refused.out.lines().any(|line| line.starts_with(row)), "{refused:?}");
     assert!(refused.out.lines().any(|line| line.starts_with("text\tstr\tstr\t")), "{refused:?}");

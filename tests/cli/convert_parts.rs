@@ -89,7 +89,7 @@ fn a_plan_says_what_is_done_and_parts_of_another_are_refused() {
     assert!(again.err.contains("is finished already"), "{again:?}");
     let failed =
         part(&dir, 2, 4, &[]).fails(2, "there are parts of another plan: parts is 3 there, 4 here");
-    assert!(failed.err.contains("hint: remove it"), "{failed:?}");
+    assert!(failed.err.contains("hint: remove or rename it"), "{failed:?}");
     part(&dir, 1, 3, &["--limit", "9"]).fails(2, "of another plan: limit is not set there, 9 here");
     fs::write(dir.path().join("crawl-1.jsonl"), "{\"key\":\"new\"}").unwrap();
     part(&dir, 1, 3, &[]).fails(2, "of another plan");

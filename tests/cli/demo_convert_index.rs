@@ -72,13 +72,14 @@ fn a_folder_of_images_becomes_a_dataset_with_labels() {
     assert_eq!(snapshot_files(&dir, "photos.msgpack"), before);
     // Without the list nobody knows.
     fs::remove_file(dir.path().join("photos.msgpack.labels")).unwrap();
-    run(&dir, ["convert", "--append", "more", "photos.msgpack"]).fails(2, "nobody knows");
+    run(&dir, ["convert", "--append", "more", "photos.msgpack"])
+        .fails(2, "the meaning of the numbers is unknown");
     run(&dir, ["verify", "--deep", "photos.msgpack"]).quietly();
 }
 
 fn snapshot_files(dir: &TempDir, name: &str) -> Vec<Vec<u8>> {
     let data = dir.path().join(name);
-    let labels = kiste::convert::labels_path(&data);
+    let labels = kiste::dataset::labels_path(&data);
     let files = files_of(&data).into_iter().chain(labels.exists().then_some(labels));
     files.map(|file| fs::read(file).unwrap()).collect()
 }

@@ -5,7 +5,7 @@
 The archives are miniatures of the real ones, in the layout that their authors document: each file in
 `catalogue/` builds one. The real `datadings.sets.NAME_write` and `kiste write NAME` make datasets of
 it, which are compared sample by sample: keys and their order, fields and their order, and all values,
-byte for byte. Images that are encoded anew are compared by their pixels.
+byte for byte. Re-encoded images are compared by their pixels.
 
 Needs datadings with what its writers need (Pillow, simplejpeg, SciPy). The tests of `kiste` do not run
 this, people do. One line per data set, `FAIL` and the reason where one fails. Exit code 0: all is well;

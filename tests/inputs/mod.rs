@@ -8,6 +8,8 @@ use kiste::format::msgpack::{self, numpy::Special};
 use kiste::{Result, Value};
 use serde_json::{Value as Json, json};
 
+use crate::support::hex;
+
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod cifar;
@@ -61,10 +63,6 @@ fn samples(input: impl Input + Clone + 'static) -> Result<Vec<Value>> {
         assert_eq!(found, expected);
     }
     Ok(expected.iter().map(|sample| msgpack::decode(sample).unwrap()).collect())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A value as the manifests have it.

@@ -124,8 +124,9 @@ fn names_that_lead_out_of_the_archive_are_refused() {
         ["", "/x", "../x", "a/../../x", "..", "a\\..\\x", "\\x", "c:x", "C:\\x", "x\n", "x\0"]
     {
         let error = NpzWriter::create(&path).unwrap().write_packed(&sample(name)).unwrap_err();
-        let expected = format!("field {name:?}: expected the relative name of a file");
-        assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, &expected[..]));
+        let expected = "expected the relative name of a file";
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, expected));
+        assert_eq!(error.field(), Some(name));
     }
     for name in ["x", "a/x", "..x", "ab:c", "größe"] {
         let path = scratch.path().join(format!("{}.npz", name.len()));

@@ -271,7 +271,7 @@ fn what_no_column_can_have_is_refused() {
     let refused = |writer: &mut ParquetWriter, value: Value, says: &str| {
         let error = writer.write_packed(&sample("odd", value)).unwrap_err();
         assert_eq!((error.kind(), error.key()), (ErrorKind::Invalid, Some("odd")), "{error}");
-        assert!(error.message().contains(says), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
     };
     let mixed = Value::Array(vec![1.into(), "a".into()]);
     let numbered = Value::Map(vec![(1.into(), 2.into())]);
@@ -297,7 +297,7 @@ fn what_no_column_can_have_is_refused() {
     refused(&mut writer, u64::MAX.into(), "found an integer up to 2^64-1");
     let more = msgpack::to_vec(&map(vec![("key", "odd".into()), ("y", 1.into())])).unwrap();
     let error = writer.write_packed(&more).unwrap_err();
-    assert!(error.message().contains("field \"y\": expected the fields"), "{error}");
+    assert!(error.to_string().contains("field \"y\": expected the fields"), "{error}");
     writer.finish().unwrap();
     assert_eq!(packed(&parquet(&path)).unwrap().len(), 1024);
 
@@ -381,7 +381,7 @@ fn lying_lengths_are_refused() {
     let error = samples(ipc(dir(PYARROW).join("types.lz4.arrow")).max_bytes(8)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
 
-    // A footer of columns in one another, as deep as the file is long.
+    // A footer of nested columns, as deep as the file is long.
     let deep = scratch.path().join("deep.parquet");
     let mut footer = vec![0x29, 0xfc, 0xa0, 0x8d, 0x06];
     footer.extend([0x55, 2, 0].repeat(100_000));
@@ -389,7 +389,7 @@ fn lying_lengths_are_refused() {
     let len = (footer.len() as u32).to_le_bytes();
     fs::write(&deep, [b"PAR1", &footer[..], &len, b"PAR1"].concat()).unwrap();
     let error = ParquetReader::open(&deep).unwrap_err();
-    assert!(error.message().contains("at most 64 columns in one another"), "{error}");
+    assert!(error.message().contains("at most 64 nested columns"), "{error}");
 
     // A buffer that says it has 2^62 bytes before it was compressed.
     let lies = scratch.path().join("lies.arrow");

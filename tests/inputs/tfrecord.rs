@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use kiste::convert::{TfRecordReader, TfRecordWriter};
+use kiste::format::__private::tfrecord::{encode, example};
 use kiste::format::msgpack::{self, numpy};
-use kiste::format::tfrecord::{encode, example};
 use kiste::value::NdArray;
 use kiste::{ErrorKind, Value};
 use serde_json::{Value as Json, json};
@@ -108,12 +108,17 @@ fn options() {
     assert_eq!(found, [map(vec![("key", "k1".into()), ("id", id), ("_key", ints(&[5]))])]);
     assert_eq!(samples(open(&path).key("key")).unwrap()[0]["key"].as_str(), Some("5"));
     let error = samples(open(&path).key("nothing")).unwrap_err();
-    assert_eq!(error.message(), "record 0 at byte 0: expected a field \"nothing\" for the key, found none");
+    assert_eq!(
+        error.message(),
+        "record 0 at byte 0: expected a field \"nothing\" for the key, found none"
+    );
     assert_eq!(samples(open(&path).max_bytes(3)).unwrap_err().kind(), ErrorKind::Limit);
 
     // A length that nobody has the memory for, with the right checksum.
     let length = u64::MAX.to_le_bytes();
-    let header = [&length[..], &kiste::format::tfrecord::checksum(&length).to_le_bytes()].concat();
+    let header =
+        [&length[..], &kiste::format::__private::tfrecord::checksum(&length).to_le_bytes()]
+            .concat();
     fs::write(&path, header).unwrap();
     assert_eq!(samples(open(&path)).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(samples(open(&path).max_bytes(u64::MAX)).unwrap_err().kind(), ErrorKind::Damaged);

@@ -8,7 +8,7 @@ use kiste::convert::{ArrowIpcReader, ArrowIpcWriter};
 #[cfg(feature = "formats")]
 use kiste::convert::{CsvReader, TfRecordReader};
 use kiste::convert::{InOrder, Input, Part, Source, WebDatasetReader};
-use kiste::format::tar;
+use kiste::format::__private::tar;
 
 use super::dir;
 

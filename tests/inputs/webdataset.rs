@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use kiste::convert::{WebDatasetReader, WebDatasetWriter};
+use kiste::format::__private::tar;
 use kiste::format::msgpack::{self, numpy};
-use kiste::format::tar;
 use kiste::value::NdArray;
 use kiste::{ErrorKind, Value};
 use serde_json::Value as Json;

@@ -13,7 +13,7 @@ use kiste::loader::{Columns, Element, Loader, OnError};
 use kiste::reader::{ListReader, Reader};
 use kiste::sampler::Sequential;
 use kiste::value::{NdArray, Order};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Value, Writer};
 use ndarray::{Array0, Array1, Array2, ArrayD, ShapeBuilder, array};
 use num_complex::Complex;
@@ -89,7 +89,7 @@ fn golden_datasets_come_back_from_containers_to_the_byte() {
         }
     }
     assert!(totals.recoded > 90, "{totals:?}");
-    // Those of Python objects, elements without bytes, masks in one another, odd spellings.
+    // Those of Python objects, elements without bytes, nested masks, odd spellings.
     for why in [Left::Unsupported, Left::Irregular] {
         assert!(totals.left.get(&why).is_some_and(|&count| count > 0), "{why:?} in {totals:?}");
     }
@@ -250,7 +250,7 @@ fn what_is_written_by_value_is_stored_by_the_policy_and_read_alike() {
     let lazy: Lazy<'_> = reader.get_as(0).unwrap();
     let raw = reader.get_raw(0).unwrap();
     assert!(raw.as_ptr_range().contains(&lazy.xy.bytes().as_ptr()));
-    assert!(VerifyOptions::default().deep(true).verify(&path).unwrap().problems.is_empty());
+    assert!(Verify::of(&path).deep(true).run().unwrap().problems.is_empty());
 }
 
 #[test]
@@ -426,8 +426,8 @@ fn damage_in_an_array_names_file_sample_and_key() {
     assert_eq!((batch.data.len(), batch.failures.len()), (2, 1));
     assert_eq!(batch.failures[0].key.as_deref(), Some("b"));
 
-    assert!(VerifyOptions::default().verify(&path).unwrap().problems.is_empty());
-    let report = VerifyOptions::default().deep(true).verify(&path).unwrap();
+    assert!(Verify::of(&path).run().unwrap().problems.is_empty());
+    let report = Verify::of(&path).deep(true).run().unwrap();
     let [problem] = &report.problems[..] else { panic!("{report:?}") };
     assert_eq!((problem.index, problem.key.as_deref()), (Some(1), Some("b")));
     let start = range.start + stored.range.start as u64;
@@ -446,7 +446,7 @@ fn plain_arrays_of_wrong_size_are_found() {
     let mut writer = Writer::create(&path).unwrap();
     writer.write_packed(&sample(&[("good", &x), ("short", &short), ("shorter", &short)])).unwrap();
     writer.finish().unwrap();
-    let report = VerifyOptions::default().deep(true).verify(&path).unwrap();
+    let report = Verify::of(&path).deep(true).run().unwrap();
     let messages: Vec<&str> = report.problems.iter().map(|found| found.message.as_str()).collect();
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert!(messages[0].starts_with("field \"short\"") && messages[0].ends_with("found 2 bytes"));

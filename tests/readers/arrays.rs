@@ -241,7 +241,7 @@ fn references_become_the_rows_that_they_mean() {
     ];
     let reader = dataset(&dir, &references);
     assert_eq!(reader.get_as::<Written>(2).unwrap().x, references[2]);
-    let with = WithArrays::beside(reader.clone());
+    let with = WithArrays::next_to(reader.clone());
     let expected = [vec![8.0_f32, 9.0], vec![-1.0, -1.0], vec![3.0, 4.0, 5.0]];
     for (i, expected) in expected.into_iter().enumerate() {
         let sample = with.get(i).unwrap();
@@ -276,7 +276,7 @@ fn references_that_lead_nowhere_are_errors_that_say_where() {
     ];
     let references: Vec<RowRef> = cases.iter().map(|case| case.0.clone()).collect();
     let reader = dataset(&dir, &references);
-    let with = WithArrays::beside(reader.clone());
+    let with = WithArrays::next_to(reader.clone());
     for (i, (reference, kind, says)) in cases.iter().enumerate() {
         let error = with.get_raw(i).unwrap_err();
         assert_eq!(error.kind(), *kind, "{error}");

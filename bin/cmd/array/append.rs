@@ -5,19 +5,19 @@ use super::target::{Explained, committed, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
-/// Add rows at the end of the first axis, as a new version
+/// Append rows along the first axis, as a new version
 ///
-/// They are read and written piece by piece, all in one version, so there may be more than memory
-/// holds; and converted to the type of the array where NumPy calls that one of the same kind.
+/// Rows are read and written piece by piece, as one version, so they may be larger than memory.
+/// They are converted to the type of the array if NumPy allows it (same_kind).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
-    /// Take the rows of this .npy file; - is standard input
+    /// Read the rows from this .npy file; - is standard input
     #[arg(long, value_name = "FILE", required = true)]
     npy: PathBuf,
-    /// What the log says of it
+    /// Message of the version, for the log
     #[arg(long, short, value_name = "TEXT", default_value = "append")]
     message: String,
 }

@@ -9,14 +9,14 @@ use crate::output::Output;
 
 /// Print, set or delete attributes
 ///
-/// Without KEY all are printed, as one JSON object; with KEY the value of that one, and its absence
-/// is exit code 1. Setting and deleting make one new version.
+/// Without KEY, prints all attributes as one JSON object; with KEY, prints its value, or exits with
+/// 1 if there is none. Setting and deleting make one new version.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
-    /// Print this attribute, or with = set it; the value is JSON
+    /// Print this attribute, or set it with =; the value is JSON
     #[arg(value_name = "KEY[=JSON]")]
     keys: Vec<String>,
     /// Delete this attribute
@@ -26,7 +26,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
     #[arg(conflicts_with = "delete")]
     at: Option<At>,
-    /// What the log says of it
+    /// Message of the version, for the log
     #[arg(long, short, value_name = "TEXT", default_value = "attributes")]
     message: String,
 }
@@ -47,7 +47,7 @@ impl Args {
         }
         if !print.is_empty() || self.at.is_some() {
             let failure = Failure::trouble("expected attributes to print or to change, found both");
-            return Err(failure.hint("a value is set by KEY=JSON"));
+            return Err(failure.hint("set a value with KEY=JSON"));
         }
         let values: Vec<(&str, Value)> =
             set.into_iter().map(|key| parse(key)).collect::<Outcome<_>>()?;
@@ -82,7 +82,7 @@ fn parse(text: &str) -> Outcome<(&str, Value)> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     let value = serde_json::from_str(value).map_err(|_| {
         let failure = Failure::trouble(format_args!("{key}: expected JSON, found {value:?}"));
-        failure.hint(format!("text is in quotes: {key}='\"{value}\"'"))
+        failure.hint(format!("quote strings: {key}='\"{value}\"'"))
     })?;
     Ok((key, value))
 }

@@ -8,8 +8,8 @@ use crate::output::Output;
 
 /// Make the content of an older version the newest
 ///
-/// That is a new version whose parent is the older one; those between stay. Chunks are shared, so
-/// it takes next to no room.
+/// Makes a new version whose parent is the older one; those in between stay. Chunks are shared, so
+/// it takes almost no space.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -18,7 +18,7 @@ pub(super) struct Args {
     /// Version: a number, -1 for the one before the newest, or a time in UTC
     #[arg(value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
     at: At,
-    /// What the log says of it [default: checkout of version V]
+    /// Message of the version, for the log [default: checkout of version V]
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
 }
@@ -35,7 +35,7 @@ impl Args {
         let base = staged.base().version();
         if base == store.array().version() {
             let name = self.name.display();
-            output.note(format_args!("{name}: version {base} is the newest already"));
+            output.note(format_args!("{name}: version {base} is already the newest"));
             return Ok(Exit::Yes);
         }
         let message = self.message.unwrap_or_else(|| format!("checkout of version {base}"));

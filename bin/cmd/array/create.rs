@@ -5,21 +5,20 @@ use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
 use kiste::value::DType;
 
-use super::beside::Beside;
 use super::element;
+use super::new_array::NewArray;
 use super::target::{Explained, committed, parse_shape};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
-/// Create an array, full of the fill value
+/// Create an array full of the fill value
 ///
-/// The type is spelled as NumPy does: '<f4', 'int64', '|S10', or with fields
-/// "[('id', '<i8'), ('xy', '<f4', (2,))]". A first axis of length 0 is for arrays that are appended
-/// to.
+/// The type is written as in NumPy: '<f4', 'int64', '|S10', or with fields "[('id', '<i8'), ('xy',
+/// '<f4', (2,))]". Use a first axis of length 0 for arrays that will grow by appends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the array, which must not exist or be empty
+    /// Directory of the array; must not exist, or be empty
     name: PathBuf,
     /// Type of the elements
     #[arg(long, value_name = "TYPE")]
@@ -27,20 +26,20 @@ pub(super) struct Args {
     /// Length of each axis, such as 0,128
     #[arg(long, value_name = "N,N", value_parser = parse_shape)]
     shape: std::vec::Vec<usize>,
-    /// Value of elements that nobody wrote [default: 0]
+    /// Value of elements that were never written [default: 0]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
-    /// How long the first axis will become, for the size of the chunks
+    /// Expected final length of the first axis, to choose the chunk size
     #[arg(long, value_name = "N")]
     expected_len: Option<u64>,
-    /// Keep only the newest version: less space, and a crash during a commit can cost chunks
+    /// Keep only the newest version: uses less space, but a crash during a commit can lose chunks
     ///
-    /// With --room chunks are written over in their places: a crash meanwhile, or a power failure, can
-    /// cost every chunk that was being written, and nobody may read until the commit is done. "verify"
-    /// says which they are.
+    /// With --room, chunks are overwritten in place: a crash or power failure can lose every chunk
+    /// that is being written, and no one may read until the commit is done. "verify" lists the lost
+    /// chunks.
     #[arg(long)]
     unversioned: bool,
-    /// Spare bytes after each chunk, in which one that became longer is written over
+    /// Spare bytes after each chunk, so that it can grow in place
     #[arg(long, value_name = "BYTES", requires = "unversioned")]
     room: Option<u32>,
     #[command(flatten)]
@@ -53,22 +52,22 @@ Examples:
   kiste array create grid --dtype '<f8' --shape 10000,10000 --chunks 500,500 --fill nan
   kiste array create table --dtype \"[('id','<i8'),('name','|S16')]\" --shape 0 --codec zstd";
 
-/// How an array is cut into chunks and compressed.
+/// How an array is divided into chunks and compressed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Layout {
     /// Elements of a chunk along each axis [default: whole rows of 64 KiB to 1 MiB]
     #[arg(long, value_name = "N,N", value_parser = parse_shape)]
     chunks: Option<std::vec::Vec<usize>>,
-    /// What compresses chunks: blosclz, lz4, lz4hc, zlib or zstd [default: lz4]
+    /// Codec: blosclz, lz4, lz4hc, zlib or zstd [default: lz4]
     #[arg(long, value_name = "CODEC")]
     codec: Option<Codec>,
-    /// How hard to compress, 0 (not at all) to 9 [default: 5]
+    /// Compression level, 0 (none) to 9 [default: 5]
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     level: Option<u8>,
-    /// What is done to elements before: none, byte or bit [default: byte]
+    /// Shuffle elements first: none, byte or bit [default: byte]
     #[arg(long, value_name = "HOW", value_parser = parse_shuffle)]
     shuffle: Option<Shuffle>,
-    /// The most chunks in a file [default: as many as make 32 MiB]
+    /// Maximum number of chunks in a file [default: 32 MiB worth]
     #[arg(long, value_name = "N")]
     superchunk: Option<u32>,
     /// Checksum of compressed chunks: crc32, adler32, sha256 or another of bloscpack [default: crc32]
@@ -131,12 +130,12 @@ impl Args {
             Ok(store.array().version_info())
         };
         let version = if self.name.symlink_metadata().is_ok() {
-            // An empty directory, or one in which a creation was cut short.
+            // An empty directory, or one with an interrupted creation.
             create(&self.name).explained(&self.name)?
         } else {
-            let beside = Beside::create(&self.name)?;
-            let version = create(beside.path()).map_err(|error| beside.explain(error))?;
-            beside.publish()?;
+            let made = NewArray::create(&self.name)?;
+            let version = create(made.path()).map_err(|error| made.explain(error))?;
+            made.publish()?;
             version
         };
         committed(output, &self.name, &version);

@@ -8,10 +8,10 @@ use super::target::{Explained, open, parse_at, shown};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
-/// Say in which chunks two versions differ
+/// List the chunks in which two versions differ
 ///
-/// Only the tables of chunks are read. Exit code 1 if there is any difference, in the shape or the
-/// attributes as well.
+/// Reads only chunk tables. Exits with 1 if there is any difference, including shape and
+/// attributes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -65,7 +65,7 @@ impl Args {
             if attributes {
                 writeln!(out, "attributes differ")?;
             }
-            for ChunkDiff { column, coordinates, region } in &chunks {
+            for ChunkDiff { column, coordinates, region, .. } in &chunks {
                 let region: Vec<String> =
                     region.iter().map(|r| format!("{}:{}", r.start, r.end)).collect();
                 let of = if column.is_empty() { "" } else { " of " };

@@ -2,11 +2,11 @@
 
 use half::f16;
 use kiste::format::chunked::format_time;
-use kiste::value::{DType, Element, Kind, NdArray, Number, Unit};
+use kiste::value::{DType, DTypeKind as Kind, Element, NdArray, Number, Unit};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};
 
-/// The bytes of one element that was typed in.
+/// Parses one element to its bytes.
 pub(super) fn parse(dtype: &DType, text: &str) -> Result<Vec<u8>, String> {
     let refused = || format!("expected a value of type {dtype}, found {text:?}");
     let number = || -> Option<Number> {
@@ -52,7 +52,11 @@ pub(super) fn parse(dtype: &DType, text: &str) -> Result<Vec<u8>, String> {
             padded(text.chars().flat_map(code).collect())
         }
         _ if text.trim() == "0" => Some(vec![0; dtype.item_size()]),
-        _ => return Err(format!("a value of type {dtype} cannot be typed in, only 0")),
+        _ => {
+            return Err(format!(
+                "expected 0, the only value of type {dtype} that can be given as text"
+            ));
+        }
     };
     bytes.ok_or_else(refused)
 }
@@ -63,8 +67,8 @@ fn encoded<T: Element>(dtype: &DType, number: Number) -> Option<Vec<u8>> {
     Some(NdArray::scalar(value).bytes().to_vec())
 }
 
-/// All elements in C order, as JSON: numbers, truth values, texts; complex numbers and structures
-/// are lists; numbers that JSON has not, and times, are texts.
+/// All elements in C order, as JSON: numbers, truth values, strings; complex numbers and structures
+/// are lists; numbers that JSON lacks, and times, are strings.
 pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
     let (kind, size) = (array.dtype().kind(), array.dtype().item_size());
     Ok(match (kind, size) {
@@ -92,7 +96,7 @@ pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
             array.byte_strings()?.map(|text| json!(text.escape_ascii().to_string())).collect()
         }
         (Kind::Text, _) => {
-            array.texts()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
+            array.strings()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
         }
         (Kind::Struct, _) => structures(array)?,
         _ => {
@@ -110,7 +114,7 @@ fn all<T: Element>(array: &NdArray<'_>, to: impl Fn(T) -> Json) -> kiste::Result
     Ok(array.to_ndarray::<T>()?.iter().copied().map(to).collect())
 }
 
-/// A number in its own digits: those of a `float32` are fewer than those of the same `float64`.
+/// The shortest digits: a `float32` needs fewer than the same `float64`.
 fn float(value: f64, digits: String) -> Json {
     match digits.parse::<f64>() {
         Ok(short) if value.is_finite() => json!(short),
@@ -145,7 +149,7 @@ pub(super) fn nested(elements: &[Json], shape: &[usize]) -> Json {
     }
 }
 
-/// A point in time as ISO 8601 has it, or how many units after 1970 it is.
+/// A point in time in ISO 8601, or its number of units since 1970.
 fn moment(dtype: &DType, value: i64) -> String {
     let Some(unit) = dtype.time_unit() else { return value.to_string() };
     if value == i64::MIN {
@@ -160,7 +164,7 @@ fn moment(dtype: &DType, value: i64) -> String {
         Unit::Microsecond => (1, 26),
         _ => return value.to_string(),
     };
-    // Beyond the years that are written in four digits the number itself says more.
+    // Years beyond four digits are clearer as a number.
     let years = -62_167_219_200_000_000..253_402_300_800_000_000;
     let count = i64::from(unit.count).checked_mul(micros);
     match count.and_then(|micros| value.checked_mul(micros)).filter(|at| years.contains(at)) {

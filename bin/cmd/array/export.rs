@@ -1,37 +1,36 @@
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::bcolz::BcolzOptions;
-use kiste::array::{At, ChunkedArray, PackOptions, Pieces};
+use kiste::array::{At, ChunkedArray, PackOptions};
 use kiste::format::bloscpack::ArrayMetadata;
-use kiste::format::numpy::npy;
 use kiste::storage::LocalStorage;
-use kiste::value::{Kind, NdArray, Order};
+use kiste::value::{DTypeKind as Kind, NdArray, Order};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::get::{Chosen, Conversion};
+use super::chosen::{Chosen, Conversion, Elements, write_npy};
 use super::target::{Explained, Target, open, parse_at};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
 
-/// Write an array, or a part of it, as .npy, .npz, .blp or a directory of bcolz
+/// Write an array, or a part of it, as .npy, .npz, .blp or a bcolz directory
 ///
-/// What integers and slices select is read and written piece by piece, so it may be larger than
-/// memory. What NumPy, bloscpack and bcolz read is the same array; only bcolz has attributes too.
+/// Selections of integers and slices are read and written piece by piece, so they may be larger
+/// than memory. All formats hold the same elements; only bcolz also keeps attributes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Array, or a part of it: 'x[:100]'
     #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
     target: Target,
-    /// File or, for bcolz, directory to write
+    /// File to write; a directory for bcolz
     dst: PathBuf,
-    /// Format, if the name of DST does not say it
+    /// Format, if the name of DST does not tell
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(help = "Format: npy, npz, blp or bcolz; if not said, the name of DST says it")]
+    #[arg(help = "Format: npy, npz, blp or bcolz [default: from the name of DST]")]
     to: Option<Format>,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
     #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
@@ -53,7 +52,7 @@ Examples:
   kiste array export x x.blp --at -1
   kiste array export x old/x --to bcolz";
 
-/// What arrays are exchanged in.
+/// Formats for exchanging arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     Npy,
@@ -63,7 +62,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What the name of a file says.
+    /// The format that the name of a file implies.
     pub(super) fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "npy" => Some(Format::Npy),
@@ -78,8 +77,11 @@ impl Format {
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let Some(format) = self.to.or_else(|| Format::of(&self.dst)) else {
-            let message = format!("{}: neither .npy, .npz nor .blp", self.dst.display());
-            return Err(Failure::trouble(message).hint("say what it is to be with --to"));
+            let message = format!(
+                "{}: expected a name ending in .npy, .npz, .blp or .bcolz",
+                self.dst.display()
+            );
+            return Err(Failure::trouble(message).hint("give the format with --to"));
         };
         let array = open(&self.target.path, self.at.unwrap_or_default())?;
         let chosen = Chosen::of(&array, &self.target, &self.conversion)?;
@@ -109,7 +111,7 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// One member, stored as it is, as `numpy.savez` does.
+    /// One member, stored uncompressed, as `numpy.savez` does.
     fn write_npz(&self, chosen: &Chosen, out: &mut file::Named) -> Outcome<()> {
         let zip_error = |e: zip::result::ZipError| {
             Failure::trouble(format_args!("{}: {e}", self.dst.display()))
@@ -137,7 +139,7 @@ impl Args {
         Ok(())
     }
 
-    /// The options with the fill value, if bcolz has such ones.
+    /// The options with the fill value, if bcolz supports one of this type.
     fn fill_of(&self, array: &ChunkedArray, options: BcolzOptions) -> Outcome<BcolzOptions> {
         let dtype = array.dtype();
         if dtype.has_objects() || matches!(dtype.kind(), Kind::Complex | Kind::TimeDelta) {
@@ -147,14 +149,14 @@ impl Args {
         let (to, casting) = self.conversion.of(dtype);
         match fill.astype(&to, casting) {
             Ok(fill) => Ok(options.fill(fill.bytes().to_vec())),
-            // It may be what no element is.
+            // The fill value may be out of range even if no element is.
             Err(_) => Ok(options),
         }
     }
 }
 
-/// A file that goes on as if nothing had happened after the first error, which it keeps: `ZipWriter`
-/// panics, or prints to standard error, where the end of an archive cannot be written.
+/// A file that ignores all errors after the first, which it keeps: `ZipWriter` panics, or prints to
+/// standard error, if the end of an archive cannot be written.
 struct Deaf<'a, W> {
     out: &'a mut W,
     error: Option<io::Error>,
@@ -200,62 +202,5 @@ impl<W: Write + Seek> Seek for Deaf<'_, W> {
         };
         self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.at)
-    }
-}
-
-/// The bytes of all elements in order, some rows at a time.
-struct Elements<'a> {
-    pieces: Option<Pieces<'a>>,
-    piece: Vec<u8>,
-    given: usize,
-}
-
-impl<'a> Elements<'a> {
-    fn of(chosen: &'a Chosen) -> kiste::Result<Elements<'a>> {
-        let (pieces, piece) = match chosen {
-            Chosen::Whole(array) => (None, array.c_bytes().into_owned()),
-            Chosen::Window(window) => (Some(Pieces::of(window, PIECE)?), Vec::new()),
-        };
-        Ok(Elements { pieces, piece, given: 0 })
-    }
-}
-
-impl Read for Elements<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.piece.len() {
-            let Some(piece) = self.pieces.as_mut().and_then(Iterator::next) else { return Ok(0) };
-            self.piece = piece.map_err(io::Error::other)?.into_bytes().into_owned();
-            self.given = 0;
-        }
-        let len = out.len().min(self.piece.len() - self.given);
-        out[..len].copy_from_slice(&self.piece[self.given..self.given + len]);
-        self.given += len;
-        Ok(len)
-    }
-}
-
-/// Bytes that are in memory at a time: enough chunks for all cores.
-const PIECE: usize = 16 << 20;
-
-/// A whole .npy file.
-pub(super) fn write_npy(chosen: &Chosen, name: &Path, out: &mut dyn Write) -> Outcome<()> {
-    let rows = chosen.rows();
-    let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
-    out.write_all(&npy::encode_header(&npy::Header { dtype, shape, order: Order::C }))?;
-    each_piece(chosen, name, |piece| Ok(out.write_all(&piece.c_bytes())?))
-}
-
-/// All elements in order, some rows at a time.
-fn each_piece(
-    chosen: &Chosen,
-    name: &Path,
-    mut each: impl FnMut(&NdArray<'_>) -> Outcome<()>,
-) -> Outcome<()> {
-    match chosen {
-        Chosen::Whole(array) => each(array),
-        Chosen::Window(window) => {
-            let mut pieces = Pieces::of(window, PIECE).explained(name)?;
-            pieces.try_for_each(|piece| each(&piece.explained(name)?))
-        }
     }
 }

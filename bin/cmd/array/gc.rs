@@ -12,14 +12,14 @@ use crate::units;
 
 /// Remove versions, and files that no version needs
 ///
-/// Without options all versions stay, and only what a writer left that died is removed. The newest
-/// version always stays. Whoever has a removed version open gets errors.
+/// Without options all versions stay, and only files left by a writer that died are removed. The
+/// newest version always stays. Programs that have a removed version open get errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
-    /// Keep so many of the newest versions
+    /// Keep this many of the newest versions
     #[arg(long, value_name = "N", group = "which")]
     keep: Option<usize>,
     /// Keep the versions of this time or later, in UTC
@@ -58,7 +58,7 @@ impl Args {
             return Ok(Exit::Yes);
         }
         let mut store = open_store(&self.name)?;
-        // A version that came meanwhile is the newest, and stays.
+        // A version that was committed meanwhile is the newest, and stays.
         let removed = store.gc(&Keep::Versions(stay)).explained(&self.name)?;
         let versions = units::counted(removed.versions.len() as u64, "version");
         let (files, bytes) = (units::counted(removed.files, "file"), units::bytes(removed.bytes));
@@ -67,7 +67,7 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// The versions that stay, the oldest first.
+    /// The versions that stay, oldest first.
     fn stay(&self, versions: &[VersionInfo]) -> Vec<u64> {
         let since = self.keep_since.map(|time| {
             let after = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,12 +1,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::{At, ChunkedArray, Pieces, Rows};
-use kiste::value::{Casting, DType, NdArray};
+use kiste::array::{At, Pieces};
 
-use super::export::write_npy;
+use super::chosen::{Chosen, Conversion, write_npy};
 use super::target::{Explained, Target, open, parse_at};
-use super::window::Window;
 use super::{element, text};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -14,9 +12,9 @@ use crate::output::Output;
 
 /// Print elements, or write them as .npy
 ///
-/// Text is as NumPy prints it: of more than 1000 elements only the ends of each axis, and no others
-/// are read. With --npy and --json nothing is left out, and what integers and slices select is read
-/// piece by piece; lists of positions are taken in one.
+/// Text is formatted as by NumPy: above 1000 elements only both ends of each axis are shown, and
+/// read. --npy and --json write everything. Selections of integers and slices are read piece by
+/// piece, those with lists of positions as a whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -34,7 +32,7 @@ pub(super) struct Args {
     force: bool,
     #[command(flatten)]
     conversion: Conversion,
-    /// Print lists of JSON; what JSON has not (NaN, times) are texts
+    /// Print JSON lists; values that JSON lacks (NaN, times) become strings
     #[arg(long)]
     json: bool,
 }
@@ -46,66 +44,6 @@ Examples:
   kiste array get 'x[:100]' --dtype '<f2' --npy half.npy
   kiste array get 'x[-1]' --at -1 --json | jq 'max'
   kiste array get 'x[[4, 0, 2]]' --at 2026-01-31T12:00:00Z";
-
-/// The type that elements are wanted in.
-#[derive(Debug, clap::Args)]
-pub(super) struct Conversion {
-    /// Convert elements to this type, as astype of NumPy does
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<DType>,
-    /// How carefully: safe, same_kind or unsafe [default: same_kind]
-    #[arg(long, value_name = "HOW", requires = "dtype", value_parser = parse_casting)]
-    casting: Option<Casting>,
-}
-
-impl Conversion {
-    /// The type of an array with such elements.
-    pub(super) fn of(&self, dtype: &DType) -> (DType, Casting) {
-        let casting = self.casting.unwrap_or_default();
-        (self.dtype.clone().unwrap_or_else(|| dtype.clone()), casting)
-    }
-}
-
-fn parse_casting(text: &str) -> Result<Casting, String> {
-    [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe]
-        .into_iter()
-        .find(|casting| casting.to_string() == text)
-        .ok_or_else(|| "expected safe, same_kind or unsafe".to_owned())
-}
-
-/// What is to be shown: read piece by piece, or already.
-pub(super) enum Chosen {
-    Window(Window),
-    Whole(NdArray<'static>),
-}
-
-impl Chosen {
-    /// A part of an array, in the type that is wanted.
-    pub(super) fn of(
-        array: &ChunkedArray,
-        target: &Target,
-        conversion: &Conversion,
-    ) -> Outcome<Chosen> {
-        let to = conversion.of(array.dtype());
-        let choose = || -> kiste::Result<Chosen> {
-            match Window::new(array, &target.selection, &to)? {
-                Some(window) if !window.shape().is_empty() => Ok(Chosen::Window(window)),
-                _ => {
-                    let whole = array.read(target.selection.clone())?;
-                    Ok(Chosen::Whole(whole.astype(&to.0, to.1)?))
-                }
-            }
-        };
-        choose().explained(&target.path)
-    }
-
-    pub(super) fn rows(&self) -> &dyn Rows {
-        match self {
-            Chosen::Window(window) => window,
-            Chosen::Whole(array) => array,
-        }
-    }
-}
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
@@ -131,7 +69,8 @@ impl Args {
             return file::write_with(path, self.force, |out| write_npy(chosen, name, out));
         }
         if output.is_terminal() {
-            let failure = Failure::trouble("a .npy file is not for a terminal");
+            let failure =
+                Failure::trouble("expected a file or a pipe for .npy data, found a terminal");
             return Err(failure.hint("give it a name, or redirect it: --npy - > OUT"));
         }
         let mut out = output.stdout();
@@ -167,5 +106,5 @@ impl Args {
     }
 }
 
-/// Bytes that are in memory at a time.
-pub(super) const PIECE: usize = 4 << 20;
+/// Bytes in memory at a time.
+const PIECE: usize = 4 << 20;

@@ -7,30 +7,30 @@ use kiste::array::{PackedArray, Rows, VersionInfo};
 use serde_json::{Map, Value};
 use zip::ZipArchive;
 
-use super::beside::Beside;
 use super::create::Layout;
 use super::export::Format;
+use super::new_array::NewArray;
 use super::npy::{stream, with_npy};
 use super::target::{Explained, committed};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
-/// Make an array of a .npy, .npz or .blp file, or of a directory of bcolz
+/// Make an array from a .npy, .npz or .blp file, or from a bcolz directory
 ///
-/// Elements are read and written piece by piece, so there may be more than memory holds; only members
-/// of .npz files in Fortran order are taken in one. NAME is there when all of it is, with one version.
-/// Of several arrays in an .npz file each becomes NAME/MEMBER; a directory NAME that exists gets them
-/// one by one. Attributes of bcolz come along.
+/// Elements are read and written piece by piece, so they may be larger than memory; only members of
+/// .npz files in Fortran order are read as a whole. NAME appears once everything is written, with
+/// one version. If an .npz file has several arrays, each becomes NAME/MEMBER; if the directory NAME
+/// exists, they are added one by one. Attributes of bcolz are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// File or directory to read
     src: PathBuf,
-    /// Directory of the array to make
+    /// Directory of the new array
     name: PathBuf,
-    /// Format, if the name of SRC does not say it
+    /// Format, if the name of SRC does not tell
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(help = "Format: npy, npz, blp or bcolz; if not said, the name of SRC says it")]
+    #[arg(help = "Format: npy, npz, blp or bcolz [default: from the name of SRC]")]
     from: Option<Format>,
     /// Only this array of an .npz file
     #[arg(long, value_name = "NAME")]
@@ -49,8 +49,11 @@ Examples:
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let Some(format) = self.from.or_else(|| self.guess()) else {
-            let message = format!("{}: neither .npy, .npz, .blp nor bcolz", self.src.display());
-            return Err(Failure::trouble(message).hint("say what it is with --from"));
+            let message = format!(
+                "{}: expected a .npy, .npz or .blp file, or a bcolz directory",
+                self.src.display()
+            );
+            return Err(Failure::trouble(message).hint("give the format with --from"));
         };
         if self.member.is_some() && format != Format::Npz {
             return Err(Failure::trouble("--member is for .npz files"));
@@ -79,12 +82,12 @@ impl Args {
         Format::of(&self.src).or(bcolz.then_some(Format::Bcolz))
     }
 
-    /// Makes an array of these rows, next to its name until all of it is there.
+    /// Makes an array of these rows, under a temporary name until it is complete.
     fn rows(&self, to: &Path, rows: &dyn Rows, with: Given, output: &Output) -> Outcome<()> {
-        let beside = Beside::create(to)?;
-        let made = self.make(beside.path(), rows, with);
-        let version = made.map_err(|error| beside.explain(error))?;
-        beside.publish()?;
+        let made_at = NewArray::create(to)?;
+        let made = self.make(made_at.path(), rows, with);
+        let version = made.map_err(|error| made_at.explain(error))?;
+        made_at.publish()?;
         committed(output, to, &version);
         Ok(())
     }
@@ -120,7 +123,7 @@ impl Args {
         }
         let several = self.member.is_none() && chosen.len() > 1;
         let is_new = self.name.symlink_metadata().is_err();
-        let together = (several && is_new).then(|| Beside::create(&self.name)).transpose()?;
+        let together = (several && is_new).then(|| NewArray::create(&self.name)).transpose()?;
         let mut made = Vec::new();
         for name in chosen {
             let member = short(name);
@@ -132,20 +135,20 @@ impl Args {
             let rows = stream(&self.src.join(name), file)?;
             match &together {
                 None => self.rows(&to, &*rows, Given::default(), output)?,
-                Some(beside) => {
-                    let at = beside.path().join(member);
+                Some(dir) => {
+                    let at = dir.path().join(member);
                     let version = self.make(&at, &*rows, Given::default());
-                    made.push((to, version.map_err(|error| beside.explain(error))?));
+                    made.push((to, version.map_err(|error| dir.explain(error))?));
                 }
             }
         }
-        together.map_or(Ok(()), Beside::publish)?;
+        together.map_or(Ok(()), NewArray::publish)?;
         made.iter().for_each(|(to, version)| committed(output, to, version));
         Ok(())
     }
 }
 
-/// What there is beside the elements.
+/// What an array has besides its elements.
 #[derive(Default)]
 struct Given {
     attributes: Map<String, Value>,
@@ -153,8 +156,8 @@ struct Given {
 }
 
 impl Given {
-    /// What bcolz has of it. The columns of a table have a fill value each, and attributes of their
-    /// own, for which there is no place.
+    /// What a bcolz directory has of it. The columns of a table have a fill value each, and
+    /// attributes of their own, which have no counterpart here.
     fn by(bcolz: &Bcolz) -> Given {
         let attributes = bcolz.attrs().clone();
         let fill = match bcolz {
@@ -166,15 +169,15 @@ impl Given {
     }
 }
 
-/// Where an array of an archive goes: never out of the directory that was named.
+/// Where an array of an archive goes: never outside of the given directory.
 fn member_path<'a>(src: &Path, name: &'a str) -> Outcome<&'a Path> {
     let path = Path::new(name);
     let mut parts = path.components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(_)), None) => Ok(path),
         _ => {
-            let message = format!("{}: {name:?} is no name for a directory", src.display());
-            Err(Failure::trouble(message).hint("take it alone, with --member"))
+            let message = format!("{}: {name:?} is not a directory name", src.display());
+            Err(Failure::trouble(message).hint("import it separately, with --member"))
         }
     }
 }

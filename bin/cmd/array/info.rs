@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::units;
 
-/// Say what an array is: type, shape, chunks, compression, versions, attributes
+/// Show type, shape, chunks, compression, versions and attributes of an array
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -142,7 +142,7 @@ fn print(
     Ok(out.flush()?)
 }
 
-/// How many files there are in a directory, and their bytes.
+/// The number of files in a directory, and their bytes.
 fn on_disk(dir: &Path) -> Outcome<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
     let mut dirs = vec![dir.to_path_buf()];
@@ -150,7 +150,7 @@ fn on_disk(dir: &Path) -> Outcome<(u64, u64)> {
         let at = |error| Failure::io(&dir, error);
         for entry in std::fs::read_dir(&dir).map_err(at)? {
             let entry = entry.map_err(at)?;
-            // Links are not followed; a file that is gone by now was one of a writer.
+            // Links are not followed; a file that has disappeared was a temporary one of a writer.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
                 dirs.push(entry.path());

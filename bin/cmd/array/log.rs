@@ -9,11 +9,11 @@ use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::units;
 
-/// List the versions, the newest first
+/// List the versions, newest first
 ///
-/// CHANGED is how many chunks differ from the version that it was made from, ADDED the compressed bytes
-/// of those that no older version has, STORED how many chunks it has in all, and BYTES what these
-/// take; those that versions share are there once.
+/// CHANGED is the number of chunks that differ from the parent version, ADDED the compressed bytes
+/// of chunks that no older version has, STORED the number of chunks in total, and BYTES their size.
+/// Chunks that versions share are stored once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -84,7 +84,7 @@ impl Args {
 }
 
 fn entry(array: &ChunkedArray, (version, added): (VersionInfo, Added)) -> kiste::Result<Entry> {
-    let VersionInfo { number, parent, time, message, shape, chunks, cbytes } = version;
+    let VersionInfo { number, parent, time, message, shape, chunks, cbytes, .. } = version;
     let changed = match array.at(At::Version(parent)) {
         Ok(parent) => Some(array.at(At::Version(number))?.diff(&parent)?.len() as u64),
         Err(_) if parent == 0 => Some(chunks),

@@ -7,9 +7,10 @@ use crate::output::Output;
 
 mod element;
 mod target;
-mod beside;
+mod new_array;
 mod text;
 mod window;
+mod chosen;
 mod npy;
 mod create;
 mod info;
@@ -28,12 +29,11 @@ mod export;
 
 /// Arrays in directories: chunked, compressed, with all their versions
 ///
-/// An array is a directory NAME. Every change is a version of its own; a version is never changed
-/// again, and what it shares with others is stored once. There is one writer at a time, and readers
-/// need not know of it.
+/// An array is a directory NAME. Every change makes a new version; versions never change, and data
+/// that they share are stored once. There is one writer at a time, and readers are not affected.
 ///
 /// NAME[...] is a part of an array, written as in NumPy: 'x[0:10, ::2]', 'x[-1]', 'x[..., 0]',
-/// 'x[[4, 0, 2]]'. Quote it, or the shell takes the brackets for its own.
+/// 'x[[4, 0, 2]]'. Quote it, so that the shell does not expand the brackets.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -69,7 +69,7 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// The commands by what somebody wants to do.
+/// The commands by purpose.
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Make", &["create", "import"]),
     ("Look", &["info", "get", "export"]),

@@ -1,4 +1,4 @@
-//! .npy files that are read as their rows are wanted: mapped, or in order from a pipe.
+//! .npy files whose rows are read on demand: mapped, or in order from a pipe.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,8 +14,8 @@ use kiste::{Error, ErrorKind};
 
 use crate::exit::{Failure, Outcome};
 
-/// Does this with the array of a .npy file; `-` is standard input. A file is mapped; what can only be
-/// read from its beginning to its end, a pipe, gives its rows in order and each once.
+/// Runs `with` on the array of a .npy file; `-` is standard input. A regular file is mapped; a pipe
+/// yields its rows in order, each once.
 pub(super) fn with_npy<T>(path: &Path, with: impl FnOnce(&dyn Rows) -> Outcome<T>) -> Outcome<T> {
     if path == Path::new("-") {
         return with(&*stream(Path::new("standard input"), std::io::stdin())?);
@@ -30,8 +30,8 @@ pub(super) fn with_npy<T>(path: &Path, with: impl FnOnce(&dyn Rows) -> Outcome<T
     with(&array.map_err(|error| Failure::no(format_args!("{}: {error}", path.display())))?)
 }
 
-/// The array of a .npy file that can only be read once, in order. What is in Fortran order, or has no
-/// axes, is read at once.
+/// The array of a .npy file that can only be read once, in order. Arrays in Fortran order, or
+/// without axes, are read as a whole.
 pub(super) fn stream<'a>(
     what: &Path,
     mut from: impl Read + Send + 'a,
@@ -65,7 +65,7 @@ struct Stream<R> {
     shape: Vec<usize>,
     /// Bytes of a row.
     row: usize,
-    /// The next row, and what is read.
+    /// The next row, and the input.
     from: Mutex<(usize, R)>,
 }
 
@@ -116,7 +116,7 @@ fn read_header(what: &Path, from: &mut impl Read) -> kiste::Result<npy::Header> 
     Ok(npy::decode_header(&bytes).map_err(|error| Error::from(error).at(what))?.0)
 }
 
-/// So many bytes, for which memory is taken as they come.
+/// Reads this many bytes; memory grows with what arrives.
 fn read_some(what: &Path, from: &mut impl Read, len: usize) -> kiste::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let found = from.take(len as u64).read_to_end(&mut bytes).map_err(|e| unreadable(what, &e))?;
@@ -127,7 +127,7 @@ fn read_some(what: &Path, from: &mut impl Read, len: usize) -> kiste::Result<Vec
     Err(Error::new(ErrorKind::Damaged, message).at(what))
 }
 
-/// Reading the end compares the checksum of an archive.
+/// Reading to the end verifies the checksum of an archive.
 fn expect_end(what: &Path, from: &mut impl Read) -> kiste::Result<()> {
     match from.read(&mut [0]).map_err(|error| unreadable(what, &error))? {
         0 => Ok(()),

@@ -8,12 +8,11 @@ use super::target::{Explained, Target, committed, open_store};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
-/// Write elements, as a new version
+/// Assign elements, as a new version
 ///
-/// What is written is repeated where it is smaller than the part, as NumPy does, and converted to the
-/// type of the array where NumPy calls that one of the same kind. It is read and written piece by
-/// piece, all in one version, so there may be more than memory holds; with lists of positions it is
-/// taken in one.
+/// The value is broadcast if it is smaller than the part, as NumPy does, and converted to the type
+/// of the array if NumPy allows it (same_kind). It is read and written piece by piece, as one
+/// version, so it may be larger than memory; with lists of positions it is read as a whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
@@ -21,20 +20,20 @@ pub(super) struct Args {
     /// Array, or a part of it: 'x[0:10, 5]'
     #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
     target: Target,
-    /// Take the elements of this .npy file; - is standard input
+    /// Read the elements from this .npy file; - is standard input
     #[arg(long, value_name = "FILE", group = "what")]
     npy: Option<PathBuf>,
     /// Write this one value everywhere
     #[arg(long, value_name = "VALUE", group = "what", allow_hyphen_values = true)]
     value: Option<String>,
-    /// What the log says of it
+    /// Message of the version, for the log
     #[arg(long, short, value_name = "TEXT", default_value = "put")]
     message: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  kiste array put 'x[0:10]' --npy rows.npy -m 'the first ten anew'
+  kiste array put 'x[0:10]' --npy rows.npy -m 'new first ten'
   kiste array put 'x[:, 3]' --value 0
   make-rows | kiste array put x --npy -";
 

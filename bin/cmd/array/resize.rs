@@ -6,7 +6,7 @@ use crate::output::Output;
 
 /// Change the shape, as a new version
 ///
-/// What is new is the fill value; what is cut off stays in the versions before.
+/// New elements are the fill value; elements that are cut off remain in older versions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -15,7 +15,7 @@ pub(super) struct Args {
     /// Length of each axis, such as 100,200
     #[arg(value_name = "N,N", value_parser = parse_shape)]
     shape: std::vec::Vec<usize>,
-    /// What the log says of it
+    /// Message of the version, for the log
     #[arg(long, short, value_name = "TEXT", default_value = "resize")]
     message: String,
 }

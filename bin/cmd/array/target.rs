@@ -1,4 +1,4 @@
-//! What the arguments name: an array, a part of it, a version, a shape.
+//! Arguments: an array, a part of it, a version, a shape.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,7 +18,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// A name that ends with a bracket is one if there is such a file.
+    /// If there is a file whose name ends with a bracket, it is meant.
     pub(super) fn parse(text: &str) -> Result<Target, String> {
         let whole = || Ok(Target { path: text.into(), selection: Selection::all() });
         let Some(inside) = text.strip_suffix(']') else { return whole() };
@@ -34,7 +34,7 @@ impl Target {
     }
 }
 
-/// A version: its number, how many back, or when it was the newest.
+/// A version: its number, how far back, or when it was the newest.
 pub(super) fn parse_at(text: &str) -> Result<At, String> {
     if text == "newest" {
         return Ok(At::Newest);
@@ -53,7 +53,7 @@ pub(super) fn parse_at(text: &str) -> Result<At, String> {
     }
 }
 
-/// A moment, or a day, which is its beginning. UTC.
+/// A time, or a day, which means its beginning. UTC.
 pub(super) fn parse_moment(text: &str) -> Result<SystemTime, String> {
     let micros = parse_time(text).or_else(|| parse_time(&format!("{text}T00:00:00Z")));
     let micros = micros.ok_or("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z")?;
@@ -63,7 +63,7 @@ pub(super) fn parse_moment(text: &str) -> Result<SystemTime, String> {
     moment.ok_or_else(|| "this time is beyond what the system can count".to_owned())
 }
 
-/// Lengths of axes, `100,200`; nothing for an array without axes.
+/// Lengths of axes, `100,200`; empty for an array without axes.
 pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
     let text = text.trim().trim_end_matches(',');
     if text.is_empty() {
@@ -97,7 +97,7 @@ pub(super) fn open_store(path: &Path) -> Outcome<ArrayStore> {
     ArrayStore::open(path).map_err(|error| explain(path, error))
 }
 
-/// Says what to do: the hints of datasets are about other commands.
+/// Adds hints about arrays: the general ones are about datasets.
 fn explain(path: &Path, error: Error) -> Failure {
     if error.kind() == ErrorKind::NotFound && !path.exists() {
         return Failure::trouble(format_args!("{}: no such directory", path.display()));
@@ -114,7 +114,7 @@ fn explain(path: &Path, error: Error) -> Failure {
     let versions = dir.is_dir();
     let is_empty = || dir.read_dir().is_ok_and(|mut files| files.next().is_none());
     let hint = match error.kind() {
-        // It may be what is read into the array.
+        // The path may be an input of the command.
         ErrorKind::Damaged if error.path().is_some_and(|at| !is_within(at, path)) => None,
         ErrorKind::Damaged => Some(format!("try: kiste array verify {name}")),
         ErrorKind::NotFound if versions && is_empty() => {
@@ -139,7 +139,7 @@ fn is_within(file: &Path, dir: &Path) -> bool {
     file.starts_with(dir) || dir.canonicalize().is_ok_and(|dir| file.starts_with(dir))
 }
 
-/// The same for errors while an array is read or written.
+/// Adds these hints to errors while an array is read or written.
 pub(super) trait Explained<T> {
     fn explained(self, path: &Path) -> Outcome<T>;
 }
@@ -150,7 +150,7 @@ impl<T> Explained<T> for kiste::Result<T> {
     }
 }
 
-/// Says on standard error which version was made.
+/// Reports the new version on standard error.
 pub(super) fn committed(output: &Output, path: &Path, version: &VersionInfo) {
     let shape: Vec<usize> = version.shape.iter().map(|len| *len as usize).collect();
     let number = version.number;

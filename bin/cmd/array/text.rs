@@ -1,9 +1,9 @@
-//! Arrays as text, as NumPy prints them: in brackets, aligned, shortened when there is much.
+//! Arrays formatted as by NumPy: in brackets, aligned, shortened if long.
 
 use std::ops::Range;
 
 use kiste::array::Rows;
-use kiste::value::{Kind, NdArray};
+use kiste::value::{DTypeKind as Kind, NdArray};
 use serde_json::Value as Json;
 
 use super::element;
@@ -11,12 +11,12 @@ use super::window::Window;
 
 /// More elements than this are shortened.
 const MANY: usize = 1000;
-/// So many are shown at both ends of an axis then.
+/// This many elements are shown at both ends of an axis then.
 const EDGE: usize = 3;
 /// Lines are broken beyond this.
 const WIDTH: usize = 75;
 
-/// The text of an array that is in memory.
+/// Formats an array in memory.
 pub(super) fn of_array(array: &NdArray<'_>) -> kiste::Result<String> {
     let shape = array.shape().to_vec();
     let whole = array.to_c_order();
@@ -24,7 +24,7 @@ pub(super) fn of_array(array: &NdArray<'_>) -> kiste::Result<String> {
     Text::new(&shape, array.dtype().kind(), read).map(|text| text.print())
 }
 
-/// The text of a window: only what is shown is read.
+/// Formats a window; reads only what is shown.
 pub(super) fn of_window(window: &Window) -> kiste::Result<String> {
     let kind = window.dtype().kind();
     Text::new(window.shape(), kind, |ranges| window.read(ranges)).map(|text| text.print())
@@ -45,9 +45,9 @@ fn cut(array: &NdArray<'_>, ranges: &[Range<usize>]) -> NdArray<'static> {
 }
 
 struct Text {
-    /// The shape of what is shown.
+    /// The shape of the shown elements.
     shape: Vec<usize>,
-    /// Whether something is left out in the middle of an axis.
+    /// Whether the middle of an axis is left out.
     cut: Vec<bool>,
     elements: Vec<String>,
     empty: bool,
@@ -140,7 +140,7 @@ impl Text {
     }
 }
 
-/// Reads each combination of runs, and puts its elements where they are shown.
+/// Reads each combination of runs, and puts its elements into place.
 fn fill(
     runs: &[Vec<Range<usize>>],
     shown: &[usize],
@@ -204,7 +204,7 @@ fn word(value: &Json, kind: Kind) -> String {
     }
 }
 
-/// Floats with their points below each other, or all with exponents.
+/// Floats aligned at the decimal point, or all with exponents.
 fn floats(values: &[Json]) -> Vec<String> {
     let sizes = values.iter().filter_map(Json::as_f64).map(f64::abs).filter(|v| *v > 0.0);
     let exponents = sizes.into_iter().any(|v| !(1e-4..1e8).contains(&v));
@@ -219,7 +219,7 @@ fn floats(values: &[Json]) -> Vec<String> {
     words.into_iter().map(pad).collect()
 }
 
-/// At most eight digits behind the point; a whole number has the point and none.
+/// At most eight decimals; a whole number has the point and none.
 fn number(value: &Json, exponent: bool) -> String {
     let Some(value) = value.as_f64() else {
         return match value.as_str() {

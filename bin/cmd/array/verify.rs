@@ -9,10 +9,9 @@ use crate::exit::{Exit, Outcome, quoted};
 use crate::output::Output;
 use crate::units;
 
-/// Find everything that is wrong with arrays, in all their versions
+/// Check arrays in all their versions
 ///
-/// Every stored chunk is decompressed and compared with its hash. All problems are listed, one a
-/// line.
+/// Every stored chunk is decompressed and compared with its hash. Prints one line for each problem.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

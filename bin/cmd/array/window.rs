@@ -1,5 +1,4 @@
-//! A part of an array that is read piece by piece: what is printed or exported may be larger than
-//! memory.
+//! A part of an array that is read piece by piece, so that it may be larger than memory.
 
 use std::ops::Range;
 
@@ -9,7 +8,7 @@ use kiste::value::{Casting, DType, NdArray};
 /// A box of an array, perhaps with steps. Parts of it are selections of the array.
 pub(super) struct Window {
     array: ChunkedArray,
-    /// What elements are converted to, and how carefully.
+    /// The type that elements are converted to, and the casting rule.
     to: (DType, Casting),
     axes: Vec<Axis>,
     shape: Vec<usize>,
@@ -28,7 +27,7 @@ impl Window {
         selection: &Selection,
         to: &(DType, Casting),
     ) -> kiste::Result<Option<Window>> {
-        // Whatever is wrong with it is said by the library, which reads nothing here.
+        // The library reports errors in the selection, and reads nothing here.
         let Some(parts) = expand(selection, array.shape().len()) else { return Ok(None) };
         let mut lens = array.shape().iter();
         let mut axes = Vec::new();
@@ -54,7 +53,7 @@ impl Window {
         });
         let shape: Vec<usize> = shape.collect();
         let window = Window { array: array.clone(), to: to.clone(), shape, axes };
-        // An integer that is out of bounds is noticed at once.
+        // Integers out of bounds are noticed now.
         let nothing: Vec<Range<usize>> = window.shape.iter().map(|_| 0..0).collect();
         if !nothing.is_empty() {
             window.read(&nothing)?;
@@ -81,7 +80,7 @@ impl Window {
         });
         let selection: Selection = parts.collect();
         let array = self.array.read(selection)?;
-        // New axes have one element, or none where nothing is asked for.
+        // New axes have one element, or none if the range is empty.
         let bytes = if shape.contains(&0) { Vec::new() } else { array.c_bytes().into_owned() };
         let array = NdArray::new(array.dtype().clone(), shape, bytes)?;
         let (dtype, casting) = &self.to;
@@ -150,7 +149,7 @@ fn span(start: Option<isize>, stop: Option<isize>, step: isize, len: usize) -> (
     (first, usize::try_from(distance).unwrap_or(0).div_ceil(step.unsigned_abs()))
 }
 
-/// The slice of these positions of a span, which are within it.
+/// The slice of these positions of a span, which contains them.
 fn part(start: isize, step: isize, range: &Range<usize>) -> Index {
     if range.is_empty() {
         return Index::range(Some(0), Some(0), 1);

@@ -14,8 +14,8 @@ use crate::units;
 
 /// Append a file to a container
 ///
-/// A crash at any moment loses nothing: the next append finds out and puts the end back. Two
-/// appends at once exclude each other. All of NEW is in memory, compressed.
+/// A crash at any moment loses nothing: the next append detects it and restores the end.
+/// Simultaneous appends exclude each other. All of NEW is compressed in memory.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "a", after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -25,18 +25,18 @@ pub(super) struct Args {
     /// File to append; - is standard input
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Take a container whose name does not end in .blp
+    /// Accept a container whose name does not end in .blp
     #[arg(long, short = 'e')]
     no_check_extension: bool,
     /// NEW is a .npy file: append its rows to the array in the container
     #[arg(long)]
     npy: bool,
-    /// Put the JSON in FILE in the place of the metadata; there is room for ten times the old text
+    /// Replace the metadata by the JSON in FILE; it may be up to ten times as long as the original
     #[arg(long, short, value_name = "FILE", conflicts_with = "npy")]
     metadata: Option<PathBuf>,
     #[command(flatten)]
     blosc: Blosc,
-    /// What compresses, if not the codec of the last chunk
+    /// Codec [default: that of the last chunk]
     #[arg(long, short, value_name = "CODEC", help_heading = "Blosc")]
     codec: Option<CodecName>,
 }
@@ -47,7 +47,7 @@ Examples:
   kiste blpk a --npy table.npy.blp rows.npy
   date | kiste blpk a log.blp -
 
-Codec, shuffle and bytes of an element stay what they are in the container, if not said.";
+Codec, shuffle and element size default to those of the container.";
 
 impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
@@ -82,7 +82,7 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// What is to be appended: a file mapped, all else in memory.
+    /// The input: a file mapped, everything else in memory.
     fn read(&self, job: &Job<'_>) -> Outcome<New> {
         let mut input = Input::open(&self.new, "appending", job.output)?;
         if input.len.is_some() {

@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// File to compress; - is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Container to make, IN.blp if not said; - is standard output
+    /// Container to write [default: IN.blp]; - is standard output
     #[arg(value_name = "OUT")]
     output: Option<PathBuf>,
     /// IN is a .npy file: store type, shape and order of its array
@@ -27,7 +27,7 @@ pub(super) struct Args {
     npy: bool,
     #[command(flatten)]
     blosc: Blosc,
-    /// What compresses
+    /// Codec
     #[arg(long, short, value_name = "CODEC", default_value = "blosclz", help_heading = "Blosc")]
     codec: CodecName,
     #[command(flatten)]
@@ -40,8 +40,7 @@ struct Bloscpack {
     /// Uncompressed bytes of a chunk: 65536, 512K, 0.5G or max
     #[arg(long, short = 'z', value_name = "SIZE", default_value = "1M", allow_hyphen_values = true, value_parser = chunk_size)]
     chunk_size: usize,
-    /// What follows each chunk, so that damage is seen: None, adler32, crc32, md5, sha1, sha224,
-    /// sha256, sha384 or sha512
+    /// Checksum after each chunk: None, adler32, crc32, md5, sha1, sha224, sha256, sha384 or sha512
     #[arg(
         long,
         short = 'k',
@@ -50,7 +49,7 @@ struct Bloscpack {
         value_parser = checksum
     )]
     checksum: Checksum,
-    /// Leave out where the chunks are; nothing can be appended then
+    /// Do not write chunk offsets; nothing can be appended then
     #[arg(long, short = 'o')]
     no_offsets: bool,
     /// Store the JSON in FILE
@@ -72,7 +71,7 @@ impl Args {
         let metadata = self.bloscpack.metadata.as_deref().map(json::read).transpose()?.flatten();
         if is_stdio(&target) {
             job.check_stdout()?;
-            // A container says at its beginning what is known at its end.
+            // The beginning of a container depends on its end.
             let dir = file::ScratchDir::create()?;
             let container = dir.path().join("container.blp");
             self.pack(job, &container, metadata.as_deref())?;
@@ -105,7 +104,7 @@ impl Args {
         }
     }
 
-    /// Writes the container. Gives the number of bytes that are in it.
+    /// Writes the container. Returns the number of bytes in it.
     fn pack(&self, job: &Job<'_>, target: &Path, metadata: Option<&str>) -> Outcome<u64> {
         let mut input = Input::open(&self.input, "compressing", job.output)?;
         let storage = LocalStorage::mapped();
@@ -138,7 +137,7 @@ impl Args {
     }
 }
 
-/// Reads the header of a `.npy` file, and not a byte of the elements.
+/// Reads the header of a `.npy` file, and none of the elements.
 fn read_npy_header(input: &mut Input) -> Outcome<ArrayMetadata> {
     let mut head = Vec::new();
     let mut read = |head: &mut Vec<u8>, len: u64| {

@@ -19,13 +19,13 @@ pub(super) struct Args {
     /// Container; - is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// File to make, IN without .blp if not said; - is standard output
+    /// File to write [default: IN without .blp]; - is standard output
     #[arg(value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Take a container whose name does not end in .blp; OUT must be said then
+    /// Accept a container whose name does not end in .blp; requires OUT
     #[arg(long, short = 'e')]
     no_check_extension: bool,
-    /// Write the array that is in the container as a .npy file
+    /// Write the array in the container as a .npy file
     #[arg(long)]
     npy: bool,
 }
@@ -36,8 +36,8 @@ Examples:
   kiste blpk d --npy array.npy.blp
   kiste blpk d photos.tar.blp - | tar x
 
-OUT gets its name when every chunk has been checked. What goes to standard output is checked chunk
-by chunk: exit code 1 if there was damage, and nothing behind it was written.";
+OUT appears once every chunk has been verified. Standard output is verified chunk by chunk: damage
+exits with 1, and nothing after it is written.";
 
 impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
@@ -87,7 +87,7 @@ impl Args {
         Ok(self.output.clone().unwrap_or(stem))
     }
 
-    /// The array in the container, if it is to be written as one.
+    /// The array in the container, if requested.
     fn array(&self, reader: &PackedReader<Input>) -> Outcome<Option<ArrayMetadata>> {
         if !self.npy {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-/// Writes everything, behind the header of a `.npy` file if it is an array.
+/// Writes everything, after the header of a `.npy` file if it is an array.
 fn unpack(
     reader: &mut PackedReader<Input>,
     array: Option<&ArrayMetadata>,
@@ -150,12 +150,12 @@ fn said(expected: &str, found: impl std::fmt::Display) -> String {
     format!("expected {expected}, found {found}")
 }
 
-/// Refuses a container that is not called one. Gives the name without the ending.
+/// Refuses a container without the extension. Returns the name without it.
 pub(super) fn check_extension(path: &Path, any: bool) -> Outcome<PathBuf> {
     let is_container = path.extension().is_some_and(|extension| extension == "blp");
     if any || is_container {
         return Ok(path.with_extension(""));
     }
     let message = format!("{}: expected a name that ends in .blp", path.display());
-    Err(Failure::trouble(message).hint("-e takes any name"))
+    Err(Failure::trouble(message).hint("-e accepts any name"))
 }

@@ -13,10 +13,10 @@ use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::units;
 
-/// Offsets that are shown to people.
+/// The number of offsets shown in text.
 const SHOWN: usize = 5;
 
-/// Say what a container is: header, metadata, array, first chunk, ratio
+/// Show header, metadata, array, first chunk and ratio of a container
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "i", after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -36,23 +36,23 @@ Examples:
   kiste blpk i --verify data.dat.blp
   kiste blpk info array.npy.blp --json | jq -c '.array.shape'
 
-Without --verify only what stands before the first chunk, and its header, are read.";
+Without --verify, reads only the part before the first chunk, and that chunk's header.";
 
 #[derive(Serialize)]
 struct Info {
     file: PathBuf,
-    /// Bytes of the file, and of what is in it where the header says.
+    /// Bytes of the file, and uncompressed if the header says.
     bytes: u64,
     nbytes: Option<u64>,
     ratio: Option<f64>,
     header: HeaderInfo,
-    /// Of the chunks that there are; null where one is not known.
+    /// Of the existing chunks; null where one is unknown.
     offsets: Vec<Option<u64>>,
     metadata: Option<Value>,
     metadata_header: Option<MetadataInfo>,
     array: Option<ArrayInfo>,
     first_chunk: Option<ChunkInfo>,
-    /// Whether every chunk was decoded and found to be good.
+    /// Whether every chunk was decoded and verified.
     verified: bool,
     #[serde(skip)]
     metadata_text: Option<String>,
@@ -85,7 +85,7 @@ struct MetadataInfo {
 #[derive(Serialize)]
 struct ArrayInfo {
     dtype: String,
-    /// As NumPy writes it in a file.
+    /// As NumPy writes it.
     descr: String,
     shape: Vec<usize>,
     order: &'static str,
@@ -127,7 +127,7 @@ impl Info {
     fn of(path: &Path) -> Outcome<Info> {
         let failed = |error: kiste::format::FormatError| at(path)(error.into());
         let storage = LocalStorage::mapped();
-        // Of a file that is none, such as a pipe, there is no map.
+        // Something else, such as a pipe, cannot be mapped.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let message = format!("{}: expected a regular file", path.display());
             let hint = format!("save it first: cat {} > copy.blp", quoted(path));

@@ -1,4 +1,4 @@
-//! Metadata as text: checked to be JSON, and written as Python does, without spaces and in ASCII.
+//! Metadata as text: validated as JSON, and written as Python does, without spaces and in ASCII.
 //!
 //! The text is not parsed into values: order and spelling, of large numbers too, stay as they are.
 
@@ -16,7 +16,7 @@ pub(super) fn read(path: &Path) -> Outcome<Option<String>> {
     let fail = |error: serde_json::Error| {
         Failure::trouble(format_args!("{}: expected metadata in JSON: {error}", path.display()))
     };
-    // Python passes over a mark of the byte order as well.
+    // Python ignores a byte order mark too.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let text: &str = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -29,7 +29,8 @@ pub(super) fn read(path: &Path) -> Outcome<Option<String>> {
     Ok(Some(minified(text)).filter(|text| text != "null"))
 }
 
-/// The same JSON without spaces between values, and with `\u` for all that is not ASCII.
+/// The same JSON without spaces between values, and with `\u` escapes for everything that is not
+/// ASCII.
 fn minified(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! `kiste blpk`: what the command of bloscpack does, and `.npy` in and out.
+//! `kiste blpk`: the command of bloscpack, with `.npy` as input and output.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -19,11 +19,10 @@ mod decompress;
 mod info;
 mod json;
 
-/// Compress files and arrays to bloscpack containers (.blp), and the way back
+/// Compress files and arrays to bloscpack containers (.blp), and decompress them
 ///
-/// The containers are those of the program blpk, which reads and writes them as well; so are the
-/// options, their defaults and the names of the output. docs/from-bloscpack.md has the commands of
-/// both side by side.
+/// The containers are those of the program blpk, and so are the options, their defaults and the
+/// names of output files. docs/from-bloscpack.md compares the commands of both.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -55,7 +54,7 @@ pub(crate) struct Common {
     /// Replace files that exist
     #[arg(long, short, global = true)]
     force: bool,
-    /// Work on N threads, 1 to 256, instead of one for each core
+    /// Use N threads, 1 to 256 [default: one per core]
     #[arg(
         long,
         short,
@@ -64,7 +63,7 @@ pub(crate) struct Common {
         value_parser = clap::value_parser!(u16).range(1..=256)
     )]
     nthreads: Option<u16>,
-    /// Say on standard error what is done, how large it is and how long it takes
+    /// Report on standard error what is done, sizes and times
     #[arg(long, short, global = true)]
     verbose: bool,
 }
@@ -81,7 +80,7 @@ impl Args {
     }
 }
 
-/// What the commands run with.
+/// What all commands share.
 struct Job<'a> {
     common: Common,
     output: &'a Output,
@@ -99,7 +98,7 @@ impl Job<'_> {
         }
     }
 
-    /// Refuses an output that cannot be written, before any work is done for it.
+    /// Refuses an output that cannot be written, before any work is done.
     fn check_output(&self, input: &Path, path: &Path) -> Outcome<()> {
         let shown = path.display();
         let Ok(found) = path.metadata() else { return Ok(()) };
@@ -117,11 +116,12 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Refuses to show bytes to somebody who reads them.
+    /// Refuses to write binary data to a terminal.
     fn check_stdout(&self) -> Outcome<()> {
         match self.output.is_terminal() {
             true => {
-                let failure = Failure::trouble("containers and arrays are not for a terminal");
+                let failure =
+                    Failure::trouble("expected a file or a pipe for binary data, found a terminal");
                 Err(failure.hint("name an output file, or redirect it"))
             }
             false => Ok(()),
@@ -133,7 +133,7 @@ impl Job<'_> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Blosc")]
 struct Blosc {
-    /// Bytes of an element, 1 to 255: 8, or as in the .npy file or the container, if not said
+    /// Bytes of an element, 1 to 255 [default: 8, or from the .npy file or the container]
     #[arg(
         long,
         short,
@@ -141,7 +141,7 @@ struct Blosc {
         value_parser = clap::value_parser!(u8).range(1..)
     )]
     typesize: Option<u8>,
-    /// How hard to try, from 0 (copy) to 9
+    /// Compression level, from 0 (copy) to 9
     #[arg(
         long = "clevel",
         visible_alias = "level",
@@ -214,7 +214,7 @@ impl Input {
                 let message = format!("{}: expected a file, found a directory", path.display());
                 return Err(Failure::trouble(message));
             }
-            // Some files that say to be empty are not: those of /proc.
+            // Some files that claim to be empty are not, such as those in /proc.
             let len = Some(metadata.len()).filter(|len| metadata.is_file() && *len > 0);
             (Box::new(BufReader::with_capacity(64 << 10, file)), len)
         };
@@ -222,7 +222,7 @@ impl Input {
         Ok(Input { from, path: path.to_path_buf(), len, position: 0, progress })
     }
 
-    /// What reading failed with, which has the name already.
+    /// The error of reading, which includes the name.
     fn failed(&self, error: io::Error) -> Failure {
         match error.downcast::<kiste::Error>() {
             Ok(named) => at(&self.path)(named),
@@ -249,7 +249,7 @@ fn is_stdio(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A failure at a container, and what to do about it.
+/// A failure on a container, and what to do about it.
 fn at(path: &Path) -> impl Fn(kiste::Error) -> Failure + '_ {
     move |error| {
         let kind = error.kind();
@@ -259,15 +259,14 @@ fn at(path: &Path) -> impl Fn(kiste::Error) -> Failure + '_ {
             ErrorKind::AlreadyExists => failure.hint("--force replaces it"),
             ErrorKind::Locked => failure.hint("wait until the other program is done"),
             ErrorKind::Interrupted => failure.hint(format!(
-                "every append puts the end back first, that of an empty file does nothing else: \
-                 kiste blpk append {name} /dev/null"
+                "appending an empty file restores the container: kiste blpk append {name} /dev/null"
             )),
             _ => failure,
         }
     }
 }
 
-/// Refuses a container in which an append was cut short. Pipes cannot be asked.
+/// Refuses a container with an interrupted append. Pipes cannot be checked.
 fn check_finished(path: &Path) -> Outcome<()> {
     match path.is_file() {
         true => kiste::array::append::check(&LocalStorage::mapped(), path).map_err(at(path)),

@@ -20,7 +20,7 @@ const PLOT: (f64, f64) = (420.0, 18.0);
 const MAX_IMAGE: usize = 64 << 10;
 /// Bytes of images on one page.
 const MAX_PAGE: usize = 16 << 20;
-/// Characters of a value beside an image.
+/// Characters of a value next to an image.
 const MAX_VALUE: usize = 48;
 
 /// What the page shows of one sample.
@@ -32,7 +32,7 @@ pub(super) struct Sample {
     values: Vec<(String, String)>,
 }
 
-/// So many samples, evenly spread over the dataset.
+/// This many samples, evenly spread over the dataset.
 pub(super) fn pick(reader: &DatasetReader, count: usize) -> Outcome<Vec<Sample>> {
     let len = reader.len();
     let count = count.min(len);

@@ -7,7 +7,7 @@ mod thumbnail;
 
 use std::path::PathBuf;
 
-use kiste::convert::read_labels;
+use kiste::dataset::read_labels;
 use kiste::rearrange::Scalar;
 use kiste::stat::{FieldSummary, StatOptions, Summary};
 use serde::Serialize;
@@ -16,13 +16,13 @@ use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
 
-/// Say what is in a dataset: sizes, fields and types, balance of classes, images, arrays
+/// Show what is in a dataset: sizes, fields and types, balance of classes, images, arrays
 ///
 /// Every sample is looked at, on all cores; of images and packed arrays the headers alone.
 /// Percentiles are exact to within one part in 128, all else is exact.
 ///
-/// Classes are the values of a field of whole numbers, truth values or short texts that has few
-/// enough of them to be one. Numbers in the field "label" get their names from FILE.labels.
+/// Classes are the values of a field of whole numbers, booleans or short strings that has few
+/// enough of them. Numbers in the field "label" get their names from FILE.labels.
 ///
 /// The page of --html is one file that needs nothing else: plots and a grid of samples.
 #[derive(Debug, clap::Args)]
@@ -102,8 +102,8 @@ struct Row {
 }
 
 impl Found {
-    /// The classes of a field, if its values are such: the largest first. Those that everybody or
-    /// nearly nobody shares say nothing.
+    /// The classes of a field, if its values are such: the largest first. One that all samples or
+    /// hardly any share says nothing.
     fn classes(&self, field: &FieldSummary) -> Option<Vec<Row>> {
         let count = field.classes.len();
         let few = count > 1 && (count as u64 * 2 <= field.present || count <= 20);

@@ -1,11 +1,11 @@
 //! Directories of bcolz: arrays and tables, read and written.
 //!
-//! [`BcolzArray`] is one array, [`BcolzTable`] one table, [`Bcolz`] whichever is there;
-//! [`BcolzOptions`] writes what the real bcolz opens. What the files are is told at
-//! [`format::bcolz`](crate::format::bcolz).
+//! [`BcolzArray`] is one array, [`BcolzTable`] one table, [`Bcolz`] either of them.
+//! [`BcolzOptions`] writes directories that the real bcolz opens.
+//! `src/format/bcolz/FORMAT.md` specifies the files.
 //!
-//! Absent on purpose: changes in place, which bcolz makes without any care for crashes; and arrays of
-//! Python objects, which are pickles.
+//! Deliberately absent: changes in place, which bcolz makes without protection against crashes; and
+//! arrays of Python objects, which are pickles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,11 +55,12 @@ pub enum Bcolz {
 impl Bcolz {
     /// Opens a table where there is `__rootdirs__`, else an array, as `bcolz.open` does.
     pub fn open(path: impl AsRef<Path>) -> Result<Bcolz> {
-        Bcolz::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        Bcolz::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// The same in this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, path: &Path) -> Result<Bcolz> {
+    pub fn open_in(storage: Arc<dyn Storage>, path: impl AsRef<Path>) -> Result<Bcolz> {
+        let path = path.as_ref();
         match exists(&*storage, &path.join(ROOTDIRS))? {
             true => BcolzTable::open_in(storage, path).map(Bcolz::Table),
             false => BcolzArray::open_in(storage, path).map(Bcolz::Array),

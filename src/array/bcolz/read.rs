@@ -21,9 +21,9 @@ use crate::storage::{LocalStorage, Source, Storage};
 use crate::value::{AccessError, DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS, damaged, exists, open_file, small_file};
-use crate::array::pack::invalid;
-use crate::array::packed::{PARALLEL, with_scratch};
+use crate::array::packed::workers::{PARALLEL, with_scratch};
 use crate::array::rows::{Rows, check_rows};
+use crate::array::selection::invalid;
 
 /// An array in a directory of bcolz, a *carray*. Opening reads the small files; a chunk's file is
 /// opened when its rows are asked for, and only the blocks are decoded in which they are.
@@ -70,8 +70,9 @@ struct Place {
     checksum: Checksum,
 }
 
-/// What is worth telling about an array.
+/// A summary of an array.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct BcolzInfo {
     /// The type of the elements.
     pub dtype: DType,
@@ -83,24 +84,26 @@ pub struct BcolzInfo {
     pub chunks: u64,
     /// Bytes of the array.
     pub nbytes: u64,
-    /// Bytes of all data files. (`cbytes` in `meta/sizes` is something else.)
+    /// Bytes of all data files. (The `cbytes` in `meta/sizes` is something else: bcolz adds the
+    /// size of one full chunk.)
     pub cbytes: u64,
-    /// How it says that it was compressed.
+    /// Compression parameters, as recorded.
     pub cparams: CParams,
     /// How many rows were expected.
     pub expectedlen: u64,
-    /// The value of elements that nobody wrote.
+    /// The value of elements that were never written.
     pub dflt: Value,
 }
 
 impl BcolzArray {
     /// Opens a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<BcolzArray> {
-        BcolzArray::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        BcolzArray::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// Opens a directory of this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, root: &Path) -> Result<BcolzArray> {
+    pub fn open_in(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<BcolzArray> {
+        let root = root.as_ref();
         refuse_others(&*storage, root)?;
         let meta = |name: &str| {
             let path = root.join("meta").join(name);
@@ -161,12 +164,13 @@ impl BcolzArray {
         &self.attrs
     }
 
-    /// The bytes of an element that nobody wrote, if the file has a value of the type for it.
+    /// The bytes of elements that were never written, if the recorded value has the type of the
+    /// array.
     pub fn fill(&self) -> Option<Vec<u8>> {
         self.meta.fill()
     }
 
-    /// What is worth telling. Asks for the size of each data file.
+    /// A summary of the array. Reads the size of each data file.
     pub fn info(&self) -> Result<BcolzInfo> {
         let (mut cbytes, mut last) = (0_u64, None);
         for chunk in 0..self.layout.chunks() {
@@ -206,7 +210,8 @@ impl BcolzArray {
         NdArray::new(self.dtype().clone(), shape, out)
     }
 
-    /// Decodes these rows into a buffer of exactly their size, on several threads if they are many.
+    /// Decodes these rows into a buffer of exactly their size, on several threads if there are
+    /// many.
     pub fn read_into(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         check_rows(&rows, self.len())?;
         if out.len() != rows.len() * self.row_bytes() {
@@ -236,14 +241,14 @@ impl BcolzArray {
         parts.into_par_iter().try_for_each_init(Scratch::default, read)
     }
 
-    /// Chosen rows, in the order in which they are asked for, each as often as it is. No file is
-    /// opened and no block decoded twice.
+    /// Chosen rows, in the given order, with repetitions. No file is opened twice and no block
+    /// decoded twice.
     pub fn select(&self, rows: &[usize]) -> Result<NdArray<'static>> {
         if let Some(beyond) = rows.iter().find(|&&row| row >= self.len()) {
             return Err(invalid(format!("expected rows below {}, found {beyond}", self.len())));
         }
         let row = self.row_bytes();
-        let too_large = || Error::new(ErrorKind::Limit, "the rows are more than memory can hold");
+        let too_large = || Error::new(ErrorKind::Limit, "the rows are larger than memory");
         let size = rows.len().checked_mul(row).filter(|&size| isize::try_from(size).is_ok());
         let mut sorted: Vec<(usize, usize)> = rows.iter().copied().zip(0..).collect();
         sorted.sort_unstable();
@@ -320,7 +325,7 @@ impl BcolzArray {
         self.root.join("data").join(name)
     }
 
-    /// Looks at the headers of these chunks before so much memory is asked for, unless that is little.
+    /// Checks the headers of these chunks before memory is allocated, unless it is little.
     fn check_chunks(&self, chunks: impl Iterator<Item = u64>, size: usize) -> Result<()> {
         match size < PARALLEL {
             true => Ok(()),
@@ -368,8 +373,7 @@ impl BcolzArray {
         Ok((path, source, range, checksum))
     }
 
-    /// Gives the Blosc chunk that this is, and its header, to `work`, once it is known to hold what
-    /// it should.
+    /// Calls `work` with a Blosc chunk and its header, once both are verified.
     fn with_chunk<T>(
         &self,
         chunk: u64,
@@ -395,7 +399,7 @@ impl BcolzArray {
             .map_err(|error| Error::from(error).at(&path))
     }
 
-    /// Whether the chunks are in files of the documents before bcolz.
+    /// Whether the chunks are in superchunks, as the documents before bcolz describe them.
     fn has_superchunks(&self) -> Result<bool> {
         let data = self.root.join("data");
         let first = exists(&*self.storage, &data.join(chunk_file_name(0)))?;
@@ -458,7 +462,7 @@ impl fmt::Debug for BcolzArray {
     }
 }
 
-/// Says what a directory is that is no array of bcolz but could be taken for one.
+/// Recognizes directories that are not arrays of bcolz but look similar.
 fn refuse_others(storage: &dyn Storage, root: &Path) -> Result<()> {
     let has = |name: &str| exists(storage, &root.join(name));
     let unsupported = |message: &str| Err(Error::new(ErrorKind::Unsupported, message).at(root));
@@ -479,7 +483,7 @@ fn refuse_others(storage: &dyn Storage, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The error about a file of JSON, unless it is in the YAML that two of the documents have.
+/// The error about a JSON file, unless it is YAML, as two of the documents have it.
 fn yaml_or(error: FormatError, file: &[u8]) -> Error {
     let start = file.trim_ascii_start();
     if start.starts_with(b"shape:") || start.starts_with(b"dtype:") {
@@ -490,7 +494,7 @@ fn yaml_or(error: FormatError, file: &[u8]) -> Error {
     error.into()
 }
 
-/// The arithmetic of an array of which all files of `meta` agree.
+/// The layout of an array whose `meta` files agree.
 fn layout(sizes: &Sizes, meta: &StorageMeta) -> Result<Layout, FormatError> {
     let row_bytes = sizes.shape[1..]
         .iter()
@@ -509,7 +513,7 @@ fn layout(sizes: &Sizes, meta: &StorageMeta) -> Result<Layout, FormatError> {
     Ok(layout)
 }
 
-/// The attributes of an array or a table: of bcolz, else of the Blaze document, else none.
+/// The attributes of an array or a table: those of bcolz, else of the Blaze document, else none.
 pub(super) fn attrs(storage: &dyn Storage, root: &Path) -> Result<Map<String, Value>> {
     for name in [ATTRS, "meta/attributes"] {
         let path = root.join(name);

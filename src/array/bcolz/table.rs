@@ -1,4 +1,4 @@
-//! A table: columns of one length beside one another.
+//! A table: columns of the same length.
 
 use std::fmt;
 use std::ops::Range;
@@ -45,11 +45,12 @@ pub struct BcolzTable {
 impl BcolzTable {
     /// Opens a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<BcolzTable> {
-        BcolzTable::open_in(Arc::new(LocalStorage::mapped()), path.as_ref())
+        BcolzTable::open_in(Arc::new(LocalStorage::mapped()), path)
     }
 
     /// Opens a directory of this storage.
-    pub fn open_in(storage: Arc<dyn Storage>, root: &Path) -> Result<BcolzTable> {
+    pub fn open_in(storage: Arc<dyn Storage>, root: impl AsRef<Path>) -> Result<BcolzTable> {
+        let root = root.as_ref();
         let path = root.join(ROOTDIRS);
         let Some(bytes) = small_file(&*storage, &path, MAX_META_BYTES)? else {
             return Err(damaged(&path, "expected the columns of a bcolz table, found none".into()));
@@ -57,7 +58,7 @@ impl BcolzTable {
         let names = parse_names(&bytes).map_err(|error| Error::from(error).at(&path))?;
         let mut columns: Vec<(String, BcolzArray)> = Vec::new();
         for name in names {
-            let column = BcolzArray::open_in(storage.clone(), &root.join(&name))?;
+            let column = BcolzArray::open_in(storage.clone(), root.join(&name))?;
             let len = columns.first().map_or(column.len(), |(_, first)| first.len());
             if column.len() != len {
                 let message = format!("expected a column of {len} rows, found {}", column.len());
@@ -71,7 +72,7 @@ impl BcolzTable {
         let dtype =
             DType::structure(fields.collect::<Vec<_>>()).map_err(|error| error.at(&path))?;
         let shape = [columns.first().map_or(0, |(_, column)| column.len())];
-        // Columns of one byte may be many, and their rows still more than memory.
+        // Columns of one byte may have many rows, and whole rows may exceed memory.
         if shape[0].checked_mul(dtype.item_size()).is_none_or(|size| isize::try_from(size).is_err())
         {
             let message =
@@ -127,7 +128,7 @@ impl BcolzTable {
         self.joined(rows.len(), |column| column.rows(rows.clone()))
     }
 
-    /// Chosen rows of all columns, in the order in which they are asked for.
+    /// Chosen rows of all columns, in the given order.
     pub fn select(&self, rows: &[usize]) -> Result<NdArray<'static>> {
         self.joined(rows.len(), |column| column.select(rows))
     }
@@ -137,17 +138,17 @@ impl BcolzTable {
         self.rows(0..self.len())
     }
 
-    /// Puts rows together of what each column gives for them.
+    /// Joins what each column returns into rows.
     fn joined(
         &self,
         count: usize,
         of: impl Fn(&BcolzArray) -> Result<NdArray<'static>>,
     ) -> Result<NdArray<'static>> {
         let size = self.dtype.item_size();
-        let too_large = || Error::new(ErrorKind::Limit, "the rows are more than memory can hold");
+        let too_large = || Error::new(ErrorKind::Limit, "the rows are larger than memory");
         let total = count.checked_mul(size).filter(|&total| isize::try_from(total).is_ok());
         let total = total.ok_or_else(too_large)?;
-        // The first column is read before memory is asked for: a count may be a lie.
+        // The first column is read before memory is allocated: the row count may be wrong.
         let (mut out, mut offset) = (Vec::new(), 0);
         for (_, column) in &self.columns {
             let values = of(column)?;
@@ -175,7 +176,7 @@ impl Rows for BcolzTable {
         &self.shape
     }
 
-    /// That of the column with the largest chunks.
+    /// The chunk length of the column with the largest chunks.
     fn step(&self) -> usize {
         self.columns.iter().map(|(_, column)| column.chunklen()).max().unwrap_or(1)
     }

@@ -1,4 +1,4 @@
-//! Writing: a directory beside the one that is to be, renamed when all of it is there.
+//! Writing: a directory under a temporary name, renamed when it is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +11,23 @@ use crate::format::bcolz::{
     chunk_file_name, chunklen_for, dflt_of, names_to_json, typesize,
 };
 use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{LocalStorage, ReplaceDir, ReplaceOptions, Storage};
 use crate::value::{DType, NdArray};
 
 use super::{ATTRS, ROOTDIRS};
-use crate::array::pack::{beside, compress, invalid, refused};
-use crate::array::packed::PARALLEL;
+use crate::array::packed::pack::refused;
+use crate::array::packed::workers::{PARALLEL, compress};
 use crate::array::rows::{Pieces, Rows, row_count};
+use crate::array::selection::invalid;
 
-/// So many bytes are read from the source at a time, at least.
+/// The minimum number of bytes read from the source at a time.
 const PIECE: usize = 4 << 20;
 
 /// How a directory of bcolz is written: codec, chunks, attributes.
 ///
-/// The default is that of bcolz: LZ4 at level 5, bytes shuffled, chunks of 16 KiB to 4 MiB by the
-/// size of the array. An array of a structured type becomes a table, as bcolz cannot open such an
-/// array; fields that are padding are left out.
+/// The defaults are those of bcolz: LZ4 at level 5, byte shuffle, chunks of 16 KiB to 4 MiB
+/// depending on the size of the array. An array of a structured type becomes a table, because bcolz
+/// cannot open such an array; padding fields are left out.
 ///
 /// ```
 /// use kiste::array::bcolz::{BcolzArray, BcolzOptions};
@@ -46,6 +47,7 @@ const PIECE: usize = 4 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use = "options do nothing until something is written with them"]
 pub struct BcolzOptions {
     codec: Option<Codec>,
     level: Option<u8>,
@@ -57,38 +59,38 @@ pub struct BcolzOptions {
 }
 
 impl BcolzOptions {
-    /// What compresses. LZ4, if not said.
+    /// The codec. Default: LZ4.
     pub fn codec(mut self, codec: Codec) -> BcolzOptions {
         self.codec = Some(codec);
         self
     }
 
-    /// How hard it tries, from 0 (copy) to 9. 5, if not said.
+    /// The compression level, from 0 (copy) to 9. Default: 5.
     pub fn level(mut self, level: u8) -> BcolzOptions {
         self.level = Some(level);
         self
     }
 
-    /// What is done to the elements before. By bytes, if not said.
+    /// How elements are shuffled before compression. Default: by bytes.
     pub fn shuffle(mut self, shuffle: Shuffle) -> BcolzOptions {
         self.shuffle = shuffle;
         self
     }
 
-    /// Rows to a chunk. If not said, as bcolz chooses it, for each column by itself.
+    /// Rows in a chunk. Default: as bcolz chooses, for each column separately.
     pub fn chunklen(mut self, rows: usize) -> BcolzOptions {
         self.chunklen = Some(rows);
         self
     }
 
-    /// How many rows there will be when all have been appended: it serves to choose the rows to a
-    /// chunk. As many as there are, if not said.
+    /// How many rows there will be after all appends, which the default chunk length depends on.
+    /// Default: the number of rows.
     pub fn expectedlen(mut self, rows: u64) -> BcolzOptions {
         self.expectedlen = Some(rows);
         self
     }
 
-    /// The bytes of an element that nobody wrote. Zeros, if not said.
+    /// The bytes of elements that were never written. Default: zeros.
     pub fn fill(mut self, element: impl Into<Vec<u8>>) -> BcolzOptions {
         self.fill = Some(element.into());
         self
@@ -100,38 +102,30 @@ impl BcolzOptions {
         self
     }
 
-    /// Attributes, beside those that there are.
+    /// Adds attributes.
     pub fn attrs(mut self, attrs: impl IntoIterator<Item = (String, Value)>) -> BcolzOptions {
         self.attrs.extend(attrs);
         self
     }
 
-    /// Writes a directory, which must not exist yet. Until all of it is there, it has another name
-    /// beside.
+    /// Writes a directory, which must not exist. It has a temporary name until it is complete.
     pub fn write(&self, path: impl AsRef<Path>, rows: &dyn Rows) -> Result<()> {
-        self.write_in(&LocalStorage::mapped(), path.as_ref(), rows)
+        self.write_in(&LocalStorage::mapped(), path, rows)
     }
 
     /// As [`write`](BcolzOptions::write), to this storage.
-    pub fn write_in(&self, storage: &dyn Storage, path: &Path, rows: &dyn Rows) -> Result<()> {
-        // Without a slash at the end, behind which there would be no name.
-        let path: PathBuf = path.components().collect();
-        if storage.lstat(&path)?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the directory exists").at(&path));
-        }
+    pub fn write_in(
+        &self,
+        storage: &dyn Storage,
+        path: impl AsRef<Path>,
+        rows: &dyn Rows,
+    ) -> Result<()> {
+        let path = path.as_ref();
         let plan = Plan::of(self, rows)?;
-        let mut tree = Tree { storage, made: Vec::new() };
-        let beside = beside(&path);
-        let done = plan.write(&mut tree, &beside, rows).and_then(|()| {
-            tree.sync()?;
-            storage.rename(&beside, &path)?;
-            let parent = path.parent().unwrap_or(Path::new(""));
-            storage.sync_dir(parent)
-        });
-        if done.is_err() {
-            tree.remove();
-        }
-        done
+        // What is written is durable once `finish` returns, not before.
+        let dir = ReplaceDir::create_in(storage, path, &ReplaceOptions::default())?;
+        plan.write(storage, dir.path(), rows).map_err(|error| dir.shown(error))?;
+        dir.finish()
     }
 }
 
@@ -142,7 +136,7 @@ struct Plan<'a> {
     is_table: bool,
 }
 
-/// One array that is written: what is known before, and what gathers while it is.
+/// One array that is written.
 struct Column {
     name: String,
     meta: StorageMeta,
@@ -181,7 +175,7 @@ impl<'a> Plan<'a> {
             check_name(field.name()).map_err(refused)?;
             let shape = [&[count], field.shape()].concat();
             let at = dtype.field(field.name()).map_or(0, |(offset, _)| offset);
-            // bcolz has one value for all elements of a column: that of the first.
+            // bcolz has one fill value for all elements of a column: that of the first.
             let fill = options
                 .fill
                 .as_ref()
@@ -189,13 +183,12 @@ impl<'a> Plan<'a> {
             columns.push(Column::new(options, field.name(), field.dtype(), shape, fill)?);
         }
         if columns.is_empty() {
-            return Err(invalid("expected a table with columns, found one without".into()));
+            return Err(invalid("expected a table with columns, found one without"));
         }
         Ok(Plan { options, columns, is_table: true })
     }
 
-    fn write(mut self, tree: &mut Tree<'_>, root: &Path, rows: &dyn Rows) -> Result<()> {
-        tree.dir(root)?;
+    fn write(mut self, storage: &dyn Storage, root: &Path, rows: &dyn Rows) -> Result<()> {
         let root_of = |column: &Column| match self.is_table {
             true => root.join(&column.name),
             false => root.to_path_buf(),
@@ -203,30 +196,30 @@ impl<'a> Plan<'a> {
         let roots: Vec<PathBuf> = self.columns.iter().map(root_of).collect();
         for dir in &roots {
             if self.is_table {
-                tree.dir(dir)?;
+                storage.create_dir(dir)?;
             }
-            tree.dir(&dir.join("data"))?;
-            tree.dir(&dir.join("meta"))?;
+            storage.create_dir(&dir.join("data"))?;
+            storage.create_dir(&dir.join("meta"))?;
         }
         for piece in Pieces::of(rows, PIECE)? {
             let piece = piece?;
             for (column, dir) in self.columns.iter_mut().zip(&roots) {
                 match self.is_table {
-                    true => column.push(piece.field(&column.name)?, dir, tree)?,
-                    false => column.push(piece.borrow(), dir, tree)?,
+                    true => column.push(piece.field(&column.name)?, dir, storage)?,
+                    false => column.push(piece.borrow(), dir, storage)?,
                 }
             }
         }
         let attrs = attrs_to_json(&self.options.attrs);
         for (column, dir) in self.columns.iter_mut().zip(&roots) {
-            column.finish(dir, tree)?;
+            column.finish(dir, storage)?;
             let own = if self.is_table { attrs_to_json(&Map::new()) } else { attrs.clone() };
-            tree.file(&dir.join(ATTRS), &[own.as_bytes()])?;
+            write_file(storage, &dir.join(ATTRS), &[own.as_bytes()])?;
         }
         if self.is_table {
             let names: Vec<&String> = self.columns.iter().map(|column| &column.name).collect();
-            tree.file(&root.join(ATTRS), &[attrs.as_bytes()])?;
-            tree.file(&root.join(ROOTDIRS), &[names_to_json(&names).as_bytes()])?;
+            write_file(storage, &root.join(ATTRS), &[attrs.as_bytes()])?;
+            write_file(storage, &root.join(ROOTDIRS), &[names_to_json(&names).as_bytes()])?;
         }
         Ok(())
     }
@@ -281,9 +274,9 @@ impl Column {
     }
 
     /// Takes rows, and writes the chunks that are full now.
-    fn push(&mut self, rows: NdArray<'_>, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    fn push(&mut self, rows: NdArray<'_>, dir: &Path, storage: &dyn Storage) -> Result<()> {
         self.buffer.extend_from_slice(&rows.c_bytes());
-        // A chunk that never gets full may be larger than memory.
+        // A chunk that never fills up may be larger than memory.
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
         let Ok(size) = usize::try_from(full) else { return Ok(()) };
         let end = self.buffer.len() / size * size;
@@ -307,74 +300,38 @@ impl Column {
         self.buffer.drain(..end);
         for chunk in chunks {
             self.cbytes += chunk.len() as u64;
-            self.write_chunk(&chunk, dir, tree)?;
+            self.write_chunk(&chunk, dir, storage)?;
         }
         Ok(())
     }
 
-    fn write_chunk(&mut self, chunk: &[u8], dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    fn write_chunk(&mut self, chunk: &[u8], dir: &Path, storage: &dyn Storage) -> Result<()> {
         let path = dir.join("data").join(chunk_file_name(self.chunks));
         self.chunks += 1;
-        tree.file(&path, &[&HEADER_BYTES, chunk])
+        write_file(storage, &path, &[&HEADER_BYTES, chunk])
     }
 
-    /// Writes what is left over, and the files below `meta`.
-    fn finish(&mut self, dir: &Path, tree: &mut Tree<'_>) -> Result<()> {
+    /// Writes the last chunk and the files in `meta`.
+    fn finish(&mut self, dir: &Path, storage: &dyn Storage) -> Result<()> {
         if !self.buffer.is_empty() {
             let mut chunk = Vec::new();
             blosc::compress(&self.params, &self.buffer, &mut chunk)
                 .map_err(|error| invalid(error.to_string()))?;
-            self.write_chunk(&chunk, dir, tree)?;
+            self.write_chunk(&chunk, dir, storage)?;
         }
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());
+        // bcolz counts the full chunks as compressed, and its buffer for the last one uncompressed.
         let sizes = Sizes {
             shape: self.shape.clone(),
             nbytes: self.layout.rows() * self.layout.row_bytes(),
             cbytes: self.cbytes.saturating_add(full),
         };
-        tree.file(&dir.join("meta").join("storage"), &[self.meta.to_json().as_bytes()])?;
-        tree.file(&dir.join("meta").join("sizes"), &[sizes.to_json().as_bytes()])
+        write_file(storage, &dir.join("meta").join("storage"), &[self.meta.to_json().as_bytes()])?;
+        write_file(storage, &dir.join("meta").join("sizes"), &[sizes.to_json().as_bytes()])
     }
 }
 
-/// What has been made so far, to be synced or removed.
-struct Tree<'a> {
-    storage: &'a dyn Storage,
-    /// Paths, and whether they are directories.
-    made: Vec<(PathBuf, bool)>,
-}
-
-impl Tree<'_> {
-    fn dir(&mut self, path: &Path) -> Result<()> {
-        self.storage.create_dir(path)?;
-        self.made.push((path.to_path_buf(), true));
-        Ok(())
-    }
-
-    fn file(&mut self, path: &Path, parts: &[&[u8]]) -> Result<()> {
-        let mut sink = self.storage.create(path)?;
-        self.made.push((path.to_path_buf(), false));
-        for part in parts {
-            sink.append(part)?;
-        }
-        sink.sync()
-    }
-
-    /// Makes the names of all files survive a power failure.
-    fn sync(&self) -> Result<()> {
-        for (dir, _) in self.made.iter().filter(|(_, is_dir)| *is_dir) {
-            self.storage.sync_dir(dir)?;
-        }
-        Ok(())
-    }
-
-    /// Removes what nobody needs, as far as that can be; the first error is the one to tell.
-    fn remove(&self) {
-        for (path, is_dir) in self.made.iter().rev() {
-            let _ = match is_dir {
-                true => self.storage.remove_dir(path),
-                false => self.storage.remove(path),
-            };
-        }
-    }
+fn write_file(storage: &dyn Storage, path: &Path, parts: &[&[u8]]) -> Result<()> {
+    let mut sink = storage.create(path)?;
+    parts.iter().try_for_each(|part| sink.append(part))
 }

@@ -1,6 +1,16 @@
 //! Plans as text, in the form of versioned-hdf5.
 
-use super::*;
+use std::fmt;
+use std::ops::Range;
+
+use super::changes::ChangesPlan;
+use super::layout::{Layout, Patch, SlabKind};
+use super::load::LoadPlan;
+use super::moves::End;
+use super::resize::ResizePlan;
+use super::rows::{Row, Span, TransferRows};
+use super::select::{GetItemPlan, SetItemPlan, Shown};
+use crate::array::selection::View;
 
 impl fmt::Display for GetItemPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,15 +1,22 @@
 //! The plan of a resize: the most involved one, because chunks at the edge change their extent.
 
-use super::*;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::layout::{Layout, Patch, Place, Regrid, Room, SlabInfo, SlabKind};
+use super::moves::{Found, How, Moves, move_to, sort, visit};
+use crate::array::grid::{ChunkGrid, Touch, too_many_chunks};
+use crate::array::selection::invalid;
+use crate::error::Result;
 
 /// Changes the shape. What is new is the fill value.
 ///
-/// Chunks that an edge cuts through when the array shrinks are staged, unless they are: what is
-/// left of them differs from what their slab holds, which other versions may need. Chunks at the
-/// old edge that now reach further are staged too, and the fill value is written to what they gain;
-/// not so those of a base slab that promises that it is there already.
+/// Chunks that an edge cuts through when the array shrinks are staged, unless they are already: the
+/// rest of them differs from what their slab holds, which other versions may need. Chunks at the
+/// old edge that now extend further are staged too, and the fill value is written to the new part;
+/// except those of a base slab that guarantees that it is there already.
 #[derive(Debug, Clone)]
-pub struct ResizePlan<'a> {
+pub(crate) struct ResizePlan<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) moves: Moves,
     pub(crate) patch: Patch,
@@ -57,7 +64,7 @@ struct Resize<'a> {
 }
 
 impl<'a> Resize<'a> {
-    /// Stages what a new edge cuts through, axis by axis.
+    /// Stages chunks that a new edge cuts through, axis by axis.
     fn shrink(&mut self, common: &[usize]) -> Result<()> {
         for (axis, &size) in common.iter().enumerate() {
             let within = size % self.grid.chunk_shape()[axis];
@@ -70,7 +77,7 @@ impl<'a> Resize<'a> {
         Ok(())
     }
 
-    /// Makes what is new the fill value, axis by axis; new chunks are on the full slab anyway.
+    /// Fills new parts of old chunks, axis by axis; new chunks are on the full slab anyway.
     fn enlarge(&mut self, common: Vec<usize>) -> Result<()> {
         let mut shape = common;
         for axis in 0..shape.len() {
@@ -144,7 +151,7 @@ impl<'a> Resize<'a> {
         Ok((touch, found))
     }
 
-    /// Where a cell of the new grid is, as far as the plan goes by now.
+    /// Where a cell of the new grid is, according to the plan so far.
     fn place(&self, cell: usize) -> Place {
         let old = || self.back.forward(cell).map(|old| self.layout.places[old]);
         self.placed.get(&cell).copied().or_else(old).unwrap_or_default()
@@ -193,4 +200,12 @@ impl<'a> Resize<'a> {
             })
             .collect()
     }
+}
+
+/// Fails for a shape with another number of axes.
+fn same_axes(expected: usize, shape: &[usize]) -> Result<()> {
+    if shape.len() == expected {
+        return Ok(());
+    }
+    Err(invalid(format!("expected a shape of {expected} axes, found {shape:?}")))
 }

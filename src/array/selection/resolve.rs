@@ -162,7 +162,7 @@ impl Resolver<'_> {
         self.axes.push(Axis::Points(Vec::new()));
     }
 
-    /// A mask is as many arrays as it has axes: the coordinates of what is true.
+    /// A mask becomes one array for each of its axes: the coordinates of true elements.
     fn mask(&mut self, shape: &[usize], mask: &[bool]) -> Result<()> {
         check_len(shape, mask.len())?;
         if shape.is_empty() {
@@ -247,7 +247,7 @@ impl Axis {
     }
 }
 
-/// An increasing arithmetic progression is a slice, whatever it was written as.
+/// An increasing arithmetic progression is a slice, however it was written.
 fn points_axis(points: Vec<usize>) -> Axis {
     let count = points.len();
     let start = points.first().copied().unwrap_or(0);
@@ -285,7 +285,7 @@ fn independent(arrays: &[Array], full: &[usize]) -> Option<Vec<Range<usize>>> {
         }
         own.push(range);
     }
-    // What nobody varies along has one point, except that an empty shape may hide in there.
+    // An axis along which no array varies has one point, unless an empty shape hides in there.
     full.iter().zip(&owned).all(|(&size, &owned)| owned || size == 1).then_some(own)
 }
 

@@ -8,7 +8,7 @@ use crate::Value;
 use crate::convert::compressed;
 use crate::convert::sample::Field;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{ByteOrder, Kind, NdArray};
+use crate::value::{ByteOrder, DTypeKind as Kind, NdArray};
 
 /// Rows in a unit.
 const RUN: usize = 4096;

@@ -13,11 +13,11 @@ use crate::format::dataset::digests::Digest;
 use crate::format::dataset::{SideFile, crc, offsets};
 use crate::storage::{Source, Storage};
 
-/// Bytes of data, about, whose checksums are computed at once.
+/// Bytes of data, about, whose checksums are computed in one go.
 const PART: u64 = 16 << 20;
-/// Samples, at most, whose checksums are computed at once.
+/// Samples, at most, whose checksums are computed in one go.
 const SAMPLES: usize = 1 << 16;
-/// Bytes of side files that are read at once where they are not mapped.
+/// Bytes of side files that are read in one go where they are not mapped.
 const STEP: u64 = 1 << 20;
 
 /// What there is of a `.crc`.
@@ -179,8 +179,8 @@ pub(crate) struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Computes the checksum of each sample, in order, and at the same time the MD5 of all if `md5`: in
-    /// one pass over the data.
+    /// Computes the checksum of each sample, in order, and at the same time the MD5 of all if
+    /// `md5`: in one pass over the data.
     pub(crate) fn checksums(
         &self,
         md5: bool,
@@ -219,7 +219,7 @@ impl Samples<'_> {
         Ok(md5.then(|| digest.finalize().into()))
     }
 
-    /// Where the samples from this one on begin and end, as many as are taken at once.
+    /// Where the samples from this one on begin and end, up to the end of a batch.
     fn part(&self, first: usize) -> Result<Vec<u64>> {
         let mut ends: Vec<u64> = Vec::new();
         for index in first.. {

@@ -1,4 +1,4 @@
-//! Making side files: those that are missing, or all of them, from what is there.
+//! Making side files: those that are missing, or all of them.
 //!
 //! The data alone is enough. A legacy `.index` is used where there is one, which spares the pass
 //! over the data. The files are the same, byte for byte, as those of a writer.
@@ -31,6 +31,7 @@ pub(crate) use checksums::{
 
 /// Which side files to make.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct IndexOptions {
     force: bool,
     lookup: bool,
@@ -65,20 +66,20 @@ pub struct Indexed {
 }
 
 impl IndexOptions {
-    /// Makes all files anew, from the data, whatever is there. Default: only missing ones.
+    /// Rebuilds all files from the data. Default: only missing ones.
     pub fn force(mut self, yes: bool) -> Self {
         self.force = yes;
         self
     }
 
-    /// Also makes the accelerator `.lookup`. Default: only if it is there and must be made anew.
+    /// Also makes `.lookup`. Default: only if there is one that must be rebuilt.
     pub fn lookup(mut self, yes: bool) -> Self {
         self.lookup = yes;
         self
     }
 
     /// Also makes `.crc`, a checksum of each sample, unless there is one that is whole and of this
-    /// data. With [`force`](Self::force) it is made again where there is one, asked for or not. Default: no.
+    /// data. With [`force`](Self::force) one that is there is always rebuilt. Default: no.
     ///
     /// Checksums say that the data is good, so it must be: it is compared with `.md5`, where that
     /// has a line for it, or else with the checksums that there are.
@@ -230,7 +231,7 @@ impl<'a> Rebuild<'a> {
 
     fn publish(self, staging: Staging, journal: &Journal) -> Result<Indexed> {
         let publish: Vec<_> = self.make.iter().copied().map(DatasetFile::Side).collect();
-        // What is made anew invalidates a digest that is not.
+        // A file that is rebuilt invalidates its old digest.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
         let remove =
             if sides && !self.makes(SideFile::Md5) { vec![SideFile::Md5] } else { Vec::new() };
@@ -332,7 +333,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Keys that were there before are believed only if there are as many as offsets.
+    /// Keys that were there before are believed only if their number is that of the offsets.
     fn check_count(&self, keys_path: &Path, keys: &Source) -> Result<()> {
         let path = SideFile::Offsets.path(self.path);
         let stat = self.options.storage.stat(&path)?;
@@ -401,7 +402,7 @@ impl<'a> Rebuild<'a> {
             let (key, start) = entry.map_err(damaged)?;
             let end = match entries.peek() {
                 Some(Ok((_, next))) => *next,
-                // Told when it is its turn.
+                // Reported when it is its turn.
                 Some(Err(_)) => start,
                 None => self.data.len(),
             };

@@ -10,7 +10,9 @@ use crate::storage::Source;
 
 use super::open::{Offsets, OpenDataset};
 
-/// The packed samples of a range, made by [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
+/// The packed samples of a range, made by
+/// [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
+#[must_use]
 pub struct RawIter<'a> {
     files: &'a OpenDataset,
     range: Range<usize>,
@@ -63,6 +65,7 @@ impl<'a> Iterator for RawIter<'a> {
 impl ExactSizeIterator for RawIter<'_> {}
 
 /// The samples of a range, made by [`DatasetReader::iter`](super::DatasetReader::iter).
+#[must_use]
 pub struct Iter<'a> {
     files: &'a OpenDataset,
     range: Range<usize>,
@@ -91,6 +94,7 @@ impl ExactSizeIterator for Iter<'_> {}
 /// The keys of a dataset, made by [`DatasetReader::keys`](super::DatasetReader::keys).
 ///
 /// They come from `.keys` where it is mapped, and from the samples otherwise.
+#[must_use]
 pub struct Keys<'a> {
     files: &'a OpenDataset,
     range: Range<usize>,

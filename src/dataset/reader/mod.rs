@@ -31,6 +31,7 @@ const NEIGHBOUR: u64 = 4096;
 
 /// How to open a dataset.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ReaderOptions {
     storage: Arc<dyn Storage>,
     checksums: bool,
@@ -81,9 +82,9 @@ impl ReaderOptions {
     ///
     /// # Errors
     ///
-    /// With [`checksums`](Self::checksums) also [`NotFound`](ErrorKind::NotFound) if there is no
-    /// `.crc`, and [`Damaged`](ErrorKind::Damaged) if it is damaged or of another version of the
-    /// dataset: `kiste index --crc` makes it.
+    /// With [`checksums`](Self::checksums) also [`NotFound`](crate::ErrorKind::NotFound) if there
+    /// is no `.crc`, and [`Damaged`](crate::ErrorKind::Damaged) if it is damaged or of another
+    /// version of the dataset: [`index`](crate::index) makes it.
     pub fn open(self, path: impl AsRef<Path>) -> Result<DatasetReader> {
         let mut files = OpenDataset::open(self.storage, path.as_ref())?;
         if self.checksums {
@@ -138,13 +139,13 @@ impl DatasetReader {
     ///
     /// Touches a few pages, however many samples there are. Without `.offsets` they are taken from
     /// the legacy `.index`, and without that from the data, which takes a pass over it
-    /// (`kiste index` makes the files for good).
+    /// ([`index`](crate::index) makes the files).
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound); [`Damaged`](ErrorKind::Damaged) if offsets and data do
-    /// not belong together; [`Interrupted`](ErrorKind::Interrupted) if a writer died while it
-    /// published this dataset, or before it finished it for the first time.
+    /// [`NotFound`](crate::ErrorKind::NotFound); [`Damaged`](crate::ErrorKind::Damaged) if offsets
+    /// and data do not belong together; [`Interrupted`](crate::ErrorKind::Interrupted) if a writer
+    /// died while it published this dataset, or before it finished it for the first time.
     pub fn open(path: impl AsRef<Path>) -> Result<DatasetReader> {
         DatasetReader::options().open(path)
     }
@@ -231,8 +232,8 @@ impl DatasetReader {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged), naming the sample, its key and its bytes, if it differs;
-    /// those of [`ReaderOptions::open`] if there is nothing to compare with.
+    /// [`Damaged`](crate::ErrorKind::Damaged), naming the sample, its key and its bytes, if it
+    /// differs; those of [`ReaderOptions::open`] if there is nothing to compare with.
     pub fn check(&self, index: usize) -> Result<()> {
         self.files().checksums()?;
         let range = self.files().byte_range(index)?;
@@ -362,7 +363,7 @@ impl Reader for DatasetReader {
         Location { path, index: index as u64, range: self.byte_range(index).ok() }
     }
 
-    /// Tells the kernel, where the data is mapped; neighbours are told as one.
+    /// Advises the kernel, where the data is mapped; neighbours in one call.
     fn prefetch(&self, indices: &[usize]) {
         if self.files().data.mapped().is_none() {
             return;

@@ -40,7 +40,7 @@ pub(super) enum Offsets {
 ///
 /// A publication removes the offsets before it touches anything else, and puts the new ones in
 /// their place when everything else is done: as long as the name `.offsets` means the file that
-/// was opened, whatever was opened meanwhile belongs to the same dataset. Where there are no
+/// was opened, every file opened meanwhile belongs to the same dataset. Where there are no
 /// offsets, the data file has to serve, and that there are still none.
 struct Witness {
     path: PathBuf,
@@ -244,7 +244,7 @@ impl OpenDataset {
         file.as_ref().map(|file| file.read(0..file.len())).transpose()
     }
 
-    /// The keys of `.keys`, once it promises as many as there are samples.
+    /// The keys of `.keys`, if their number is that of the samples.
     pub(super) fn listed_keys<'b>(&self, bytes: &'b [u8]) -> Result<keys::Keys<'b>> {
         let (count, _) = keys::parse_header(bytes).map_err(|e| self.damaged_keys(e))?;
         if count != self.len as u64 {

@@ -187,7 +187,7 @@ impl Search {
                 }
             }
         }
-        // The filter is wrong about one absent key in as many as there are samples, so what follows
+        // The filter is wrong about one absent key in N for N samples, so what follows
         // is rare; without a filter it is not, and the digest has to say that the hashes are right.
         if self.table.get().is_none() && self.lookup(files)?.is_some() {
             if let Some(index) = search_all(files, hashes, wanted)? {

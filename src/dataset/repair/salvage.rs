@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{SideFile, crc, keys, offsets};
 use crate::format::{hex, msgpack};
-use crate::storage::{ReplaceFile, ReplaceOptions, Source, Storage};
+use crate::storage::{Source, Storage};
 
 use super::super::index::{self, Checksums};
 use super::super::staging;
@@ -82,7 +82,8 @@ pub struct Loss {
 /// What is appended to the name of a dataset for the report on how it was saved.
 const REPORT: &str = ".repair.json";
 
-/// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to tell.
+/// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to
+/// tell.
 pub fn report_path(output: impl AsRef<Path>) -> PathBuf {
     let mut name = output.as_ref().as_os_str().to_os_string();
     name.push(REPORT);
@@ -232,8 +233,8 @@ impl Salvage {
         Ok(writer)
     }
 
-    /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset is
-    /// wrong: such a stretch is walked. From where on that is still to be done.
+    /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset
+    /// is wrong: such a stretch is walked. From where on that is still to be done.
     fn save_hinted(&mut self, writer: &mut Writer, bytes: &[u8], hints: &[u64]) -> Result<usize> {
         let mut walked_to = 0;
         for pair in hints.windows(2) {
@@ -321,9 +322,11 @@ impl Salvage {
     fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| Error::io(path, e.into()))?;
         text.push(b'\n');
-        let mut file = ReplaceFile::create_in(storage, path, &ReplaceOptions::default())?;
-        file.append(&text)?;
-        file.finish()
+        // Under its own name from the start, so that a process that dies leaves nothing that the
+        // next run does not replace. No one reads it before then: its output is not there.
+        let mut file = storage.create(path)?;
+        file.append(&text).and_then(|()| file.sync())?;
+        storage.sync_dir(path.parent().unwrap_or(Path::new("")))
     }
 }
 

@@ -18,7 +18,7 @@ const PIECES: u64 = 16;
 const PIECE: u64 = 4 << 10;
 
 /// What a file was when it was recorded: its size, a digest of some 200 KiB spread over it, and,
-/// as the system knows it, which file it is and when it last changed.
+/// which file it is to the system, and when it last changed.
 ///
 /// A file that is renamed stays the same by all of these. One that is copied keeps size and
 /// digest; one that is rewritten under its name keeps at most its number.

@@ -4,7 +4,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `lock` | held by the living writer, so a leftover is told from work in progress |
+//! | `lock` | held by the living writer; if it is free, the directory is a leftover |
 //! | `journal` | JSON: what is being written, and which files made the dataset when that began |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
 //! | `labels` | the names of the numeric labels, if these change with the dataset |
@@ -62,14 +62,18 @@ use super::files::DatasetFile;
 mod checksums;
 mod identity;
 mod journal;
+mod ownership;
 mod publish;
+mod recovery;
 mod scratch;
 mod spool;
 
 pub(crate) use checksums::ChecksumSpool;
 use identity::{Identity, same_content};
 pub(crate) use journal::{Journal, Labels};
+use ownership::{check_dir, check_names, is_ours};
 use publish::Publication;
+pub(crate) use recovery::{Unfinished, overtaken_message, unfinished};
 pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 
@@ -139,31 +143,20 @@ pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-fn parent_of(target: &Path) -> PathBuf {
-    target.parent().map(Path::to_path_buf).unwrap_or_default()
+/// The name next to which the staging directory of a dataset is: of a symbolic link without one,
+/// that of the data file it leads to, as an append through it goes there.
+pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
+    let is_link = storage.lstat(target)?.is_some_and(|s| s.kind == FileKind::Link);
+    let dir = dir_of(target);
+    if !is_link || storage.lstat(&dir)?.is_some() {
+        return Ok(target.to_path_buf());
+    }
+    // A link to nowhere has no other name.
+    Ok(storage.resolve(target).unwrap_or_else(|_| target.to_path_buf()))
 }
 
-/// Whether a file of this name in a staging directory is one of ours.
-fn is_ours(name: &str) -> bool {
-    const OURS: [&str; 9] = [
-        "lock",
-        "journal",
-        "journal.new",
-        "commit",
-        "commit.new",
-        "labels.new",
-        "units",
-        "units.new",
-        "quarantine",
-    ];
-    let is_numbered = |name: &str| {
-        name.strip_prefix(scratch::PREFIX)
-            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let staged = name.strip_prefix(OLD).unwrap_or(name);
-    OURS.contains(&name)
-        || is_numbered(name)
-        || DatasetFile::all().any(|file| staged_name(file) == staged)
+fn parent_of(target: &Path) -> PathBuf {
+    target.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// The permission bit that a read-only dataset lacks.
@@ -223,8 +216,8 @@ impl Staging {
         }
     }
 
-    /// The files that say which dataset is there now. Look at the dataset itself only after this: what
-    /// another program changes in between shows when it is compared with the journal.
+    /// The files that say which dataset is there now. Look at the dataset itself only after this:
+    /// what another program changes in between shows when it is compared with the journal.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
         for file in DatasetFile::DEFINING {
@@ -288,28 +281,6 @@ impl Staging {
             Ok(None) => {
                 let message = "another writer is at work on this data file, by another name of it";
                 return Err(Error::new(ErrorKind::Locked, message).at(target));
-            }
-        }
-        Ok(())
-    }
-
-    /// Fails at anything in the directory that no writer of ours put there.
-    fn check_entries(&self) -> Result<()> {
-        for path in self.storage.list(&self.dir)? {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            // What systems put into any directory.
-            if name.starts_with(".nfs") || name == ".DS_Store" {
-                continue;
-            }
-            if !is_ours(name) {
-                let message = "is not a file of an unfinished write, so nothing was touched: move \
-                               it away";
-                return Err(foreign(&path, message));
-            }
-            let stat = self.storage.lstat(&path)?;
-            if let Some(kind) = stat.map(|stat| stat.kind).filter(|kind| *kind != FileKind::File) {
-                let message = format!("expected a regular file, found {kind}: nothing was touched");
-                return Err(foreign(&path, message));
             }
         }
         Ok(())
@@ -465,7 +436,7 @@ impl Staging {
 
     /// Removes the directory. The journal goes first, while `commit` still says that all is
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
-    /// last, so that nobody takes the rest for a leftover meanwhile.
+    /// last, so that no other process takes the rest for a leftover meanwhile.
     fn clear(&self) -> Result<()> {
         let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
         if self.exists(&old)? && !self.exists(&self.target)? {
@@ -572,145 +543,4 @@ enum Change {
     Publish,
     /// It is removed.
     Remove,
-}
-
-/// Fails if what goes by the name of the directory is none, or not ours to touch.
-fn check_dir(storage: &dyn Storage, target: &Path, dir: &Path) -> Result<()> {
-    let stat_of = |path: &Path| storage.lstat(path);
-    let Some(stat) = stat_of(dir)? else {
-        return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
-    };
-    if !stat.is_dir() {
-        let message = format!("expected the directory of an unfinished write, found {}", stat.kind);
-        return Err(foreign(dir, message));
-    }
-    let (Some(owner), Some(user)) = (stat.owner, storage.user()) else { return Ok(()) };
-    if owner == user {
-        return Ok(());
-    }
-    // In a directory that many may write to, anyone can put something next to a dataset.
-    let parent = parent_of(target);
-    let parent = if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent };
-    let of = match stat_of(target)? {
-        Some(data) => Some(data),
-        None => stat_of(&parent)?,
-    };
-    if of.and_then(|stat| stat.owner) == Some(owner) {
-        return Ok(());
-    }
-    let message = format!(
-        "belongs to user {owner}, who is neither you nor the owner of the dataset: nothing was \
-         touched; they can finish or undo it, and if it is not needed, remove it"
-    );
-    Err(foreign(dir, message))
-}
-
-/// Fails if a file of this dataset could not be given its name, before any work is done: the name
-/// is too long for the file system, or something else has it.
-fn check_names(storage: &dyn Storage, target: &Path) -> Result<()> {
-    for path in DatasetFile::all().map(|file| file.path(target)) {
-        let stat = storage.lstat(&path)?;
-        let kind = stat.map(|stat| stat.kind);
-        if let Some(kind) = kind.filter(|kind| !matches!(kind, FileKind::File | FileKind::Link)) {
-            let message = format!("expected a file of the dataset or nothing, found {kind}");
-            return Err(foreign(&path, message));
-        }
-    }
-    Ok(())
-}
-
-/// An unfinished write, as found next to a dataset.
-#[derive(Debug)]
-pub(crate) enum Unfinished {
-    /// Everything was written; publishing it was cut short.
-    Committed,
-    /// The writer died before it was done.
-    Uncommitted(Journal),
-    /// The writer died before it wrote anything.
-    Nothing,
-}
-
-/// The name next to which the staging directory of a dataset is: of a symbolic link without one, that
-/// of the data file it leads to, as an append through it goes there.
-pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
-    let is_link = storage.lstat(target)?.is_some_and(|s| s.kind == FileKind::Link);
-    let dir = dir_of(target);
-    if !is_link || storage.lstat(&dir)?.is_some() {
-        return Ok(target.to_path_buf());
-    }
-    // A link to nowhere has no other name.
-    Ok(storage.resolve(target).unwrap_or_else(|_| target.to_path_buf()))
-}
-
-/// What was left by a writer that died, with its lock taken; `None` where nothing was.
-pub(crate) fn unfinished(
-    storage: &Arc<dyn Storage>,
-    target: &Path,
-) -> Result<Option<(Staging, Unfinished)>> {
-    let dir = dir_of(target);
-    if storage.lstat(&dir)?.is_none() {
-        return Ok(None);
-    }
-    let staging = Staging::take_over(storage.clone(), target)?;
-    let state = if is_half_published(&**storage, target)? {
-        Unfinished::Committed
-    } else {
-        match journal_of(&**storage, target)? {
-            Some(journal) => Unfinished::Uncommitted(journal),
-            None => Unfinished::Nothing,
-        }
-    };
-    Ok(Some((staging, state)))
-}
-
-impl Staging {
-    /// Why a publication that was cut short can be neither finished nor taken back: another program
-    /// has written the dataset since. `None` if it can.
-    pub(crate) fn overtaken(&self) -> Result<Option<String>> {
-        Publication::read(self)?.overtaken()
-    }
-
-    /// Finishes a publication that was cut short; where a step fails, takes it back.
-    ///
-    /// # Errors
-    ///
-    /// [`Foreign`](ErrorKind::Foreign) if another program has written the dataset since.
-    pub(crate) fn finish(self) -> Result<()> {
-        let publication = Publication::read(&self)?;
-        // Offsets go last, so all else is at its place.
-        if publication.is_visible()? {
-            return self.clear();
-        }
-        if let Some(why) = publication.overtaken()? {
-            return Err(foreign(&self.target, overtaken_message(&why)));
-        }
-        publication.check_staged()?;
-        match publication.forward() {
-            Ok(()) => self.clear(),
-            Err(error) => Err(self.take_back(&publication, error)),
-        }
-    }
-
-    /// Takes back a publication that was cut short, and removes what was staged. Where readers may
-    /// have seen the new dataset it is finished instead; where another program has written the
-    /// dataset since, that stays as it is.
-    pub(crate) fn undo(self) -> Result<()> {
-        let publication = Publication::read(&self)?;
-        if publication.is_visible()? {
-            return self.finish();
-        }
-        if publication.is_replaced()? {
-            return self.clear();
-        }
-        publication.back()?;
-        self.abort()
-    }
-}
-
-/// What to say where another program has written the dataset since.
-pub(crate) fn overtaken_message(why: &str) -> String {
-    format!(
-        "another program has written this dataset since that write was cut short, so nothing was \
-         touched: {why}"
-    )
 }

@@ -12,11 +12,12 @@ use super::identity::{Identity, same_content};
 use super::journal::{self, Commit, Step, VERSION};
 use super::{Change, OLD, Staging, foreign, parent_of, staged_name, staged_path};
 
-/// The files without which a dataset opens neither in Python nor here: gone first, there last.
+/// The files without which a dataset opens neither in Python nor here: the first to go, the last to
+/// come.
 const GATES: [DatasetFile; 2] =
     [DatasetFile::Side(SideFile::Offsets), DatasetFile::Side(SideFile::Index)];
 
-/// Bytes that are digested at once.
+/// Bytes that are digested in one go.
 const STEP: u64 = 1 << 20;
 
 /// A publication, begun or about to be.
@@ -162,8 +163,8 @@ impl<'a> Publication<'a> {
         self.forget()
     }
 
-    /// Whether another program has put a whole dataset of its own there, so that the old files are of
-    /// no use any more. Fails where that cannot be told, as it may still be at work.
+    /// Whether another program has put a whole dataset of its own there, so that the old files are
+    /// of no use any more. Fails if that is not known, as it may still be at work.
     pub(super) fn is_replaced(&self) -> Result<bool> {
         let is_foreign = match self.step(DatasetFile::Data) {
             Some(step) => self.now(DatasetFile::Data, step)? == Now::Foreign,

@@ -9,8 +9,8 @@ use crate::storage::{Sink, Source, Storage};
 /// What their names begin with.
 pub(super) const PREFIX: &str = "scratch-";
 
-/// Room for numbered files in the directory `NAME.partial`. They are never synced, and nobody
-/// reads those of a writer that died.
+/// Room for numbered files in the directory `NAME.partial`. They are never synced, and those
+/// of a writer that died are never read.
 ///
 /// Dropping it removes what is left of them, as far as that can be done: ending the writer, or
 /// cleaning up after it, removes the rest with the directory.
@@ -58,7 +58,7 @@ fn is_scratch(path: &Path) -> bool {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Whatever cannot be removed now goes with the directory.
+        // What cannot be removed now goes with the directory.
         let _ = self.clear();
     }
 }

@@ -129,12 +129,12 @@ impl KeySpool {
         }
     }
 
-    /// Completes the file: the header goes before the keys. `anew` opens the file again, empty,
+    /// Completes the file: the header goes before the keys. `reopened` opens the file again, empty,
     /// for the case that the header is shorter than the room left for it.
     pub(crate) fn finish(
         mut self,
         sync: bool,
-        anew: impl FnOnce() -> Result<Box<dyn Sink>>,
+        reopened: impl FnOnce() -> Result<Box<dyn Sink>>,
     ) -> Result<()> {
         let header = keys::header(self.count)?;
         if header.len() as u64 == HEADER_ROOM {
@@ -144,7 +144,7 @@ impl KeySpool {
         // Fewer than 65,536 keys: moving them costs little.
         self.spool.flush()?;
         let old = self.storage.open(&self.spool.path)?;
-        let mut new = Spool::new(self.spool.path.clone(), anew()?);
+        let mut new = Spool::new(self.spool.path.clone(), reopened()?);
         new.push(|out| out.extend_from_slice(&header))?;
         let body = HEADER_ROOM..old.len();
         let failed = old.scan(body, BUFFER as u64, |part, _| {

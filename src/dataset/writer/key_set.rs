@@ -1,8 +1,8 @@
 //! Which keys were written already, in about ten bytes a key.
 //!
-//! Not the keys are kept but 32 bits of a hash of each and the index of its sample; whoever asks
+//! Not the keys are kept but 32 bits of a hash of each and the index of its sample; the caller
 //! confirms a candidate against the real key, which is on disk. The hash is seeded at random, so
-//! nobody can prepare keys that collide.
+//! no one can prepare keys that collide.
 //!
 //! `hashbrown` would take 13 bytes a slot and doubles at seven eighths: 15 to 30 bytes a key, and
 //! half as much again while it grows. Here 256 shards grow one by one, each by a half, and their

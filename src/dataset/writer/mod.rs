@@ -1,9 +1,9 @@
 //! Writing: samples in, a published dataset out.
 //!
-//! A [`Writer`] packs samples, refuses what the format cannot hold, and streams them to a
-//! directory beside the dataset; [`Writer::finish`] makes the side files and publishes all of them.
-//! Until then, and after a crash at any point, the dataset that was there before is still there.
-//! The steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
+//! A [`Writer`] packs samples, refuses what the format cannot hold, and streams them to a directory
+//! next to the dataset; [`Writer::finish`] makes the side files and publishes all of them. Until
+//! then, and after a crash at any point, the dataset that was there before is still there. The
+//! steps of the publication, and what it cannot promise, are in `staging/mod.rs`.
 //!
 //! The files are the same, byte for byte, as Python datadings writes for the same samples; only
 //! [`WriterOptions::arrays`] stores arrays as it does not.
@@ -12,417 +12,37 @@
 //!
 //! About ten bytes of memory a sample while writing (to refuse duplicates), sixteen while
 //! finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
-//! beside packing and writing, on a thread of its own. It is the limit for large samples: see
+//! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
-use super::index::{self, HashMany};
-use super::reader::DatasetReader;
-use super::staging::{
-    self, Base, ChecksumSpool, Journal, KeySpool, Labels, OffsetSpool, Scratch, Spool, Staging,
-    Unfinished,
-};
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
 use crate::format::msgpack::{self, Value};
-use crate::storage::{FileKind, LocalStorage, Storage};
+use crate::storage::Sink;
 
-use super::files::DatasetFile;
-use super::walk::whole_samples;
+use super::reader::DatasetReader;
+use super::staging::{
+    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging,
+};
+use super::{index, labels};
 
+mod options;
+mod start;
 mod key_set;
 mod pipeline;
 mod publication;
 
 use key_set::KeySet;
+pub use options::WriterOptions;
 use pipeline::Pipeline;
 use publication::Publication;
-
-/// How to write: what to make, and whether an existing dataset may be replaced.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let path = dir.path().join("train.msgpack");
-/// let mut writer = kiste::Writer::options().overwrite(true).digests(false).create(&path)?;
-/// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
-/// assert_eq!(writer.finish()?.samples, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct WriterOptions {
-    overwrite: bool,
-    digests: bool,
-    lookup: bool,
-    checksums: bool,
-    durable: bool,
-    arrays: Option<Arc<ArrayPolicy>>,
-    storage: Arc<dyn Storage>,
-    hash_many: HashMany,
-}
-
-impl Default for WriterOptions {
-    fn default() -> Self {
-        WriterOptions {
-            overwrite: false,
-            digests: true,
-            lookup: false,
-            checksums: false,
-            durable: true,
-            arrays: None,
-            storage: Arc::new(LocalStorage::mapped()),
-            hash_many: index::hash_keys,
-        }
-    }
-}
-
-impl WriterOptions {
-    /// Replaces an existing dataset when the new one is finished, and discards what a writer that
-    /// died left behind. Default: no, both are errors.
-    pub fn overwrite(mut self, yes: bool) -> Self {
-        self.overwrite = yes;
-        self
-    }
-
-    /// Writes `.md5`. One MD5 stream makes some 600 MB/s, which bounds the writing of large
-    /// samples; without it the digests can be added later (`kiste index`). Default: yes.
-    pub fn digests(mut self, yes: bool) -> Self {
-        self.digests = yes;
-        self
-    }
-
-    /// Writes the accelerator `.lookup`, which spares readers of very many keys the table they
-    /// otherwise build in memory. Default: no.
-    pub fn lookup(mut self, yes: bool) -> Self {
-        self.lookup = yes;
-        self
-    }
-
-    /// Writes `.crc`, a checksum of each sample: where `.md5` says that some byte is wrong, it says
-    /// in which samples, and proves the others whole ([`verify`](crate::verify::verify),
-    /// [`salvage`](crate::repair::salvage), [`ReaderOptions::checksums`]). It takes four bytes a
-    /// sample, and next to no time. Default: no.
-    ///
-    /// [`ReaderOptions::checksums`]: crate::dataset::ReaderOptions::checksums
-    pub fn checksums(mut self, yes: bool) -> Self {
-        self.checksums = yes;
-        self
-    }
-
-    /// Syncs files and directories, so that a finished dataset survives a power failure, not only
-    /// the death of the process. Default: yes.
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.durable = yes;
-        self
-    }
-
-    /// How arrays are stored that are written by value, with [`write`](Writer::write) or
-    /// [`write_value`](Writer::write_value). What is packed already is passed through: that is for
-    /// [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
-    /// [`PackedArray`](crate::array::PackedArray).
-    pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
-        self.arrays = Some(Arc::new(policy));
-        self
-    }
-
-    /// Where these options write.
-    pub(super) fn storage_of(&self) -> &Arc<dyn Storage> {
-        &self.storage
-    }
-
-    /// Where to write. Default: the local file system.
-    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
-        self.storage = storage;
-        self
-    }
-
-    /// Whether it may replace what is there.
-    pub(crate) fn overwrites(&self) -> bool {
-        self.overwrite
-    }
-
-    /// Where it is written.
-    pub(crate) fn shared_storage(&self) -> Arc<dyn Storage> {
-        self.storage.clone()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn hash_many(mut self, hash_many: HashMany) -> Self {
-        self.hash_many = hash_many;
-        self
-    }
-
-    /// Starts a new dataset. Missing parent directories are created.
-    ///
-    /// # Errors
-    ///
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) without [`overwrite`](Self::overwrite);
-    /// [`Interrupted`](ErrorKind::Interrupted) if a writer died here before;
-    /// [`Locked`](ErrorKind::Locked) if one is at work;
-    /// [`Invalid`](ErrorKind::Invalid) for a name that ends like a side file.
-    pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = path.as_ref();
-        check_name(path)?;
-        let old = self.storage.stat(path)?;
-        if old.is_some_and(|old| old.is_dir()) {
-            let message = "there is a directory of this name";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
-        }
-        if self.overwrite {
-            discard_unfinished(&self.storage, path)?;
-        } else {
-            self.refuse_existing(path)?;
-        }
-        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
-        // Another writer may have finished before this one had the lock.
-        if let (false, Err(error)) = (self.overwrite, self.refuse_existing(path)) {
-            staging.abort()?;
-            return Err(error);
-        }
-        let mut journal =
-            Journal::samples(None, self.digests, self.lookup).replacing(self.overwrite);
-        journal.checksums = self.checksums;
-        // The names of the labels belong to the dataset that is replaced.
-        if old.is_some() {
-            journal.labels = Labels::Go;
-        }
-        let begun = || {
-            let journal = staging.journal(journal, staging.observe()?)?;
-            Ok((journal, staging.create(DatasetFile::Data)?))
-        };
-        match begun() {
-            Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
-            Err(error) => Err(gave_up(staging, error)),
-        }
-    }
-
-    fn refuse_existing(&self, path: &Path) -> Result<()> {
-        if self.storage.stat(path)?.is_some() {
-            let message = "the dataset exists already and overwriting it was not asked for";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
-        }
-        Ok(())
-    }
-
-    /// Continues a write that was cut short: all whole samples that had reached the file are kept,
-    /// and more can be written. Digests, accelerator and checksums are made as that write had been asked to.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
-    /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
-    /// it ([`repair::finish`](crate::repair::finish)).
-    pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
-        self.resume_until(path.as_ref(), |new| new.len() as u64)
-    }
-
-    /// As [`resume`](Self::resume), but of the data that had reached the file only as many bytes
-    /// as `until` says of them, which must be the end of a sample.
-    pub(crate) fn resume_until(
-        mut self,
-        path: &Path,
-        until: impl FnOnce(&[u8]) -> u64,
-    ) -> Result<Writer> {
-        let (staging, journal) = match staging::unfinished(&self.storage, path)? {
-            Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
-                (staging, journal)
-            }
-            // Its writer died before it had written anything: nothing is lost by tidying up.
-            Some((staging, Unfinished::Nothing)) => {
-                staging.abort()?;
-                return Err(nothing_unfinished(path));
-            }
-            Some(_) => {
-                let message = "there are no samples to continue with";
-                return Err(Error::new(ErrorKind::Invalid, message).at(path));
-            }
-            None => return Err(nothing_unfinished(path)),
-        };
-        if let Some(why) = staging.rewritten(&journal)? {
-            let message = staging::overtaken_message(&why);
-            return Err(Error::new(ErrorKind::Foreign, message).at(path));
-        }
-        self.digests &= journal.digests;
-        self.lookup |= journal.lookup;
-        self.checksums |= journal.checksums;
-        staging.discard_side_files()?;
-        staging.scratch().clear()?;
-        let data_path = match journal.base {
-            Some(_) => path.to_path_buf(),
-            None => staging.path(DatasetFile::Data),
-        };
-        // The writer may have died before it created the file.
-        if self.storage.stat(&data_path)?.is_none() {
-            staging.create(DatasetFile::Data)?;
-        }
-        let storage = self.storage.clone();
-        let old = match journal.base {
-            Some(_) => Some(DatasetReader::options().storage(storage.clone()).open(path)?),
-            None => None,
-        };
-        let start = journal.base.map_or(0, |base| base.bytes);
-        let data = storage.open(&data_path)?;
-        let bytes = data.read(start..data.len().max(start))?;
-        let until = usize::try_from(until(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
-        let whole = whole_samples(&bytes[..until]).last().map_or(0, |(_, range)| range.end);
-        let end = start + whole;
-        // No byte beyond is looked at again, as in a moment it is no longer in the file.
-        let bytes = &bytes[..whole as usize];
-        // Cut first: what is appended goes to where the file ended when it was opened.
-        let mut sink = storage.reopen(&data_path)?;
-        sink.set_len(end)?;
-        let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed)?;
-        if let Some(old) = &old {
-            writer.note_all(old)?;
-        }
-        for (key, range) in whole_samples(bytes) {
-            let sum = writer.checksum(&bytes[range.start as usize..range.end as usize]);
-            writer.note(key, start + range.end, sum)?;
-        }
-        Ok(writer)
-    }
-
-    /// Continues a finished dataset: the result is the same as if it had been written in one go.
-    ///
-    /// An accelerator `.lookup` that is there is made again. New samples go behind the data that is
-    /// there, so nothing large is copied; but the digest of the data needs all of it to be read
-    /// again when [`digests`](Self::digests) is on. That pass also compares the old data with its
-    /// digest, and refuses to bless damage.
-    ///
-    /// A `.crc` that is there gets the new samples and keeps the checksums of the old ones, which
-    /// need not be read. Where it is damaged or of another version of the dataset, and where
-    /// [`checksums`](Self::checksums) asks for one that is not there, the old samples are read.
-    ///
-    /// A symbolic link is followed: the dataset that it leads to is appended to, under its own
-    /// name.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`DatasetReader::open`] and [`create`](Self::create);
-    /// [`Invalid`](ErrorKind::Invalid) if the data file has more than one name (hard links), as a
-    /// copy made by `cp -l` has: what is appended to one is appended to all, whose side files know
-    /// nothing of it.
-    pub fn append(mut self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = &*self.follow(path.as_ref())?;
-        check_name(path)?;
-        let lookup = SideFile::Lookup.path(path);
-        self.lookup |= self.storage.stat(&lookup)?.is_some();
-        let crc = SideFile::Crc.path(path);
-        self.checksums |= self.storage.stat(&crc)?.is_some();
-        let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
-        // What cannot be appended to is told before anything is made.
-        let before = open()?;
-        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
-        let begun = || {
-            // Another writer may have finished before this one had the lock.
-            before.check_current()?;
-            self.refuse_hard_links(path)?;
-            let observed = staging.observe()?;
-            let old = open()?;
-            let base = Base { samples: old.len() as u64, bytes: old.data_len() };
-            let journal = Journal::samples(Some(base), self.digests, self.lookup);
-            let journal = staging.journal(journal.checksums(self.checksums), observed)?;
-            let data = self.storage.reopen(path)?;
-            // What is written goes to the file that was opened just now.
-            match staging.rewritten(&journal)? {
-                None => Ok((old, journal, data)),
-                Some(why) => {
-                    let message = format!("another program is writing this dataset: {why}");
-                    Err(Error::new(ErrorKind::Foreign, message).at(path))
-                }
-            }
-        };
-        let (old, journal, data) = match begun() {
-            Ok(begun) => begun,
-            Err(error) => return Err(gave_up(staging, error)),
-        };
-        let mut writer = Writer::start(self, path, staging, journal, data, Start::Appended)?;
-        match writer.note_all(&old) {
-            Ok(()) => Ok(writer),
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = writer.abort();
-                Err(error)
-            }
-        }
-    }
-}
-
-impl WriterOptions {
-    /// The dataset that a symbolic link leads to; any other path stays as it is.
-    fn follow(&self, path: &Path) -> Result<PathBuf> {
-        if !self.storage.lstat(path)?.is_some_and(|stat| stat.kind == FileKind::Link) {
-            return Ok(path.to_path_buf());
-        }
-        let real = self.storage.resolve(path)?;
-        for file in SideFile::ALL {
-            let (link, of_real) = (file.path(path), file.path(&real));
-            let stat = |path: &Path| self.storage.stat(path);
-            let Some(found) = stat(&link)? else { continue };
-            if stat(&of_real)?.map(|stat| stat.id) != Some(found.id) {
-                let message = format!(
-                    "is next to a link to {}, whose own side files are next to it: append to that \
-                     file",
-                    real.display()
-                );
-                return Err(Error::new(ErrorKind::Invalid, message).at(link));
-            }
-        }
-        Ok(real)
-    }
-
-    fn refuse_hard_links(&self, path: &Path) -> Result<()> {
-        let stat = self.storage.stat(path)?;
-        match stat.map_or(1, |stat| stat.links) {
-            0 | 1 => Ok(()),
-            links => {
-                let message = format!(
-                    "the data file has {links} names (hard links), and what is appended to one is \
-                     appended to all: copy it, and append to the copy"
-                );
-                Err(Error::new(ErrorKind::Invalid, message).at(path))
-            }
-        }
-    }
-}
-
-/// Tidies up after an error before any sample was written; the first error is the one to tell.
-fn gave_up(staging: Staging, error: Error) -> Error {
-    let _ = staging.abort();
-    error
-}
-
-fn nothing_unfinished(path: &Path) -> Error {
-    Error::new(ErrorKind::NotFound, "there is no unfinished write").at(path)
-}
-
-fn check_name(path: &Path) -> Result<()> {
-    let named_like_ours = path.extension().is_some_and(|e| e == "partial");
-    if SideFile::of(path).is_some() || named_like_ours || path.file_name().is_none() {
-        let message = "a data file cannot be named like one of its side files";
-        return Err(Error::new(ErrorKind::Invalid, message).at(path));
-    }
-    Ok(())
-}
-
-fn discard_unfinished(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
-    match staging::unfinished(storage, path)? {
-        None => Ok(()),
-        // It may hold the only whole dataset by now: complete it, then replace it. One that
-        // another program has overtaken is about nothing that is still there.
-        Some((staging, Unfinished::Committed)) => match staging.overtaken()? {
-            None => staging.finish(),
-            Some(_) => staging.undo(),
-        },
-        Some((staging, _)) => staging.abort(),
-    }
-}
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -454,7 +74,7 @@ pub struct Stats {
 /// let mut writer = kiste::Writer::create(&path)?;
 /// writer.write(&Digit { key: "3/0001.png", image: b"\x89PNG", label: 3 })?;
 ///
-/// // What the format cannot hold is refused, and the writer goes on.
+/// // What the format cannot hold is refused, and the writer can continue.
 /// let again = writer.write(&Digit { key: "3/0001.png", image: b"", label: 4 });
 /// assert_eq!(again.unwrap_err().kind(), kiste::ErrorKind::DuplicateKey);
 ///
@@ -464,8 +84,9 @@ pub struct Stats {
 /// ```
 ///
 /// A writer that is dropped without [`finish`](Writer::finish) publishes nothing. If it had
-/// written samples, they stay in `NAME.partial` as if the process had been killed, for
-/// `kiste repair`; [`abort`](Writer::abort) removes them.
+/// written samples, they stay in `NAME.partial` as if the process had been killed, to be
+/// [repaired](crate::repair); [`abort`](Writer::abort) removes them.
+#[must_use = "without `finish` nothing is published"]
 pub struct Writer {
     options: WriterOptions,
     path: PathBuf,
@@ -477,9 +98,9 @@ pub struct Writer {
     tally: ArrayTally,
     key_set: KeySet,
     broken: bool,
-    /// Whether there are samples from before that stay whatever becomes of this writer.
+    /// Whether there are samples from before that stay even if this writer fails.
     keep: bool,
-    /// Taken by whatever ends the writing.
+    /// Taken by what ends the writing.
     open: Option<Open>,
 }
 
@@ -524,7 +145,7 @@ impl Writer {
         path: &Path,
         staging: Staging,
         journal: Journal,
-        data: Box<dyn crate::storage::Sink>,
+        data: Box<dyn Sink>,
         start: Start,
     ) -> Result<Writer> {
         let spool =
@@ -758,7 +379,7 @@ impl Writer {
         self.bytes
     }
 
-    /// What became of the arrays that [`WriterOptions::arrays`] was for.
+    /// What happened to the arrays that [`WriterOptions::arrays`] applies to.
     pub fn arrays(&self) -> &ArrayTally {
         &self.tally
     }
@@ -772,39 +393,25 @@ impl Writer {
     /// dataset, in one step, with one name a line. `None` means that there is to be no such file.
     /// Without a call, an append keeps the file, and a dataset that replaces another has none.
     ///
-    /// A write that was cut short has these names when `kiste repair` finishes it.
+    /// A write that was cut short has these names when a repair finishes it.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a name with a line end.
     pub fn set_labels<S: AsRef<str>>(&mut self, names: Option<&[S]>) -> Result<()> {
-        let text = match names {
-            None => None,
-            Some(names) => {
-                let mut text = String::new();
-                for name in names.iter().map(AsRef::as_ref) {
-                    if name.contains(['\n', '\r']) {
-                        let message = format!("expected labels of one line each, found {name:?}");
-                        return Err(Error::new(ErrorKind::Invalid, message));
-                    }
-                    text.push_str(name);
-                    text.push('\n');
-                }
-                Some(text)
-            }
-        };
+        let text = names.map(labels::render).transpose()?;
         let files = open(&mut self.open, self.broken, &self.path)?;
         files.staging.set_labels(&mut files.journal, text.as_deref())
     }
 
-    /// Waits until all samples so far are in the file: if the process dies, `kiste repair` finds
+    /// Waits until all samples so far are in the file: if the process dies, a repair finds
     /// them.
     pub fn flush(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
         data.flush(false).map_err(|e| e.shown_at(&self.path))
     }
 
-    /// Waits until all samples so far are on disk: `kiste repair` finds them after a power failure
+    /// Waits until all samples so far are on disk: a repair finds them after a power failure
     /// too.
     pub fn sync(&mut self) -> Result<()> {
         let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
@@ -812,7 +419,7 @@ impl Writer {
     }
 
     /// Room for files that are needed only while this dataset is written. They are where it is
-    /// written, so whoever cleans up after a dead writer removes them too.
+    /// written, so a repair after a dead writer removes them too.
     pub(crate) fn scratch(&mut self) -> Result<Scratch> {
         Ok(open(&mut self.open, self.broken, &self.path)?.staging.scratch())
     }
@@ -821,9 +428,9 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Nothing was published if this fails, and the samples stay for `kiste repair`; unless the
-    /// message says that the dataset is published and only tidying up failed, or that taking the
-    /// publication back failed as well: both are for `kiste repair` to complete.
+    /// Nothing was published if this fails, and the samples stay to be [repaired](crate::repair);
+    /// unless the message says that the dataset is published and only tidying up failed, or that
+    /// taking the publication back failed as well: a repair completes both.
     pub fn finish(mut self) -> Result<Stats> {
         open(&mut self.open, self.broken, &self.path)?;
         // No longer needed, and the next step wants the memory.
@@ -834,7 +441,7 @@ impl Writer {
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
 
-    /// Says where the samples are after an error at the end: whoever made them need not do so again.
+    /// Says where the samples are after an error at the end: they need not be made again.
     fn kept(&self, error: Error) -> Error {
         let (storage, path) = (&*self.options.storage, &self.path);
         let journal = staging::journal_of(storage, path);
@@ -859,7 +466,7 @@ impl Writer {
 impl Open {
     /// Ends the threads, after they have written what they have.
     fn stop(self) -> Staging {
-        // What failed cannot be told from here, and is found by `repair`.
+        // What failed cannot be reported from here; a repair finds it.
         let _ = self.data.finish();
         self.staging
     }
@@ -882,6 +489,12 @@ impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Writer({}, {} samples)", self.path.display(), self.samples)
     }
+}
+
+/// Tidies up after an error before any sample was written; the first error is the one to tell.
+fn gave_up(staging: Staging, error: Error) -> Error {
+    let _ = staging.abort();
+    error
 }
 
 /// The files of a writer that can still write.

@@ -1,11 +1,14 @@
 //! Hashes that collide, which those of the format do once in a lifetime: injected.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::*;
 use crate::dataset::index::IndexOptions;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::storage::MemoryStorage;
+use crate::storage::{MemoryStorage, Storage};
+
+use super::super::index::HashMany;
+use super::*;
 
 /// All keys have few hashes under the first two salts, and their own from then on.
 fn weak_twice(salt: &Salt, keys: &[&[u8]], out: &mut [u64]) {
@@ -58,8 +61,8 @@ fn check_salt(hash_many: HashMany, tries: u32) {
         assert_eq!(reader.find(&format!("k{i}")).unwrap(), Some(i));
     }
     assert_eq!(reader.find("k50").unwrap(), None);
-    let verify = crate::dataset::verify::VerifyOptions::default().deep(true).storage(shared);
-    assert_eq!(verify.verify("x").unwrap().problems, []);
+    let verify = crate::dataset::verify::Verify::of("x").deep(true).storage(shared);
+    assert_eq!(verify.run().unwrap().problems, []);
 }
 
 #[test]

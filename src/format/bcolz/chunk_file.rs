@@ -4,39 +4,20 @@ use crate::format::FormatError;
 use crate::format::blosc;
 use crate::format::bloscpack::MAX_RATIO;
 
-use super::variant::recognise;
-
-/// Bytes before the chunk.
-pub const HEADER: usize = 16;
-
-/// What they always are: the magic and version 1 of bloscpack, three zeros, and 1 as the number of
-/// chunks.
-pub const HEADER_BYTES: [u8; HEADER] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
+use super::variant::{HEADER, HEADER_BYTES, recognise};
 
 /// The name of the data file of a chunk, below `data`.
-pub fn chunk_file_name(chunk: u64) -> String {
+pub(crate) fn chunk_file_name(chunk: u64) -> String {
     format!("__{chunk}.blp")
 }
 
 /// The name of a superchunk in the documents before bcolz, below `data`. They count from 1.
-pub fn superchunk_file_name(number: u64) -> String {
+pub(crate) fn superchunk_file_name(number: u64) -> String {
     format!("__{number}__.bin")
 }
 
 /// The Blosc chunk that is in a data file, after everything has been compared that can be without
 /// decompressing. (bcolz skips the header unread, and reads behind the end of a file cut short.)
-///
-/// ```
-/// use kiste::format::bcolz::{HEADER_BYTES, chunk_in};
-/// use kiste::format::blosc::{Params, compress};
-///
-/// let mut file = HEADER_BYTES.to_vec();
-/// compress(&Params::default(), &[7; 1000], &mut file)?;
-/// assert_eq!(chunk_in(&file)?.len(), file.len() - 16);
-/// file.pop();
-/// assert!(chunk_in(&file).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub fn chunk_in(file: &[u8]) -> Result<&[u8], FormatError> {
     let Some((head, chunk)) = file.split_first_chunk::<HEADER>() else {
         let found = format!("{} bytes", file.len());
@@ -58,7 +39,7 @@ pub fn chunk_in(file: &[u8]) -> Result<&[u8], FormatError> {
 }
 
 /// Whether a chunk is long enough for what it is to unpack to, before memory is asked for.
-pub fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
+pub(crate) fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
     let most = header.chunk_len() as u64 * MAX_RATIO;
     if header.nbytes() as u64 <= most {
         return Ok(());
@@ -68,6 +49,22 @@ pub fn check_ratio(header: &blosc::Header) -> Result<(), FormatError> {
 }
 
 /// An error of a chunk, at its place in the data file.
-pub fn behind_header(error: FormatError) -> FormatError {
+pub(crate) fn behind_header(error: FormatError) -> FormatError {
     error.behind(HEADER as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn takes_a_chunk_file_apart() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::{HEADER_BYTES, chunk_in};
+        use crate::format::blosc::{Params, compress};
+
+        let mut file = HEADER_BYTES.to_vec();
+        compress(&Params::default(), &[7; 1000], &mut file)?;
+        assert_eq!(chunk_in(&file)?.len(), file.len() - 16);
+        file.pop();
+        assert!(chunk_in(&file).is_err());
+        Ok(())
+    }
 }

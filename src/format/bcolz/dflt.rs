@@ -1,38 +1,38 @@
-//! `dflt`, the value of elements that nobody wrote: between JSON and the bytes of an element.
+//! `dflt`, the value of elements that were never written: between JSON and the bytes of an element.
 
 use half::f16;
 use serde_json::Value;
 
 use crate::format::bloscpack::metadata::{write_spaced, write_string};
-use crate::value::{ByteOrder, DType, Kind};
+use crate::value::{ByteOrder, DType, DTypeKind};
 
 /// The bytes of an element of this value, if it is one of the type.
 pub(super) fn fill(value: &Value, dtype: &DType) -> Option<Vec<u8>> {
     let size = dtype.item_size();
     let mut bytes = match dtype.kind() {
-        Kind::Bool => vec![u8::from(value.as_bool().or_else(|| Some(value.as_u64()? != 0))?)],
-        Kind::Int | Kind::DateTime | Kind::TimeDelta => {
+        DTypeKind::Bool => vec![u8::from(value.as_bool().or_else(|| Some(value.as_u64()? != 0))?)],
+        DTypeKind::Int | DTypeKind::DateTime | DTypeKind::TimeDelta => {
             let number = value.as_i64()?.to_le_bytes();
             let fits = i64::from_le_bytes(extended(number, size)) == value.as_i64()?;
             fits.then(|| number[..size].to_vec())?
         }
-        Kind::UInt => {
+        DTypeKind::UInt => {
             let number = value.as_u64()?.to_le_bytes();
             number[size..].iter().all(|&byte| byte == 0).then(|| number[..size].to_vec())?
         }
-        Kind::Float => float_bytes(float(value)?, size)?,
-        // JSON has no complex numbers: whoever writes them has 0 here.
-        Kind::Complex => (float(value)? == 0.0).then(|| vec![0; size])?,
-        Kind::Bytes | Kind::Void => padded(value.as_str()?.as_bytes().to_vec(), size)?,
-        Kind::Text => padded(
+        DTypeKind::Float => float_bytes(float(value)?, size)?,
+        // JSON has no complex numbers, so writers put 0 here.
+        DTypeKind::Complex => (float(value)? == 0.0).then(|| vec![0; size])?,
+        DTypeKind::Bytes | DTypeKind::Void => padded(value.as_str()?.as_bytes().to_vec(), size)?,
+        DTypeKind::Text => padded(
             value.as_str()?.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
             size,
         )?,
-        Kind::Struct => return struct_fill(value, dtype),
+        DTypeKind::Struct => return struct_fill(value, dtype),
         _ => return None,
     };
     if dtype.byte_order() == ByteOrder::Big {
-        let unit = if dtype.kind() == Kind::Text { 4 } else { size };
+        let unit = if dtype.kind() == DTypeKind::Text { 4 } else { size };
         bytes.chunks_mut(unit.max(1)).for_each(<[u8]>::reverse);
     }
     Some(bytes)
@@ -54,36 +54,36 @@ fn struct_fill(value: &Value, dtype: &DType) -> Option<Vec<u8>> {
 pub(super) fn dflt_of(bytes: &[u8], dtype: &DType) -> Option<Value> {
     let mut bytes = bytes.to_vec();
     if dtype.byte_order() == ByteOrder::Big {
-        let unit = if dtype.kind() == Kind::Text { 4 } else { bytes.len() };
+        let unit = if dtype.kind() == DTypeKind::Text { 4 } else { bytes.len() };
         bytes.chunks_mut(unit.max(1)).for_each(<[u8]>::reverse);
     }
     let is_zero = bytes.iter().all(|&byte| byte == 0);
     Some(match dtype.kind() {
-        Kind::Bool => Value::from(!is_zero),
-        Kind::Int | Kind::DateTime | Kind::TimeDelta => {
+        DTypeKind::Bool => Value::from(!is_zero),
+        DTypeKind::Int | DTypeKind::DateTime | DTypeKind::TimeDelta => {
             let mut number = [0; 8];
             number[..bytes.len()].copy_from_slice(&bytes);
             Value::from(i64::from_le_bytes(extended(number, bytes.len())))
         }
-        Kind::UInt => {
+        DTypeKind::UInt => {
             let mut number = [0; 8];
             number[..bytes.len()].copy_from_slice(&bytes);
             Value::from(u64::from_le_bytes(number))
         }
-        Kind::Float => float_value(match *bytes {
+        DTypeKind::Float => float_value(match *bytes {
             [a, b] => f16::from_le_bytes([a, b]).to_f64(),
             [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
             [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
             _ if is_zero => 0.0,
             _ => return None,
         }),
-        Kind::Complex if is_zero => Value::from(0),
-        Kind::Bytes => {
+        DTypeKind::Complex if is_zero => Value::from(0),
+        DTypeKind::Bytes => {
             let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
             Value::from(std::str::from_utf8(&bytes[..end]).ok()?)
         }
-        Kind::Void => Value::from(std::str::from_utf8(&bytes).ok()?),
-        Kind::Text => {
+        DTypeKind::Void => Value::from(std::str::from_utf8(&bytes).ok()?),
+        DTypeKind::Text => {
             let units = bytes.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
             let text: String = units.map(char::from_u32).collect::<Option<_>>()?;
             Value::from(text.trim_end_matches('\0'))
@@ -95,9 +95,9 @@ pub(super) fn dflt_of(bytes: &[u8], dtype: &DType) -> Option<Value> {
 /// Writes it as Python does, where the numbers that JSON lacks are bare words.
 pub(super) fn write_dflt(value: &Value, dtype: &DType, out: &mut String) {
     match (value, dtype.kind()) {
-        (Value::String(token), Kind::Float) if float(value).is_some() => out.push_str(token),
+        (Value::String(token), DTypeKind::Float) if float(value).is_some() => out.push_str(token),
         (Value::String(text), _) => write_string(text, out),
-        (Value::Array(items), Kind::Struct) if items.len() == dtype.fields().len() => {
+        (Value::Array(items), DTypeKind::Struct) if items.len() == dtype.fields().len() => {
             out.push('[');
             for (at, (item, field)) in items.iter().zip(dtype.fields()).enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
@@ -109,7 +109,7 @@ pub(super) fn write_dflt(value: &Value, dtype: &DType, out: &mut String) {
     }
 }
 
-/// A number of so many bytes with its sign carried into the others.
+/// A number of this many bytes, sign-extended.
 fn extended(mut number: [u8; 8], size: usize) -> [u8; 8] {
     let sign = if number[size.clamp(1, 8) - 1] & 0x80 == 0 { 0 } else { 0xff };
     number[size.min(8)..].fill(sign);
@@ -139,7 +139,7 @@ fn float_bytes(number: f64, size: usize) -> Option<Vec<u8>> {
         2 => Some(f16::from_f64(number).to_le_bytes().to_vec()),
         4 => Some((number as f32).to_le_bytes().to_vec()),
         8 => Some(number.to_le_bytes().to_vec()),
-        // Of the long doubles only this one is the same everywhere.
+        // The only long double with the same bytes on every platform.
         _ => (number == 0.0 && number.is_sign_positive()).then(|| vec![0; size]),
     }
 }

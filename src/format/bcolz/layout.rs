@@ -5,19 +5,8 @@ use std::ops::Range;
 use crate::format::FormatError;
 use crate::format::blosc;
 
-/// How the rows of an array are cut into chunks, once that has been found to be possible: every
+/// How the rows of an array are cut into chunks, validated: every
 /// chunk has `chunklen` rows, the last one what is left.
-///
-/// ```
-/// use kiste::format::bcolz::Layout;
-///
-/// let layout = Layout::new(1000, 128, 8)?;
-/// assert_eq!(layout.chunks(), 8);
-/// assert_eq!(layout.rows_of(7), 896..1000);
-/// assert_eq!(layout.nbytes_of(7), 104 * 8);
-/// assert!(Layout::new(1000, 0, 8).is_err());
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     rows: u64,
@@ -26,7 +15,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// So many rows of so many bytes, so many to a chunk.
+    /// A layout of this many rows, bytes per row and rows per chunk.
     pub fn new(rows: u64, chunklen: u64, row_bytes: u64) -> Result<Layout, FormatError> {
         let bad = |expected: String, found: String| Err(FormatError::new(0, expected, found));
         if chunklen == 0 {
@@ -85,7 +74,7 @@ impl Layout {
         (rows.end - rows.start) * self.row_bytes
     }
 
-    /// Whether a chunk may hold so many bytes.
+    /// Whether a chunk may hold this many bytes.
     ///
     /// The last one may hold more rows than the array has of it, up to a full chunk: bcolz writes
     /// chunks first and `meta/sizes` last, and a crash between them leaves such a chunk.
@@ -103,17 +92,10 @@ impl Layout {
     }
 }
 
-/// The rows to a chunk that bcolz chooses for an array of which so many rows of so many bytes are
-/// expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the largest.
-///
-/// ```
-/// use kiste::format::bcolz::chunklen_for;
-///
-/// assert_eq!(chunklen_for(1000, 8), 8192);
-/// assert_eq!(chunklen_for(1_000_000_000, 4), 524_288);
-/// assert_eq!(chunklen_for(10, 1 << 30), 1);
-/// ```
-pub fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
+/// The rows to a chunk that bcolz chooses for an array of which this many rows of this many bytes
+/// are expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the
+/// largest.
+pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     const MEGABYTE: u128 = 1 << 20;
     let bytes = u128::from(expectedlen) * u128::from(row_bytes);
     // The decimal logarithm of the megabytes, cut towards zero, from -4 to 4.
@@ -121,4 +103,28 @@ pub fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     let below = (1..=4).filter(|&power| bytes * 10_u128.pow(power) <= MEGABYTE).count();
     let chunk_size: u64 = (256 << 10) << above >> below;
     (chunk_size / row_bytes.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn finds_the_chunk_of_a_row() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Layout;
+
+        let layout = Layout::new(1000, 128, 8)?;
+        assert_eq!(layout.chunks(), 8);
+        assert_eq!(layout.rows_of(7), 896..1000);
+        assert_eq!(layout.nbytes_of(7), 104 * 8);
+        assert!(Layout::new(1000, 0, 8).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn chooses_a_chunk_length_as_bcolz_does() {
+        use crate::format::bcolz::chunklen_for;
+
+        assert_eq!(chunklen_for(1000, 8), 8192);
+        assert_eq!(chunklen_for(1_000_000_000, 4), 524_288);
+        assert_eq!(chunklen_for(10, 1 << 30), 1);
+    }
 }

@@ -7,29 +7,19 @@ use serde_json::{Map, Value};
 use crate::format::FormatError;
 use crate::format::bloscpack::metadata::{with_tokens, write_spaced, write_string};
 use crate::format::numpy::descr;
-use crate::value::{ByteOrder, DType, Kind};
+use crate::value::{ByteOrder, DType, DTypeKind};
 
 use super::dflt::write_dflt;
 
-/// The most bytes of `meta/sizes`, `meta/storage` and `__rootdirs__` that are believed.
-pub const MAX_META_BYTES: u64 = 1 << 20;
-/// The most bytes of `__attrs__` that are believed.
-pub const MAX_ATTRS_BYTES: u64 = 64 << 20;
+/// The size limit of `meta/sizes`, `meta/storage` and `__rootdirs__`.
+pub(crate) const MAX_META_BYTES: u64 = 1 << 20;
+/// The size limit of `__attrs__`.
+pub(crate) const MAX_ATTRS_BYTES: u64 = 64 << 20;
 
-/// What stands between items, and between a key and its value, where nothing was said.
+/// The default separators of `json.dumps`: between items, and between a key and its value.
 const SEPARATORS: [&str; 2] = [", ", ": "];
 
 /// `meta/sizes`: how large the array is.
-///
-/// ```
-/// use kiste::format::bcolz::Sizes;
-///
-/// let text = "{\"shape\": [50, 7], \"nbytes\": 1400, \"cbytes\": 907}\n";
-/// let sizes = Sizes::parse(text.as_bytes())?;
-/// assert_eq!(sizes.shape, [50, 7]);
-/// assert_eq!(sizes.to_json(), text);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     /// The length of each axis.
@@ -66,19 +56,6 @@ impl Sizes {
 }
 
 /// `meta/storage`: the type of the elements, and how they are stored.
-///
-/// ```
-/// use kiste::format::bcolz::Storage;
-/// use kiste::value::Kind;
-///
-/// let text = "{\"dtype\": \"int64\", \"cparams\": {\"clevel\": 5, \"shuffle\": 1, \
-///     \"cname\": \"lz4\", \"quantize\": 0}, \"chunklen\": 8192, \"expectedlen\": 1000, \"dflt\": 7}\n";
-/// let storage = Storage::parse(text.as_bytes())?;
-/// assert_eq!((storage.dtype.kind(), storage.chunklen), (Kind::Int, 8192));
-/// assert_eq!(storage.fill(), Some(vec![7, 0, 0, 0, 0, 0, 0, 0]));
-/// assert_eq!(storage.to_json(), text);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Storage {
     /// The type of the elements.
@@ -87,10 +64,10 @@ pub struct Storage {
     pub cparams: CParams,
     /// Rows of every chunk but the last.
     pub chunklen: u64,
-    /// How many rows the writer thought there would be.
+    /// The number of rows that the writer expected.
     pub expectedlen: u64,
-    /// The value of elements that nobody wrote. `NaN` and the infinities are strings of that name;
-    /// [`fill`](Storage::fill) has it as bytes.
+    /// The value of elements that were never written. `NaN` and the infinities are strings of that
+    /// name; [`fill`](Storage::fill) has it as bytes.
     pub dflt: Value,
 }
 
@@ -103,12 +80,13 @@ pub struct CParams {
     pub shuffle: u8,
     /// The codec; `blosclz` in files that do not say.
     pub cname: String,
-    /// To how many decimal digits floats were rounded before they were compressed; 0 for not at all.
+    /// To how many decimal digits floats were rounded before they were compressed; 0 for not at
+    /// all.
     pub quantize: u64,
 }
 
 impl Default for CParams {
-    /// What bcolz takes if it is told nothing.
+    /// The defaults of bcolz.
     fn default() -> CParams {
         CParams { clevel: 5, shuffle: 1, cname: "lz4".to_owned(), quantize: 0 }
     }
@@ -151,7 +129,7 @@ impl Storage {
         out
     }
 
-    /// The bytes of an element that nobody wrote, if `dflt` is a value of the type.
+    /// The bytes of an element that was never written, if `dflt` is a value of the type.
     pub fn fill(&self) -> Option<Vec<u8>> {
         super::dflt::fill(&self.dflt, &self.dtype)
     }
@@ -174,16 +152,8 @@ impl CParams {
     }
 }
 
-/// `__rootdirs__`: the columns of a table in their order, each the name of a directory beside.
-///
-/// ```
-/// use kiste::format::bcolz::{names_to_json, parse_names};
-///
-/// assert_eq!(parse_names(b"{\"names\": [\"id\", \"val\"]}\n")?, ["id", "val"]);
-/// assert!(parse_names(b"{\"names\": [\"../secret\"]}").is_err());
-/// assert_eq!(names_to_json(&["id", "val"]), "{\"names\": [\"id\", \"val\"]}\n");
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
+/// `__rootdirs__`: the columns of a table in their order, each the name of a directory next to this
+/// file.
 pub fn parse_names(file: &[u8]) -> Result<Vec<String>, FormatError> {
     let object = parse_object(file)?;
     let names = object.get("names").and_then(Value::as_array).and_then(|names| {
@@ -211,7 +181,7 @@ pub fn names_to_json(names: &[impl AsRef<str>]) -> String {
 
 /// Whether a column may have this name, which is that of its directory: it must not lead out of the
 /// table, nor be a file that the table has.
-pub fn check_name(name: &str) -> Result<(), FormatError> {
+pub(crate) fn check_name(name: &str) -> Result<(), FormatError> {
     let is_taken = matches!(name, "" | "." | ".." | "__attrs__" | "__rootdirs__");
     if !is_taken && !name.contains(['/', '\\', ':', '\0']) {
         return Ok(());
@@ -220,7 +190,7 @@ pub fn check_name(name: &str) -> Result<(), FormatError> {
     Err(FormatError::new(0, expected, format!("{name:?}")))
 }
 
-/// `__attrs__`: what the user says of the array. An empty file is taken for no attributes.
+/// `__attrs__`: attributes of the user. An empty file counts as no attributes.
 pub fn parse_attrs(file: &[u8]) -> Result<Map<String, Value>, FormatError> {
     match file.trim_ascii() {
         b"" => Ok(Map::new()),
@@ -240,8 +210,8 @@ fn to_json(value: &Value) -> String {
     out
 }
 
-/// A type as bcolz spells it. A name without a byte order means little-endian numbers: bcolz took
-/// those of its machine and did not say which they were, and hardly any was another.
+/// A type as bcolz spells it. A name without a byte order means little-endian numbers: bcolz used
+/// the order of its machine without recording it, and nearly all machines are little-endian.
 fn parse_dtype(text: &str) -> Result<DType, FormatError> {
     let dtype = descr::parse(text)?;
     match text.trim_start().starts_with(|first: char| first == '=' || first.is_ascii_alphabetic()) {
@@ -254,7 +224,7 @@ fn parse_dtype(text: &str) -> Result<DType, FormatError> {
 fn dtype_text(dtype: &DType) -> String {
     match dtype.byte_order() {
         ByteOrder::Big => dtype.to_string(),
-        _ if matches!(dtype.kind(), Kind::Text | Kind::Struct) => dtype.to_string(),
+        _ if matches!(dtype.kind(), DTypeKind::Text | DTypeKind::Struct) => dtype.to_string(),
         _ => descr::name(&dtype.clone().with_byte_order(ByteOrder::NATIVE)),
     }
 }
@@ -299,4 +269,42 @@ fn wrong(expected: &str, found: Option<&Value>) -> FormatError {
         }
     });
     FormatError::new(0, expected, found)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_round_trip() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Sizes;
+
+        let text = "{\"shape\": [50, 7], \"nbytes\": 1400, \"cbytes\": 907}\n";
+        let sizes = Sizes::parse(text.as_bytes())?;
+        assert_eq!(sizes.shape, [50, 7]);
+        assert_eq!(sizes.to_json(), text);
+        Ok(())
+    }
+
+    #[test]
+    fn storage_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::Storage;
+        use crate::value::DTypeKind;
+
+        let text = "{\"dtype\": \"int64\", \"cparams\": {\"clevel\": 5, \"shuffle\": 1, \
+            \"cname\": \"lz4\", \"quantize\": 0}, \"chunklen\": 8192, \"expectedlen\": 1000, \"dflt\": 7}\n";
+        let storage = Storage::parse(text.as_bytes())?;
+        assert_eq!((storage.dtype.kind(), storage.chunklen), (DTypeKind::Int, 8192));
+        assert_eq!(storage.fill(), Some(vec![7, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(storage.to_json(), text);
+        Ok(())
+    }
+
+    #[test]
+    fn names_round_trip() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::{names_to_json, parse_names};
+
+        assert_eq!(parse_names(b"{\"names\": [\"id\", \"val\"]}\n")?, ["id", "val"]);
+        assert!(parse_names(b"{\"names\": [\"../secret\"]}").is_err());
+        assert_eq!(names_to_json(&["id", "val"]), "{\"names\": [\"id\", \"val\"]}\n");
+        Ok(())
+    }
 }

@@ -3,8 +3,8 @@
 //! # In this module
 //!
 //! [`Sizes`] and [`Storage`] are the files below `meta`, [`Layout`] is the arithmetic of rows and
-//! chunks, [`chunk_in`] takes a data file apart. [`recognise`] tells the headers of the documents
-//! before bcolz from one another, and [`Superchunk`] reads them.
+//! chunks, [`chunk_in`] splits a data file. [`recognise`] identifies headers of the drafts before
+//! bcolz, and [`Superchunk`] reads them.
 //!
 //! Absent on purpose: directories, which are in [`array::bcolz`](crate::array::bcolz); and what is
 //! inside a chunk, which is in [`blosc`](super::blosc).
@@ -23,22 +23,19 @@ mod superchunk;
 #[cfg(test)]
 mod tests;
 
-pub use chunk_file::{
-    HEADER, HEADER_BYTES, behind_header, check_ratio, chunk_file_name, chunk_in,
-    superchunk_file_name,
-};
-pub use layout::{Layout, chunklen_for};
-pub use meta::{
-    CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, Sizes, Storage, attrs_to_json, check_name,
-    names_to_json, parse_attrs, parse_names,
-};
+pub use chunk_file::chunk_in;
+pub(crate) use chunk_file::{behind_header, check_ratio, chunk_file_name, superchunk_file_name};
+pub use layout::Layout;
+pub(crate) use layout::chunklen_for;
+pub(crate) use meta::{CParams, MAX_ATTRS_BYTES, MAX_META_BYTES, check_name};
+pub use meta::{Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_names};
 pub use superchunk::Superchunk;
-pub use variant::{Variant, recognise};
+pub use variant::{HEADER, HEADER_BYTES, recognise};
 
 /// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
 ///
 /// An error if it has nothing: for complex numbers and long doubles other than zero, and for byte
-/// strings that are no text.
+/// strings that are not UTF-8.
 pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
     if bytes.len() != dtype.item_size() {
         let expected = format!("a value of {} bytes for {dtype}", dtype.item_size());
@@ -50,11 +47,11 @@ pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
 }
 
 /// The element size that bcolz gives to Blosc: what the shuffle takes for one element.
-pub fn typesize(dtype: &DType) -> usize {
-    use crate::value::Kind;
+pub(crate) fn typesize(dtype: &DType) -> usize {
+    use crate::value::DTypeKind;
     match dtype.kind() {
-        Kind::Bytes => 1,
-        Kind::Text => 4,
+        DTypeKind::Bytes => 1,
+        DTypeKind::Text => 4,
         _ if dtype.item_size() > 255 => 1,
         _ => dtype.item_size().max(1),
     }

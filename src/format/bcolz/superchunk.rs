@@ -9,29 +9,7 @@ use crate::format::bloscpack::{Checksum, Container};
 use super::chunk_file::check_ratio;
 use super::variant::{LONG_HEADER, Variant, i64_at, recognise, u32_at};
 
-/// Where the chunks of a superchunk are: of any [`Variant`] of which it is known.
-///
-/// ```
-/// use kiste::format::bcolz::{Superchunk, Variant};
-/// use kiste::format::blosc::{Params, compress, decompress};
-///
-/// // Two chunks behind a header of the Blaze document.
-/// let mut file = b"blpk\x02\0\0\x01".to_vec();
-/// file.extend([1000_u32, 300].map(u32::to_le_bytes).as_flattened()); // chunk-size, last-chunk
-/// file.extend([2_u64, 0].map(u64::to_le_bytes).as_flattened()); // nchunks; meta-size, reserved
-/// file[5] = 2;
-/// let metadata = br#"{"dtype": "uint8"}"#;
-/// file[24] = metadata.len() as u8;
-/// file.extend(metadata);
-/// compress(&Params::default(), &[1; 1000], &mut file)?;
-/// compress(&Params::default(), &[2; 300], &mut file)?;
-///
-/// let superchunk = Superchunk::parse(&file)?;
-/// assert!(matches!(superchunk.variant(), Variant::Blaze { .. }));
-/// assert_eq!(superchunk.metadata(), Some(32..50));
-/// assert_eq!(decompress(superchunk.chunk(&file, 1)?, 300)?, [2; 300]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Where the chunks of a superchunk are, for each readable `Variant`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superchunk {
     variant: Variant,
@@ -182,8 +160,8 @@ fn known(size: u32) -> Option<u32> {
     (size <= i32::MAX as u32).then_some(size)
 }
 
-/// Goes from chunk to chunk: by the offsets where there are some, as these formats allow for spare
-/// bytes behind a chunk, else without gaps. An offset of -1 was never filled in.
+/// Walks over the chunks: by the offsets if there are any, because these formats allow spare bytes
+/// after a chunk, otherwise without gaps. An offset of -1 was never filled in.
 fn walk(
     file: &[u8],
     start: usize,
@@ -270,4 +248,30 @@ fn check_size(header: &blosc::Header, is_last: bool, sizes: &Sizes) -> Result<()
         None => format!("at most {} uncompressed bytes", most.unwrap_or(0)),
     };
     Err(FormatError::new(4, expected, found.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn reads_a_superchunk() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::bcolz::{Superchunk, variant::Variant};
+        use crate::format::blosc::{Params, compress, decompress};
+
+        // Two chunks behind a header of the Blaze document.
+        let mut file = b"blpk\x02\0\0\x01".to_vec();
+        file.extend([1000_u32, 300].map(u32::to_le_bytes).as_flattened()); // chunk-size, last-chunk
+        file.extend([2_u64, 0].map(u64::to_le_bytes).as_flattened()); // nchunks; meta-size, reserved
+        file[5] = 2;
+        let metadata = br#"{"dtype": "uint8"}"#;
+        file[24] = metadata.len() as u8;
+        file.extend(metadata);
+        compress(&Params::default(), &[1; 1000], &mut file)?;
+        compress(&Params::default(), &[2; 300], &mut file)?;
+
+        let superchunk = Superchunk::parse(&file)?;
+        assert!(matches!(superchunk.variant(), Variant::Blaze { .. }));
+        assert_eq!(superchunk.metadata(), Some(32..50));
+        assert_eq!(decompress(superchunk.chunk(&file, 1)?, 300)?, [2; 300]);
+        Ok(())
+    }
 }

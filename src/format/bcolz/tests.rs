@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::variant::Variant;
 use super::*;
 use crate::format::blosc::{Params, compress, decompress};
 use crate::format::bloscpack::{Checksum, Encoder, Header};
-use crate::value::{ByteOrder, Kind};
+use crate::value::{ByteOrder, DTypeKind};
 
 fn storage(dtype: &str, dflt: &str) -> String {
     format!(
@@ -68,7 +69,7 @@ fn names_without_a_byte_order_are_little_endian() {
     assert_eq!(parsed.dtype.byte_order(), ByteOrder::Big);
     assert_eq!(parsed.to_json(), storage(">i4", "0"));
     let object = Storage::parse(storage("object", "0").as_bytes()).unwrap();
-    assert_eq!(object.dtype.kind(), Kind::Object);
+    assert_eq!(object.dtype.kind(), DTypeKind::Object);
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn only_the_last_chunk_may_hold_more() {
 
 #[test]
 fn chunks_are_as_long_as_bcolz_makes_them() {
-    // `bcolz.utils.calc_chunksize` of so many MiB.
+    // `bcolz.utils.calc_chunksize` of this many MiB.
     for (bytes, chunk_size) in [
         (0_u64, 16 << 10),
         (104, 16 << 10),
@@ -268,7 +269,7 @@ fn blaze_superchunks_are_read_with_metadata_offsets_and_digests() {
             file.extend(metadata);
             let mut at = file.len() + 24;
             for chunk in chunks.iter().filter(|_| offsets.is_some()) {
-                // Those that nobody filled in are -1.
+                // Unfilled entries are -1.
                 let offset = if offsets == Some(true) { at as i64 } else { -1 };
                 file.extend(offset.to_le_bytes());
                 at += chunk.len() + checksum.size();

@@ -6,15 +6,19 @@ use std::fmt;
 use crate::format::blosc;
 use crate::format::bloscpack::{Checksum, header::MAGIC};
 
-use super::chunk_file::HEADER_BYTES;
+/// Bytes before the chunk of a data file.
+pub const HEADER: usize = 16;
 
-/// Bytes of all these headers but the first.
+/// What they always are: the magic and version 1 of bloscpack, three zeros, and 1 as the number of
+/// chunks.
+pub const HEADER_BYTES: [u8; HEADER] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
+
+/// Bytes of the other headers.
 pub(super) const LONG_HEADER: usize = 32;
 
 /// Which header the first bytes of a file are. Printed, it says so in words.
 ///
-/// The documents give no version of their own that would set them apart: it is the fields together
-/// that fit one of them or none.
+/// The drafts have no version numbers that distinguish them, so the fields together decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Variant {
@@ -48,7 +52,7 @@ pub enum Variant {
     },
     /// No header at all: one Blosc chunk.
     BareChunk,
-    /// The magic, and nothing behind it that any of them has.
+    /// The magic, followed by fields that fit none of them.
     Unknown {
         /// What is where the version should be, if anything is.
         version: Option<u8>,
@@ -104,19 +108,6 @@ impl fmt::Display for Variant {
 
 /// Which header a file begins with. `head` are its first 32 bytes, or all of them if it has fewer;
 /// more are not looked at. `len` is the length of the file, by which the header of carray is known.
-///
-/// ```
-/// use kiste::format::bcolz::{Variant, recognise};
-///
-/// let mut head = *b"blpk\x02\0\0\0________________________";
-/// head[8..12].copy_from_slice(&4096_i32.to_le_bytes()); // chunk-size
-/// head[12..16].copy_from_slice(&0_i32.to_le_bytes()); // reserved
-/// head[16..24].copy_from_slice(&5000_i64.to_le_bytes()); // file-size
-/// head[24..32].copy_from_slice(&3_i64.to_le_bytes()); // nchunks
-/// let variant = recognise(&head, 5000);
-/// assert_eq!(variant, Variant::Carray { checksums: false, indexes: false });
-/// assert_eq!(variant.to_string(), "a superchunk of the carray proposal, with the size of the file");
-/// ```
 pub fn recognise(head: &[u8], len: u64) -> Variant {
     if head.get(..4) != Some(&MAGIC) {
         return match blosc::Header::parse(head) {
@@ -181,4 +172,24 @@ pub(super) fn i64_at(head: &[u8], at: usize) -> i64 {
 pub(super) fn u32_at(head: &[u8], at: usize) -> u32 {
     let bytes = head.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn recognises_a_header() {
+        use super::{Variant, recognise};
+
+        let mut head = *b"blpk\x02\0\0\0________________________";
+        head[8..12].copy_from_slice(&4096_i32.to_le_bytes()); // chunk-size
+        head[12..16].copy_from_slice(&0_i32.to_le_bytes()); // reserved
+        head[16..24].copy_from_slice(&5000_i64.to_le_bytes()); // file-size
+        head[24..32].copy_from_slice(&3_i64.to_le_bytes()); // nchunks
+        let variant = recognise(&head, 5000);
+        assert_eq!(variant, Variant::Carray { checksums: false, indexes: false });
+        assert_eq!(
+            variant.to_string(),
+            "a superchunk of the carray proposal, with the size of the file"
+        );
+    }
 }

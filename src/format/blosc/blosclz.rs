@@ -1,4 +1,4 @@
-//! BloscLZ, the codec that Blosc brings along, a relative of FastLZ.
+//! BloscLZ, Blosc's own codec, a relative of FastLZ.
 //!
 //! A stream is a sequence of instructions, each of which begins with a control byte:
 //!
@@ -17,6 +17,7 @@ const NEAR: usize = 8191;
 /// Decompresses a stream into all of `out`; `None` if it is not one of just that many bytes.
 pub(super) fn decompress(stream: &[u8], out: &mut [u8]) -> Option<()> {
     let (&first, mut rest) = stream.split_first()?;
+    // Like c-blosc, which ignores the upper three bits of the first byte.
     let mut control = usize::from(first & 31);
     let mut filled = 0;
     loop {

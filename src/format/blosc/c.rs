@@ -1,9 +1,9 @@
-//! The C library c-blosc behind two safe functions: beside the memory map the only unsafe code.
+//! The C library c-blosc behind safe functions: with the memory map, the only unsafe code.
 //!
 //! Only the functions that take all they need as arguments are called, with one thread each: they
 //! share nothing and take no lock, and their output is the same every time. The C library gets no
 //! chunk that [`validate`] has not passed; what is left to trust is that its decoders stay within a
-//! stream and an output whose lengths they are told.
+//! stream and an output whose lengths are passed in.
 #![expect(unsafe_code, reason = "calls into C; the contract stands above")]
 
 use std::ffi::{CStr, c_int};
@@ -41,8 +41,8 @@ pub(super) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<(), FormatError
 /// into all of `out`.
 ///
 /// The library decompresses chunks, not blocks: it gets a chunk of this block alone. To copy the
-/// compressed bytes is little work beside decompressing them. (Its own `blosc_getitem` counts in
-/// elements, allocates three blocks a call, and never writes to the output directly.)
+/// compressed bytes costs little compared with decompressing them. (Its own `blosc_getitem` counts
+/// in elements, allocates three blocks a call, and never writes to the output directly.)
 pub(super) fn decompress_block(
     chunk: &[u8],
     header: &Header,
@@ -63,7 +63,7 @@ pub(super) fn decompress_block(
     unsafe { call(buffer, out) }.ok_or_else(|| damaged(header, block.at, out.len()))
 }
 
-/// The header of a chunk that holds this block alone, which has so many bytes compressed.
+/// The header of a chunk that holds this block alone, which has this many compressed bytes.
 ///
 /// A last block that is short would become whole by this, and whole blocks may be split: so unless
 /// it is split, the new header says that nothing is.
@@ -82,8 +82,9 @@ fn head_of_block(header: &Header, index: usize, compressed: usize) -> [u8; HEADE
 /// lengths in it must lie within it, and no BloscLZ stream may be longer than [`validate`] allows.
 unsafe fn call(chunk: &[u8], out: &mut [u8]) -> Option<()> {
     // SAFETY: C reads no further than the chunk says that it is long, and writes at most
-    // `out.len()` bytes to `out`, which are initialised, whatever it leaves of them. Both lengths
-    // fit an i32, since a chunk's do. With one thread neither pointer is kept beyond the call.
+    // `out.len()` bytes to `out`, which are initialised, so even a partial write leaves valid
+    // bytes. Both lengths fit an i32, since a chunk's do. With one thread neither pointer is kept
+    // beyond the call.
     let written = unsafe {
         blosc_src::blosc_decompress_ctx(
             chunk.as_ptr().cast(),

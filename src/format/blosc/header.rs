@@ -77,6 +77,7 @@ impl Header {
             let found = format!("{} bytes", chunk.len());
             return Err(FormatError::new(0, "a Blosc header of 16 bytes", found));
         };
+        // First, so that a Blosc2 chunk is named as such instead of failing at a flag it redefines.
         check_versions(version, codec_version, flags)?;
         let Some(codec) = Codec::from_format(flags >> CODEC_SHIFT) else {
             let found = format!("number {}", flags >> CODEC_SHIFT);
@@ -131,7 +132,7 @@ impl Header {
 
     /// What was done to the bytes of the elements before compression.
     ///
-    /// A [copied](Header::is_memcpyed) chunk is never shuffled, whatever its flags say.
+    /// A [copied](Header::is_memcpyed) chunk is never shuffled, even if its flags say so.
     pub fn shuffle(&self) -> Shuffle {
         match self.flags {
             _ if self.is_memcpyed() => Shuffle::None,

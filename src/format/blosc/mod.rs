@@ -19,10 +19,10 @@
 //! content at 16, as it is. Numbers are little-endian.
 //!
 //! Chunks come from [`compress`] byte for byte as from python-blosc with one thread, as far as the
-//! two are linked to the same versions of the codecs. That is the C library's work (feature
-//! `c-blosc`); without it [`safe`] reads everything and writes LZ4 and zlib. With it, zlib is read in
-//! Rust all the same, which is faster, and so are LZ4 with shuffled bits, for the same reason, and
-//! Snappy, which else needs a C++ compiler.
+//! two are linked to the same versions of the codecs. That takes the C library (feature `c-blosc`).
+//! Without it, safe Rust reads every codec and writes LZ4 and zlib. Even with it, zlib and LZ4 with
+//! shuffled bits are read in Rust, which is faster, and so is Snappy, which would need a C++
+//! compiler.
 //!
 //! [`decompress_range`] decompresses only the blocks that a range touches.
 //!
@@ -39,7 +39,7 @@ mod header;
 mod validate;
 mod shuffle;
 mod blosclz;
-pub mod safe;
+pub(crate) mod safe;
 #[cfg(feature = "c-blosc")]
 mod c;
 #[cfg(not(feature = "c-blosc"))]
@@ -51,16 +51,18 @@ mod tests;
 pub use header::{HEADER, Header, MAX_BLOCK, MAX_CHUNK, MAX_TYPESIZE};
 pub use validate::validate;
 
-/// What compresses the blocks.
+/// The codec that compresses the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Codec {
-    /// BloscLZ, which Blosc brings along: fast, and the default of bloscpack.
+    /// BloscLZ, Blosc's own codec: fast, and the default of bloscpack.
     BloscLz,
     /// LZ4: fastest.
     Lz4,
-    /// LZ4 with a slow writer; chunks do not tell it from [`Codec::Lz4`].
+    /// LZ4 with a slower, better compressor. Chunks are indistinguishable from those of
+    /// [`Codec::Lz4`].
     Lz4hc,
-    /// Snappy: only read, not written.
+    /// Snappy: read, never written.
     Snappy,
     /// zlib: slow, for old readers.
     Zlib,
@@ -78,7 +80,7 @@ impl Codec {
         c::writes(self)
     }
 
-    /// The name that python-blosc has for it.
+    /// The name that python-blosc uses.
     pub fn name(self) -> &'static str {
         match self {
             Codec::BloscLz => "blosclz",
@@ -122,7 +124,7 @@ impl FromStr for Codec {
     }
 }
 
-/// What is done to the elements before compression, so that like stands beside like.
+/// How elements are reordered before compression, so that similar bytes are next to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Shuffle {
     /// Nothing.
@@ -134,20 +136,20 @@ pub enum Shuffle {
     Bit,
 }
 
-/// How to compress. The default is that of bloscpack: BloscLZ at level 7, bytes shuffled, elements
-/// of 8 bytes. (Where BloscLZ cannot be written, the default is LZ4.)
+/// How to compress. The default is that of bloscpack: BloscLZ at level 7, byte shuffle, elements of
+/// 8 bytes; or LZ4 in builds that cannot write BloscLZ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Params {
-    /// What compresses.
+    /// The codec.
     pub codec: Codec,
-    /// How hard to try, from 0 (copy) to 9.
+    /// Compression level, from 0 (copy) to 9.
     pub level: u8,
-    /// What is done to the elements before.
+    /// How elements are reordered first.
     pub shuffle: Shuffle,
     /// Bytes of an element, from 1 to 255.
     pub typesize: usize,
-    /// Bytes of a block, at most [`MAX_BLOCK`]; taken as at least 128 and rounded down to whole
-    /// elements. If `None`, it follows from codec, level and size.
+    /// Bytes of a block, at most [`MAX_BLOCK`], rounded to whole elements and at least 128. `None`
+    /// derives it from codec, level and size.
     pub blocksize: Option<usize>,
 }
 
@@ -159,7 +161,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Whether so many bytes can be compressed like this.
+    /// Whether this many bytes can be compressed with these parameters.
     pub fn check(&self, len: usize) -> Result<(), EncodeError> {
         if self.level > 9 {
             return Err(EncodeError::Level(self.level));
@@ -180,13 +182,13 @@ impl Params {
     }
 }
 
-/// Why something cannot be compressed. Nothing was appended then.
+/// Why bytes cannot be compressed. Nothing has been appended to the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// There is no codec of this name.
     Codec(String),
-    /// This build does not write chunks of this codec: nobody here writes Snappy, and without the
+    /// This build does not write chunks of this codec: Snappy is never written, and without the
     /// feature `c-blosc` only LZ4 and zlib are written.
     Unsupported(Codec),
     /// A level above 9.
@@ -229,7 +231,8 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// Appends one chunk to `out` and returns its length, which is at most 16 more than that of `bytes`.
+/// Appends one chunk to `out` and returns its length, which is at most 16 more than that of
+/// `bytes`.
 ///
 /// ```
 /// use kiste::format::blosc::{Params, Shuffle, compress, decompress};
@@ -247,16 +250,16 @@ pub fn compress(params: &Params, bytes: &[u8], out: &mut Vec<u8>) -> Result<usiz
     Scratch::default().compress(params, bytes, out)
 }
 
-/// Decompresses a chunk into all of `out`, which must have just the length that is in it.
+/// Decompresses a chunk into `out`, which must have exactly its uncompressed length.
 ///
-/// After an error `out` may hold anything. The chunk is [validated](validate) before.
+/// The chunk is [validated](validate) first. After an error the content of `out` is unspecified.
 pub fn decompress_into(chunk: &[u8], out: &mut [u8]) -> Result<Header, FormatError> {
     Scratch::default().decompress_into(chunk, out)
 }
 
 /// Decompresses a chunk that holds no more than `limit` bytes.
 ///
-/// A chunk of a few bytes may claim to hold two gigabytes; the caller knows how much to believe.
+/// A chunk of a few bytes can claim to hold two gigabytes, so the caller sets the limit.
 pub fn decompress(chunk: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
     let nbytes = Header::parse(chunk)?.nbytes();
     if nbytes > limit {
@@ -286,7 +289,7 @@ pub fn decompress(chunk: &[u8], limit: usize) -> Result<Vec<u8>, FormatError> {
 ///
 /// # Panics
 ///
-/// If `out` has not the length of the range.
+/// If `out` does not have the length of the range.
 pub fn decompress_range(
     chunk: &[u8],
     range: Range<usize>,
@@ -295,10 +298,9 @@ pub fn decompress_range(
     Scratch::default().decompress_range(chunk, range, out)
 }
 
-/// Memory for compression and decompression, kept from one chunk to the next: where there are many
-/// small chunks, a thread does well to have one of these.
+/// Memory that is reused from one chunk to the next. With many small chunks, give each thread one.
 ///
-/// Its buffers are as large as the largest block so far.
+/// Its buffers grow to the largest block seen.
 ///
 /// ```
 /// use kiste::format::blosc::{Params, Scratch};
@@ -347,8 +349,8 @@ impl Scratch {
     /// As [`decompress_into()`].
     pub fn decompress_into(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<Header, FormatError> {
         let header = Header::parse(chunk)?;
-        // Where bits are shuffled, undoing that takes longest, and the library does it in SSE2: of
-        // LZ4, safe Rust reads more in the same time (`benches/blosc.rs`).
+        // Undoing a bit shuffle dominates the time, and the library does it with SSE2 only: for
+        // LZ4, safe Rust is faster (`benches/blosc.rs`).
         let bits_of_lz4 = header.codec() == Codec::Lz4 && header.shuffle() == Shuffle::Bit;
         if header.is_memcpyed() || bits_of_lz4 || !c::reads(header.codec()) {
             return safe::decompress_into(chunk, out, self);
@@ -361,7 +363,7 @@ impl Scratch {
     ///
     /// # Panics
     ///
-    /// If `out` has not the length of the range.
+    /// If `out` does not have the length of the range.
     pub fn decompress_range(
         &mut self,
         chunk: &[u8],
@@ -385,7 +387,7 @@ impl Scratch {
         Ok(header)
     }
 
-    /// Whole blocks go straight to where they belong, parts of blocks by way of a buffer.
+    /// Whole blocks are decompressed in place, parts of blocks through a buffer.
     fn decompress_blocks(
         &mut self,
         chunk: &[u8],
@@ -428,7 +430,7 @@ impl Scratch {
     }
 }
 
-/// A chunk must hold just as much as there is room for.
+/// A chunk must hold exactly as many bytes as the output.
 fn expect_length(header: &Header, len: usize) -> Result<(), FormatError> {
     if header.nbytes() == len {
         return Ok(());

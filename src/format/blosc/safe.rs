@@ -4,10 +4,10 @@
 //! does, and it reads the codecs that Rust reads faster (zlib) or that the C library here is built
 //! without (Snappy).
 //!
-//! Absent: encoders for BloscLZ, LZ4HC, Snappy and Zstandard. Absent too: a bound on the memory that
-//! a hostile Zstandard frame takes. Its window is bounded here, but the decoder in Rust writes a
-//! block of a frame to memory of its own before it looks at how long it became. The C library, which
-//! reads Zstandard by default, writes to the output alone.
+//! Absent: encoders for BloscLZ, LZ4HC, Snappy and Zstandard. Absent too: a bound on the memory
+//! that a hostile Zstandard frame takes. Its window is bounded here, but the decoder in Rust writes
+//! a block of a frame to memory of its own before it looks at how long it became. The C library,
+//! which reads Zstandard by default, writes to the output alone.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -26,7 +26,7 @@ const MAX_WINDOW: u64 = 8 << 20;
 /// What a Zstandard frame begins with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// Decompresses a chunk into all of `out`, without the C library whatever the features.
+/// Decompresses a chunk into all of `out`, never with the C library, even if it is compiled in.
 ///
 /// Otherwise as [`super::decompress_into`].
 pub fn decompress_into(
@@ -174,7 +174,7 @@ pub(super) fn writes(codec: Codec) -> bool {
     matches!(codec, Codec::Lz4 | Codec::Zlib)
 }
 
-/// Appends a chunk, without the C library whatever the features: LZ4 and zlib only.
+/// Appends a chunk, never with the C library: LZ4 and zlib only.
 ///
 /// The blocks are those that the C library would choose; the streams in them may differ.
 pub fn compress(

@@ -6,7 +6,8 @@
 //! byte. Bytes beyond the last whole element stay where they are.
 //!
 //! The bit shuffle of Blosc 1 leaves a block alone unless the number of its elements is a multiple
-//! of eight. Blosc2 has another rule for that.
+//! of eight. Blosc2 changed that rule for its own chunks; a reader that applies the new rule to
+//! version-2 chunks returns wrong bytes without an error.
 //!
 //! Everything here works on tiles of a few rows, written such that the compiler makes vector
 //! instructions of them.

@@ -51,7 +51,7 @@ fn chunks(file: &[u8]) -> Vec<&[u8]> {
     chunks
 }
 
-/// The content of a chunk by whichever decoder is taken, which must be what safe Rust reads.
+/// The content of a chunk by the default decoder, which must agree with safe Rust.
 fn content(chunk: &[u8]) -> Result<Vec<u8>, FormatError> {
     let content = decompress(chunk, MAX_CHUNK)?;
     let mut other = vec![0xAA; content.len()];
@@ -163,7 +163,7 @@ fn frozen_header() {
     assert_eq!(chunk, [&head[..], &bytes].concat());
     let header = Header::parse(&chunk).unwrap();
     assert!(header.is_memcpyed());
-    assert_eq!(header.shuffle(), Shuffle::None); // whatever the flags say
+    assert_eq!(header.shuffle(), Shuffle::None); // despite the flags
     assert_eq!((header.typesize(), header.blocks(), header.block(0)), (8, 1, 0..24));
     assert_eq!(MAX_CHUNK, 2_147_483_631);
     assert_eq!(MAX_BLOCK, 715_827_542);

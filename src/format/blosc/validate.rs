@@ -87,7 +87,7 @@ fn split(chunk: &[u8], at: usize, codec: Codec, size: usize) -> Result<usize, Fo
     };
     let length = length as usize;
     let most = longest(codec, size).min(chunk.len() - at - WORD);
-    // A stream of just this length is no stream, but the bytes as they are.
+    // A stream of exactly this length is not compressed: it is the bytes themselves.
     let stored = length == size && length <= chunk.len() - at - WORD;
     if stored || (1..=most).contains(&length) {
         return Ok(WORD + length);
@@ -96,8 +96,8 @@ fn split(chunk: &[u8], at: usize, codec: Codec, size: usize) -> Result<usize, Fo
     Err(FormatError::new(at as u64, expected, length.to_string()))
 }
 
-/// The most compressed bytes that stand for so many. Writers store what would become longer as it
-/// is, except with Snappy, whose output they let grow.
+/// The longest stream that this many bytes compress to. Writers store what would become longer as
+/// it is, except with Snappy, whose output they let grow.
 fn longest(codec: Codec, size: usize) -> usize {
     match codec {
         Codec::Snappy => 32 + size + size / 6,

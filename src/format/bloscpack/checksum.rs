@@ -1,4 +1,4 @@
-//! The nine checksums: their numbers in headers, their sizes, and what they make of bytes.
+//! The nine checksums: their numbers in headers, their sizes, and their digests.
 
 use std::fmt;
 
@@ -10,8 +10,7 @@ use crate::format::hex;
 
 /// Which checksum follows each chunk, or the metadata.
 ///
-/// They tell accidents; only the last four would tell an attack, if the digest itself were kept
-/// elsewhere, and it is not.
+/// They detect accidents, not attacks: the digest is stored next to the data.
 ///
 /// ```
 /// use kiste::format::bloscpack::Checksum;
@@ -21,10 +20,11 @@ use crate::format::hex;
 /// assert_eq!(Checksum::None.size(), 0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Checksum {
     /// No digest at all.
     None,
-    /// Adler-32 as in zlib: what bloscpack writes unless told otherwise.
+    /// Adler-32 as in zlib: the default of bloscpack.
     #[default]
     Adler32,
     /// CRC-32 as in zlib.

@@ -1,8 +1,8 @@
 //! The whole container: where its sections and chunks are, and what they decode to.
 //!
 //! Chunks follow one another without gaps, so walking from the first finds them all; that is what
-//! every reader agrees on. Offsets only save the walk to a chunk in the middle, and are believed
-//! where the chunk they lead to ends where the next begins.
+//! every reader agrees on. Offsets only save the walk to a chunk in the middle, and are
+//! trusted only if the chunk that they lead to ends where the next one begins.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -16,12 +16,12 @@ use super::metadata::Metadata;
 use super::ndarray::ArrayMetadata;
 use super::offsets::Offsets;
 
-/// How many times its own size a chunk may unpack to. The densest codec, zstd, comes to half of it;
-/// so a small file cannot make a reader allocate gigabytes, whatever its headers say.
+/// How many times its own size a chunk may unpack to. The densest codec, zstd, reaches half of it;
+/// so a small file cannot make a reader allocate gigabytes, no matter what its headers say.
 pub const MAX_RATIO: u64 = 1 << 16;
 
-/// A container in memory, or mapped: over anything that gives the same bytes whenever it is asked.
-/// Parsing looks at header and sections only.
+/// A container in memory or in a memory map: in anything that returns the same bytes each time.
+/// Parsing reads only header and sections.
 ///
 /// ```
 /// use kiste::format::blosc::{Params, compress};
@@ -57,13 +57,14 @@ pub struct Container<B> {
     header: Header,
     offsets_at: usize,
     data_start: usize,
-    /// What walking found, once somebody had to walk.
-    walked: OnceLock<Vec<Place>>,
+    /// Where the chunks are, once they have been walked.
+    walked: OnceLock<Vec<ChunkPlace>>,
 }
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+#[non_exhaustive]
+pub struct ChunkPlace {
     /// Its first byte in the container.
     pub at: u64,
     /// How many uncompressed bytes come before it.
@@ -82,7 +83,7 @@ pub struct Chunk<'a> {
 }
 
 impl<B: AsRef<[u8]>> Container<B> {
-    /// The container at the start of these bytes. Bytes behind its last chunk are of no account:
+    /// The container at the start of these bytes. Bytes after its last chunk are ignored:
     /// bloscpack leaves some there when it appends.
     pub fn parse(bytes: B) -> Result<Container<B>, FormatError> {
         let header = Header::parse(bytes.as_ref())?;
@@ -103,7 +104,7 @@ impl<B: AsRef<[u8]>> Container<B> {
     /// The metadata section, if there is one.
     pub fn metadata(&self) -> Option<Metadata<'_>> {
         match self.header.metadata {
-            // It was there when the container was parsed.
+            // Parsed before, so this cannot fail.
             true => Metadata::parse(self.bytes(), self.header.size()).ok(),
             false => None,
         }
@@ -141,13 +142,13 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// The offsets as they stand there; empty if there are none.
+    /// The offsets as stored; empty if there are none.
     pub fn offsets(&self) -> Offsets<'_> {
-        // They were there when the container was parsed.
+        // Parsed before, so this cannot fail.
         Offsets::parse(self.bytes(), self.offsets_at, self.header.slots()).unwrap_or_default()
     }
 
-    /// The bytes that were given, with whatever is behind the container.
+    /// The bytes as given, including any after the container.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_ref()
     }
@@ -192,7 +193,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// Chunk `index`: by its offset if that is to be believed, by walking if not.
+    /// Chunk `index`: by its offset if that can be trusted, otherwise by walking.
     pub fn chunk(&self, index: u64) -> Result<Chunk<'_>, FormatError> {
         if index == 0 && self.header.nchunks != Some(0) {
             return self.chunk_at(self.data_start, 0);
@@ -238,7 +239,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// All of it, decoded. Every chunk's header is looked at before memory is asked for.
+    /// All of it, decoded. The headers of all chunks are checked before memory is allocated.
     pub fn to_vec(&self) -> Result<Vec<u8>, FormatError> {
         let mut total = 0;
         for chunk in self.chunks() {
@@ -250,20 +251,20 @@ impl<B: AsRef<[u8]>> Container<B> {
     }
 
     /// Where all chunks are. The first call walks.
-    pub fn places(&self) -> Result<&[Place], FormatError> {
+    pub fn places(&self) -> Result<&[ChunkPlace], FormatError> {
         if let Some(places) = self.walked.get() {
             return Ok(places);
         }
         let (mut places, mut start) = (Vec::new(), 0);
         for chunk in self.chunks() {
             let chunk = chunk?;
-            places.push(Place { at: chunk.at as u64, start });
+            places.push(ChunkPlace { at: chunk.at as u64, start });
             start += chunk.nbytes() as u64;
         }
         Ok(self.walked.get_or_init(|| places))
     }
 
-    fn place(&self, index: u64) -> Result<Place, FormatError> {
+    fn place(&self, index: u64) -> Result<ChunkPlace, FormatError> {
         let places = self.places()?;
         let place = usize::try_from(index).ok().and_then(|index| places.get(index));
         place.copied().ok_or_else(|| {
@@ -273,7 +274,7 @@ impl<B: AsRef<[u8]>> Container<B> {
     }
 
     /// The chunk at the offset, if there is one that ends where the next begins, and begins where
-    /// the one before it ends. Then a wrong offset would have to have two accomplices.
+    /// the one before it ends. So a single wrong offset is always detected.
     fn by_offset(&self, index: u64) -> Option<Chunk<'_>> {
         let count = self.header.nchunks.filter(|&count| index < count)?;
         let offsets = self.offsets();
@@ -307,6 +308,7 @@ impl<B: AsRef<[u8]>> Container<B> {
 
     /// Whether a chunk holds as many bytes as the container says.
     fn check_size(&self, chunk: &Chunk<'_>) -> Result<(), FormatError> {
+        // A stream has no count, so its last chunk is the one that ends the bytes.
         let is_last = match self.header.nchunks {
             Some(count) => chunk.index + 1 == count,
             None => chunk.end() == self.bytes().len(),
@@ -326,6 +328,7 @@ impl<B: AsRef<[u8]>> Container<B> {
             };
             return Err(FormatError::new(chunk.at as u64 + 4, expected, found.to_string()));
         }
+        // Before anyone allocates: a chunk of 20 bytes can claim two gigabytes.
         if found / MAX_RATIO > chunk.bytes.len() as u64 {
             let most = chunk.bytes.len() as u64 * MAX_RATIO;
             let expected = format!("at most {most} bytes from {}", chunk.bytes.len());
@@ -337,6 +340,7 @@ impl<B: AsRef<[u8]>> Container<B> {
 
 /// Iterator over the chunks of a container.
 #[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Chunks<'a, B> {
     container: &'a Container<B>,
     index: u64,

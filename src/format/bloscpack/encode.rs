@@ -1,5 +1,5 @@
-//! Writing a container: what comes first, what follows each chunk, and what is put in its place at
-//! the end.
+//! Writing a container: the beginning, the digest of each chunk, and the patches to the beginning
+//! at the end.
 
 use crate::format::FormatError;
 use crate::format::blosc;
@@ -9,11 +9,13 @@ use super::header::{HEADER, Header, MAX_CHUNK_SIZE, VERSION};
 use super::offsets;
 
 /// Writes a container as a stream of bytes: [`start`](Encoder::start), each chunk with its digest,
-/// and what [`finish`](Encoder::finish) says about the places that could not be known before.
+/// and finally the [`Ending`] of [`finish`](Encoder::finish), which overwrites what was not known
+/// before.
 ///
-/// It keeps the offsets and nothing else; the bytes are the caller's to store. There is an example
+/// It keeps only the offsets; storing the bytes is up to the caller. There is an example
 /// at [`Container`](super::Container).
 #[derive(Debug)]
+#[must_use = "a container is complete only after `finish`"]
 pub struct Encoder {
     header: Header,
     slots: u64,
@@ -24,8 +26,9 @@ pub struct Encoder {
     last: Option<u32>,
 }
 
-/// What a finished container has at its beginning, in place of what was written there first.
+/// What replaces the provisional beginning of a finished container.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ending {
     /// The 32 bytes at position 0.
     pub header: [u8; HEADER],
@@ -56,7 +59,7 @@ impl Encoder {
             Some(_) => header,
             None => Header { offsets: false, max_app_chunks: 0, ..header },
         };
-        // What a reader would refuse is not written in the first place.
+        // Nothing is written that a reader would refuse.
         for size in [header.chunk_size, header.last_chunk].into_iter().flatten() {
             if size > MAX_CHUNK_SIZE {
                 let expected = format!("chunks of at most {MAX_CHUNK_SIZE} bytes");
@@ -66,6 +69,8 @@ impl Encoder {
         Header::parse(&first.encode())?;
         out.extend_from_slice(&first.encode());
         out.extend_from_slice(metadata);
+        // All -1 until the end, as in Python: a reader of an unfinished container falls back to
+        // walking.
         offsets::encode(&[], slots, out);
         let offsets_at = (HEADER + metadata.len()) as u64;
         let at = offsets_at + slots * offsets::ENTRY as u64;
@@ -73,7 +78,7 @@ impl Encoder {
         Ok(Encoder { header, slots, offsets_at, offsets, at, count, last })
     }
 
-    /// Notes a chunk, which is written next, and gives its digest, which is written after it.
+    /// Registers the chunk that is written next and returns its digest, which is written after it.
     pub fn push(&mut self, chunk: &[u8]) -> Result<Digest, FormatError> {
         let nbytes = blosc::Header::parse(chunk)?.nbytes() as u32;
         self.check_next(nbytes)?;
@@ -97,7 +102,7 @@ impl Encoder {
         self.count
     }
 
-    /// What is to be put in the place of what [`start`](Encoder::start) wrote.
+    /// What replaces the bytes that [`start`](Encoder::start) wrote.
     pub fn finish(self) -> Result<Ending, FormatError> {
         let wanted = self.header.nchunks.unwrap_or(self.count.max(1));
         let short = self.header.last_chunk.is_some_and(|size| Some(size) != self.last);
@@ -107,7 +112,7 @@ impl Encoder {
             return Err(FormatError::new(self.at, expected, found));
         }
         let chunk_size = match self.count {
-            // Of a single chunk the chunk size is its own, as bloscpack has it.
+            // The chunk size of a single chunk is its own size, as in bloscpack.
             1 => self.last,
             _ => self.header.chunk_size,
         };
@@ -143,7 +148,7 @@ impl Encoder {
 }
 
 impl Ending {
-    /// Puts everything in its place in a container that is in memory as a whole.
+    /// Applies the patches to a container that is completely in memory.
     ///
     /// # Panics
     ///

@@ -6,19 +6,19 @@ use crate::format::blosc;
 use super::checksum::Checksum;
 
 /// The first four bytes of every version.
-pub const MAGIC: [u8; 4] = *b"blpk";
+pub(crate) const MAGIC: [u8; 4] = *b"blpk";
 /// The version that is written.
-pub const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 3;
 /// Bytes of a header of version 2 or 3.
-pub const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 /// Bytes of a header of version 1.
-pub const HEADER_V1: usize = 16;
+pub(crate) const HEADER_V1: usize = 16;
 /// The option bit that says there are offsets.
-pub const OPTION_OFFSETS: u8 = 0x01;
+pub(crate) const OPTION_OFFSETS: u8 = 0x01;
 /// The option bit that says there is metadata.
-pub const OPTION_METADATA: u8 = 0x02;
+pub(crate) const OPTION_METADATA: u8 = 0x02;
 /// The largest chunk: what fits a Blosc chunk of 2³¹ − 1 bytes with its header.
-pub const MAX_CHUNK_SIZE: u32 = blosc::MAX_CHUNK as u32;
+pub(crate) const MAX_CHUNK_SIZE: u32 = blosc::MAX_CHUNK as u32;
 
 /// A container's header. `None` is the −1 of the format: not known when it was written.
 ///
@@ -40,7 +40,7 @@ pub struct Header {
     pub metadata: bool,
     /// What follows each chunk.
     pub checksum: Checksum,
-    /// The element size given to Blosc; each chunk has its own, which counts.
+    /// The element size given to Blosc. Informative: each chunk has its own.
     pub typesize: u8,
     /// Uncompressed bytes of every chunk but the last.
     pub chunk_size: Option<u32>,
@@ -89,7 +89,7 @@ impl Header {
         }
     }
 
-    /// The 32 bytes of a header of version 3, whatever version it was read from.
+    /// The 32 bytes of a header of version 3, also if it was read from another version.
     pub fn encode(&self) -> [u8; HEADER] {
         let size = |size: Option<u32>| size.map_or(-1, |size| size as i32).to_le_bytes();
         let mut bytes = [0; HEADER];
@@ -180,7 +180,7 @@ fn parse_v2_v3(bytes: &[u8; HEADER]) -> Result<Header, FormatError> {
     Ok(header)
 }
 
-/// What two fields demand of each other.
+/// Checks fields against each other.
 fn check_together(header: &Header) -> Result<(), FormatError> {
     let Some(nchunks) = header.nchunks else {
         return match header.offsets || header.max_app_chunks != 0 {

@@ -14,14 +14,14 @@ use crate::format::{FormatError, hex};
 use super::checksum::Checksum;
 
 /// Bytes of the header of the section.
-pub const HEADER: usize = 32;
-/// How the text is written down; the only format there is.
-pub const MAGIC_FORMAT: [u8; 8] = *b"JSON\0\0\0\0";
+pub(crate) const HEADER: usize = 32;
+/// The format of the text; there is no other.
+pub(crate) const MAGIC_FORMAT: [u8; 8] = *b"JSON\0\0\0\0";
 
 /// How the text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MetadataCodec {
-    /// As it is.
+    /// Uncompressed.
     None,
     /// As one zlib stream.
     #[default]
@@ -31,21 +31,21 @@ pub enum MetadataCodec {
 /// The header of a metadata section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataHeader {
-    /// Option bits. None are known; what is there is kept.
+    /// Option bits. None are defined; they are preserved.
     pub options: u8,
     /// The checksum of the stored bytes.
     pub checksum: Checksum,
     /// How the text is stored.
     pub codec: MetadataCodec,
-    /// The level it was compressed with, or was to be.
+    /// The compression level, also if the text is stored uncompressed.
     pub level: u8,
     /// Bytes of the text.
     pub size: u32,
-    /// Bytes that the stored text may take in all.
+    /// The room for the stored text in bytes.
     pub max_size: u32,
     /// Bytes that it takes.
     pub stored_size: u32,
-    /// For a codec of the user: nothing is known of one.
+    /// Reserved for user-defined codecs; none is known.
     pub user_codec: [u8; 8],
 }
 
@@ -58,23 +58,23 @@ pub struct Metadata<'a> {
     digest: &'a [u8],
 }
 
-/// How metadata is to be written.
+/// How to write metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataOptions {
     /// The checksum of the stored bytes.
     pub checksum: Checksum,
-    /// How the text is stored, if that makes it no longer.
+    /// How the text is stored, unless that makes it longer.
     pub codec: MetadataCodec,
     /// The level of compression, 0 to 9.
     pub level: u8,
-    /// How much longer it may become in place.
+    /// How much it may grow in place.
     pub room: Room,
 }
 
-/// How many bytes the stored text gets.
+/// The room for the stored text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// As many as it takes: it can be replaced in place by nothing longer.
+    /// Exactly its size: only a text that is no longer can replace it in place.
     Tight,
     /// This many times the plain text.
     Times(u32),
@@ -95,7 +95,7 @@ impl Default for MetadataOptions {
 }
 
 impl MetadataOptions {
-    /// As few bytes as can be: no room, and no time spent on compressing a short text.
+    /// As small as possible: no room, and no compression of short text.
     pub const COMPACT: MetadataOptions = MetadataOptions {
         checksum: Checksum::Adler32,
         codec: MetadataCodec::None,
@@ -105,7 +105,7 @@ impl MetadataOptions {
 }
 
 impl<'a> Metadata<'a> {
-    /// The section that begins at byte `at` of a container. Neither digest nor text are looked at.
+    /// The section that begins at byte `at` of a container. Neither digest nor text is checked.
     pub fn parse(container: &'a [u8], at: usize) -> Result<Metadata<'a>, FormatError> {
         let cut = |expected: String| {
             let end = container.len() as u64;
@@ -122,6 +122,7 @@ impl<'a> Metadata<'a> {
         let digest = digest.ok_or_else(|| {
             cut(format!("metadata of {room} bytes and {digest_size} of their digest"))
         })?;
+        // The digest follows the room, not the text, so that the text can be replaced in place.
         let stored = &body[..header.stored_size as usize];
         Ok(Metadata { header, at, stored, digest })
     }
@@ -136,7 +137,7 @@ impl<'a> Metadata<'a> {
         self.at..self.at + HEADER + self.header.max_size as usize + self.digest.len()
     }
 
-    /// The text, once its digest is right.
+    /// The text, after its digest has been checked.
     pub fn text(&self) -> Result<Cow<'a, str>, FormatError> {
         let found = self.header.checksum.digest(self.stored);
         let (at, checksum) = ((self.at + HEADER) as u64, self.header.checksum);
@@ -148,6 +149,7 @@ impl<'a> Metadata<'a> {
             MetadataCodec::None => Cow::Borrowed(self.stored),
             MetadataCodec::Zlib => Cow::Owned(self.inflate()?),
         };
+        // Stricter than Python, which never checks this field.
         if text.len() != self.header.size as usize {
             let expected = format!("metadata of {} bytes", self.header.size);
             return Err(FormatError::new(at, expected, format!("{} bytes", text.len())));
@@ -172,7 +174,8 @@ impl<'a> Metadata<'a> {
         parse_json(&self.text()?, (self.at + HEADER) as u64)
     }
 
-    /// What the stream holds: no more than the header says, and one byte to see that it would.
+    /// The content of the stream, up to one byte more than the header says, to detect that it is
+    /// longer.
     fn inflate(&self) -> Result<Vec<u8>, FormatError> {
         let mut text = Vec::new();
         let limit = u64::from(self.header.size) + 1;
@@ -191,7 +194,7 @@ impl MetadataHeader {
             FormatError::new(at + column, format!("{expected} in the metadata header"), found)
         };
         let format = &bytes[..8];
-        // The documents say that spaces follow, the programs write zeros.
+        // The documentation says that spaces follow, but programs write zeros.
         if format.trim_ascii_end() != b"JSON" && *format != MAGIC_FORMAT {
             return Err(bad(0, "the format \"JSON\"", format!("\"{}\"", format.escape_ascii())));
         }
@@ -207,6 +210,7 @@ impl MetadataHeader {
         }
         let number = |i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[i + k]));
         let (size, max_size, stored_size) = (number(12), number(16), number(20));
+        // Python never compares the plain size with the text, but the room bounds what is stored.
         if stored_size > max_size {
             let expected = format!("a stored size of at most {max_size}");
             return Err(bad(20, &expected, stored_size.to_string()));
@@ -244,7 +248,11 @@ impl MetadataHeader {
 
 /// Writes a section with this text behind `out`. A text that does not fit its room, or is longer
 /// than 4 GiB, is an error, and `out` is as it was.
-pub fn encode(text: &str, options: &MetadataOptions, out: &mut Vec<u8>) -> Result<(), FormatError> {
+pub(crate) fn encode(
+    text: &str,
+    options: &MetadataOptions,
+    out: &mut Vec<u8>,
+) -> Result<(), FormatError> {
     let start = out.len();
     let too_long = |found: usize, room: u64| {
         FormatError::new(0, format!("metadata of at most {room} bytes"), format!("{found} bytes"))
@@ -279,7 +287,7 @@ pub fn encode(text: &str, options: &MetadataOptions, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// The text as a zlib stream, or as it is where that is shorter.
+/// The text as a zlib stream, or uncompressed if that is shorter.
 fn compress(text: &str, level: u8) -> (MetadataCodec, Cow<'_, [u8]>) {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(level.min(9).into()));
     let stream = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
@@ -336,7 +344,7 @@ pub(in crate::format) fn with_tokens(
 }
 
 /// Writes a JSON value as Python's `json.dumps(value, separators=(",", ":"))` does: all ASCII.
-pub fn write_json(value: &serde_json::Value, out: &mut String) {
+pub(crate) fn write_json(value: &serde_json::Value, out: &mut String) {
     write_spaced(value, [",", ":"], out);
 }
 
@@ -430,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_comes_back_whatever_the_options() {
+    fn text_round_trips_with_all_options() {
         let long = format!("{{\"a\":\"{}\"}}", "b".repeat(500));
         for text in ["5", "{}", "\"\u{1f600}\"", &long] {
             for checksum in Checksum::ALL {
@@ -452,7 +460,7 @@ mod tests {
         let options = MetadataOptions::default();
         let short = section("{\"a\":1}", &options);
         let header = *Metadata::parse(&short, 6).unwrap().header();
-        // The level stays what it was to be, as in Python.
+        // The level stays as requested, as in Python.
         assert_eq!((header.codec, header.level), (MetadataCodec::None, 6));
         assert_eq!((header.size, header.max_size, header.stored_size), (7, 70, 7));
 

@@ -6,17 +6,17 @@
 //! Absent on purpose: files, threads, and the arithmetic of rows and selections, which are in
 //! [`array`](crate::array); and what is inside a chunk, which is in [`blosc`](super::blosc).
 
-pub mod checksum;
-pub mod header;
-pub mod metadata;
-pub mod offsets;
+pub(crate) mod checksum;
+pub(crate) mod header;
+pub(crate) mod metadata;
+pub(crate) mod offsets;
 mod ndarray;
 mod container;
 mod encode;
 mod undo;
 
 pub use checksum::Checksum;
-pub use container::{Chunk, Chunks, Container, MAX_RATIO, Place};
+pub use container::{Chunk, ChunkPlace, Chunks, Container, MAX_RATIO};
 pub use encode::{Encoder, Ending};
 pub use header::Header;
 pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};

@@ -8,7 +8,7 @@ use crate::value::{DType, Order};
 
 use super::metadata::{parse_json, write_json, write_string};
 
-/// What the metadata of an array says.
+/// The metadata of an array.
 ///
 /// ```
 /// use kiste::format::bloscpack::ArrayMetadata;
@@ -35,7 +35,7 @@ pub struct ArrayMetadata {
 const END: &str = "],\"order\":\"C\",\"container\":\"numpy\"}";
 
 impl ArrayMetadata {
-    /// What this text says. Positions of errors are of no use: they are 0.
+    /// What this text says. Positions of errors are always 0.
     pub fn parse(text: &str) -> Result<ArrayMetadata, FormatError> {
         match parse_usual(text) {
             Some(array) => Ok(array),
@@ -68,7 +68,7 @@ impl ArrayMetadata {
         out
     }
 
-    /// Bytes of the array, if that many can be.
+    /// Bytes of the array, unless that overflows.
     pub fn nbytes(&self) -> Option<u64> {
         let product = |product: u64, &len: &usize| product.checked_mul(len as u64);
         match self.shape.contains(&0) {
@@ -78,8 +78,8 @@ impl ArrayMetadata {
     }
 }
 
-/// The text as everybody writes it for plain types in C order, read without the detour of JSON:
-/// for an array of a few numbers that would be most of the work.
+/// A fast path for the text that all writers produce for plain types in C order, without parsing
+/// JSON: for an array of a few numbers that would be most of the work.
 fn parse_usual(text: &str) -> Option<ArrayMetadata> {
     let rest = text.strip_prefix("{\"dtype\":\"'")?.strip_suffix(END)?;
     let (dtype, shape) = rest.split_once("'\",\"shape\":[")?;
@@ -141,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_of_all_kinds_are_read() {
+    fn metadata_of_all_versions_is_read() {
         for (dtype, shape, order) in [
             ("<f8", vec![3], Order::C),
             ("|b1", vec![], Order::C),

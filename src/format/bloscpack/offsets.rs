@@ -3,11 +3,11 @@
 use crate::format::FormatError;
 
 /// Bytes of an offset.
-pub const ENTRY: usize = 8;
+pub(crate) const ENTRY: usize = 8;
 /// An offset that is not known, or not used.
-pub const UNKNOWN: i64 = -1;
+pub(crate) const UNKNOWN: i64 = -1;
 
-/// The offsets of a container, as they stand there: nothing is checked.
+/// The offsets of a container as stored, unchecked.
 ///
 /// ```
 /// use kiste::format::bloscpack::Offsets;
@@ -42,7 +42,7 @@ impl<'a> Offsets<'a> {
         self.0.is_empty()
     }
 
-    /// Where chunk `i` is said to begin, if anything is said.
+    /// Where chunk `i` begins according to the table, if it has an entry.
     pub fn get(&self, i: u64) -> Option<u64> {
         let at = usize::try_from(i).ok()?.checked_mul(ENTRY)?;
         let entry = self.0.get(at..)?.first_chunk()?;
@@ -56,7 +56,7 @@ impl<'a> Offsets<'a> {
 }
 
 /// Writes `known`, and after them as many unknown ones as make `slots`.
-pub fn encode(known: &[u64], slots: u64, out: &mut Vec<u8>) {
+pub(crate) fn encode(known: &[u64], slots: u64, out: &mut Vec<u8>) {
     out.extend(known.iter().flat_map(|offset| offset.to_le_bytes()));
     let unknown = slots.saturating_sub(known.len() as u64);
     out.extend((0..unknown).flat_map(|_| UNKNOWN.to_le_bytes()));

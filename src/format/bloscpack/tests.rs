@@ -100,7 +100,7 @@ fn same_by_chunk(name: &str, bytes: &[u8], data: &[u8]) {
     let container = Container::parse(bytes).unwrap();
     let mut scratch = Scratch::default();
     for index in (0..container.nchunks().unwrap()).rev() {
-        // Through its offset, as nobody has walked this one yet.
+        // Through its offset: this container has not been walked yet.
         let fresh = Container::parse(bytes).unwrap();
         let chunk = fresh.chunk(index).unwrap();
         let start = container.places().unwrap()[index as usize].start;
@@ -180,7 +180,7 @@ fn arrays_of_bloscpack_are_read() {
     }
 }
 
-/// A part of what is said about each class of error.
+/// A part of the message of each class of error.
 fn words(class: &str) -> &'static [&'static str] {
     match class {
         "BadMagic" => &["magic"],
@@ -411,7 +411,7 @@ fn no_change_of_a_byte_goes_unnoticed() {
     }
 }
 
-/// Of 1 KiB nobody gets 2 GiB.
+/// 1 KiB must not make a reader allocate 2 GiB.
 #[test]
 fn sizes_in_headers_do_not_allocate() {
     let mut chunk = vec![2, 1, 0x91, 1];

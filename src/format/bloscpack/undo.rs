@@ -1,5 +1,5 @@
-//! The undo record: what an append in place replaces, kept behind the end of the container until the
-//! append is done. Ours alone; to all others it is bytes of no account.
+//! The undo record: what an append in place replaces, kept behind the end of the container until
+//! the append is done. Our own extension; other readers ignore these bytes.
 
 use super::header::HEADER;
 
@@ -8,7 +8,7 @@ const MAGIC: [u8; 8] = *b"KISTUNDO";
 /// Behind the content: its size, its CRC-32 and the magic.
 const TRAILER: usize = 8 + 4 + 8;
 
-/// What there was before an append, and where it ends when it is done.
+/// The state before an append, and where the container ends after it.
 ///
 /// ```
 /// use kiste::format::bloscpack::Undo;
@@ -77,10 +77,10 @@ impl Undo {
         (has_header && within).then_some(Undo { old_end, new_end, new_header, patches })
     }
 
-    /// What has become of the append, in a file that begins with these bytes.
+    /// The state of the append in a file that begins with these bytes.
     ///
-    /// A power failure may leave a header of which some bytes are the old ones and some the new: the
-    /// append has [begun](UndoState::Begun) then.
+    /// A power failure may leave a header of which some bytes are the old ones and some the new:
+    /// the append has [begun](UndoState::Begun) then.
     pub fn state(&self, file: &[u8]) -> UndoState {
         if file.starts_with(&self.new_header) {
             return UndoState::Done;
@@ -116,16 +116,17 @@ impl Undo {
 
 /// How far an append came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UndoState {
     /// Nothing of the old container has been replaced.
     NotBegun,
-    /// Some has, perhaps a part of the header: the old bytes must be put back before the container
-    /// can be read.
+    /// Some bytes have been replaced, perhaps a part of the header: the old ones must be restored
+    /// before the container can be read.
     Begun,
-    /// All is in place; only the record has to go.
+    /// Everything is in place; only the record remains to be removed.
     Done,
-    /// The header has bytes that are in neither the old nor the new one. Another program has written
-    /// since, and the record says nothing about this file.
+    /// The header has bytes that are in neither the old nor the new one. Another program has
+    /// written since, and the record says nothing about this file.
     Foreign,
 }
 

@@ -1,4 +1,12 @@
 #![doc = include_str!("FORMAT.md")]
+//!
+//! # In this module
+//!
+//! [`Version`] is the file of a version, [`segment`] and [`superchunk`] are the other two kinds of
+//! files, [`names`] the paths below the root. [`Numbering`] maps chunks to their numbers.
+//!
+//! Absent on purpose: files, locks and the order of writing, which are in
+//! [`array`](crate::array); and what is inside a chunk, which is in [`blosc`](super::blosc).
 
 pub mod names;
 mod numbering;

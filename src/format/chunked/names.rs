@@ -1,4 +1,4 @@
-//! What the files of an array are called; opens nothing.
+//! The file names of an array. Opens nothing.
 //!
 //! Paths in here are relative to the root and written with `/`.
 
@@ -9,7 +9,7 @@ pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// Chunks: superchunks, or one directory a field.
 pub const DATA: &str = "data";
-/// All that is not chunks.
+/// Everything but chunks.
 pub const META: &str = "meta";
 /// The chunk tables, in segments.
 pub const MANIFEST: &str = "meta/manifest";
@@ -23,7 +23,7 @@ pub const SIZES: &str = "meta/sizes";
 pub const STORAGE: &str = "meta/storage";
 /// See [`SIZES`].
 pub const ATTRIBUTES: &str = "meta/attributes";
-/// What ends the name of a file that is being written.
+/// The suffix of a file that is being written.
 pub const UNFINISHED: &str = ".tmp";
 
 /// The name of a version or a segment.
@@ -44,8 +44,8 @@ pub fn number_of(name: &str) -> Option<u64> {
     digits_of(name)?.parse().ok().filter(|number| *number <= MAX_NUMBER)
 }
 
-/// Whether this is the name of a version or a segment but for its number, which is higher than any
-/// that a file may have. To pass it over would be to take an older version for the newest.
+/// Whether this is the name of a version or a segment except for its number, which is higher than
+/// any that a file may have. Ignoring it would mistake an older version for the newest.
 ///
 /// ```
 /// use kiste::format::chunked::names::{is_beyond, number_of};
@@ -81,8 +81,8 @@ pub fn is_superchunk_beyond(name: &str) -> bool {
     is_numbered && superchunk_number_of(name).is_none()
 }
 
-/// Whether a file of this name, in this directory, is one that a writer had not finished when it
-/// died. No other may be removed as such.
+/// Whether a file of this name, in this directory, was left unfinished by a writer that died. No
+/// other file may be removed as such.
 ///
 /// ```
 /// use kiste::format::chunked::names::{self, is_leftover};
@@ -123,8 +123,8 @@ pub fn field(name: &str) -> String {
     escaped
 }
 
-/// The directories of all fields of a structure. Names that differ in nothing but the case of letters
-/// have their capitals escaped, as there are file systems that take them for one.
+/// The directories of all fields of a structure. In names that differ only in case, capitals are
+/// escaped, because some file systems treat them as the same name.
 ///
 /// ```
 /// use kiste::format::chunked::names::fields;

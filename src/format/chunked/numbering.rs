@@ -1,7 +1,8 @@
 //! The numbers of chunks: a coordinate for each axis to one number, and back.
 //!
-//! Numbers must stay while an array grows, or its whole table would be written anew each time. So
-//! the multipliers are not the lengths of the grid but [`extents`](Numbering::extents) with room.
+//! Numbers must not change while an array grows, or the whole table would be rewritten each time.
+//! So the multipliers are not the lengths of the grid but [`extents`](Numbering::extents) with
+//! room.
 
 use crate::format::FormatError;
 
@@ -34,7 +35,7 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// The numbering of a grid with so many chunks on each axis: that of the parent where it
+    /// The numbering of a grid with this many chunks on each axis: that of the parent where it
     /// suffices, otherwise powers of two, or where these are too large the grid's own lengths.
     pub fn of_grid(grid: &[u64], parent: Option<&Numbering>) -> Result<Numbering, FormatError> {
         if let Some(parent) = parent {
@@ -72,11 +73,11 @@ impl Numbering {
     ///
     /// # Panics
     ///
-    /// Panics when there are not as many coordinates as axes.
+    /// Panics if the number of coordinates differs from that of axes.
     pub fn number(&self, coordinates: &[u64]) -> u64 {
         let Some((first, rest)) = coordinates.split_first() else { return 0 };
         assert_eq!(rest.len(), self.extents.len(), "a coordinate for each axis");
-        // Inside the grid nothing wraps: `suits` has seen to that.
+        // Inside the grid nothing wraps: `suits` has checked that.
         let step =
             |number: u64, (i, extent): (&u64, &u64)| number.wrapping_mul(*extent).wrapping_add(*i);
         rest.iter().zip(&self.extents).fold(*first, step)
@@ -97,8 +98,8 @@ impl Numbering {
         coordinates
     }
 
-    /// Where a chunk of this number is in the grid, counted with the last axis fastest; `None` if it
-    /// is not there.
+    /// Where a chunk of this number is in the grid, counted with the last axis fastest; `None` if
+    /// it is not there.
     ///
     /// ```
     /// # use kiste::format::chunked::Numbering;

@@ -1,7 +1,7 @@
 //! A segment of a chunk table: entries by chunk number, and the hash of them all.
 //!
-//! Which segments make up a table is not said here but by the [version](super::Version); when two
-//! become one is ([`is_merged`], [`merge`]).
+//! Which segments make up a table is recorded in the [version](super::Version); [`is_merged`] and
+//! [`merge`] decide when two become one.
 
 use crate::format::FormatError;
 
@@ -21,7 +21,7 @@ pub const HASH: usize = 32;
 pub struct Entry {
     /// The number of the chunk.
     pub chunk: u64,
-    /// The superchunk and the slot in it; `None` if the chunk is all fill again.
+    /// The superchunk and the slot in it; `None` if the chunk is all fill value again.
     pub place: Option<Place>,
 }
 
@@ -68,7 +68,7 @@ pub fn encode(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// A segment that was found to be whole; borrowed.
+/// A borrowed segment that has been validated.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
     entries: &'a [[u8; ENTRY]],
@@ -88,7 +88,7 @@ impl<'a> Segment<'a> {
     }
 
     /// The same without hash and order, for bytes that [`parse`](Self::parse) has seen before.
-    /// Whatever they are, nothing panics; but answers may be wrong.
+    /// Other bytes cannot cause a panic, only wrong answers.
     pub fn assume(bytes: &'a [u8]) -> Result<Segment<'a>, FormatError> {
         let head = |expected: &str| FormatError::new(0, expected, found(bytes));
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
@@ -148,7 +148,7 @@ impl<'a> Segment<'a> {
         self.entries.is_empty()
     }
 
-    /// An entry by position, if there are so many.
+    /// The entry at a position, if there is one.
     pub fn get(&self, index: usize) -> Option<Entry> {
         self.entries.get(index).map(decode)
     }
@@ -193,7 +193,7 @@ fn found(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether an older segment of so many entries becomes one with a newer one of so many.
+/// Whether segments with these numbers of entries are merged.
 ///
 /// Then the segments of a table shrink to less than half from each to the next, so there are few.
 pub fn is_merged(older: u64, newer: u64) -> bool {

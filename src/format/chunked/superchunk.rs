@@ -1,7 +1,7 @@
 //! A superchunk: a bloscpack container in which every slot holds one chunk.
 //!
-//! Chunks are found by the offsets alone, and little is believed because of them: an offset has to be
-//! between its neighbours, a chunk has its checksum behind it, and the chunk table has its hash.
+//! Chunks are found only by their offsets, so these are checked: an offset must lie between its
+//! neighbours, a chunk is followed by its checksum, and the chunk table has its hash.
 
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ use crate::format::bloscpack::{
     offsets,
 };
 
-/// The version byte of a container with unused bytes between its chunks: no reader of bloscpack
-/// walks into them unaware.
+/// The version byte of a container with unused bytes between its chunks: so that no
+/// reader of bloscpack walks into them.
 pub const ROOMY: u8 = header::VERSION | 0x80;
 /// The first chunk begins at a multiple of this.
 pub const ALIGNMENT: usize = 64;
-/// How many bytes [`Superchunk::head_len`] wants to see.
+/// How many bytes [`Superchunk::head_len`] needs.
 pub const START: usize = header::HEADER + metadata::HEADER;
 
-/// What a superchunk holds; the same for all of a column.
+/// What a superchunk holds; the same for all superchunks of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The type of the elements, as NumPy describes it.
@@ -151,8 +151,8 @@ pub struct Superchunk {
 }
 
 impl Superchunk {
-    /// How many bytes come before the first chunk, from the first [`START`] of them. A claim: compare
-    /// it with the length of the file before you read so much.
+    /// How many bytes come before the first chunk, from the first [`START`] of them. Unverified:
+    /// compare it with the length of the file before reading.
     pub fn head_len(start: &[u8]) -> Result<u64, FormatError> {
         let (header, metadata) = headers(start)?;
         let section = u64::from(metadata.max_size) + metadata.checksum.size() as u64;
@@ -188,7 +188,7 @@ impl Superchunk {
 
     /// How many slots there are.
     pub fn slots(&self) -> u32 {
-        // `parse` has seen to it that they are below 2^32.
+        // `parse` has checked that they are below 2^32.
         (self.offsets.len() / offsets::ENTRY) as u32
     }
 
@@ -213,8 +213,8 @@ impl Superchunk {
         let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
-        // Nothing covers the offsets: one that was changed to that of another chunk shows in that it
-        // is not between its neighbours.
+        // Nothing covers the offsets: one that was changed to that of another chunk shows in that
+        // it is not between its neighbours.
         let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))
@@ -246,7 +246,7 @@ impl Superchunk {
         Ok(self.checksum.digest(chunk).as_slice() == digest)
     }
 
-    /// Looks at what no reader needs: digest, and that what is unused is zero. These are the bytes
+    /// Checks what no reader needs: the digest, and that unused bytes are zero. These are the bytes
     /// of a slot.
     pub fn check_slot(&self, slot: u32, bytes: &[u8]) -> Result<(), FormatError> {
         let (chunk, digest, room) = self.split(slot, bytes)?;
@@ -262,7 +262,7 @@ impl Superchunk {
         Ok(())
     }
 
-    /// Looks at what no reader needs: metadata and the order of the slots. These are the bytes
+    /// Checks what no reader needs: metadata and the order of the slots. These are the bytes
     /// before the first chunk.
     pub fn check_head(&self, content: &Content, head: &[u8]) -> Result<(), FormatError> {
         let (header, raw) = headers(head)?;

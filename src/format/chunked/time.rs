@@ -3,8 +3,8 @@
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 
-/// The text of a moment, so many microseconds after 1970. Years are 0 to 9999; what is outside is
-/// taken for the nearest moment inside.
+/// A point in time as text, given in microseconds since 1970. Years are 0 to 9999; times outside
+/// become the nearest one inside.
 ///
 /// ```
 /// use kiste::format::chunked::{format_time, parse_time};
@@ -21,7 +21,7 @@ pub fn format_time(micros: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
-/// The moment of such a text; the fraction may have any number of digits or be absent.
+/// Parses such a text into microseconds; the fraction may have any number of digits or be absent.
 pub fn parse_time(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;

@@ -12,9 +12,9 @@ use crate::format::FormatError;
 
 /// The version of the format.
 pub const FORMAT: u64 = 1;
-/// The most bytes of a version's file.
+/// The maximum size of a version's file.
 pub const MAX_VERSION_BYTES: u64 = 64 << 20;
-/// The most bytes of a chunk.
+/// The maximum bytes of a chunk.
 pub const MAX_CHUNK_BYTES: u64 = (1 << 31) - 17;
 
 /// The line with the hash: 64 digits and the line break.
@@ -30,7 +30,7 @@ pub struct Version {
     pub parent: u64,
     /// When it was committed; see [`parse_time`].
     pub time: String,
-    /// What the committer said.
+    /// The commit message.
     pub message: String,
     /// Length of each axis.
     pub shape: Vec<u64>,
@@ -38,13 +38,13 @@ pub struct Version {
     pub extents: Vec<u64>,
     /// What never changes.
     pub storage: Storage,
-    /// The user's.
+    /// Attributes of the user.
     pub attributes: Map<String, Value>,
     /// The lowest number that no segment had when this version was written.
     pub next_segment: u64,
     /// Where the chunks are: one, or one for each field.
     pub columns: Vec<Column>,
-    /// Members that this version of the crate does not know; they are kept.
+    /// Members that this version of the crate does not know; they are preserved.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -58,10 +58,10 @@ pub struct Storage {
     pub chunkshape: Vec<u64>,
     /// Always `C`.
     pub order: String,
-    /// The bytes of one element that nobody wrote.
+    /// The bytes of an element that was never written.
     #[serde(with = "base64_text")]
     pub fill: Vec<u8>,
-    /// The most chunks in one file.
+    /// The maximum chunks in one file.
     pub superchunk: u32,
     /// How chunks are compressed.
     pub cparams: Compression,
@@ -69,11 +69,11 @@ pub struct Storage {
     pub checksum: String,
     /// Spare bytes after each chunk.
     pub room: u32,
-    /// How long the first axis will be, as far as the creator knew.
+    /// The expected length of the first axis, if the creator gave one.
     pub expectedlen: Option<u64>,
-    /// Whether old versions stay.
+    /// Whether old versions are kept.
     pub versioned: bool,
-    /// Members that this version of the crate does not know; they are kept.
+    /// Members that this version of the crate does not know; they are preserved.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -102,7 +102,7 @@ pub struct Column {
     pub cbytes: u64,
     /// The lowest number that no superchunk had when this version was written.
     pub next: u64,
-    /// Members that this version of the crate does not know; they are kept.
+    /// Members that this version of the crate does not know; they are preserved.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -152,7 +152,7 @@ impl Version {
 
     /// The version in a file, all of it checked.
     ///
-    /// Look at [`format_of`] first: another version of the format is no damage.
+    /// Check [`format_of`] first: another version of the format is not damage.
     pub fn parse(bytes: &[u8]) -> Result<Version, FormatError> {
         let json = checked_line(bytes)?;
         let version: Version = serde_json::from_slice(json).map_err(|e| json_error(&e))?;
@@ -215,7 +215,7 @@ impl Version {
     }
 }
 
-/// Which version of the format a file has; everything else may be other than this crate knows.
+/// Which version of the format a file has; nothing else is assumed.
 pub fn format_of(bytes: &[u8]) -> Result<u64, FormatError> {
     #[derive(Deserialize)]
     struct Head {

@@ -1,7 +1,7 @@
 //! BLAKE2s-256 of one key, and of many at once: what key hashes and filter both build on.
 //!
-//! Keys are short, so each is one block, and one block is a chain of dependent steps: only by
-//! hashing several keys side by side, one per SIMD lane, does the processor get enough to do.
+//! Keys are short, so each is one block, and a block is a chain of dependent steps. Only hashing
+//! several keys in parallel, one per SIMD lane, keeps the processor busy.
 
 use blake2s_simd::Params;
 use blake2s_simd::many::{self, HashManyJob};

@@ -1,8 +1,8 @@
-//! `.crc`: a checksum of each sample, so that damage has an address. Ours alone, and optional.
+//! `.crc`: a checksum of each sample, so that damage can be located. Ours alone, and optional.
 //!
-//! `.md5` says that some byte of the data is wrong; this file says which samples that concerns, and
-//! proves the others whole. A [`Header`] says of which data it is and holds a checksum of the table
-//! behind it, so that neither an old file nor a damaged one is taken for damaged samples.
+//! `.md5` tells that some byte of the data is wrong; this file tells which samples are damaged and
+//! proves the others intact. Its [`Header`] identifies the data and holds a checksum of the table
+//! after it, so that neither a stale file nor a damaged one is mistaken for damaged samples.
 
 use super::digests::Digest;
 use crate::format::FormatError;
@@ -19,7 +19,7 @@ pub const HEADER: usize = 64;
 /// Bytes of an entry.
 pub const ENTRY: u64 = 4;
 
-/// The most samples: the limit of the format.
+/// The maximum number of samples: the limit of the format.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
 /// Where the checksum of the header is.
@@ -41,7 +41,7 @@ pub fn extend(checksum: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(checksum, bytes)
 }
 
-/// What binds checksums to the data that they are of.
+/// Identifies the data that checksums belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
     /// The number of samples.
@@ -150,8 +150,8 @@ impl Header {
         Ok(Header::new(source, u32_at(bytes, 52)))
     }
 
-    /// Checks that the checksums are of this data. An error means that they are of another version
-    /// of it, and are of no use.
+    /// Checks that the checksums are of this data. An error means that they belong to another
+    /// version of it and are useless.
     ///
     /// An MD5 that only one of the two knows is not compared.
     pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
@@ -180,7 +180,7 @@ impl Header {
         Ok(())
     }
 
-    /// Checks the entries by their checksum. An error means that none of them can be believed.
+    /// Checks the entries by their checksum. An error means that none of them can be trusted.
     pub fn check_table(&self, table: u32) -> Result<(), FormatError> {
         if self.table != table {
             let expected = format!("entries with the checksum {:08x}", self.table);

@@ -1,8 +1,8 @@
 //! `.md5`: the MD5 digests of the other files of a dataset, as `md5sum` prints them.
 //!
 //! Lines are in the order of writing: the data file, then the side files. Only the text is handled
-//! here; digests are made where the bytes are. MD5 tells accidents, not attacks: anyone who can change
-//! the data can change this file as well.
+//! here; digests are computed where the bytes are. MD5 detects accidents, not attacks: anyone who
+//! can change the data can change this file as well.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ pub type Digest = [u8; 16];
 /// The lines of an `.md5` file: names of files and their digests, in order.
 ///
 /// ```
-/// use kiste::format::dataset::digests::Digests;
+/// use kiste::format::dataset::Digests;
 ///
 /// let text = "d41d8cd98f00b204e9800998ecf8427e  empty.msgpack\n";
 /// let mut digests = Digests::parse(text.as_bytes())?;
@@ -71,8 +71,8 @@ impl Digests {
 
     /// Sets the digest of the file of this name: in place if there is one, else at the end.
     ///
-    /// A name that a line cannot hold is an error: it is empty, has a line end in it or a carriage
-    /// return at its end.
+    /// A name that does not fit in a line is an error: an empty one, one with a line feed, or one
+    /// that ends with a carriage return.
     pub fn set(&mut self, name: &str, digest: Digest) -> Result<(), FormatError> {
         if name.is_empty() || name.contains('\n') || name.ends_with('\r') {
             return Err(FormatError::new(0, "a file name of one line", format!("{name:?}")));

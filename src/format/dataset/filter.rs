@@ -3,8 +3,8 @@
 //! The header has the number of elements and the probability of a false answer; how many bits there
 //! are and how many of them a key has follows from these. Keys are hashed *without* the salt.
 //!
-//! A filter says "no" or "perhaps". Where bytes are missing the answer here is "perhaps": a cut file
-//! must not hide keys that are there, as it does in Python.
+//! A filter answers "no" or "perhaps". Missing bytes answer "perhaps" here: a truncated file must
+//! not hide keys that exist, as it does in Python.
 
 use blake2s_simd::Params as Blake2sParams;
 
@@ -17,10 +17,10 @@ pub const MAGIC: [u8; 8] = *b"SIMPBLOO";
 /// Bytes before the bits.
 pub const HEADER: usize = 32;
 
-/// Both hashes of a key: what it is inserted and looked up by.
+/// Both hashes of a key.
 pub type Pair = (u64, u64);
 
-/// The shape of a filter, and with it all that there is to do with one.
+/// The parameters of a filter, and the operations on it.
 ///
 /// ```
 /// use kiste::format::dataset::filter::{self, Params};
@@ -52,10 +52,13 @@ impl Params {
         Params::new(elements, 1.0 / elements as f64)
     }
 
-    /// The bits and hashes that simplebloom takes: the order of the operations matters.
+    /// Bits and hashes as simplebloom computes them. The order of the floating-point operations
+    /// matters.
     fn new(elements: u64, probability: f64) -> Params {
         let m = elements as f64;
         let ideal = m * probability.ln() / -LN_2_SQUARED;
+        // Logarithms of different libraries differ in the last digit. Up to 20 million elements no
+        // result is close enough to a multiple of 8 for that to change the size.
         // A cast saturates, so the bits are at most 2^64 - 8 here.
         let bits = ((ideal / 8.0).ceil() as u64).clamp(1, u64::MAX / 8) * 8;
         let hashes = (bits as f64 / m * std::f64::consts::LN_2).round_ties_even() as u32;
@@ -84,6 +87,7 @@ impl Params {
             return Err(FormatError::new(8, expected, size.to_string()));
         }
         let elements = u64::from_be_bytes(elements);
+        // The limits of simplebloom, which raises an error for anything else.
         if elements < 2 {
             return Err(FormatError::new(16, "at least 2 elements", elements.to_string()));
         }
@@ -169,8 +173,8 @@ impl Params {
         })
     }
 
-    /// As [`Params::contains`], but asks for each byte by its index in the body, and for no more
-    /// than are needed: a "no" comes after two bytes on average.
+    /// As [`Params::contains`], but requests each byte by its index in the body and only as many as
+    /// needed: a "no" takes two bytes on average.
     #[inline]
     pub fn contains_with<E>(
         &self,
@@ -210,9 +214,9 @@ pub fn pair(key: &[u8]) -> Pair {
     blake2s::one(&Blake2sParams::new(), key)
 }
 
-/// The hashes of many keys: several times as fast as one by one.
+/// Hashes many keys, several times faster than one by one.
 ///
-/// Hashes as many as both slices have room for.
+/// Hashes keys until either slice ends.
 pub fn pair_many<K: AsRef<[u8]>>(keys: &[K], out: &mut [Pair]) {
     blake2s::each(&Blake2sParams::new(), keys, |i, pair| {
         if let Some(out) = out.get_mut(i) {

@@ -1,8 +1,8 @@
 //! `.key_hashes`: a salt, then 64 bits of salted BLAKE2s for each key, in sample order.
 //!
 //! A writer tries salts in order until no two keys of the dataset have the same hash. So within a
-//! dataset a hash stands for one key; a key from elsewhere may still have a hash that is taken.
-//! Whoever found an index by hash must compare the key.
+//! dataset a hash stands for one key; a key from elsewhere may still collide with it, so a
+//! reader that finds an index by hash must compare the key.
 
 use blake2s_simd::Params;
 
@@ -15,21 +15,22 @@ pub const SALT: u64 = 8;
 /// Bytes of a hash.
 pub const ENTRY: u64 = 8;
 
-/// How many salts are tried before keys are believed to be equal.
+/// How many salts are tried before keys are considered equal.
 pub const MAX_TRIES: u32 = 1000;
 
-/// What keeps the hashes of the keys of a dataset apart.
+/// The salt that makes the hashes of a dataset's keys unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Salt(pub [u8; 8]);
 
 impl Salt {
-    /// The salt of try `t`, which counts from 0. Nearly every dataset has that of try 0.
+    /// The salt of try `t`, which counts from 0. Nearly every dataset uses that of try 0.
     ///
     /// ```
     /// use kiste::format::dataset::key_hashes::Salt;
     /// assert_eq!(Salt::of_try(0).0, *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b");
     /// ```
     pub fn of_try(t: u32) -> Salt {
+        // The decimal digits in ASCII, as Python hashes `str(t)`.
         let (salt, _) = blake2s::one(&Params::new(), t.to_string().as_bytes());
         Salt(salt.to_be_bytes())
     }
@@ -53,9 +54,9 @@ pub fn hash(salt: &Salt, key: &[u8]) -> u64 {
     blake2s::one(&blake2s::params(&salt.0), key).0
 }
 
-/// The hashes of many keys: several times as fast as one by one.
+/// Hashes many keys, several times faster than one by one.
 ///
-/// Hashes as many as both slices have room for.
+/// Hashes keys until either slice ends.
 ///
 /// ```
 /// use kiste::format::dataset::key_hashes::{self, Salt};
@@ -95,7 +96,7 @@ pub fn entry(hashes: &[u8], i: usize) -> Option<u64> {
     hashes.get(i.checked_mul(8)?..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
-/// The index of the first hash that is `wanted`, by looking at all of them in turn.
+/// The index of the first hash that is `wanted`, by linear search.
 ///
 /// The bytes begin behind the salt, or at any multiple of 8 behind it. Bytes beyond the last
 /// multiple of 8 are not looked at.
@@ -107,11 +108,11 @@ pub fn entry(hashes: &[u8], i: usize) -> Option<u64> {
 /// assert_eq!(key_hashes::search(&hashes, 6), None);
 /// ```
 pub fn search(hashes: &[u8], wanted: u64) -> Option<usize> {
-    // Compared as they lie in the file, which saves turning the bytes of each one.
+    // Compared in file byte order, which saves swapping the bytes of each.
     let wanted = u64::from_le_bytes(encode(wanted));
     let is_wanted =
         |hash: &[u8]| hash.first_chunk().copied().map(u64::from_le_bytes) == Some(wanted);
-    // Without a way out of the inner loop the compiler makes SIMD code of it.
+    // Without an exit from the inner loop the compiler vectorises it.
     let blocks = hashes.chunks(BLOCK);
     let any = |block: &[u8]| block.chunks_exact(8).fold(false, |any, hash| any | is_wanted(hash));
     let (block, bytes) = blocks.enumerate().find(|(_, block)| any(block))?;
@@ -122,8 +123,8 @@ pub fn search(hashes: &[u8], wanted: u64) -> Option<usize> {
 /// The bytes that [`search`] compares between two decisions.
 const BLOCK: usize = 512;
 
-/// The value of two equal hashes among these, which are sorted: a collision, which takes another
-/// salt, or one key that is there twice.
+/// The first value that occurs twice among these sorted hashes: a collision, which needs another
+/// salt, or a duplicate key.
 pub fn duplicate(sorted: &[u64]) -> Option<u64> {
     sorted.windows(2).find(|two| two[0] == two[1]).map(|two| two[0])
 }

@@ -1,14 +1,14 @@
 //! `.keys`: the keys of all samples, in sample order, as one msgpack array of strings.
 //!
 //! Written in the smallest form that msgpack has, read in any form. A key can only be found by
-//! walking over those before it, so there is a fast walk, [`skip`], that looks at lengths alone.
-//! Whether keys differ is not this module's business.
+//! walking over those before it, so there is a fast walk, [`skip`], that reads only lengths.
+//! Whether keys are unique is not checked here.
 
 use std::ops::{Deref, Range};
 
 use crate::format::FormatError;
 
-/// The most keys that the array can hold.
+/// The maximum number of keys in the array.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
 /// The longest header: a reader that has this many bytes of the file can parse it.
@@ -72,7 +72,7 @@ pub fn push_key(out: &mut Vec<u8>, key: &str) -> Result<(), FormatError> {
 
 /// The number of keys, and the length of the header that says so.
 ///
-/// The number is a claim, nothing more: compare it with the offsets before you allocate for it.
+/// The number is unverified: compare it with the offsets before allocating.
 pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
     match *bytes {
         [first @ 0x90..=0x9f, ..] => Ok((u64::from(first & 0x0f), 1)),
@@ -98,6 +98,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Keys<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -156,13 +157,14 @@ impl<'a> Iterator for Keys<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // A key takes a byte at least, so what the header claims is capped by what is there.
+        // A key takes at least one byte, so the length of the file caps the claim of the header.
         let most = self.left.min((self.bytes.len().saturating_sub(self.at)) as u64) as usize;
         (0, Some(most.saturating_add(1)))
     }
 }
 
-/// Steps over the key at `at`, looking at its length alone: neither UTF-8 nor the bytes are touched.
+/// Steps over the key at `at`, looking at its length alone: neither UTF-8 nor the bytes are
+/// touched.
 ///
 /// On an error `at` stays.
 ///
@@ -200,7 +202,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], at: &mut usize) -> Result<&'a str, Forma
     Ok(text)
 }
 
-/// Nothing may follow.
+/// Checks that nothing follows.
 pub(super) fn end(bytes: &[u8], at: usize) -> Result<(), FormatError> {
     match bytes.len().saturating_sub(at) {
         0 => Ok(()),

@@ -9,7 +9,7 @@ use crate::format::FormatError;
 /// The longest header: a reader that has this many bytes of the file can parse it.
 pub const MAX_HEADER: usize = 5;
 
-/// The number of entries, and the length of the header that says so. The number is a mere claim.
+/// The number of entries, and the length of the header that says so. The number is unverified.
 pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
     match *bytes {
         [first @ 0x80..=0x8f, ..] => Ok((u64::from(first & 0x0f), 1)),
@@ -21,7 +21,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
 
 /// Walks over the entries of a whole `.index` file: each key and where its sample begins.
 ///
-/// After an error there are no more items. Bytes behind the last entry are an error as well.
+/// After an error there are no more items. Bytes after the last entry are also an error.
 ///
 /// ```
 /// use kiste::format::dataset::legacy_index::Entries;
@@ -31,6 +31,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<(u64, usize), FormatError> {
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -77,7 +78,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // An entry takes two bytes at least, whatever the header claims.
+        // An entry takes at least two bytes, so a wrong count in the header cannot allocate more.
         let most = self.left.min((self.bytes.len().saturating_sub(self.at) / 2) as u64) as usize;
         (0, Some(most.saturating_add(1)))
     }

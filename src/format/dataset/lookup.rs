@@ -1,12 +1,12 @@
 //! `.lookup`: a hash table over `.key_hashes`, so that a key is found without a scan. Ours alone.
 //!
-//! The table is the samples sorted by hash, with gaps: each is at the place that its hash has among
-//! all possible ones, its home, or as near behind it as those before leave room. So a search starts at
-//! home and ends at an empty slot or at a greater hash.
+//! The table holds the samples sorted by hash, with gaps: each is in its home slot, the position of
+//! its hash among all possible hashes, or in the next free slot after it. So a search starts at the
+//! home slot and ends at an empty slot or a greater hash.
 //!
-//! A table that is kept in memory has the same layout: [`Placer`] makes it, [`Shape::probe`] looks
-//! things up in it, and neither cares where the slots are. A file also has a [`Header`], which says
-//! of which `.key_hashes` it is.
+//! A table in memory has the same layout: [`Placer`] builds it, [`Shape::probe`] searches it, and
+//! neither depends on where the slots are stored. A file also has a [`Header`], which identifies
+//! its `.key_hashes`.
 
 use blake2s_simd::{Params, State};
 
@@ -14,24 +14,24 @@ use super::key_hashes::Salt;
 use crate::format::FormatError;
 
 /// What every `.lookup` begins with.
-pub const MAGIC: [u8; 8] = *b"KISTELUP";
+pub(crate) const MAGIC: [u8; 8] = *b"KISTELUP";
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Bytes before the slots.
 pub const HEADER: usize = 128;
 
 /// Bytes of a slot.
-pub const SLOT: u64 = 4;
+pub(crate) const SLOT: u64 = 4;
 
-/// What stands in a slot without a sample.
+/// The content of an empty slot.
 pub const EMPTY: u32 = u32::MAX;
 
 /// The most samples: each needs an index below [`EMPTY`].
-pub const MAX_COUNT: u64 = u32::MAX as u64;
+pub(crate) const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// The measures of a table.
+/// The dimensions of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     count: u64,
@@ -81,11 +81,11 @@ fn home_slots(n: u64) -> u64 {
 
 /// A search for one hash: gives one candidate after the other.
 ///
-/// Candidates have the hash, no more: whether one has the *key* is for the caller to see, who then
-/// asks for the next. In a dataset of ours there is one candidate at most.
+/// A candidate has the hash. The caller compares its *key* and asks for the next one if they
+/// differ. Datasets written by this crate have at most one candidate.
 ///
-/// The table may be hostile: no slot beyond it is asked for, no index beyond the samples is given,
-/// and there is an end after as many steps as there are samples.
+/// The table may be hostile: no slot outside it is requested, no index beyond the samples is
+/// returned, and the walk ends after at most one step per sample.
 #[derive(Debug, Clone)]
 pub struct Probe {
     wanted: u64,
@@ -96,30 +96,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The next sample with the hash. `slot_at` gives what stands in a slot, `hash_at` the hash of
-    /// a sample.
-    ///
-    /// ```
-    /// use kiste::format::FormatError;
-    /// use kiste::format::dataset::lookup::Placer;
-    ///
-    /// let hashes = [70, 20, 1 << 63, 20];
-    /// let mut sorted: Vec<(u64, u32)> = hashes.into_iter().zip(0..).collect();
-    /// sorted.sort_unstable();
-    /// let mut placer = Placer::new(4)?;
-    /// for (hash, index) in sorted {
-    ///     placer.push(hash, index)?;
-    /// }
-    /// let (shape, slots) = placer.finish()?;
-    ///
-    /// let slot_at = |slot| Ok::<_, FormatError>(slots[slot as usize]);
-    /// let hash_at = |index| Ok(hashes[index as usize]);
-    /// let mut probe = shape.probe(20);
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(1));
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(3));
-    /// assert_eq!(probe.next_candidate(slot_at, hash_at)?, None);
-    /// # Ok::<(), FormatError>(())
-    /// ```
+    /// The next sample with the hash. `slot_at` returns the content of a slot, `hash_at` the hash
+    /// of a sample.
     #[inline]
     pub fn next_candidate<E: From<FormatError>>(
         &mut self,
@@ -173,7 +151,7 @@ impl Placer {
             let expected = format!("at most {MAX_COUNT} samples");
             return Err(FormatError::new(16, expected, count.to_string()));
         }
-        // What a table of this many samples can need must be possible to address.
+        // The largest table of this many samples must be addressable.
         if isize::try_from((home_slots(count) + count) * SLOT).is_err() {
             let expected = "a table that fits into memory";
             return Err(FormatError::new(16, expected, format!("{count} samples")));
@@ -223,8 +201,8 @@ impl Placer {
 
 /// What binds a table to the `.key_hashes` that it was made from.
 ///
-/// All but the digest can be compared when a dataset is opened, by looking at both ends of the
-/// file; the digest is for a full verification.
+/// All but the digest is compared when a dataset is opened, by reading both ends of the file; the
+/// digest is for full verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
     /// The number of hashes.
@@ -238,20 +216,6 @@ pub struct Source {
 }
 
 /// The header of a `.lookup` file.
-///
-/// ```
-/// use kiste::format::dataset::key_hashes::Salt;
-/// use kiste::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
-///
-/// let salt = Salt::of_try(0);
-/// let source = Source { count: 0, salt, first: 0, last: 0 };
-/// let (shape, _) = Placer::new(0)?.finish()?;
-/// let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
-/// let bytes = header.encode();
-/// assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
-/// assert!(header.check_source(&source).is_ok());
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     shape: Shape,
@@ -270,7 +234,7 @@ impl Header {
         Ok(Header { shape, source, digest })
     }
 
-    /// The measures of the table.
+    /// The dimensions of the table.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -310,8 +274,8 @@ impl Header {
 
     /// Parses the first [`HEADER`] bytes of a file of `file_len` bytes.
     ///
-    /// The measures are checked against each other and against the size of the file; the slots are
-    /// not looked at.
+    /// The dimensions are checked against each other and against the size of the file; the slots
+    /// are not looked at.
     pub fn parse(bytes: &[u8], file_len: u64) -> Result<Header, FormatError> {
         let Some(bytes) = bytes.first_chunk::<HEADER>() else {
             let found = format!("{} bytes", bytes.len());
@@ -398,7 +362,7 @@ fn check_shape(shape: &Shape, file_len: u64) -> Result<(), FormatError> {
 
 /// The bytes of a slot.
 #[inline]
-pub const fn encode(slot: u32) -> [u8; 4] {
+pub(crate) const fn encode(slot: u32) -> [u8; 4] {
     slot.to_be_bytes()
 }
 
@@ -412,22 +376,22 @@ pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
 /// Digests a `.key_hashes` file, piece by piece, for [`Header::new`] or to verify
 /// [`Header::digest`].
 #[derive(Debug, Clone)]
-pub struct SourceDigest(State);
+pub(crate) struct SourceDigest(State);
 
 impl SourceDigest {
     /// The digest of nothing yet.
-    pub fn new() -> SourceDigest {
+    pub(crate) fn new() -> SourceDigest {
         SourceDigest(State::new())
     }
 
     /// Takes the next bytes of the file, the salt included.
-    pub fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
+    pub(crate) fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
         self.0.update(bytes);
         self
     }
 
     /// The digest of all bytes so far.
-    pub fn finish(&self) -> [u8; 32] {
+    pub(crate) fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_array()
     }
 }
@@ -442,6 +406,44 @@ impl Default for SourceDigest {
 mod tests {
     use super::*;
     use crate::format::dataset::{golden, key_hashes};
+
+    #[test]
+    fn walks_to_candidates() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::FormatError;
+        use crate::format::dataset::lookup::Placer;
+
+        let hashes = [70, 20, 1 << 63, 20];
+        let mut sorted: Vec<(u64, u32)> = hashes.into_iter().zip(0..).collect();
+        sorted.sort_unstable();
+        let mut placer = Placer::new(4)?;
+        for (hash, index) in sorted {
+            placer.push(hash, index)?;
+        }
+        let (shape, slots) = placer.finish()?;
+
+        let slot_at = |slot| Ok::<_, FormatError>(slots[slot as usize]);
+        let hash_at = |index| Ok(hashes[index as usize]);
+        let mut probe = shape.probe(20);
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(1));
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, Some(3));
+        assert_eq!(probe.next_candidate(slot_at, hash_at)?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn header_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::dataset::key_hashes::Salt;
+        use crate::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
+
+        let salt = Salt::of_try(0);
+        let source = Source { count: 0, salt, first: 0, last: 0 };
+        let (shape, _) = Placer::new(0)?.finish()?;
+        let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
+        let bytes = header.encode();
+        assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
+        assert!(header.check_source(&source).is_ok());
+        Ok(())
+    }
 
     fn sorted(hashes: &[u64]) -> Vec<(u64, u32)> {
         let mut sorted: Vec<_> = hashes.iter().copied().zip(0..).collect();
@@ -560,7 +562,7 @@ mod tests {
             }
             for &hash in &hashes {
                 match find(shape, &slots, &hashes, hash) {
-                    // Whatever is found has the hash; it may be found twice or not at all.
+                    // Every hit has the hash; a sample may be found twice or not at all.
                     Ok(found) => assert!(found.iter().all(|&i| hashes[i as usize] == hash)),
                     Err(error) => assert!(error.expected.contains("one of 50 samples")),
                 }

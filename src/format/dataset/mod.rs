@@ -2,22 +2,22 @@
 //!
 //! # In this module
 //!
-//! One submodule for each file. They turn bytes into values and back and check what the text above
-//! demands of one file; what it demands of two is up to those who have both. Absent on purpose:
-//! opening, mapping, locking and publishing files, and the messages in the data file.
+//! One submodule for each file. They turn bytes into values and back and check each file against
+//! the specification above; rules about two files are checked by callers that have both. Absent on
+//! purpose: opening, mapping, locking and publishing files, and the messages in the data file.
 
-pub mod side_file;
+mod side_file;
 pub mod offsets;
 pub mod keys;
 mod blake2s;
 pub mod key_hashes;
 pub mod filter;
-pub mod digests;
+pub(crate) mod digests;
 pub mod legacy_index;
-pub mod lookup;
+pub(crate) mod lookup;
 pub mod crc;
 
-pub use digests::Digests;
+pub use digests::{Digest, Digests};
 pub use side_file::SideFile;
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod golden;
 mod tests {
     use super::*;
 
-    /// Numbers that are in files out there. Whoever has to change one of these has to stop and think.
+    /// Numbers that are in existing files. Changing one of these breaks every dataset out there.
     #[test]
     fn frozen() {
         assert_eq!(

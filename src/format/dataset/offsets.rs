@@ -1,7 +1,8 @@
 //! `.offsets`: where each sample begins and ends in the data file.
 //!
-//! n + 1 numbers for n samples: sample i is the range from entry i to entry i + 1. Nothing here reads
-//! the file as a whole: a reader looks at two entries a sample, and [`pair`] checks just these.
+//! n + 1 numbers for n samples: sample i is the range from entry i to entry i + 1. Nothing here
+//! reads the file as a whole: a reader needs two entries per sample, and [`pair`] checks only
+//! those.
 
 use std::ops::Range;
 
@@ -70,7 +71,7 @@ pub fn check_ends(count: u64, first: u64, last: u64, data_len: u64) -> Result<()
 /// use kiste::format::dataset::offsets;
 /// let entries = [offsets::encode(3), offsets::encode(5)].concat();
 /// assert_eq!(offsets::pair(&entries, 0, 5), Ok(3..5));
-/// // The data file is shorter than it must have been.
+/// // The data file has been truncated.
 /// assert!(offsets::pair(&entries, 0, 4).is_err());
 /// ```
 #[inline]

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file that stands beside a data file.
+/// A file next to a data file.
 ///
 /// ```
-/// use kiste::format::dataset::side_file::SideFile;
+/// use kiste::format::dataset::SideFile;
 /// use std::path::Path;
 ///
 /// let data = Path::new("sets/train.msgpack");
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(SideFile::of(data), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum SideFile {
     /// Where each sample begins and ends: [`offsets`](super::offsets).
     Offsets,
@@ -26,19 +27,19 @@ pub enum SideFile {
     KeyHashes,
     /// A Bloom filter of the keys: [`filter`](super::filter).
     Filter,
-    /// The MD5 digests of the other files: [`digests`](super::digests).
+    /// The MD5 digests of the other files: [`Digests`](super::Digests).
     Md5,
     /// Keys and offsets in one file, as datadings before 3.1 wrote them:
     /// [`legacy_index`](super::legacy_index). Read, never written.
     Index,
-    /// A hash table over the key hashes: [`lookup`](super::lookup). Ours alone, and optional.
+    /// A hash table over the key hashes. Ours alone, and optional.
     Lookup,
     /// A checksum of each sample: [`crc`](super::crc). Ours alone, and optional.
     Crc,
 }
 
 impl SideFile {
-    /// All side files, in the order in which they are declared.
+    /// All side files, in order of declaration.
     pub const ALL: [SideFile; 8] = [
         SideFile::Offsets,
         SideFile::Keys,
@@ -69,14 +70,14 @@ impl SideFile {
         }
     }
 
-    /// The path of this side file of a data file. Names that are not Unicode are kept as they are.
+    /// The path of this side file of a data file. Names that are not Unicode are preserved.
     pub fn path(self, data: &Path) -> PathBuf {
         let mut path = data.as_os_str().to_owned();
         path.push(self.suffix());
         PathBuf::from(path)
     }
 
-    /// The side file that this path is named like, if any.
+    /// The side file with the suffix of this path, if any.
     ///
     /// A *data* file must not be named like this: Python datadings takes such a name for the side
     /// file itself, and so overwrites the data when it writes the index.

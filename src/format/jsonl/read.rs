@@ -1,6 +1,6 @@
 //! JSON lines to values.
 //!
-//! A reader of its own, because a value of [`MAX_DEPTH`] containers is up to three times as deep
+//! Not `serde_json`, because a value of [`MAX_DEPTH`] containers is up to three times as deep
 //! in JSON: nothing here recurses, so no line can exhaust the stack. A container becomes a value
 //! at its closing bracket, the `$` objects included.
 
@@ -14,8 +14,8 @@ use crate::format::msgpack::numpy::{Special, dtype_from_value, shape_from_value}
 use crate::format::msgpack::{MAX_DEPTH, timestamp};
 use crate::value::NdArray;
 
-/// A map is up to three containers of JSON, `{"$map":[[..]]}`, and what can be in the innermost
-/// value is no deeper than two more.
+/// A map takes up to three containers of JSON, `{"$map":[[..]]}`, and the innermost value adds at
+/// most two.
 const MAX_JSON_DEPTH: usize = 3 * MAX_DEPTH + 2;
 
 /// Reads the value on a line. See the [module](super) for the notation.
@@ -49,7 +49,7 @@ struct Reader<'a> {
 /// A container whose elements are being read.
 struct Open {
     start: usize,
-    /// The most containers in one another within the elements so far.
+    /// The deepest nesting within the elements so far.
     deepest: usize,
     kind: OpenKind,
 }
@@ -73,7 +73,7 @@ impl Open {
         }
     }
 
-    /// The value of the whole container and how many containers are in one another in it.
+    /// The value of the whole container and its nesting depth.
     fn close(self) -> Result<(Value, usize), FormatError> {
         let depth = self.deepest + 1;
         let (value, depth) = match self.kind {
@@ -311,7 +311,7 @@ impl Open {
 }
 
 fn too_deep(start: usize) -> FormatError {
-    let expected = format!("at most {MAX_DEPTH} containers in one another");
+    let expected = format!("at most {MAX_DEPTH} nested containers");
     FormatError::new(start as u64, expected, "more")
 }
 
@@ -327,7 +327,7 @@ fn object(
             Some((name, value)) if members.is_empty() => special(&name, value, depth - 1, start),
             _ => {
                 let expected = "a name beginning with \"$\" to be the only one of its object";
-                Err(FormatError::new(start as u64, expected, "others beside it"))
+                Err(FormatError::new(start as u64, expected, "others next to it"))
             }
         };
     }
@@ -430,7 +430,7 @@ fn np(value: &Value) -> Option<Value> {
     Some(Special::scalar(dtype_from_value(dtype)?, base64(data)?)?.to_value())
 }
 
-/// The members of an object that has just these, in whatever order.
+/// The members of an object that has exactly these, in any order.
 fn members<'a, const N: usize>(value: &'a Value, names: [&str; N]) -> Option<[&'a Value; N]> {
     let entries = value.as_map().filter(|entries| entries.len() == N)?;
     let member = |name| entries.iter().find(|(key, _)| key.as_str() == Some(name));
@@ -439,7 +439,7 @@ fn members<'a, const N: usize>(value: &'a Value, names: [&str; N]) -> Option<[&'
     found?.try_into().ok()
 }
 
-/// Enough of a text to know it by.
+/// Enough of a string to recognise it.
 fn brief(text: &str) -> String {
     match text.char_indices().nth(40) {
         None => text.to_owned(),

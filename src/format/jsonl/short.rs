@@ -1,4 +1,4 @@
-//! Values in one line for the eye.
+//! Values in one line, shortened for display.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use super::write::{is_object, put, write, write_float, write_text};
 use crate::Value;
 use crate::format::msgpack::numpy::{Special, container_array, is_container, recognise};
 use crate::format::msgpack::widen;
-use crate::value::{DType, Kind};
+use crate::value::{DType, DTypeKind};
 
-/// How many containers in one another are shown.
+/// Containers nested deeper than this are not shown.
 const LEVELS: usize = 4;
 
 /// Names of fields are not cut shorter than this.
@@ -17,11 +17,10 @@ const NAME: usize = 32;
 /// Appends a value in one line as [`write`](super::write) does, but leaves out what is long.
 ///
 /// A string shows its first `max` characters. Binary data and extensions of more than `max` bytes
-/// are notes such as `<bytes 12345>`, as are arrays of NumPy: `<array |u1 [32, 32, 3]>`, or
-/// `<array |u1 [32, 32, 3] packed>` if it is a container. A list
-/// shows its first `max / 8` elements. The outermost map shows `max` of its fields, those within it
-/// as many as a list. What is four containers deep is a note as well. The result is for people and
-/// cannot be parsed.
+/// are notes such as `<bytes 12345>`, as are arrays of NumPy: `<array |u1 [32, 32, 3]>`, or `<array
+/// |u1 [32, 32, 3] packed>` if it is a container. A list shows its first `max / 8` elements. The
+/// outermost map shows `max` of its fields, maps within it as many as a list. Values four
+/// containers deep are notes as well. The result is for people and cannot be parsed.
 ///
 /// ```
 /// use kiste::Value;
@@ -118,7 +117,7 @@ fn short_special(special: &Special<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The array in a container, or the bytes that it is if there is none to be seen.
+/// The array in a container, or its bytes if it holds no readable array.
 fn short_container(data: &[u8], max: usize, out: &mut Vec<u8>) {
     match container_array(data) {
         Ok(Some(array)) => {
@@ -133,7 +132,7 @@ fn short_container(data: &[u8], max: usize, out: &mut Vec<u8>) {
 
 fn type_name(dtype: &DType) -> Cow<'static, str> {
     match dtype.kind() {
-        Kind::Struct | Kind::Void => "struct".into(),
+        DTypeKind::Struct | DTypeKind::Void => "struct".into(),
         _ => dtype.to_string().into(),
     }
 }

@@ -252,7 +252,7 @@ fn what_is_wrong_with_a_line() {
         ),
         (
             "{\"$bin\":\"\",\"a\":1}",
-            "byte 0: expected a name beginning with \"$\" to be the only one of its object, found others beside it",
+            "byte 0: expected a name beginning with \"$\" to be the only one of its object, found others next to it",
         ),
         ("{\"$bin\":\"YQ\"}", "byte 0: expected base64 under \"$bin\", found something else"),
         ("{\"$bin\":5}", "byte 0: expected base64 under \"$bin\", found something else"),

@@ -12,8 +12,8 @@ use crate::format::msgpack::{EncodeError, MAX_DEPTH, timestamp, widen};
 
 /// Appends a value in one line, without a line end. See the [module](super) for the notation.
 ///
-/// Whatever was decoded from msgpack can be written; errors are for values made by hand that
-/// [`encode`](crate::format::msgpack::encode) would refuse as well. After an error nothing has been
+/// Any value decoded from msgpack can be written. Errors are for values built by hand that
+/// [`encode`](crate::format::msgpack::encode) would also refuse. After an error nothing has been
 /// appended.
 ///
 /// ```
@@ -210,7 +210,7 @@ pub(super) fn write_float(number: f64, out: &mut Vec<u8>) {
 }
 
 fn write_base64(data: &[u8], out: &mut Vec<u8>) {
-    // Piece by piece, so that no copy of a large image is made only to be copied again. Pieces of
+    // Piece by piece, so that a large image is not copied twice. Pieces of
     // three bytes go without padding.
     out.push(b'"');
     let mut piece = [0; 4096];
@@ -222,8 +222,8 @@ fn write_base64(data: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes a JSON string. Besides what JSON demands, everything is escaped that could break a line
-/// or play tricks on a terminal: other control characters, line separators, bidirectional marks.
+/// Writes a JSON string. In addition to what JSON requires, everything is escaped that could break
+/// a line or manipulate a terminal: other control characters, line separators, bidirectional marks.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     // What needs no escape is copied in runs.

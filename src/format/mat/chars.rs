@@ -5,17 +5,17 @@ use super::memory::Memory;
 use crate::format::FormatError;
 use crate::value::ByteOrder;
 
-/// So many characters may be claimed without being there: they are blanks.
+/// The maximum number of characters that may be missing. They are blanks.
 ///
-/// There are such files. No file may ask for gigabytes of blanks, though.
+/// Such files exist, but none may ask for gigabytes of blanks.
 const MAX_BLANKS: usize = 4096;
 
-/// An array of characters. Rows of it are texts.
+/// An array of characters. Its rows are strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chars {
     shape: Vec<usize>,
     /// In Fortran order. MATLAB counts code units of UTF-16, other writers code points; so either
-    /// can be in here, as many as the shape says.
+    /// can be in here, one for each element of the shape.
     units: Vec<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Chars {
         Ok(Chars { shape, units })
     }
 
-    /// Characters that are there already, as many as the shape says.
+    /// Decoded characters, one for each element of the shape.
     pub(super) fn new(shape: Vec<usize>, units: Vec<u32>) -> Chars {
         Chars { shape, units }
     }
@@ -78,7 +78,7 @@ fn units(element: &Element<'_>, order: ByteOrder) -> Result<Vec<u32>, FormatErro
             });
             units.map(u32::from).collect()
         }
-        // As everyone does, since MATLAB 7 cuts texts in the middle of a character.
+        // As everyone does, since MATLAB 7 cuts strings in the middle of a character.
         Stored::Utf8 => String::from_utf8_lossy(element.data).chars().map(u32::from).collect(),
         Stored::Utf32 => {
             let units = element.data.chunks_exact(4).map(|b| match order {

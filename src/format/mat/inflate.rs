@@ -7,10 +7,10 @@ use flate2::bufread::ZlibDecoder;
 use super::element::Element;
 use crate::format::FormatError;
 
-/// Deflate makes of one byte at most so many.
+/// Deflate expands one byte to at most this many.
 const MAX_RATIO: usize = 1032;
 
-/// Memory for so many is asked for at once, which is enough for nearly every file.
+/// This many are allocated up front, enough for nearly every file.
 const USUAL_RATIO: usize = 16;
 
 /// The first bytes of what is compressed, `len` of them or all.

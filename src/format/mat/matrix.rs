@@ -9,10 +9,10 @@ use super::value::{Array, Cells, Opaque, Structs};
 use crate::format::FormatError;
 use crate::value::{ByteOrder, DType, NdArray, Order};
 
-/// How deep arrays may be in one another.
-pub const MAX_NESTING: usize = 64;
+/// How deep arrays may be nested.
+pub(crate) const MAX_NESTING: usize = 64;
 
-/// How many dimensions an array may have: as many as NumPy allowed for long, and more than anyone
+/// How many dimensions an array may have: the limit of NumPy before 2.0, and more than anyone
 /// uses.
 const MAX_DIMENSIONS: usize = 32;
 
@@ -136,7 +136,7 @@ impl Header {
 
 /// Reads the array in an element of type matrix, with all that is in it.
 ///
-/// `nesting` is how many arrays it may be and have in one another.
+/// `nesting` is how deep the array may be nested, itself included.
 pub(super) fn read(
     matrix: &Element<'_>,
     order: ByteOrder,
@@ -147,7 +147,7 @@ pub(super) fn read(
         return Err(matrix.error("an array", format!("data of type {:?}", matrix.stored)));
     }
     let Some(nesting) = nesting.checked_sub(1) else {
-        let expected = format!("at most {MAX_NESTING} arrays in one another");
+        let expected = format!("at most {MAX_NESTING} nested arrays");
         return Err(matrix.error(expected, "more"));
     };
     memory.take(size_of::<Array>(), matrix)?;
@@ -206,7 +206,7 @@ impl<'a> Body<'a, '_> {
         read(&element, self.elements.order, self.memory, self.nesting)
     }
 
-    /// So many arrays. Each takes 8 bytes of the file at least.
+    /// Reads this many arrays. Each takes at least 8 bytes of the file.
     fn arrays(&mut self, count: Option<usize>) -> Result<Vec<Array>, FormatError> {
         let possible = self.elements.left().div_ceil(8);
         let Some(count) = count.filter(|&count| count <= possible) else {
@@ -254,8 +254,8 @@ impl<'a> Body<'a, '_> {
         let count = starts.get(width).map_or(0, |&end| end as usize);
         let mut values = self.parts(header, Stored::Double)?;
         for part in [Some(&mut values.real), values.imaginary.as_mut()].into_iter().flatten() {
-            // There may be room for more values than there are. And MATLAB says of truth values
-            // that they were doubles, though each is a byte.
+            // There may be room for more values than there are. And MATLAB declares logical values as
+            // doubles, though each is stored in a byte.
             if header.logical && part.data.len() == count {
                 part.stored = Stored::UInt8;
             }

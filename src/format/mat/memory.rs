@@ -18,7 +18,7 @@ impl Memory {
         self.left
     }
 
-    /// Counts so many bytes, which are about to be allocated for this element.
+    /// Counts bytes that are about to be allocated for this element.
     pub(super) fn take(&mut self, bytes: usize, element: &Element<'_>) -> Result<(), FormatError> {
         let Some(left) = self.left.checked_sub(bytes as u64) else {
             let expected = format!("values of at most {} more bytes in memory", self.left);

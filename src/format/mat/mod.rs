@@ -5,24 +5,6 @@
 //! [`MatFile::parse`] looks at names, classes and shapes only; what is compressed is inflated when
 //! [`MatFile::get`] asks for it. [`Array`] says how to get at what is in there.
 //!
-//! ```
-//! use kiste::format::mat::MatFile;
-//!
-//! // A file with the level 4 variable `a`: the two numbers 3 and 0.5 in a row.
-//! let mut bytes = Vec::new();
-//! bytes.extend([0, 1, 2, 0, 2].map(u32::to_le_bytes).as_flattened());
-//! bytes.extend(b"a\0");
-//! bytes.extend([3.0, 0.5].map(f64::to_le_bytes).as_flattened());
-//!
-//! let file = MatFile::parse(&bytes)?;
-//! assert_eq!(file.variables()[0].name(), "a");
-//! let a = file.get("a")?;
-//! assert_eq!(a.shape(), [1, 2]);
-//! assert_eq!(a.vector::<f32>()?, [3.0, 0.5]);
-//! assert_eq!(a.text().unwrap_err().to_string(), "expected a text, found an array of <f8 of 1 x 2");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! What is written in Python with `scipy.io.loadmat`, here:
 //!
 //! | Python | |
@@ -35,18 +17,19 @@
 //! | `a.flatten()` of a row or column | `a.vector::<f32>()?` |
 //! | with `squeeze_me=True` | [`unwrapped`](Array::unwrapped), [`number`](Array::number), [`text`](Array::text) |
 //!
-//! Errors of the format have the position in the file; inside of what is compressed, the position
-//! of the compressed element, and in words the byte within.
+//! Errors of the format have the position in the file. Within compressed data it is the position of
+//! the compressed element, and the message has the byte within it.
 //!
 //! # Limits
 //!
 //! A file of a few megabytes can inflate to gigabytes. What a variable takes is counted against
-//! [`Limits`] before it is allocated, and no length is believed before as many bytes are there.
+//! [`Limits`] before it is allocated, and no length is trusted before that many bytes are there.
 //!
 //! Absent on purpose: writing, version 7.3 (HDF5), and any sense of functions and of objects of
 //! later classes.
 
 mod chars;
+mod convert;
 mod element;
 mod header;
 mod inflate;
@@ -57,14 +40,12 @@ mod numbers;
 mod sparse;
 mod value;
 
-pub use chars::Chars;
-pub use matrix::{Class, MAX_NESTING};
 pub use sparse::Sparse;
-pub use value::{Array, Cells, Mismatch, Opaque, Record, Structs};
+pub use value::{Array, Record, Structs};
 
 use element::{Element, Elements, Stored};
 use header::Level;
-use matrix::Header;
+use matrix::{Class, Header, MAX_NESTING};
 use memory::Memory;
 
 use crate::format::FormatError;
@@ -260,4 +241,29 @@ fn inflated(
 fn within(element: &Element<'_>, error: FormatError) -> FormatError {
     let found = format!("{} at byte {} of what is compressed there", error.found, error.position);
     element.error(error.expected, found)
+}
+
+#[cfg(test)]
+mod example {
+    #[test]
+    fn reads_a_level_4_variable() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::mat::MatFile;
+
+        // A file with the level 4 variable `a`: the two numbers 3 and 0.5 in a row.
+        let mut bytes = Vec::new();
+        bytes.extend([0, 1, 2, 0, 2].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(b"a\0");
+        bytes.extend([3.0, 0.5].map(f64::to_le_bytes).as_flattened());
+
+        let file = MatFile::parse(&bytes)?;
+        assert_eq!(file.variables()[0].name(), "a");
+        let a = file.get("a")?;
+        assert_eq!(a.shape(), [1, 2]);
+        assert_eq!(a.vector::<f32>()?, [3.0, 0.5]);
+        assert_eq!(
+            a.text().unwrap_err().to_string(),
+            "expected a string, found an array of <f8 of 1 x 2"
+        );
+        Ok(())
+    }
 }

@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 
-use super::value::{Mismatch, converted};
+use super::convert::{Mismatch, converted};
 use crate::value::{self, NdArray};
 
 /// A matrix of which only the values other than zero are stored, column after column.

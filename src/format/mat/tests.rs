@@ -125,7 +125,7 @@ fn characters() {
     assert!(chars(&[1, 1], 9, &[0; 8]).is_err());
 
     let rows = chars(&[2, 2], 2, b"acbd").unwrap();
-    assert_eq!(rows.texts().unwrap(), ["ab", "cd"]);
+    assert_eq!(rows.strings().unwrap(), ["ab", "cd"]);
     assert!(rows.text().is_err());
     assert_eq!(text(chars(&[1, 3], 2, b"")), "   ");
     assert_eq!(text(chars(&[0, 0], 2, b"")), "");
@@ -169,10 +169,7 @@ fn nesting_has_a_limit() {
     assert_eq!(levels, MAX_NESTING);
     for levels in [MAX_NESTING, 3000] {
         let error = read(nested(levels)).unwrap_err();
-        assert!(
-            error.ends_with("expected at most 64 arrays in one another, found more"),
-            "{error}"
-        );
+        assert!(error.ends_with("expected at most 64 nested arrays, found more"), "{error}");
     }
 }
 
@@ -254,7 +251,7 @@ fn bombs() {
         assert!(error.contains("which the limit does not allow"), "{error}");
     }
 
-    // A length that is a lie, more than so many bytes can be inflated to, and less.
+    // Wrong lengths: more than the bytes can inflate to, and less.
     for len in [u32::MAX, 1 << 20, zeros.len() as u32] {
         let mut lie = zeros[..1000].to_vec();
         lie[4..8].copy_from_slice(&len.to_le_bytes());

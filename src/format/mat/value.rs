@@ -1,20 +1,16 @@
 //! What is in a file, and how to get at it.
 
-use std::fmt;
-
 use ndarray::ArrayD;
-use num_complex::Complex;
 
 use super::chars::Chars;
-use super::numbers::number_as;
+use super::convert::{Mismatch, converted};
 use super::sparse::Sparse;
-use crate::error::{Error, ErrorKind};
-use crate::value::{self, Kind, NdArray, Number};
+use crate::value::{self, NdArray};
 
-/// An array: everything in MATLAB is one, single numbers and texts too.
+/// An array: everything in MATLAB is one, single numbers and strings too.
 ///
-/// Files nest them deeply and wrap nearly everything in arrays of one element. So the methods say
-/// what is wanted, and otherwise give a [`Mismatch`] that says what is there:
+/// Files nest them deeply and wrap nearly everything in arrays of one element. So each
+/// method names what is wanted, and otherwise returns a `Mismatch` with what is there:
 /// `array.field("gaze")?.record(0)?.at(2)?.numbers::<f32>()?`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -68,33 +64,6 @@ pub struct Opaque {
     pub(super) content: Box<Array>,
 }
 
-/// An array is not what was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
-    expected: String,
-    found: String,
-}
-
-impl Mismatch {
-    pub(super) fn new(expected: impl Into<String>, found: impl Into<String>) -> Mismatch {
-        Mismatch { expected: expected.into(), found: found.into() }
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {}, found {}", self.expected, self.found)
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-impl From<Mismatch> for Error {
-    fn from(error: Mismatch) -> Error {
-        Error::new(ErrorKind::Damaged, error.to_string())
-    }
-}
-
 impl Array {
     /// The length of each dimension. Functions and opaque objects are 1 × 1.
     pub fn shape(&self) -> &[usize] {
@@ -109,7 +78,7 @@ impl Array {
     }
 
     /// The numbers as numbers of this type, in the shape that they have. Iteration is in C order,
-    /// whatever the order in memory.
+    /// regardless of the order in memory.
     ///
     /// MATLAB makes nearly everything a double, so any type can be asked for: floats are rounded
     /// to; every other type must be able to hold just these numbers. Zeros are filled into sparse
@@ -151,16 +120,16 @@ impl Array {
                     Some(_) => Err(self.is_not("one row of text")),
                 }
             }
-            _ => Err(self.is_not("a text")),
+            _ => Err(self.is_not("a string")),
         }
     }
 
     /// The text of each row of characters, or of each cell.
-    pub fn texts(&self) -> Result<Vec<String>, Mismatch> {
+    pub fn strings(&self) -> Result<Vec<String>, Mismatch> {
         match self {
             Array::Chars(chars) => Ok(chars.rows().collect()),
             Array::Cells(cells) => cells.iter().map(Array::text).collect(),
-            _ => Err(self.is_not("texts")),
+            _ => Err(self.is_not("strings")),
         }
     }
 
@@ -352,63 +321,4 @@ impl Opaque {
     pub fn content(&self) -> &Array {
         &self.content
     }
-}
-
-/// Numbers as numbers of another type, without a loss other than rounding to a float.
-pub(super) fn converted<T: value::Element>(array: &NdArray<'_>) -> Result<ArrayD<T>, Mismatch> {
-    if let Ok(same) = array.to_ndarray::<T>() {
-        return Ok(same);
-    }
-    let signed = Number::Signed;
-    match (array.dtype().kind(), array.dtype().item_size()) {
-        (Kind::Bool, _) => each::<bool, T>(array, |number| signed(number.into())),
-        (Kind::Int, 1) => each::<i8, T>(array, |number| signed(number.into())),
-        (Kind::Int, 2) => each::<i16, T>(array, |number| signed(number.into())),
-        (Kind::Int, 4) => each::<i32, T>(array, |number| signed(number.into())),
-        (Kind::Int, 8) => each::<i64, T>(array, signed),
-        (Kind::UInt, 1) => each::<u8, T>(array, |number| signed(number.into())),
-        (Kind::UInt, 2) => each::<u16, T>(array, |number| signed(number.into())),
-        (Kind::UInt, 4) => each::<u32, T>(array, |number| signed(number.into())),
-        (Kind::UInt, 8) => each::<u64, T>(array, Number::Unsigned),
-        (Kind::Float, 4) => each::<f32, T>(array, |number| Number::Float(number.into())),
-        (Kind::Float, 8) => each::<f64, T>(array, Number::Float),
-        (Kind::Complex, _) if T::KIND == Kind::Complex => complex::<T>(array),
-        _ => Err(not_of_type::<T>(array)),
-    }
-}
-
-fn each<S: value::Element, T: value::Element>(
-    array: &NdArray<'_>,
-    number: impl Fn(S) -> Number,
-) -> Result<ArrayD<T>, Mismatch> {
-    let stored = array.to_ndarray::<S>().map_err(|_| not_of_type::<T>(array))?;
-    let mut other = None;
-    let converted = stored.mapv(|stored| {
-        let number = number(stored);
-        number_as(number).unwrap_or_else(|| {
-            other = Some(number);
-            T::default()
-        })
-    });
-    match other {
-        None => Ok(converted),
-        Some(number) => {
-            Err(Mismatch::new(format!("numbers that fit {}", T::NAME), number.to_string()))
-        }
-    }
-}
-
-/// Complex numbers as those of the other width.
-fn complex<T: value::Element>(array: &NdArray<'_>) -> Result<ArrayD<T>, Mismatch> {
-    if let Ok(narrow) = array.to_ndarray::<Complex<f32>>() {
-        let wide = |c: Complex<f32>| Complex::new(f64::from(c.re), f64::from(c.im));
-        return Ok(narrow.mapv(|c| T::from_memory(bytemuck::bytes_of(&wide(c)))));
-    }
-    let wide = array.to_ndarray::<Complex<f64>>().map_err(|_| not_of_type::<T>(array))?;
-    let narrow = |c: Complex<f64>| Complex::new(c.re as f32, c.im as f32);
-    Ok(wide.mapv(|c| T::from_memory(bytemuck::bytes_of(&narrow(c)))))
-}
-
-fn not_of_type<T: value::Element>(array: &NdArray<'_>) -> Mismatch {
-    Mismatch::new(T::NAME, format!("an array of {}", array.dtype()))
 }

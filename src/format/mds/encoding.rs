@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-use super::index::text;
 use crate::Value;
 use crate::format::FormatError;
-use crate::value::{ByteOrder, DType, Kind, NdArray};
+use crate::format::bloscpack::metadata::write_string;
+use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
-/// The codes of types of arrays, and how they are called.
-const TYPES: [(u8, &str, Kind, usize); 11] = [
-    (8, "uint8", Kind::UInt, 1),
-    (9, "int8", Kind::Int, 1),
-    (16, "uint16", Kind::UInt, 2),
-    (17, "int16", Kind::Int, 2),
-    (18, "float16", Kind::Float, 2),
-    (32, "uint32", Kind::UInt, 4),
-    (33, "int32", Kind::Int, 4),
-    (34, "float32", Kind::Float, 4),
-    (64, "uint64", Kind::UInt, 8),
-    (65, "int64", Kind::Int, 8),
-    (66, "float64", Kind::Float, 8),
+/// The codes and names of array types.
+const TYPES: [(u8, &str, DTypeKind, usize); 11] = [
+    (8, "uint8", DTypeKind::UInt, 1),
+    (9, "int8", DTypeKind::Int, 1),
+    (16, "uint16", DTypeKind::UInt, 2),
+    (17, "int16", DTypeKind::Int, 2),
+    (18, "float16", DTypeKind::Float, 2),
+    (32, "uint32", DTypeKind::UInt, 4),
+    (33, "int32", DTypeKind::Int, 4),
+    (34, "float32", DTypeKind::Float, 4),
+    (64, "uint64", DTypeKind::UInt, 8),
+    (65, "int64", DTypeKind::Int, 8),
+    (66, "float64", DTypeKind::Float, 8),
 ];
 
 /// Arrays have fewer axes than this.
@@ -43,15 +43,15 @@ pub enum Encoding {
     TextInt,
     /// `str_float`: a float in digits.
     TextFloat,
-    /// `str_decimal`: a decimal number in digits, which stays a text.
+    /// `str_decimal`: a decimal number in digits, which stays a string.
     TextDecimal,
     /// `json`: UTF-8.
     Json,
     /// `pil`: width, height and length of the mode in four bytes each, mode, pixels; `jpeg`, `png`:
     /// the files. The bytes stay as they are.
     Image(&'static str),
-    /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images, their
-    /// lengths (four bytes each), the images.
+    /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images,
+    /// their lengths (four bytes each), the images.
     Images(&'static str),
     /// `jpeg_array`, `jpegarray`: as such a list, without the first four bytes.
     ImageArray(&'static str),
@@ -64,7 +64,7 @@ pub enum Encoding {
 pub enum Decoded<'a> {
     /// Bytes, images among them.
     Bytes(&'a [u8]),
-    /// Texts, numbers, and whatever JSON has.
+    /// Any JSON value.
     Value(Value),
     /// A number of NumPy.
     Scalar(NdArray<'a>),
@@ -77,7 +77,7 @@ pub enum Decoded<'a> {
 impl Encoding {
     /// The encoding of this name.
     pub fn parse(name: &str) -> Result<Encoding, FormatError> {
-        let refuse = || FormatError::new(0, "an encoding of MDS", text(name));
+        let refuse = || FormatError::new(0, "an encoding of MDS", json_string(name));
         if let Some(options) = name.strip_prefix("ndarray") {
             let Some(options) = options.strip_prefix(':') else {
                 return if options.is_empty() {
@@ -129,7 +129,7 @@ impl Encoding {
         })
     }
 
-    /// How many bytes each value has, if all have as many.
+    /// The fixed size of a value in bytes, if there is one.
     pub fn size(&self) -> Option<u32> {
         match self {
             Encoding::Int => Some(8),
@@ -274,7 +274,7 @@ fn scalar_type(name: &str) -> Option<DType> {
     little(*kind, *size)
 }
 
-fn little(kind: Kind, size: usize) -> Option<DType> {
+fn little(kind: DTypeKind, size: usize) -> Option<DType> {
     DType::new(kind, size, ByteOrder::Little)
 }
 
@@ -308,4 +308,11 @@ impl fmt::Display for Encoding {
             }
         })
     }
+}
+
+/// A string as Python's `json` writes it, in ASCII.
+pub(super) fn json_string(text: &str) -> String {
+    let mut out = String::new();
+    write_string(text, &mut out);
+    out
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, json_string};
 use crate::format::FormatError;
-use crate::format::bloscpack::metadata::write_string;
 
 /// What an `index.json` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub struct ShardInfo {
     pub zip: Option<FileInfo>,
     /// How many samples are in it.
     pub samples: u64,
-    /// How many bytes a shard was meant to have at most.
+    /// The intended maximum size of a shard.
     pub size_limit: Option<u64>,
 }
 
@@ -41,7 +40,7 @@ pub struct Column {
     pub name: String,
     /// What its bytes mean.
     pub encoding: Encoding,
-    /// How many bytes each value has, if all have as many.
+    /// The fixed size of a value in bytes, if there is one.
     pub size: Option<u32>,
 }
 
@@ -56,7 +55,7 @@ impl Column {
 /// A file of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileInfo {
-    /// Its name below the folder of the index; has been checked to lead nowhere else.
+    /// Its name below the folder of the index; checked not to lead anywhere else.
     pub basename: String,
     /// How many bytes it has.
     pub bytes: u64,
@@ -108,7 +107,7 @@ impl RawShard {
     fn check(self) -> Result<ShardInfo, FormatError> {
         expect_version(self.version)?;
         if self.format != "mds" {
-            return Err(FormatError::new(0, "shards of format \"mds\"", text(&self.format)));
+            return Err(FormatError::new(0, "shards of format \"mds\"", json_string(&self.format)));
         }
         let counts =
             [self.column_names.len(), self.column_encodings.len(), self.column_sizes.len()];
@@ -145,29 +144,31 @@ fn expect_version(version: u64) -> Result<(), FormatError> {
     }
 }
 
-/// Merged indices have folders in their names; but none leads out of the data set.
+/// Merged indices have folders in their names, but none may lead out of the data set.
 fn check_name(name: &str) -> Result<(), FormatError> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     match name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0']) {
         true => Ok(()),
-        false => Err(FormatError::new(0, "a file below the folder of the index", text(name))),
+        false => {
+            Err(FormatError::new(0, "a file below the folder of the index", json_string(name)))
+        }
     }
 }
 
 impl ShardInfo {
     /// The fields that are in a shard as well as in the index, sorted.
     pub(super) fn config(&self) -> String {
-        let list = |texts: &mut dyn Iterator<Item = String>| texts.collect::<Vec<_>>().join(", ");
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         let columns = || self.columns.iter();
         let optional = |number: Option<u64>| number.map_or("null".into(), |n: u64| n.to_string());
         format!(
             "\"column_encodings\": [{}], \"column_names\": [{}], \"column_sizes\": [{}], \
              \"compression\": {}, \"format\": \"mds\", \"hashes\": [{}]",
-            list(&mut columns().map(|column| text(&column.encoding.to_string()))),
-            list(&mut columns().map(|column| text(&column.name))),
+            list(&mut columns().map(|column| json_string(&column.encoding.to_string()))),
+            list(&mut columns().map(|column| json_string(&column.name))),
             list(&mut columns().map(|column| optional(column.size.map(u64::from)))),
-            self.compression.as_deref().map_or("null".to_owned(), text),
-            list(&mut self.hashes.iter().map(|name| text(name))),
+            self.compression.as_deref().map_or("null".to_owned(), json_string),
+            list(&mut self.hashes.iter().map(|name| json_string(name))),
         )
     }
 
@@ -191,17 +192,12 @@ impl ShardInfo {
 
 impl FileInfo {
     fn render(&self) -> String {
-        let hash = |(name, digits): (&String, &String)| format!("{}: {}", text(name), text(digits));
+        let hash = |(name, digits): (&String, &String)| {
+            format!("{}: {}", json_string(name), json_string(digits))
+        };
         let hashes: Vec<String> = self.hashes.iter().map(hash).collect();
-        let (name, bytes) = (text(&self.basename), self.bytes);
+        let (name, bytes) = (json_string(&self.basename), self.bytes);
         let hashes = hashes.join(", ");
         format!("{{\"basename\": {name}, \"bytes\": {bytes}, \"hashes\": {{{hashes}}}}}")
     }
-}
-
-/// A text as Python's `json` writes it, in ASCII.
-pub(super) fn text(text: &str) -> String {
-    let mut out = String::new();
-    write_string(text, &mut out);
-    out
 }

@@ -14,16 +14,19 @@
 //! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
 //! of all columns. [`Encoding`] says what those mean.
 //!
-//! Absent on purpose: pickles, which are programs and never run; decoding images; and whatever
-//! compresses or hashes whole files, which is left to who reads them.
+//! Absent on purpose: pickles, which are programs and never run; decoding images; and anything that
+//! compresses or hashes whole files, which is left to the caller.
 
 mod encoding;
 mod index;
 mod shard;
 
-pub use encoding::{Decoded, Encoding};
-pub use index::{Column, FileInfo, Index, ShardInfo};
-pub use shard::{Cells, Shard, encode_sample, encode_shard};
+pub(crate) use encoding::Decoded;
+pub use encoding::Encoding;
+pub use index::{Column, Index};
+pub(crate) use index::{FileInfo, ShardInfo};
+pub use shard::Shard;
+pub(crate) use shard::{encode_sample, encode_shard};
 
 #[cfg(test)]
 mod tests;

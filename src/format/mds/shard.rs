@@ -9,7 +9,7 @@ use crate::format::{FormatError, jsonl};
 use crate::value::{ByteOrder, DType};
 
 /// The bytes of each column of a sample, and where they are in the file.
-pub type Cells<'a> = Vec<(&'a [u8], Range<usize>)>;
+pub(crate) type Cells<'a> = Vec<(&'a [u8], Range<usize>)>;
 
 /// The bytes of a shard, whose head has been looked at.
 #[derive(Debug, Clone)]
@@ -102,9 +102,9 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The bytes of a sample with these values, which must be those of the columns. `None` where a value
-/// is nothing that its column can hold, or too long.
-pub fn encode_sample(columns: &[Column], values: &[Decoded<'_>]) -> Option<Vec<u8>> {
+/// The bytes of a sample with these values, which must be those of the columns. `None` where a
+/// value is nothing that its column can hold, or too long.
+pub(crate) fn encode_sample(columns: &[Column], values: &[Decoded<'_>]) -> Option<Vec<u8>> {
     let (mut head, mut body) = (Vec::new(), Vec::new());
     for (column, value) in columns.iter().zip(values) {
         let start = body.len();
@@ -156,7 +156,7 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 /// The bytes of a shard of these samples; `None` if they are more than offsets of four bytes reach.
 ///
 /// Of `info` the columns, compression, hashes and limit count.
-pub fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
+pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
     let config = format!("{{{}, {}}}", info.config(), info.limit());
     let mut offset = 4 * (samples.len() + 2) + config.len();
     let size = samples.iter().map(Vec::len).sum::<usize>() + offset;

@@ -1,4 +1,4 @@
-//! A walk over packed bytes that copies nothing.
+//! A zero-copy walk over packed bytes.
 //!
 //! Everything that reads msgpack in this crate goes through [`Cursor`]. It trusts no length: every
 //! payload is sliced with a check, and a container that claims more elements than there are bytes
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
         self.accept(read, "binary data or a string")
     }
 
-    /// Reads an integer that is not negative, in whatever form it was packed.
+    /// Reads a non-negative integer in any encoding.
     #[inline]
     pub fn read_u64(&mut self) -> Result<u64, FormatError> {
         let read = match split_int(self.rest) {
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
         self.accept(read, "an integer from 0 to 2^64-1")
     }
 
-    /// Reads an integer below 2^63, in whatever form it was packed.
+    /// Reads an integer below 2^63 in any encoding.
     #[inline]
     pub fn read_i64(&mut self) -> Result<i64, FormatError> {
         let read = match split_int(self.rest) {
@@ -382,7 +382,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     pub(super) fn too_deep(&self) -> FormatError {
-        let expected = format!("at most {MAX_DEPTH} containers in one another");
+        let expected = format!("at most {MAX_DEPTH} nested containers");
         FormatError::new(self.position() as u64, expected, "one more")
     }
 
@@ -396,7 +396,7 @@ impl<'a> Cursor<'a> {
 /// Checks that these bytes are exactly one well-formed message.
 ///
 /// Nothing follows it, nothing is missing, the reserved byte `c1` does not occur, every string is
-/// UTF-8, and at most [`MAX_DEPTH`] containers are in one another. Forms that Python's packer does
+/// UTF-8, and at most [`MAX_DEPTH`] containers are nested. Forms that Python's packer does
 /// not write, such as 32-bit floats or needlessly long headers, are well-formed all the same.
 ///
 /// ```
@@ -434,7 +434,7 @@ struct Head {
 }
 
 impl Head {
-    /// Whether so many bytes, header included, can hold what the header claims.
+    /// Whether this many bytes, header included, can hold what the header claims.
     #[inline]
     fn fits(&self, bytes: usize) -> bool {
         // One of the two is 0, and a value is at least a byte.

@@ -7,13 +7,13 @@ use super::MAX_DEPTH;
 use crate::Value;
 use crate::error::{Error, ErrorKind};
 
-/// A value that cannot be written down.
+/// A value that cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// A string holds bytes that are not UTF-8. Nothing that this crate decodes has one.
     NotUtf8,
-    /// More than [`MAX_DEPTH`] containers are in one another.
+    /// Containers are nested deeper than [`MAX_DEPTH`].
     TooDeep,
     /// A string, binary, container or extension is longer than 2^32-1.
     TooLong,
@@ -22,11 +22,11 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EncodeError::NotUtf8 => f.write_str("a string is not UTF-8"),
+            EncodeError::NotUtf8 => f.write_str("expected strings in UTF-8, found other bytes"),
             EncodeError::TooDeep => {
-                write!(f, "more than {MAX_DEPTH} containers are in one another")
+                write!(f, "expected at most {MAX_DEPTH} nested containers, found more")
             }
-            EncodeError::TooLong => f.write_str("a length exceeds 2^32-1"),
+            EncodeError::TooLong => f.write_str("expected lengths below 2^32, found more"),
         }
     }
 }
@@ -118,7 +118,7 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
         Value::Boolean(true) => out.push(0xc3),
         Value::Integer(number) => match number.as_u64() {
             Some(number) => write_unsigned(number, out),
-            // What is no `u64` is negative, and then it is an `i64`.
+            // An integer that is not a `u64` is negative, so it is an `i64`.
             None => write_negative(number.as_i64().unwrap_or(i64::MIN), out),
         },
         Value::F32(number) => {
@@ -155,7 +155,7 @@ fn encode_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>
     Ok(None)
 }
 
-/// Appends a text with its header, as [`encode`] does.
+/// Appends a string with its header, as [`encode`] does.
 pub fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(text.len(), Some((0xa0, 31)), [Some(0xd9), Some(0xda), Some(0xdb)], out)?;
     out.extend_from_slice(text.as_bytes());
@@ -169,19 +169,19 @@ pub fn write_bin(data: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// Writes the header of so many bytes of binary data.
+/// Writes the header of binary data of this many bytes.
 pub(crate) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, None, [Some(0xc4), Some(0xc5), Some(0xc6)], out)
 }
 
-/// Writes the header of a list of so many values.
+/// Writes the header of an array of this many values.
 pub(super) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)
 }
 
-/// Appends the header of a map of so many entries, each of which a key and a value must follow.
+/// Appends the header of a map of this many entries. A key and a value must follow for each.
 ///
-/// With [`write_text`] and values that are packed already it makes samples of fields of others:
+/// With [`write_text`] and values that are already packed it builds samples from fields of others:
 ///
 /// ```
 /// use kiste::format::msgpack::{sample, write_map, write_text};

@@ -1,19 +1,22 @@
-//! One msgpack message: look into it, check it, decode it, encode it.
+//! One msgpack message: inspect, check, decode and encode it.
 //!
 //! * [`Cursor`] walks over packed bytes and copies nothing; [`check`] says whether they are one
 //!   well-formed message.
 //! * [`sample`] finds the key and single fields of a packed sample.
 //! * [`decode`] and [`encode`] convert to and from [`Value`], whole.
-//! * [`numpy`] knows the maps in which Python's msgpack-numpy hides arrays, [`timestamp`] the
+//! * [`numpy`] knows the maps in which Python's msgpack-numpy packs arrays, [`timestamp`] the
 //!   extension that holds points in time.
 //! * [`RowRef`] is a field that refers to a row of an array elsewhere.
 //!
-//! What is encoded is byte for byte what Python datadings would write. What is decoded may be any
-//! well-formed msgpack, from hostile hands as well: nothing here panics on it, recurses along it,
-//! or allocates on the word of a length in it.
+//! Encoding gives byte for byte what Python datadings writes. Decoding takes any well-formed
+//! msgpack, also hostile input: nothing here panics on it, recurses along it, or trusts a length in
+//! it when allocating.
 //!
-//! On the wire, more is accepted than Python makes sense of: maps under keys that Python cannot
-//! hash, extension codes below -1, timestamps that are none. They are kept as they are.
+//! [`Value`] is that of the crate `rmpv` 1, which is part of the public interface: a new major
+//! version of `rmpv` is a new major version here.
+//!
+//! More is accepted than Python can represent: map keys that Python cannot hash, extension codes
+//! below -1, malformed timestamps. They are preserved unchanged.
 
 mod cursor;
 mod decode;
@@ -34,6 +37,6 @@ pub use rmpv::Value;
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};
 
-/// How many containers may be in one another, counting the outermost and empty ones: what Python's
-/// packer and unpacker can take.
+/// How deep containers may be nested, counting the outermost and empty ones: the limit of Python's
+/// packer and unpacker.
 pub const MAX_DEPTH: usize = 1024;

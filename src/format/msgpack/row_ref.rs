@@ -24,8 +24,8 @@ const VERSION: &[u8] = b"version";
 /// | `row` | integer, not negative | the entry of the first axis |
 /// | `version` | integer, 1 or more | the version of a chunked array; if absent, the newest |
 ///
-/// They may come in any order; with any other key beside them the map is none of these. In Python:
-/// `{b"array": "embeddings", b"row": 17}`. Whoever does not know of them sees this map.
+/// They may come in any order; a map with any other key is not a reference. In Python:
+/// `{b"array": "embeddings", b"row": 17}`. Readers that do not know references see this map.
 /// [`WithArrays`](crate::array::WithArrays) puts the row in its place, and says which paths it
 /// follows.
 ///
@@ -60,6 +60,7 @@ impl RowRef {
     }
 
     /// The same row of this version.
+    #[must_use]
     pub fn at_version(self, version: u64) -> RowRef {
         RowRef { version: Some(version), ..self }
     }

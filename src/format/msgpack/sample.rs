@@ -59,6 +59,7 @@ pub fn fields(bytes: &[u8]) -> Result<Fields<'_>, FormatError> {
 
 /// The iterator of [`fields`]. After an error it ends.
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Fields<'a> {
     cursor: Cursor<'a>,
     left: u32,

@@ -240,15 +240,17 @@ fn golden_samples_encode_to_their_own_bytes() {
     assert_eq!(values_differ, expected);
 }
 
-/// Among the cases of `decode_quirks.json` are many about what becomes of a *decoded* message in
+/// Among the cases of `decode_quirks.json` many are about what happens to a *decoded* message in
 /// Python. Out of scope here, where a message is what is on the wire:
 ///
-/// * `nd ...`, `scalar ...`, `kind ...`, `structured ...`, `complex ...`: the hook that makes arrays of
+/// * `nd ...`, `scalar ...`, `kind ...`, `structured ...`, `complex ...`: the hook that makes
+///   arrays of
 ///   maps. All of them are well-formed maps; those not in canonical form stay maps for us.
 /// * `list as map key`, `map as map key`: Python cannot hash these keys. We keep them.
 /// * `nan map keys`, `1 and 1.0 and true collide as map keys`: what a Python dict makes of equal
 ///   keys. We keep all entries.
-/// * `ext code -2`, `ext code -128`, `ext code -1 len ...`, `ts.. nanoseconds too big`: Python has no
+/// * `ext code -2`, `ext code -128`, `ext code -1 len ...`, `ts.. nanoseconds too big`: Python has
+///   no
 ///   object for these. We keep code and bytes.
 #[test]
 fn quirks_of_the_wire_are_as_in_python() {
@@ -427,7 +429,7 @@ fn a_thousand_and_twenty_four_containers_and_no_more() {
     let mut bytes = vec![0x91; MAX_DEPTH];
     bytes.extend_from_slice(b"\xd4\x05a");
     assert_eq!(to_vec(&decode(&bytes).unwrap()).unwrap(), bytes);
-    // Depth is that of containers in one another, not their number.
+    // Depth counts nested containers, not their total number.
     let mut bytes = b"\xdc\x08\0".to_vec();
     bytes.extend([0x90; 2048]);
     assert_eq!(check(&bytes), Ok(()));
@@ -472,7 +474,7 @@ fn a_truncated_or_flipped_sample_never_panics() {
                 let checked = check(&bytes);
                 let decoded = decode(&bytes);
                 assert_eq!(checked.is_ok(), decoded.is_ok(), "{} at {at}", sample.id());
-                // The looser looks must not panic either, whatever they say.
+                // The unchecked readers must not panic either; what they return does not matter.
                 let _ = (sample::key(&bytes), sample::field(&bytes, "v"));
                 let _ = sample::fields(&bytes).map(Iterator::count);
                 if let Ok(value) = decoded {

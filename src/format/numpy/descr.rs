@@ -2,7 +2,7 @@
 //!
 //! | spelling | where | read by | written by |
 //! | --- | --- | --- | --- |
-//! | `<f4` | msgpack-numpy, `.npy` | [`canonical`] | `Display` |
+//! | `<f4` | msgpack-numpy, `.npy` | [`parse`] | `Display` |
 //! | `'<f4'`, `[('a', '<i4'), ('b', '<f8', (2,))]` | bloscpack, `.npy` | [`parse`] | [`repr`] |
 //! | `float32`, `>i4`, `<U5` | bcolz | [`parse`] | [`name`] |
 //! | `=i4`, `f`, `i4,u1`, `[["a","<i4",2]]` | older files, made by hand | [`parse`] | - |
@@ -15,9 +15,9 @@ use std::str::FromStr;
 
 use super::literal::{Literal, shortened, text_repr};
 use crate::format::FormatError;
-use crate::value::{ByteOrder, DType, Field, Kind, MAX_NESTING, TimeUnit, Unit};
+use crate::value::{ByteOrder, DType, DTypeKind, Field, MAX_NESTING, TimeUnit, Unit};
 
-/// The type of which this is a spelling, any that `numpy.dtype` understands.
+/// Parses any spelling that `numpy.dtype` understands.
 ///
 /// ```
 /// use kiste::format::numpy::descr::parse;
@@ -40,15 +40,7 @@ pub fn parse(text: &str) -> Result<DType, FormatError> {
 }
 
 /// The type that is spelled as `numpy.dtype.str` spells it, and `None` for every other spelling.
-///
-/// ```
-/// use kiste::format::numpy::descr::canonical;
-///
-/// assert_eq!(canonical("<f4").map(|dtype| dtype.to_string()), Some("<f4".to_owned()));
-/// assert_eq!(canonical("=f4"), None);
-/// assert_eq!(canonical("<i1"), None);
-/// ```
-pub fn canonical(text: &str) -> Option<DType> {
+pub(crate) fn canonical(text: &str) -> Option<DType> {
     let dtype = sized(text)?;
     // What NumPy writes is what we write.
     SameText(text).is(&dtype).then_some(dtype)
@@ -70,8 +62,8 @@ pub fn repr(dtype: &DType) -> String {
     if dtype.is_struct() { dtype.to_string() } else { format!("'{dtype}'") }
 }
 
-/// What `str` makes of a type of NumPy, which bcolz stores: a name such as `int32` for numbers and
-/// times in the byte order of this machine, which is not recorded, else as `Display`.
+/// The `str` of a NumPy type, which bcolz stores: a name such as `int32` for numbers and times in
+/// native byte order, which is not recorded; otherwise as `Display`.
 ///
 /// ```
 /// use kiste::format::numpy::descr::name;
@@ -82,20 +74,23 @@ pub fn repr(dtype: &DType) -> String {
 /// assert_eq!(name(&DType::bytes(7)), "|S7");
 /// ```
 pub fn name(dtype: &DType) -> String {
-    // Of numbers only: others may have any number of bytes, of which there are no eight times as many.
+    // Of numbers only: others may have any number of bytes, of which there are no eight times as
+    // many.
     let bits = |kind: &str| format!("{kind}{}", 8 * dtype.item_size());
     let unit = dtype.time_unit().map(unit_text).unwrap_or_default();
     match dtype.kind() {
         _ if !dtype.is_native() => dtype.to_string(),
-        Kind::Bool => "bool".to_owned(),
-        Kind::Int => bits("int"),
-        Kind::UInt => bits("uint"),
-        Kind::Float => bits("float"),
-        Kind::Complex => bits("complex"),
-        Kind::DateTime => format!("datetime64{unit}"),
-        Kind::TimeDelta => format!("timedelta64{unit}"),
-        Kind::Object => "object".to_owned(),
-        Kind::Bytes | Kind::Text | Kind::Void | Kind::Struct => dtype.to_string(),
+        DTypeKind::Bool => "bool".to_owned(),
+        DTypeKind::Int => bits("int"),
+        DTypeKind::UInt => bits("uint"),
+        DTypeKind::Float => bits("float"),
+        DTypeKind::Complex => bits("complex"),
+        DTypeKind::DateTime => format!("datetime64{unit}"),
+        DTypeKind::TimeDelta => format!("timedelta64{unit}"),
+        DTypeKind::Object => "object".to_owned(),
+        DTypeKind::Bytes | DTypeKind::Text | DTypeKind::Void | DTypeKind::Struct => {
+            dtype.to_string()
+        }
     }
 }
 
@@ -104,12 +99,12 @@ pub fn name(dtype: &DType) -> String {
 ///
 /// Fields without a name are called `f0`, `f1` and so on after their places, except padding, which
 /// stays what it is.
-pub fn from_literal(literal: &Literal) -> Result<DType, FormatError> {
+pub(crate) fn from_literal(literal: &Literal) -> Result<DType, FormatError> {
     nested(literal, MAX_NESTING)
 }
 
 /// The literal for a type: text, or the list of its fields. The opposite of [`from_literal`].
-pub fn to_literal(dtype: &DType) -> Literal {
+pub(crate) fn to_literal(dtype: &DType) -> Literal {
     if !dtype.is_struct() {
         return Literal::Text(dtype.to_string());
     }
@@ -157,17 +152,17 @@ impl fmt::Display for DType {
             ByteOrder::Irrelevant => '|',
         };
         let (letter, size) = match self.kind() {
-            Kind::Bool => ('b', self.item_size()),
-            Kind::Int => ('i', self.item_size()),
-            Kind::UInt => ('u', self.item_size()),
-            Kind::Float => ('f', self.item_size()),
-            Kind::Complex => ('c', self.item_size()),
-            Kind::DateTime => ('M', self.item_size()),
-            Kind::TimeDelta => ('m', self.item_size()),
-            Kind::Bytes => ('S', self.item_size()),
-            Kind::Text => ('U', self.item_size() / 4),
-            Kind::Void | Kind::Struct => ('V', self.item_size()),
-            Kind::Object => return f.write_str("|O"),
+            DTypeKind::Bool => ('b', self.item_size()),
+            DTypeKind::Int => ('i', self.item_size()),
+            DTypeKind::UInt => ('u', self.item_size()),
+            DTypeKind::Float => ('f', self.item_size()),
+            DTypeKind::Complex => ('c', self.item_size()),
+            DTypeKind::DateTime => ('M', self.item_size()),
+            DTypeKind::TimeDelta => ('m', self.item_size()),
+            DTypeKind::Bytes => ('S', self.item_size()),
+            DTypeKind::Text => ('U', self.item_size() / 4),
+            DTypeKind::Void | DTypeKind::Struct => ('V', self.item_size()),
+            DTypeKind::Object => return f.write_str("|O"),
         };
         write!(f, "{order}{letter}{size}")?;
         self.time_unit().map_or(Ok(()), |unit| f.write_str(&unit_text(unit)))
@@ -241,7 +236,7 @@ fn parse_unit(text: &str) -> Option<TimeUnit> {
     Some(TimeUnit { count, unit })
 }
 
-/// A type in any spelling that is no literal.
+/// A type in any spelling that is not a literal.
 fn plain(text: &str) -> Option<DType> {
     if text.contains(',') || text.starts_with('(') {
         return listed(text);
@@ -254,7 +249,7 @@ fn named(text: &str) -> Option<DType> {
     let (order, name) = split_order(text);
     if let Some(unit) = name.strip_prefix("datetime64").or_else(|| name.strip_prefix("timedelta64"))
     {
-        let kind = if name.starts_with('d') { Kind::DateTime } else { Kind::TimeDelta };
+        let kind = if name.starts_with('d') { DTypeKind::DateTime } else { DTypeKind::TimeDelta };
         return timed(DType::new(kind, 8, order)?, unit);
     }
     let (_, kind, size) = NAMES.iter().find(|(names, ..)| names.contains(&name))?;
@@ -262,31 +257,31 @@ fn named(text: &str) -> Option<DType> {
 }
 
 /// The names of NumPy on a 64-bit Linux, with the letters of C types.
-const NAMES: [(&[&str], Kind, usize); 24] = [
-    (&["bool", "bool_", "bool8", "?"], Kind::Bool, 1),
-    (&["int8", "byte", "b"], Kind::Int, 1),
-    (&["int16", "short", "h"], Kind::Int, 2),
-    (&["int32", "intc", "i"], Kind::Int, 4),
-    (&["int64", "int", "int_", "intp", "long", "longlong", "l", "q", "p"], Kind::Int, 8),
-    (&["uint8", "ubyte", "B"], Kind::UInt, 1),
-    (&["uint16", "ushort", "H"], Kind::UInt, 2),
-    (&["uint32", "uintc", "I"], Kind::UInt, 4),
-    (&["uint64", "uint", "uintp", "ulong", "ulonglong", "L", "Q", "P"], Kind::UInt, 8),
-    (&["float16", "half", "e"], Kind::Float, 2),
-    (&["float32", "single", "f"], Kind::Float, 4),
-    (&["float64", "double", "float", "float_", "d"], Kind::Float, 8),
-    (&["float96"], Kind::Float, 12),
-    (&["float128", "longdouble", "longfloat", "g"], Kind::Float, 16),
-    (&["complex64", "csingle", "F"], Kind::Complex, 8),
-    (&["complex128", "cdouble", "complex", "complex_", "D"], Kind::Complex, 16),
-    (&["complex192"], Kind::Complex, 24),
-    (&["complex256", "clongdouble", "G"], Kind::Complex, 32),
-    (&["bytes", "bytes_", "string_", "S", "a"], Kind::Bytes, 0),
-    (&["str", "str_", "unicode_", "U"], Kind::Text, 0),
-    (&["void", "V"], Kind::Void, 0),
-    (&["object", "object_", "O"], Kind::Object, 8),
-    (&["M"], Kind::DateTime, 8),
-    (&["m"], Kind::TimeDelta, 8),
+const NAMES: [(&[&str], DTypeKind, usize); 24] = [
+    (&["bool", "bool_", "bool8", "?"], DTypeKind::Bool, 1),
+    (&["int8", "byte", "b"], DTypeKind::Int, 1),
+    (&["int16", "short", "h"], DTypeKind::Int, 2),
+    (&["int32", "intc", "i"], DTypeKind::Int, 4),
+    (&["int64", "int", "int_", "intp", "long", "longlong", "l", "q", "p"], DTypeKind::Int, 8),
+    (&["uint8", "ubyte", "B"], DTypeKind::UInt, 1),
+    (&["uint16", "ushort", "H"], DTypeKind::UInt, 2),
+    (&["uint32", "uintc", "I"], DTypeKind::UInt, 4),
+    (&["uint64", "uint", "uintp", "ulong", "ulonglong", "L", "Q", "P"], DTypeKind::UInt, 8),
+    (&["float16", "half", "e"], DTypeKind::Float, 2),
+    (&["float32", "single", "f"], DTypeKind::Float, 4),
+    (&["float64", "double", "float", "float_", "d"], DTypeKind::Float, 8),
+    (&["float96"], DTypeKind::Float, 12),
+    (&["float128", "longdouble", "longfloat", "g"], DTypeKind::Float, 16),
+    (&["complex64", "csingle", "F"], DTypeKind::Complex, 8),
+    (&["complex128", "cdouble", "complex", "complex_", "D"], DTypeKind::Complex, 16),
+    (&["complex192"], DTypeKind::Complex, 24),
+    (&["complex256", "clongdouble", "G"], DTypeKind::Complex, 32),
+    (&["bytes", "bytes_", "string_", "S", "a"], DTypeKind::Bytes, 0),
+    (&["str", "str_", "unicode_", "U"], DTypeKind::Text, 0),
+    (&["void", "V"], DTypeKind::Void, 0),
+    (&["object", "object_", "O"], DTypeKind::Object, 8),
+    (&["M"], DTypeKind::DateTime, 8),
+    (&["m"], DTypeKind::TimeDelta, 8),
 ];
 
 /// A type by a letter for the kind and a size, perhaps with a byte order and a unit of time.
@@ -294,27 +289,27 @@ fn sized(text: &str) -> Option<DType> {
     let (order, rest) = split_order(text);
     let mut chars = rest.chars();
     let kind = match chars.next()? {
-        'b' => Kind::Bool,
-        'i' => Kind::Int,
-        'u' => Kind::UInt,
-        'f' => Kind::Float,
-        'c' => Kind::Complex,
-        'M' => Kind::DateTime,
-        'm' => Kind::TimeDelta,
-        'S' | 'a' => Kind::Bytes,
-        'U' => Kind::Text,
-        'V' => Kind::Void,
-        'O' if chars.as_str().is_empty() => Kind::Object,
+        'b' => DTypeKind::Bool,
+        'i' => DTypeKind::Int,
+        'u' => DTypeKind::UInt,
+        'f' => DTypeKind::Float,
+        'c' => DTypeKind::Complex,
+        'M' => DTypeKind::DateTime,
+        'm' => DTypeKind::TimeDelta,
+        'S' | 'a' => DTypeKind::Bytes,
+        'U' => DTypeKind::Text,
+        'V' => DTypeKind::Void,
+        'O' if chars.as_str().is_empty() => DTypeKind::Object,
         'O' => return (chars.as_str() == "8").then(DType::object),
         _ => return None,
     };
     let rest = chars.as_str();
     let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let size = match &rest[..rest.len() - unit.len()] {
-        "" if kind == Kind::Object => 8,
+        "" if kind == DTypeKind::Object => 8,
         digits => digits.parse::<usize>().ok()?,
     };
-    let size = if kind == Kind::Text { size.checked_mul(4)? } else { size };
+    let size = if kind == DTypeKind::Text { size.checked_mul(4)? } else { size };
     timed(DType::new(kind, size, order)?, unit)
 }
 
@@ -375,7 +370,7 @@ fn nested(literal: &Literal, levels: usize) -> Result<DType, FormatError> {
         }
         Literal::List(fields) => {
             let deeper = levels.checked_sub(1);
-            let levels = deeper.ok_or_else(|| no_type("too many in one another"))?;
+            let levels = deeper.ok_or_else(|| no_type("types nested too deep"))?;
             let fields = fields.iter().enumerate().map(|(at, item)| field(item, at, levels));
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
             DType::structure(fields)
@@ -407,7 +402,7 @@ fn field(literal: &Literal, place: usize, levels: usize) -> Result<Field, Format
         },
     };
     let name = match name {
-        "" if dtype.kind() != Kind::Void => format!("f{place}"),
+        "" if dtype.kind() != DTypeKind::Void => format!("f{place}"),
         name => name.to_owned(),
     };
     let shape = match shape {
@@ -432,7 +427,7 @@ fn no_type(found: &str) -> FormatError {
     FormatError::new(0, "a type of NumPy", found)
 }
 
-/// Compares what is printed with a text, without making another.
+/// Compares what is printed with a string, without allocating.
 struct SameText<'a>(&'a str);
 
 impl SameText<'_> {

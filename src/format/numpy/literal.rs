@@ -1,12 +1,13 @@
-//! Literals of Python: what `ast.literal_eval` reads of them that types and headers are made of.
+//! Python literals: the part of `ast.literal_eval` that types and headers use.
 //!
 //! That is text, byte strings, whole numbers, `True`, `False` and `None`, lists, tuples and
-//! dictionaries of these. JSON is read too, as far as it looks the same; early bloscpack files have
-//! types in it. Absent on purpose: all of Python that is no literal, and floats, which no type has.
+//! dictionaries of these. JSON is read where it has the same syntax, because early bloscpack files
+//! store types in it. Absent on purpose: everything in Python that is not a literal, and floats,
+//! which no type has.
 
 use crate::format::FormatError;
 
-/// How many lists, tuples and dictionaries may be in one another: twice what structured types may,
+/// How deep lists, tuples and dictionaries may be nested: twice the limit of structured types,
 /// as each of those is a list of tuples, and some for what is around them.
 const MAX_DEPTH: usize = 72;
 
@@ -31,15 +32,6 @@ pub enum Literal {
 
 impl Literal {
     /// Reads one literal and nothing else, with spaces around it.
-    ///
-    /// ```
-    /// use kiste::format::numpy::literal::Literal;
-    ///
-    /// let tuple = Literal::parse("('<f8', (2,))")?;
-    /// let shape = Literal::Tuple(vec![Literal::Int(2)]);
-    /// assert_eq!(tuple, Literal::Tuple(vec![Literal::Text("<f8".into()), shape]));
-    /// # Ok::<(), kiste::format::FormatError>(())
-    /// ```
     pub fn parse(text: &str) -> Result<Literal, FormatError> {
         let mut parser = Parser { text, at: 0 };
         let literal = parser.value(MAX_DEPTH)?;
@@ -74,7 +66,7 @@ impl Literal {
         }
     }
 
-    /// What it is, in a word or two for an error message.
+    /// A short name for error messages.
     pub(in crate::format) fn noun(&self) -> String {
         match self {
             Literal::None => "None".to_owned(),
@@ -89,15 +81,7 @@ impl Literal {
 }
 
 /// Text as Python's `repr` writes it: in single quotes if that needs fewer backslashes or as many.
-///
-/// ```
-/// use kiste::format::numpy::literal::text_repr;
-///
-/// assert_eq!(text_repr("<f8"), "'<f8'");
-/// assert_eq!(text_repr("it's"), r#""it's""#);
-/// assert_eq!(text_repr("é\t\u{200b}"), r"'é\t\u200b'");
-/// ```
-pub fn text_repr(text: &str) -> String {
+pub(crate) fn text_repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
@@ -173,7 +157,7 @@ impl<'a> Parser<'a> {
         FormatError::new(self.at as u64, expected, found)
     }
 
-    /// Reads a value with at most so many containers in one another: this bounds the recursion.
+    /// Reads a value with at most this many nested containers, which bounds the recursion.
     fn value(&mut self, levels: usize) -> Result<Literal, FormatError> {
         self.space();
         let Some(first) = self.rest().chars().next() else {
@@ -327,5 +311,27 @@ impl<'a> Parser<'a> {
         self.at = start + digits;
         text.push(c);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn reads_a_literal() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::numpy::literal::Literal;
+
+        let tuple = Literal::parse("('<f8', (2,))")?;
+        let shape = Literal::Tuple(vec![Literal::Int(2)]);
+        assert_eq!(tuple, Literal::Tuple(vec![Literal::Text("<f8".into()), shape]));
+        Ok(())
+    }
+
+    #[test]
+    fn quotes_text() {
+        use crate::format::numpy::literal::text_repr;
+
+        assert_eq!(text_repr("<f8"), "'<f8'");
+        assert_eq!(text_repr("it's"), r#""it's""#);
+        assert_eq!(text_repr("é\t\u{200b}"), r"'é\t\u200b'");
     }
 }

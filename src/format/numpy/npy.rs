@@ -1,7 +1,7 @@
 //! `.npy` files: a header that is a literal of Python, then the elements.
 //!
-//! Read are the versions 1, 2 and 3 of the format; written is the oldest that can hold the header,
-//! as `numpy.save` does. Arrays of Python objects are refused, whose elements are a pickle.
+//! Reads versions 1, 2 and 3 of the format and writes the oldest that can hold the header, as
+//! `numpy.save` does. Arrays of Python objects are refused, because their elements are a pickle.
 
 use super::descr::{from_literal, repr, shape_repr};
 use super::literal::Literal;
@@ -14,10 +14,10 @@ pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// The elements begin at a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// As many characters are kept free in a header for the first length to grow.
+/// NumPy reserves this many characters in the header so that the first length can grow in place.
 const GROWTH: usize = 21;
 
-/// What the header of a file says.
+/// The header of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The type of the elements.
@@ -53,7 +53,7 @@ pub fn decode(bytes: &[u8]) -> Result<NdArray<'_>, FormatError> {
     })
 }
 
-/// Reads the header, and says at which byte the elements begin.
+/// Reads the header and returns the byte at which the elements begin.
 pub fn decode_header(bytes: &[u8]) -> Result<(Header, usize), FormatError> {
     let Some([major, minor]) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()) else {
         return Err(FormatError::new(0, "a .npy file", "other bytes"));
@@ -100,6 +100,7 @@ pub fn encode_header(header: &Header) -> Vec<u8> {
         if fortran { "True" } else { "False" },
         shape_repr(shape)
     );
+    // `numpy.lib.format` leaves room for the axis along which a file can be appended to.
     let growing = if fortran { shape.last() } else { shape.first() };
     if let Some(len) = growing {
         text.push_str(&" ".repeat(GROWTH.saturating_sub(len.to_string().len())));

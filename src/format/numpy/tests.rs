@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::descr::{canonical, from_literal, name, parse, repr, to_literal};
 use super::literal::{Literal, text_repr};
 use super::npy;
-use crate::value::{DType, Field, Kind, MAX_NESTING, NdArray, Order};
+use crate::value::{DType, DTypeKind, Field, MAX_NESTING, NdArray, Order};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/numpy-2.4.6")
@@ -108,14 +108,14 @@ fn what_is_no_type_is_refused() {
             &bottomless,
             "byte 72: expected at most 72 brackets, found \"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
         ),
-        (&deep, "byte 0: expected a type of NumPy, found too many in one another"),
+        (&deep, "byte 0: expected a type of NumPy, found types nested too deep"),
     ];
     for (text, message) in table {
         assert_eq!(parse(text).unwrap_err().to_string(), message);
     }
 }
 
-/// A size in bytes may be one of which there is no number of bits.
+/// A size in bytes whose number of bits overflows.
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn types_of_any_size_have_a_name() {
@@ -142,7 +142,7 @@ fn early_files_have_types_as_json() {
     // A field without a name is called after its place, unless it is padding.
     let dtype = parse("[('', '<i4'), ('', '|V3'), ('', '<f8')]").unwrap();
     assert_eq!(repr(&dtype), "[('f0', '<i4'), ('', '|V3'), ('f2', '<f8')]");
-    assert_eq!(dtype.fields()[1].dtype().kind(), Kind::Void);
+    assert_eq!(dtype.fields()[1].dtype().kind(), DTypeKind::Void);
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn npy_files_have_the_right_values() {
     assert_eq!(read("fortran").to_ndarray::<i32>().unwrap(), numbers);
     assert_eq!(read("fortran"), read("c"));
     assert_eq!(read("big").to_ndarray::<f64>().unwrap(), numbers.mapv(f64::from));
-    let texts: Result<Vec<_>, _> = read("text").texts().unwrap().collect();
-    assert_eq!(texts.unwrap(), ["é", "字", ""]);
+    let strings: Result<Vec<_>, _> = read("text").strings().unwrap().collect();
+    assert_eq!(strings.unwrap(), ["é", "字", ""]);
     let bytes: Vec<Vec<u8>> = read("bytes").byte_strings().unwrap().map(<[u8]>::to_vec).collect();
     assert_eq!(bytes, [&b"a"[..], b"b\0c"]);
     assert_eq!(read("dates").to_ndarray::<i64>().unwrap().as_slice().unwrap(), [18262, i64::MIN]);
@@ -257,7 +257,8 @@ fn damaged_npy_files_are_errors_or_other_arrays() {
         }
         let mut longer = file.clone();
         longer.push(0);
-        // Elements that take no bytes can be as many as the header wants, but not more bytes.
+        // The header can claim any number of elements without bytes, but no more bytes than there
+        // are.
         assert!(npy::decode(&longer).is_err(), "{name}");
         let mut damaged = file.clone();
         for at in 0..file.len() {
@@ -272,4 +273,11 @@ fn damaged_npy_files_are_errors_or_other_arrays() {
         }
         assert_eq!(npy::decode(&damaged).unwrap(), whole);
     }
+}
+
+#[test]
+fn only_the_spelling_of_numpy_is_canonical() {
+    assert_eq!(canonical("<f4").map(|dtype| dtype.to_string()), Some("<f4".to_owned()));
+    assert_eq!(canonical("=f4"), None);
+    assert_eq!(canonical("<i1"), None);
 }

@@ -13,9 +13,9 @@
 //! | `Int64List` | \[1\] varints: packed into one string, or one by one |
 //!
 //! The wire format is that of protobuf's "Encoding": a varint of field number and wire type, then a
-//! varint (0), eight bytes (1), a length and so many bytes (2), or four bytes (5). Fields of other
-//! numbers are passed over, as protobuf does; of an entry or message that comes twice the later one
-//! counts, or is added to the first, as protobuf does.
+//! varint (0), eight bytes (1), a length and that many bytes (2), or four bytes (5). Fields of
+//! other numbers are passed over, as protobuf does; of an entry or message that comes twice the
+//! later one counts, or is added to the first, as protobuf does.
 //!
 //! Nothing in here recurses, and lists are no longer than their bytes.
 //!
@@ -28,7 +28,7 @@ use crate::format::FormatError;
 pub enum Feature<'a> {
     /// Nothing was set.
     Empty,
-    /// Byte strings, which may be texts.
+    /// Byte strings, which may be text.
     Bytes(Vec<&'a [u8]>),
     /// Floats of 32 bits.
     Floats(Vec<f32>),
@@ -40,14 +40,6 @@ pub enum Feature<'a> {
 pub type Features<'a> = Vec<(&'a str, Feature<'a>)>;
 
 /// Reads a message.
-///
-/// ```
-/// use kiste::format::tfrecord::example::{Feature, decode, encode};
-///
-/// let features = vec![("label", Feature::Ints(vec![7])), ("image", Feature::Bytes(vec![b"\xff\xd8"]))];
-/// assert_eq!(decode(&encode(&features))?, features);
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn decode(bytes: &[u8]) -> Result<Features<'_>, FormatError> {
     let mut features: Features<'_> = Vec::new();
     let mut names = std::collections::HashMap::new();
@@ -249,7 +241,7 @@ impl<'a> Message<'a> {
     fn varint(&mut self) -> Result<u64, FormatError> {
         let mut number = 0;
         for (at, &byte) in self.bytes.iter().take(10).enumerate() {
-            // Of the tenth byte only one bit has a place.
+            // Only one bit of the tenth byte fits in 64.
             number |= u64::from(byte & 0x7f) << (7 * at);
             if byte < 0x80 {
                 self.bytes = &self.bytes[at + 1..];
@@ -314,6 +306,16 @@ impl<'a> Field<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn example_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::tfrecord::example::{Feature, decode, encode};
+
+        let features =
+            vec![("label", Feature::Ints(vec![7])), ("image", Feature::Bytes(vec![b"\xff\xd8"]))];
+        assert_eq!(decode(&encode(&features))?, features);
+        Ok(())
+    }
 
     fn nested(numbers: &[u8], inner: &[u8]) -> Vec<u8> {
         numbers.iter().rev().fold(inner.to_vec(), |inner, &number| {

@@ -10,8 +10,8 @@
 //! | length | the data |
 //! | 4 | masked CRC-32C of the data |
 //!
-//! A file has no head and no end of its own. [`example`] reads and writes what the data usually are.
-//! Feature `formats`.
+//! A file has no head and no end of its own. [`example`] reads and writes what the data usually
+//! are. Feature `formats`.
 
 pub mod example;
 
@@ -21,7 +21,7 @@ use crate::format::FormatError;
 pub const HEADER: usize = 12;
 
 /// Bytes after the data of a record.
-pub const FOOTER: usize = 4;
+pub(crate) const FOOTER: usize = 4;
 
 /// Added to a checksum that was turned, so that the checksum of bytes with a checksum in them is no
 /// weaker.
@@ -41,7 +41,7 @@ pub fn parse_header(header: &[u8; HEADER]) -> Result<u64, FormatError> {
 }
 
 /// Compares the data of a record with the checksum after it.
-pub fn check_data(data: &[u8], footer: [u8; FOOTER]) -> Result<(), FormatError> {
+pub(crate) fn check_data(data: &[u8], footer: [u8; FOOTER]) -> Result<(), FormatError> {
     expect(HEADER as u64 + data.len() as u64, data, u32::from_le_bytes(footer), "the data")
 }
 
@@ -55,18 +55,6 @@ fn expect(position: u64, bytes: &[u8], found: u32, what: &str) -> Result<(), For
 }
 
 /// Appends a record of these data.
-///
-/// ```
-/// use kiste::format::tfrecord::{check_data, encode, parse_header};
-///
-/// let mut file = Vec::new();
-/// encode(b"data", &mut file);
-/// let (header, rest) = file.split_first_chunk().unwrap();
-/// assert_eq!(parse_header(header)?, 4);
-/// let (data, footer) = rest.split_last_chunk().unwrap();
-/// check_data(data, *footer)?;
-/// # Ok::<(), kiste::format::FormatError>(())
-/// ```
 pub fn encode(data: &[u8], out: &mut Vec<u8>) {
     let length = (data.len() as u64).to_le_bytes();
     out.extend_from_slice(&length);
@@ -78,6 +66,19 @@ pub fn encode(data: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn record_round_trips() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::format::tfrecord::{check_data, encode, parse_header};
+
+        let mut file = Vec::new();
+        encode(b"data", &mut file);
+        let (header, rest) = file.split_first_chunk().unwrap();
+        assert_eq!(parse_header(header)?, 4);
+        let (data, footer) = rest.split_last_chunk().unwrap();
+        check_data(data, *footer)?;
+        Ok(())
+    }
 
     #[test]
     fn every_changed_bit_is_noticed() {

@@ -63,5 +63,5 @@ def archive(files):
     return out.getvalue()
 
 
-# Small ones, which stay; and large ones, which become smaller if they are encoded anew.
+# Small ones, which stay; and large ones, which become smaller if they are re-encoded.
 SIZES = [(64, 48), (400, 300), (500, 375), (375, 500), (640, 480), (700, 700), (1000, 750), (1300, 500)]

@@ -2,16 +2,17 @@
 #![no_main]
 
 use kiste::format::msgpack::numpy::{decode_array, encode_array};
-use kiste::format::numpy::{descr, literal::Literal, npy};
-use kiste::value::{Kind, NdArray};
+use kiste::format::__private::numpy::Literal;
+use kiste::format::numpy::{descr, npy};
+use kiste::value::{DTypeKind, NdArray};
 use libfuzzer_sys::fuzz_target;
 
 fn look_at(array: &NdArray<'_>) {
     let _ = array.as_array::<f32>();
     let _ = array.as_array::<i64>();
     let _ = array.as_array::<bool>();
-    if let Ok(texts) = array.texts() {
-        texts.take(1000).for_each(drop);
+    if let Ok(strings) = array.strings() {
+        strings.take(1000).for_each(drop);
     }
     if let Ok(strings) = array.byte_strings() {
         strings.take(1000).for_each(drop);
@@ -39,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Literal::parse(text);
     if let Ok(dtype) = descr::parse(text) {
         assert_eq!(descr::parse(&descr::repr(&dtype)).unwrap(), dtype);
-        if dtype.kind() != Kind::Object {
+        if dtype.kind() != DTypeKind::Object {
             assert_eq!(descr::parse(&descr::name(&dtype)).unwrap().item_size(), dtype.item_size());
         }
     }

@@ -1,7 +1,7 @@
 //! Directories of bcolz: the small files, data files, and superchunks of the documents before it.
 #![no_main]
 
-use kiste::format::bcolz::{
+use kiste::format::__private::bcolz::{
     Layout, Sizes, Storage, Superchunk, attrs_to_json, chunk_in, dflt_of, names_to_json,
     parse_attrs, parse_names, recognise,
 };

@@ -6,7 +6,8 @@
 
 #![no_main]
 
-use kiste::format::blosc::{Codec, Header, Scratch, safe};
+use kiste::format::__private::blosc as safe;
+use kiste::format::blosc::{Codec, Header, Scratch};
 use libfuzzer_sys::fuzz_target;
 
 /// Larger chunks are refused here: they only take time.

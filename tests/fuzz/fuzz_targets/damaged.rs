@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kiste::index::IndexOptions;
 use kiste::repair::Repair;
 use kiste::storage::{MemoryStorage, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Writer};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -193,7 +193,7 @@ fuzz_target!(|input: Input| {
         }
         Err(error) => assert!(!changed.is_empty(), "{error:?}"),
     }
-    match VerifyOptions::default().deep(input.deep).storage(shared.clone()).verify(DATA) {
+    match Verify::of(DATA).deep(input.deep).storage(shared.clone()).run() {
         Ok(report) => assert!(!changed.is_empty() || report.problems.is_empty(), "{report:?}"),
         Err(error) => assert!(!now.contains_key(&PathBuf::from(DATA)), "{error:?}"),
     }
@@ -202,7 +202,7 @@ fuzz_target!(|input: Input| {
             assert_eq!(saved.samples, samples.len() as u64, "{saved:?}");
         }
         let report =
-            VerifyOptions::default().deep(true).storage(shared.clone()).verify("saved").unwrap();
+            Verify::of("saved").deep(true).storage(shared.clone()).run().unwrap();
         assert!(report.problems.is_empty(), "{report:?}");
     }
     let data = now.get(&PathBuf::from(DATA));
@@ -212,7 +212,7 @@ fuzz_target!(|input: Input| {
     match anew.lookup(input.lookup).storage(shared.clone()).build(DATA) {
         Ok(_) => {
             let report =
-                VerifyOptions::default().deep(true).storage(shared.clone()).verify(DATA).unwrap();
+                Verify::of(DATA).deep(true).storage(shared.clone()).run().unwrap();
             assert!(report.problems.is_empty(), "{report:?}");
             if data == sound.get(&PathBuf::from(DATA)) {
                 for (name, bytes) in &sound {

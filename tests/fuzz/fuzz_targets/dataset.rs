@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use kiste::index::IndexOptions;
 use kiste::repair::Repair;
 use kiste::storage::MemoryStorage;
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, Writer};
 use libfuzzer_sys::fuzz_target;
 
@@ -61,7 +61,7 @@ fuzz_target!(|input: (u8, u8, u8, &[u8])| {
             let _ = reader.prepare_keys();
         }
     }
-    let _ = VerifyOptions::default().deep(true).storage(shared.clone()).verify(DATA);
+    let _ = Verify::of(DATA).deep(true).storage(shared.clone()).run();
     let _ = Repair::of(DATA).storage(shared.clone()).salvage("saved");
     let _ = IndexOptions::default().storage(shared).build(DATA);
 });

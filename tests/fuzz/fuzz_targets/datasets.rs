@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use kiste::datasets::{ALL, Options, Take};
-use kiste::format::tar::{BLOCK, file_header, padding};
+use kiste::format::__private::tar::{BLOCK, file_header, padding};
 use libfuzzer_sys::fuzz_target;
 use zip::write::SimpleFileOptions;
 

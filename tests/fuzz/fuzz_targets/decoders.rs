@@ -2,10 +2,10 @@
 //! MDS, pickles, idx, footers of Parquet and Arrow. The first byte says which.
 #![no_main]
 
-use kiste::format::mds::{Column, Encoding, Index, Shard};
-use kiste::format::pickle::{Object, Pickle};
-use kiste::format::tfrecord::{HEADER, encode, example, parse_header};
-use kiste::format::{idx, parquet, tar};
+use kiste::format::__private::mds::{Column, Encoding, Index, Shard};
+use kiste::format::__private::pickle::{Object, Pickle};
+use kiste::format::__private::tfrecord::{HEADER, encode, example, parse_header};
+use kiste::format::__private::{idx, parquet, tar};
 use libfuzzer_sys::fuzz_target;
 
 /// An object in itself has no end, so this looks only so far.

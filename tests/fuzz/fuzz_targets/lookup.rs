@@ -3,7 +3,7 @@
 #![no_main]
 
 use kiste::format::FormatError;
-use kiste::format::dataset::lookup::{self, EMPTY, Placer, Shape};
+use kiste::format::__private::lookup::{self, EMPTY, Placer, Shape};
 use libfuzzer_sys::fuzz_target;
 
 fn file(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! MAT files: whatever is read can be looked at in every way.
 #![no_main]
 
-use kiste::format::mat::{Array, Limits, MatFile};
+use kiste::format::__private::mat::{Array, Limits, MatFile};
 use libfuzzer_sys::fuzz_target;
 use num_complex::Complex;
 
@@ -10,7 +10,7 @@ fn look_at(array: &Array) {
     if let Ok(numbers) = array.numbers::<Complex<f64>>() {
         assert_eq!(numbers.len(), elements);
     }
-    let _ = (array.vector::<u8>(), array.number::<bool>(), array.text(), array.texts());
+    let _ = (array.vector::<u8>(), array.number::<bool>(), array.text(), array.strings());
     array.unwrapped().shape();
     match array {
         Array::Cells(cells) => {

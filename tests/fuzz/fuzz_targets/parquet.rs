@@ -6,7 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use kiste::convert::{ArrowIpcReader, Input, ParquetReader};
-use kiste::format::{msgpack, parquet};
+use kiste::format::__private::parquet;
+use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
 
 /// No page or batch may have more bytes.

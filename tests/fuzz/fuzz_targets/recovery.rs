@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kiste::index::IndexOptions;
 use kiste::repair::{Leftover, Repair};
 use kiste::storage::{MemoryStorage, Storage};
-use kiste::verify::VerifyOptions;
+use kiste::verify::Verify;
 use kiste::{DatasetReader, Result, Writer, WriterOptions};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -204,7 +204,7 @@ fn samples_in(storage: &MemoryStorage) -> Result<Vec<Vec<u8>>> {
 }
 
 fn assert_sound(storage: &MemoryStorage) {
-    let report = VerifyOptions::default().deep(true).storage(shared(storage)).verify(DATA).unwrap();
+    let report = Verify::of(DATA).deep(true).storage(shared(storage)).run().unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
 }
 

@@ -12,7 +12,7 @@ use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::Result;
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
-use crate::value::{DType, Kind, NdArray, Unit};
+use crate::value::{DType, DTypeKind as Kind, NdArray, Unit};
 
 /// The type of values.
 #[derive(Debug, Clone, PartialEq)]

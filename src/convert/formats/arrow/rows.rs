@@ -21,7 +21,7 @@ use crate::Value;
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{MAX_DEPTH, numpy::Special};
-use crate::value::{ByteOrder, DType, Kind, NdArray, Unit};
+use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
 pub(super) struct Rows<'a> {

@@ -56,7 +56,7 @@ impl CifarLabels {
 /// `coarse_label` too, and pickles have a `filename`. Pickles and binary files are told apart by
 /// their first bytes. The names of the labels come from `batches.meta`, `batches.meta.txt`, `meta`
 /// or `fine_label_names.txt` next to the first file, if there is one. A pickle is read as data and
-/// never run: see [`format::pickle`](crate::format::pickle).
+/// never run.
 ///
 /// ```no_run
 /// use kiste::convert::{CifarLabels, CifarReader, InOrder};

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::convert::input::{Emit, Input};
-use crate::convert::read_labels;
 use crate::dataset::DatasetReader;
+use crate::dataset::read_labels;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
 

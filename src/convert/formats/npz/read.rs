@@ -155,7 +155,7 @@ fn rows_of(path: &Path, arrays: &[(String, NdArray<'_>)]) -> Result<usize> {
 fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
     let field = rows::row(array, index)?;
     let Field::Scalar(scalar) = &field else { return Ok(field) };
-    match scalar.texts().ok().and_then(|mut texts| texts.next()) {
+    match scalar.strings().ok().and_then(|mut texts| texts.next()) {
         Some(text) => Ok(Field::Value(text?.into())),
         None => Ok(field),
     }

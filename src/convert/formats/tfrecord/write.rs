@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::encode;
 use crate::format::tfrecord::example::{self, Feature};
-use crate::value::{Element, Kind as Type, NdArray};
+use crate::value::{DTypeKind as Type, Element, NdArray};
 
 /// Writes samples to a TFRecord file of `tf.train.Example`s. Feature `formats`.
 ///

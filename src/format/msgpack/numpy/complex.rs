@@ -1,15 +1,7 @@
 //! Complex numbers of Python, which are packed as text.
 
 /// Python's `repr` of a complex number.
-///
-/// ```
-/// use kiste::format::msgpack::numpy::complex_repr;
-///
-/// assert_eq!(complex_repr(1.0, 2.5), "(1+2.5j)");
-/// assert_eq!(complex_repr(0.0, -1e16), "-1e+16j");
-/// assert_eq!(complex_repr(-0.0, 0.0), "(-0+0j)");
-/// ```
-pub fn complex_repr(re: f64, im: f64) -> String {
+pub(crate) fn complex_repr(re: f64, im: f64) -> String {
     if re == 0.0 && re.is_sign_positive() {
         return format!("{}j", float_repr(im));
     }

@@ -1,5 +1,5 @@
-//! What Python's msgpack-numpy makes of arrays, NumPy scalars and complex numbers: maps with
-//! binary keys.
+//! Arrays, NumPy scalars and complex numbers as Python's msgpack-numpy packs them: maps with binary
+//! keys.
 //!
 //! * [`decode_array`], [`read`] and [`encode_array`] go between packed bytes and [`NdArray`]s; what
 //!   is read borrows its elements. Reading is lenient, as Python's is: any spelling of a type, more
@@ -7,19 +7,19 @@
 //! * [`recognise`] and [`Special::to_value`] go between [`Value`]s and the same. Only the canonical
 //!   forms are recognised, those which msgpack-numpy itself writes: exactly these entries in exactly
 //!   this order, a type in NumPy's own spelling, and as much data as type and shape call for. So
-//!   the two are inverse to each other to the byte, and whatever deviates stays the map it is.
+//!   the two are exact inverses, and anything that deviates stays an ordinary map.
 //! * [`serde_ndarray`] is for fields of structs; [`NdArray`] itself is one such field.
 //! * [`arrays_in`] finds the arrays of a packed sample without decoding it.
 //!
 //! An array may also be stored as a container of [bloscpack](crate::format::bloscpack) in binary
-//! data: `bin` that begins with `blpk`. Whoever reads an array here gets it from either form;
-//! [`recognise`] does not, as to a [`Value`] a container is the bytes that it is.
+//! data: `bin` that begins with `blpk`. Reading an array here takes either form;
+//! [`recognise`] does not, as a container is plain bytes to a [`Value`].
 //!
 //! What is written is what msgpack-numpy writes, also for times in contiguous memory, at which
 //! Python fails. Titles of fields are left out: Python writes them and cannot read them again.
 //!
-//! Absent on purpose: what is in arrays of Python objects, whose data are a pickle, that is a
-//! program. They are kept as they are, and nothing here ever looks into them.
+//! Absent on purpose: the content of arrays of Python objects, whose data is a pickle and so a
+//! program. They are passed through undecoded.
 
 mod complex;
 pub mod serde_ndarray;
@@ -34,14 +34,16 @@ use std::borrow::Cow;
 use crate::Value;
 use crate::format::numpy::descr::{canonical, from_literal, to_literal};
 use crate::format::numpy::literal::Literal;
-use crate::value::{DType, Kind, MAX_NESTING, NdArray};
+use crate::value::{DType, DTypeKind, MAX_NESTING, NdArray};
 
-pub use complex::complex_repr;
-pub use stored::{Arrays, Form, Stored, arrays_in, canonical_array, container_array, is_container};
+pub(crate) use complex::complex_repr;
+pub use stored::{Arrays, Form, Stored, arrays_in, is_container};
+pub(crate) use stored::{canonical_array, container_array};
 pub use wire::{decode_array, encode_array, encode_complex, encode_scalar, read, read_array};
 
 /// A value of NumPy or a complex number.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Special<'a> {
     /// A `numpy.ndarray`.
     Array(NdArray<'a>),
@@ -54,7 +56,7 @@ pub enum Special<'a> {
 impl<'a> Special<'a> {
     /// A scalar, or `None` unless the type has scalars and these are the bytes of one.
     pub fn scalar(dtype: DType, data: impl Into<Cow<'a, [u8]>>) -> Option<Special<'a>> {
-        use Kind::{Bool, Complex, DateTime, Float, Int, TimeDelta, UInt};
+        use DTypeKind::{Bool, Complex, DateTime, Float, Int, TimeDelta, UInt};
         let kinds = [Bool, Int, UInt, Float, Complex, DateTime, TimeDelta];
         let has_scalars = kinds.contains(&dtype.kind());
         NdArray::new(dtype, [], data).ok().filter(|_| has_scalars).map(Special::Scalar)
@@ -146,7 +148,7 @@ pub fn recognise(value: &Value) -> Option<Special<'_>> {
 /// structured or void type the list of its fields, each a list of name, type and perhaps shape.
 ///
 /// `None` if it is not what msgpack-numpy writes or if there are Python objects in it.
-pub fn dtype_from_value(descr: &Value) -> Option<DType> {
+pub(crate) fn dtype_from_value(descr: &Value) -> Option<DType> {
     let dtype = match descr {
         Value::String(text) => canonical(text.as_str()?)?,
         descr => from_packed(&literal_of(descr, LEVELS)?)?,
@@ -157,7 +159,7 @@ pub fn dtype_from_value(descr: &Value) -> Option<DType> {
 }
 
 /// The description of a type. The opposite of [`dtype_from_value`].
-pub fn dtype_to_value(dtype: &DType) -> Value {
+pub(crate) fn dtype_to_value(dtype: &DType) -> Value {
     fn value_of(literal: Literal) -> Value {
         match literal {
             Literal::Text(text) => Value::from(text),
@@ -172,20 +174,20 @@ pub fn dtype_to_value(dtype: &DType) -> Value {
 }
 
 /// A shape from the list of its lengths.
-pub fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
+pub(crate) fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
     let lens = shape.as_array()?.iter().map(|len| usize::try_from(len.as_u64()?).ok());
     lens.collect()
 }
 
-/// How many lists may be in one another in the description of a type: each structured type is a
+/// How deep lists may be nested in the description of a type: each structured type is a
 /// list of lists, and at the bottom there is a shape.
 const LEVELS: usize = 2 * MAX_NESTING + 2;
 
 /// What stands under `kind`.
 fn kind_of(dtype: &DType) -> &'static [u8] {
     match dtype.kind() {
-        Kind::Struct | Kind::Void => b"V",
-        Kind::Object => b"O",
+        DTypeKind::Struct | DTypeKind::Void => b"V",
+        DTypeKind::Object => b"O",
         _ => b"",
     }
 }
@@ -193,7 +195,7 @@ fn kind_of(dtype: &DType) -> &'static [u8] {
 /// What stands under `type`: text, or lists for what has fields. A void type and Python objects
 /// have the one field that `numpy.dtype.descr` gives them. Titles are left out.
 fn to_packed(dtype: &DType) -> Literal {
-    if matches!(dtype.kind(), Kind::Void | Kind::Object) {
+    if matches!(dtype.kind(), DTypeKind::Void | DTypeKind::Object) {
         let field = [Literal::Text(String::new()), Literal::Text(dtype.to_string())];
         return Literal::List(vec![Literal::List(field.into())]);
     }

@@ -179,7 +179,7 @@ impl Serialize for Packed<'_> {
     }
 }
 
-/// Reads an array, in the place of whose data there may be as many others in one another.
+/// Reads an array, whose data may be an array itself, nested at most this deep.
 struct ArrayVisitor(usize);
 
 fn refuse<E: de::Error>(Flaw { expected, found }: Flaw) -> E {

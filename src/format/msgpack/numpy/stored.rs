@@ -1,8 +1,8 @@
-//! Where the arrays of a packed sample are, and in which of the two forms each is stored: as the map
-//! that msgpack-numpy writes, or as a container of [bloscpack](crate::format::bloscpack).
+//! Where the arrays of a packed sample are, and in which of the two forms each is stored: as the
+//! map that msgpack-numpy writes, or as a container of [bloscpack](crate::format::bloscpack).
 //!
-//! A container is binary data that begin with its magic, so there is nothing in a sample that says
-//! so besides the container itself. Absent on purpose: turning one form into the other, which takes
+//! A container is recognised by the magic at the start of the binary data; nothing else in a sample
+//! marks it. Absent on purpose: turning one form into the other, which takes
 //! the decisions of [`ArrayPolicy`](crate::array::ArrayPolicy).
 
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub fn is_container(bytes: &[u8]) -> bool {
 
 /// What a container says of the array in it, or `None` if it holds something else. Nothing is
 /// decompressed.
-pub fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, FormatError> {
+pub(crate) fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, FormatError> {
     Container::parse(bytes)?.array_if_any()
 }
 
@@ -44,8 +44,9 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<NdArray<'static>, FormatError> {
 
 /// An array in a packed sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stored<'a> {
-    /// The name of the field of the sample in which it is, at whatever depth; empty if that is no
+    /// The name of the field of the sample in which it is, at any depth; empty if that is no
     /// text.
     pub field: &'a [u8],
     /// Its bytes in the sample, from the header of the map or of the binary data on.
@@ -56,6 +57,7 @@ pub struct Stored<'a> {
 
 /// The two ways to store an array in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Form<'a> {
     /// A map that says that it is an array; these are its packed bytes.
     Plain(&'a [u8]),
@@ -131,6 +133,7 @@ pub fn arrays_in(sample: &[u8]) -> Result<Arrays<'_>, FormatError> {
 
 /// The iterator of [`arrays_in`]. After an error it ends.
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Arrays<'a> {
     cursor: Cursor<'a>,
     open: Vec<Open>,
@@ -230,7 +233,7 @@ fn says_array(mut map: Cursor<'_>) -> Result<Option<bool>, FormatError> {
 
 /// The array of a plain form if it is packed just as msgpack-numpy packs it: then writing it again
 /// gives the same bytes.
-pub fn canonical_array(packed: &[u8]) -> Option<NdArray<'_>> {
+pub(crate) fn canonical_array(packed: &[u8]) -> Option<NdArray<'_>> {
     let mut cursor = Cursor::new(packed);
     let Ok(Some(Special::Array(array))) = read(&mut cursor) else { return None };
     let mut head = Vec::new();

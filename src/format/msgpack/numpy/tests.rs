@@ -89,8 +89,8 @@ fn golden_arrays_come_back_to_the_byte() {
     }
 }
 
-/// What Python makes of odd maps, and we do: see `decode_quirks.json`. Where we differ it is said
-/// why.
+/// What Python makes of odd maps, and what we make of them: see `decode_quirks.json`. Differences
+/// are noted why.
 #[test]
 fn quirks_are_as_in_python() {
     // Python has no use for a title here, we read past it.
@@ -340,4 +340,11 @@ fn fields_of_the_wrong_type_say_so() {
     assert_eq!(wrong(&singles), "expected an array of float64, found one of <f4");
     let objects = NdArray::opaque([1, 1], &b"pickle"[..]);
     assert!(wrong(&objects).contains("never executed"));
+}
+
+#[test]
+fn complex_numbers_print_as_in_python() {
+    assert_eq!(complex_repr(1.0, 2.5), "(1+2.5j)");
+    assert_eq!(complex_repr(0.0, -1e16), "-1e+16j");
+    assert_eq!(complex_repr(-0.0, 0.0), "(-0+0j)");
 }

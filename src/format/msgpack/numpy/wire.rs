@@ -17,9 +17,10 @@ pub(super) const MAX_WRAPPING: usize = 4;
 
 /// The array that these bytes are: one message and nothing else.
 ///
-/// What Python reads as an array, a scalar of NumPy or a complex number is one here, the latter
-/// two without dimensions. Binary data are an array of bytes, and the elements are borrowed; but a
-/// [container](super::is_container) is the array in it, decompressed, and an error if there is none.
+/// What Python reads as an array, a scalar of NumPy or a complex number is one here, the latter two
+/// without dimensions. Binary data are an array of bytes, and the elements are borrowed; but a
+/// [container](super::is_container) is the array in it, decompressed, and an error if there is
+/// none.
 ///
 /// ```
 /// use kiste::format::msgpack::numpy::{decode_array, encode_array};
@@ -169,6 +170,8 @@ impl<'a> Entries<'a> {
         };
         let (dtype, data) = (dtype_of(&dtype)?, data.bytes()?);
         let (size, found) = (dtype.item_size(), data.len());
+        // Python takes `frombuffer(data)[0]`: any whole number of elements, of which the first
+        // counts.
         if size == 0 || found == 0 || found % size != 0 {
             return Err(Flaw::new(format!("a scalar of {dtype}"), format!("{found} bytes")));
         }

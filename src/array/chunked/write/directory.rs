@@ -1,0 +1,131 @@
+//! The directory of an array as its writer sees it: files are written next to their names and renamed,
+//! and made durable.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::array::chunked::files::{Files, is_leftover};
+use crate::array::chunked::summary::{read_summary, summaries};
+use crate::array::chunked::version::OpenVersion;
+use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
+use crate::error::Result;
+use crate::format::chunked::{Version, names};
+use crate::storage::Sink;
+use crate::value::DType;
+
+/// Smaller parts of a file are written together.
+const GATHERED: usize = 64 << 10;
+
+/// Where a writer's files go.
+pub(super) struct Directory {
+    pub(super) files: Arc<Files>,
+    /// Whether files and directories are synced.
+    durable: bool,
+    /// The permissions of new files, as of the newest version's file.
+    mode: Option<u32>,
+}
+
+/// A file to be written.
+pub(super) struct NewFile {
+    pub(super) dir: PathBuf,
+    pub(super) name: String,
+    pub(super) parts: Vec<Vec<u8>>,
+}
+
+impl Directory {
+    /// The directory of an array whose newest version is this.
+    pub(super) fn new(files: Arc<Files>, durable: bool, newest: &Version) -> Result<Directory> {
+        // The permissions of a link mean nothing, so `stat` follows it.
+        let path = files.version_path(newest.version);
+        let stat = files.storage.stat(&path)?;
+        let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
+        Ok(Directory { files, durable, mode })
+    }
+
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Fails if files of the array would be written or removed behind a link.
+    pub(super) fn expect_own_dirs(&self, array: &OpenVersion) -> Result<()> {
+        expect_own_dirs(&self.files, array.dirs().iter().map(|dir| &**dir))
+    }
+
+    /// Writes a file next to its name, and renames it when it is complete. It gets the permissions of
+    /// the file it replaces, or else those of the array.
+    pub(super) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
+        let path = dir.join(name);
+        let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
+        let storage = &*self.files.storage;
+        let replaced = expect_own(&self.files, &path)?;
+        remove_own(&self.files, std::slice::from_ref(&unfinished), |_| ())?;
+        let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
+        let mut sink = storage.create_as(&unfinished, mode)?;
+        let written = append_parts(&mut *sink, parts);
+        let synced = written.and_then(|()| if self.durable { sink.sync() } else { Ok(()) });
+        drop(sink);
+        let done = synced.and_then(|()| storage.rename(&unfinished, &path));
+        if done.is_err() {
+            // The disk may be full, and this file is useless; the first error is the one to report.
+            let _ = storage.remove(&unfinished);
+        }
+        done
+    }
+
+    pub(super) fn write_files(&self, files: &[NewFile]) -> Result<()> {
+        files.iter().try_for_each(|file| {
+            let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
+            self.write_file(&file.dir, &file.name, &parts)
+        })
+    }
+
+    pub(super) fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if self.durable {
+            self.files.storage.sync_dir(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Rewrites the summaries of the newest version that are out of date. Nothing depends on them, so
+    /// nothing fails if they cannot be written, and the next writer tries again.
+    pub(super) fn renew_summaries(&self, newest: &Version, dtype: &DType) {
+        for (name, text) in summaries(newest, dtype) {
+            let path = self.files.path(name);
+            if read_summary(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {
+                continue;
+            }
+            let Some((dir, name)) = path.parent().zip(path.file_name().and_then(|n| n.to_str()))
+            else {
+                continue;
+            };
+            let _ = self.write_file(dir, name, &[text.as_bytes()]);
+        }
+    }
+
+    /// Removes files that a writer that died left unfinished.
+    pub(super) fn remove_unfinished(&self, array: &OpenVersion) -> Result<()> {
+        let mut unfinished = Vec::new();
+        for name in array.dirs() {
+            let dir = self.files.path(&name);
+            let files = self.files.storage.list(&dir)?;
+            unfinished.extend(files.into_iter().filter(|file| is_leftover(&name, file)));
+        }
+        remove_own(&self.files, &unfinished, |_| ())
+    }
+}
+
+/// Appends parts to a file, small ones together.
+fn append_parts(sink: &mut dyn Sink, parts: &[&[u8]]) -> Result<()> {
+    let mut small = Vec::new();
+    for part in parts {
+        if small.len() + part.len() > GATHERED {
+            sink.append(&small)?;
+            small.clear();
+        }
+        match part.len() > GATHERED {
+            true => sink.append(part)?,
+            false => small.extend_from_slice(part),
+        }
+    }
+    sink.append(&small)
+}

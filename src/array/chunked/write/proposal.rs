@@ -1,0 +1,79 @@
+//! What a commit is to turn into a version: every route (staged changes, appended rows, assigned rows,
+//! a new shape, new attributes) makes one of these.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::array::chunked::version::OpenVersion;
+use crate::array::chunked::write::array_chunks::ArrayChunks;
+use crate::error::Result;
+
+/// A version to be.
+pub(super) struct Proposal<'a> {
+    /// The version that is changed.
+    pub(super) base: &'a OpenVersion,
+    pub(super) message: &'a str,
+    pub(super) shape: Vec<usize>,
+    pub(super) attributes: Map<String, Value>,
+    pub(super) changes: Changes<'a>,
+}
+
+/// Chunks that may differ from those of the base, each once, with their coordinates.
+pub(super) type Changes<'a> = Box<dyn Iterator<Item = Result<(Vec<u64>, NewChunk<'a>)>> + 'a>;
+
+/// The new content of a chunk.
+pub(super) enum NewChunk<'a> {
+    /// The fill value.
+    Fill,
+    /// These bytes: the whole chunk, the fill value beyond the edge of the array.
+    Bytes(Cow<'a, [u8]>),
+    /// The chunk of this number of an array in memory.
+    Of(&'a ArrayChunks<'a>, usize),
+}
+
+impl NewChunk<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            NewChunk::Fill => 0,
+            NewChunk::Bytes(bytes) => bytes.len(),
+            NewChunk::Of(chunks, _) => chunks.chunk_len(),
+        }
+    }
+}
+
+impl<'a> Proposal<'a> {
+    /// The same array again.
+    pub(super) fn new(base: &'a OpenVersion, message: &'a str) -> Proposal<'a> {
+        Proposal {
+            base,
+            message,
+            shape: base.grid.shape().to_vec(),
+            attributes: base.version.attributes.clone(),
+            changes: Box::new(std::iter::empty()),
+        }
+    }
+
+    pub(super) fn shape(mut self, shape: Vec<usize>) -> Proposal<'a> {
+        self.shape = shape;
+        self
+    }
+
+    pub(super) fn attributes(mut self, attributes: Map<String, Value>) -> Proposal<'a> {
+        self.attributes = attributes;
+        self
+    }
+
+    pub(super) fn changes(
+        mut self,
+        changes: impl Iterator<Item = Result<(Vec<u64>, NewChunk<'a>)>> + 'a,
+    ) -> Proposal<'a> {
+        self.changes = Box::new(changes);
+        self
+    }
+}
+
+/// Coordinates of a chunk as tables have them.
+pub(super) fn coordinates(at: Vec<usize>) -> Vec<u64> {
+    at.into_iter().map(|i| i as u64).collect()
+}

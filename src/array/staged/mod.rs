@@ -1,0 +1,12 @@
+//! Changes to a chunked array in memory, above chunks that stay as they are.
+
+mod slab;
+mod spill;
+mod array;
+mod execute;
+mod convert;
+#[cfg(test)]
+mod testing;
+
+pub use array::{ChunkState, StagedArray};
+pub use spill::{SlabStore, SpillDir};

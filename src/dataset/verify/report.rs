@@ -1,0 +1,101 @@
+//! What is wrong with a dataset.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::format::FormatError;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VerifyProblem {
+    /// The file.
+    pub file: PathBuf,
+    /// The sample, where one is concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u64>,
+    /// Its key, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The bytes of the file, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Range<u64>>,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+impl VerifyProblem {
+    pub(super) fn new(file: &Path, message: impl Into<String>) -> VerifyProblem {
+        let (file, message) = (file.to_path_buf(), message.into());
+        VerifyProblem { file, index: None, key: None, bytes: None, message }
+    }
+
+    pub(super) fn at_format(file: &Path, error: FormatError) -> VerifyProblem {
+        VerifyProblem::new(file, error.to_string())
+    }
+
+    pub(super) fn index(mut self, index: usize) -> VerifyProblem {
+        self.index = Some(index as u64);
+        self
+    }
+
+    pub(super) fn key(mut self, key: &[u8]) -> VerifyProblem {
+        self.key = Some(String::from_utf8_lossy(key).into_owned());
+        self
+    }
+
+    pub(super) fn bytes(mut self, bytes: Range<u64>) -> VerifyProblem {
+        self.bytes = Some(bytes);
+        self
+    }
+}
+
+impl std::fmt::Display for VerifyProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.file.display())?;
+        if let Some(index) = self.index {
+            write!(f, "sample {index}: ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "key {key:?}: ")?;
+        }
+        if let Some(bytes) = &self.bytes {
+            write!(f, "bytes {}..{}: ", bytes.start, bytes.end)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// What [`Verify::run`](super::Verify::run) found.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Samples, by the offsets or else by the list of keys.
+    pub samples: u64,
+    /// Bytes of the data file.
+    pub bytes: u64,
+    /// Everything that is wrong. Empty means that the dataset is good as far as it was checked.
+    pub problems: Vec<VerifyProblem>,
+    /// Side files that are not there, and so were not checked. This is no problem as such: a reader
+    /// does without them, and [`index`](crate::index) makes them.
+    pub missing: Vec<PathBuf>,
+    /// Files whose MD5 was compared.
+    pub digests: Vec<PathBuf>,
+    /// Samples that were compared with their checksum in `.crc`. Zero if there is no such file, or
+    /// if it cannot be believed, which is a problem.
+    pub checksums: u64,
+    /// Whether every sample was decoded.
+    pub deep: bool,
+    /// Whether a writer was at work on the dataset. What was checked is the dataset that readers
+    /// see until that writer is done.
+    pub being_written: bool,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong, as far as it was checked.
+    pub fn is_good(&self) -> bool {
+        self.problems.is_empty()
+    }
+}

@@ -1,0 +1,79 @@
+//! Every sample, decoded.
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::format::msgpack::{self, numpy};
+use crate::storage::Source;
+
+use super::{Files, VerifyProblem};
+
+impl Files {
+    /// Decodes every sample, and compares its key.
+    pub(super) fn check_samples(
+        &self,
+        data: &Source,
+        ends: Option<&[u64]>,
+        listed: Option<&[&[u8]]>,
+        problems: &mut Vec<VerifyProblem>,
+    ) -> Result<usize> {
+        let walked;
+        let ends = match ends {
+            Some(ends) => ends,
+            None => {
+                walked = self.walk(data, problems)?;
+                &walked
+            }
+        };
+        let check = |(index, pair): (usize, &[u64])| -> Result<Vec<VerifyProblem>> {
+            let range = pair[0]..pair[1];
+            if range.start > range.end || range.end > self.end {
+                return Ok(Vec::new()); // reported already
+            }
+            let raw = data.read(range.clone())?;
+            let listed = listed.and_then(|listed| listed.get(index));
+            let problem = match msgpack::check_sample(&raw) {
+                Ok(key) if listed.is_none_or(|listed| *listed == key.as_bytes()) => {
+                    return Ok(self.check_arrays(&raw, index, key, range.start));
+                }
+                Ok(key) => {
+                    let listed = String::from_utf8_lossy(listed.unwrap_or(&&[][..]));
+                    VerifyProblem::new(
+                        &self.path,
+                        format!("expected the key {listed:?}, found {key:?}"),
+                    )
+                }
+                Err(e) => {
+                    let problem = VerifyProblem::at_format(&self.path, e);
+                    listed.map_or(problem.clone(), |key| problem.key(key))
+                }
+            };
+            Ok(vec![problem.index(index).bytes(range)])
+        };
+        let windows: Vec<(usize, &[u64])> = ends.windows(2).enumerate().collect();
+        let found: Vec<Vec<VerifyProblem>> =
+            windows.into_par_iter().with_min_len(16).map(check).collect::<Result<_>>()?;
+        problems.extend(found.into_iter().flatten());
+        Ok(ends.len().saturating_sub(1))
+    }
+
+    /// Decodes every array of a sample that is well-formed and begins at this byte of the file.
+    pub(super) fn check_arrays(
+        &self,
+        raw: &[u8],
+        index: usize,
+        key: &str,
+        start: u64,
+    ) -> Vec<VerifyProblem> {
+        let Ok(arrays) = numpy::arrays_in(raw) else { return Vec::new() };
+        let flawed = arrays.filter_map(|stored| {
+            let stored = stored.ok()?;
+            let flaw = stored.check().err()?;
+            let message = format!("field {:?}: {flaw}", stored.field_name());
+            let bytes = start + stored.range.start as u64..start + stored.range.end as u64;
+            let problem = VerifyProblem::new(&self.path, message).index(index);
+            Some(problem.key(key.as_bytes()).bytes(bytes))
+        });
+        flawed.collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! How to write a dataset.
+
+use std::sync::Arc;
+
+use crate::array::ArrayPolicy;
+use crate::storage::{LocalStorage, Storage};
+
+use super::super::index::{self, HashMany};
+
+/// How to write: what to make, and whether an existing dataset may be replaced.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("train.msgpack");
+/// let mut writer = kiste::Writer::options().overwrite(true).digests(false).create(&path)?;
+/// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
+/// assert_eq!(writer.finish()?.samples, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct WriterOptions {
+    pub(super) overwrite: bool,
+    pub(super) digests: bool,
+    pub(super) lookup: bool,
+    pub(super) checksums: bool,
+    pub(super) durable: bool,
+    pub(super) arrays: Option<Arc<ArrayPolicy>>,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) hash_many: HashMany,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions {
+            overwrite: false,
+            digests: true,
+            lookup: false,
+            checksums: false,
+            durable: true,
+            arrays: None,
+            storage: Arc::new(LocalStorage::mapped()),
+            hash_many: index::hash_keys,
+        }
+    }
+}
+
+impl WriterOptions {
+    /// Replaces an existing dataset when the new one is finished, and discards what a writer that
+    /// died left behind. Default: no, both are errors.
+    pub fn overwrite(mut self, yes: bool) -> Self {
+        self.overwrite = yes;
+        self
+    }
+
+    /// Writes `.md5`. One MD5 stream makes some 600 MB/s, which bounds the writing of large
+    /// samples; without it the digests can be added later ([`index`](crate::index)). Default: yes.
+    pub fn digests(mut self, yes: bool) -> Self {
+        self.digests = yes;
+        self
+    }
+
+    /// Writes the accelerator `.lookup`, which spares readers of very many keys the table they
+    /// otherwise build in memory. Default: no.
+    pub fn lookup(mut self, yes: bool) -> Self {
+        self.lookup = yes;
+        self
+    }
+
+    /// Writes `.crc`, a checksum of each sample: where `.md5` says that some byte is wrong, it says
+    /// in which samples, and proves the others whole ([`verify`](crate::verify::verify),
+    /// [`salvage`](crate::repair::Repair::salvage), [`ReaderOptions::checksums`]). It takes four
+    /// bytes a sample, and next to no time. Default: no.
+    ///
+    /// [`ReaderOptions::checksums`]: crate::dataset::ReaderOptions::checksums
+    pub fn checksums(mut self, yes: bool) -> Self {
+        self.checksums = yes;
+        self
+    }
+
+    /// Syncs files and directories, so that a finished dataset survives a power failure, not only
+    /// the death of the process. Default: yes.
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.durable = yes;
+        self
+    }
+
+    /// How arrays are stored that are written by value, with [`write`](super::Writer::write) or
+    /// [`write_value`](super::Writer::write_value). What is packed already is passed through: that
+    /// is for [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
+    /// [`PackedArray`](crate::array::PackedArray).
+    pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
+        self.arrays = Some(Arc::new(policy));
+        self
+    }
+
+    /// Where these options write.
+    pub(crate) fn storage_of(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// Where to write. Default: the local file system.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Whether it may replace what is there.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hash_many(mut self, hash_many: HashMany) -> Self {
+        self.hash_many = hash_many;
+        self
+    }
+}

@@ -124,7 +124,7 @@ impl Fetch {
         if path.symlink_metadata().is_ok() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path));
         }
-        let partial = beside(path, ".partial");
+        let partial = with_suffix(path, ".partial");
         let mut file = Partial::open(&partial, &self.url)?;
         let completed = self.complete(&mut file, &mut progress);
         if file.path.exists() {
@@ -398,7 +398,7 @@ impl Partial {
         };
         let file = OpenOptions::new().write(true).open(path).map_err(at)?;
         let len = file.metadata().map_err(at)?.len();
-        let note = beside(path, ".json");
+        let note = with_suffix(path, ".json");
         // A note that cannot be read is ignored.
         let known = regular::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let known = known.filter(|known: &Known| known.url == url).unwrap_or_default();
@@ -444,7 +444,7 @@ impl Partial {
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

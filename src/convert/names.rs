@@ -58,7 +58,7 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Each name with each of the choices.
+    /// Appends each of the choices to each name.
     fn append_each(&mut self, choices: &[String]) -> Result<()> {
         let len = choices.iter().map(String::len).sum::<usize>().saturating_mul(self.names.len());
         self.bytes = self.bytes.saturating_mul(choices.len()).saturating_add(len);
@@ -68,9 +68,9 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Whether so many names of so many bytes may be made.
+    /// Fails if there would be too many names, or too many bytes of them.
     fn check(&self, count: usize) -> Result<()> {
-        // One name has no more bytes than the pattern, however long that is.
+        // A single name has no more bytes than the pattern.
         if count <= MAX_NAMES && (count <= 1 || self.bytes <= MAX_BYTES) {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Names<'_> {
     }
 }
 
-/// What is between two braces, if it is a choice. One beyond the limit is enough to be refused.
+/// The alternatives between two braces, if there are any; of numbers, one more than the limit.
 fn alternatives(inner: &str) -> Option<Vec<String>> {
     if inner.contains(',') {
         return Some(inner.split(',').map(str::to_owned).collect());

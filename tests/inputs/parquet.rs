@@ -350,7 +350,7 @@ fn streams_may_end_after_any_batch() {
     };
     let whole = samples(ipc(dir(PYARROW).join("types.stream.arrow"))).unwrap();
     let len = fs::metadata(dir(PYARROW).join("types.stream.arrow")).unwrap().len() as usize;
-    // The mark has eight bytes, and so many are messages a multiple of.
+    // The mark has eight bytes, and messages are a multiple of that.
     assert_eq!(cut("types.stream.arrow", len - 8).unwrap().len(), whole.len());
     assert!(cut("types.stream.arrow", len - 4).is_err(), "half a mark");
     let mut passed = Vec::new();

@@ -114,7 +114,7 @@ fn options() {
     );
     assert_eq!(samples(open(&path).max_bytes(3)).unwrap_err().kind(), ErrorKind::Limit);
 
-    // A length that nobody has the memory for, with the right checksum.
+    // A length that does not fit into any memory, with the right checksum.
     let length = u64::MAX.to_le_bytes();
     let header =
         [&length[..], &kiste::format::__private::tfrecord::checksum(&length).to_le_bytes()]

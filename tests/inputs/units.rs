@@ -227,7 +227,7 @@ fn of_batches() {
     assert!(files > 1);
 }
 
-/// Whichever entry of a sample is refused, none of its others are taken for a sample.
+/// No matter which entry of a sample is refused, its other entries are not a sample.
 #[test]
 fn of_samples_with_an_entry_that_is_refused() {
     let scratch = tempfile::tempdir().unwrap();

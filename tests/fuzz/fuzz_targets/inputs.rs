@@ -44,7 +44,7 @@ fn drain_if(input: kiste::Result<impl Input>) {
     }
 }
 
-/// Whatever is a file, read as one of these.
+/// Reads the bytes as a file of one of these formats.
 fn read_file(which: u8, bytes: &[u8]) {
     let name =
         ["x.parquet", "x.arrow", "x.csv", "x.npz", "x.jsonl", "x.tfrecord", "x.tar", "x.tsv"];

@@ -1,5 +1,5 @@
 //! Tables of Arrow that are anything: Parquet where the file begins as one does, or else Arrow IPC.
-//! Whatever the decoders make of it, what is handed on as a sample must be one.
+//! No matter what the decoders make of it, everything that is emitted as a sample must be one.
 #![no_main]
 
 use std::fs;

@@ -172,13 +172,13 @@ impl FolderOptions {
     /// it is not UTF-8.
     pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let root = root.as_ref().to_path_buf();
-        let (mut labels, mut beside) = (Vec::new(), Vec::new());
+        let (mut labels, mut loose) = (Vec::new(), Vec::new());
         for entry in list(&root)? {
-            if entry.is_dir { labels.push(entry.name) } else { beside.push(entry.name) }
+            if entry.is_dir { labels.push(entry.name) } else { loose.push(entry.name) }
         }
         labels.sort_by(|a, b| natural_order(a, b));
         let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
-        beside.retain(|name| !walk.is_metadata(name, &self.filter));
+        loose.retain(|name| !walk.is_metadata(name, &self.filter));
         for label in &labels {
             let dir = root.join(label);
             links.enter(&dir, |links| self.collect(&dir, label, &mut walk, links))?;
@@ -189,20 +189,20 @@ impl FolderOptions {
         }
         let mut skipped = walk.skipped;
         if !walk.metadata.is_empty() {
-            beside.retain(|name| self.filter.keeps(name) && is_image(name));
-            beside.extend(found.into_iter().map(|file: Found| file.key));
-            return self.described(&root, walk.metadata, &beside, skipped);
+            loose.retain(|name| self.filter.keeps(name) && is_image(name));
+            loose.extend(found.into_iter().map(|file: Found| file.key));
+            return self.described(&root, walk.metadata, &loose, skipped);
         }
         if found.is_empty() {
-            beside.retain(|name| self.filter.keeps(name));
-            let files = beside.len();
-            beside.retain(|name| self.takes(name));
-            skipped += (files - beside.len()) as u64;
-            beside.sort_by(|a, b| natural_order(a, b));
-            found.extend(beside.into_iter().map(|key| Found::new(key, None)));
+            loose.retain(|name| self.filter.keeps(name));
+            let files = loose.len();
+            loose.retain(|name| self.takes(name));
+            skipped += (files - loose.len()) as u64;
+            loose.sort_by(|a, b| natural_order(a, b));
+            found.extend(loose.into_iter().map(|key| Found::new(key, None)));
             labels.clear();
         } else {
-            let images = beside.iter().filter(|name| self.filter.keeps(name) && is_image(name));
+            let images = loose.iter().filter(|name| self.filter.keeps(name) && is_image(name));
             skipped += images.count() as u64;
         }
         if found.is_empty() {
@@ -275,7 +275,7 @@ impl FolderOptions {
         let options = options.filter(self.zip_filter(named));
         let reader = options.open_directory(directory.clone(), &patterns)?;
         reader.check_sizes()?;
-        let beside = images.saturating_sub(reader.len());
+        let loose = images.saturating_sub(reader.len());
         let skipped = match named || !self.filter.include.is_empty() {
             true => 0,
             false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
@@ -288,7 +288,7 @@ impl FolderOptions {
             row: None,
         });
         let found = found.collect();
-        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + beside) as u64)
+        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
     }
 
     /// Which files of an archive to read: all that are not excluded, or only images.
@@ -430,7 +430,7 @@ impl Place {
     }
 }
 
-/// Whether a pattern says more of its files than where they are.
+/// Whether a pattern asks for files by their names, and not only for a folder.
 fn names_files(pattern: &str) -> bool {
     let last = pattern.rsplit('/').next().unwrap_or_default();
     !matches!(last, "*" | "**" | "{LABEL}")
@@ -442,7 +442,7 @@ pub(super) fn is_image(name: &str) -> bool {
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// The pattern of an extension in whatever case.
+/// The pattern of an extension in upper or lower case.
 #[cfg(feature = "zip")]
 fn any_case(extension: &str) -> String {
     let letter = |c: char| match c.is_ascii_alphabetic() {
@@ -452,9 +452,9 @@ fn any_case(extension: &str) -> String {
     format!("*.{}", extension.chars().map(letter).collect::<String>())
 }
 
-/// Where the labels of an archive are: at the first folder that not all images are in, so that it
-/// does not matter whether it was made in the folder of the images or beside it. Images beside
-/// folders are passed over, as they are on the disk.
+/// Where the labels of an archive are: at the first folder that does not contain all images. So it
+/// does not matter whether the archive was made inside the folder of the images or next to it.
+/// Images next to the folders are skipped, as on disk.
 #[cfg(feature = "zip")]
 fn guess_pattern(images: &[&str]) -> String {
     let names = || images.iter().copied();
@@ -472,7 +472,7 @@ struct Entry {
     is_dir: bool,
 }
 
-/// What is in a folder and not hidden, in no order.
+/// The entries of a folder that are not hidden, in any order.
 fn list(dir: &Path) -> Result<Vec<Entry>> {
     let at = |error| Error::io(dir, error);
     let mut entries = Vec::new();
@@ -486,7 +486,7 @@ fn list(dir: &Path) -> Result<Vec<Entry>> {
             let message = "the name is not UTF-8, so it cannot be a key";
             return Err(Error::new(ErrorKind::Invalid, message).at(entry.path()));
         };
-        // The folder itself knows, but for links.
+        // The folder has the kind of each entry, except what a link leads to.
         let kind = entry.file_type().map_err(at)?;
         let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
         entries.push(Entry { name: name.to_owned(), is_dir });

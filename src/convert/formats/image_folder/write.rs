@@ -28,7 +28,7 @@ const MAGIC: [(&[u8], usize, &[&str]); 12] = [
     (b"P", 0, &["ppm", "pgm"]),
 ];
 
-/// The file beside the images that says what else is known of them.
+/// The file next to the images with their other fields.
 const METADATA: &str = "metadata.jsonl";
 
 /// Writes samples to a folder of images that [`ImageFolderReader`](super::ImageFolderReader) and

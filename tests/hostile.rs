@@ -194,7 +194,7 @@ fn tar_archives() {
         bytes(
             "x.tar",
             &[],
-            "has a zero",
+            "contains a zero",
             tar(&[pax(b"path=a\0.txt", tar_entry(b"a.txt", b'0', b""))]),
         ),
         bytes("x.tar", &[], "not UTF-8", one(b"\xff.txt", b'0')),

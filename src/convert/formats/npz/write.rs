@@ -1,12 +1,13 @@
 //! Writes samples to an npz file.
 
 use std::collections::BTreeMap;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
+use super::sink::ZipSink;
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
@@ -129,7 +130,7 @@ fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Resul
     let path = file.path().to_path_buf();
     let io = |error: io::Error| Error::io(&path, error);
     let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
-    let mut out = Deaf { out: file, error: None, at: 0, end: 0 };
+    let mut out = ZipSink::new(file);
     let mut archive = ZipWriter::new(&mut out);
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
@@ -140,60 +141,7 @@ fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Resul
         archive.write_all(&npy::encode(&column.array(rows)?)?).map_err(io)?;
     }
     archive.finish().map_err(zip)?;
-    match out.error {
-        Some(error) => Err(io(error)),
-        None => Ok(()),
-    }
-}
-
-/// A file that accepts everything after its first error, which it keeps: `ZipWriter` panics if the
-/// end of an archive cannot be written.
-struct Deaf<'a, W> {
-    out: &'a mut W,
-    error: Option<io::Error>,
-    at: u64,
-    end: u64,
-}
-
-impl<W: Write> Write for Deaf<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &self.error {
-            Some(_) => bytes.len(),
-            None => match self.out.write(bytes) {
-                Ok(written) => written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-                Err(error) => {
-                    self.error = Some(error);
-                    bytes.len()
-                }
-            },
-        };
-        self.at += written as u64;
-        self.end = self.end.max(self.at);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.error.is_none() {
-            self.error = self.out.flush().err();
-        }
-        Ok(())
-    }
-}
-
-impl<W: Write + Seek> Seek for Deaf<'_, W> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        if self.error.is_none() {
-            self.error = self.out.seek(to).err();
-        }
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.end.checked_add_signed(by),
-        };
-        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.at)
-    }
+    out.finish().map_err(io)
 }
 
 /// A packed value as a column of one row, if a column can hold it.

@@ -149,7 +149,7 @@ fn check_key(key: &str) -> Result<()> {
     } else if key.starts_with('/') || key.split('/').any(|part| part == "..") {
         "expected a key that is a relative name without \"..\""
     } else if super::is_meta(key) || key.contains('\0') {
-        "expected a key that does not begin like __this__ and has no zero in it"
+        "expected a key that does not begin like __this__ and contains no zero byte"
     } else {
         return Ok(());
     };

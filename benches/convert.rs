@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use image::imageops::FilterType;
 use kiste::Writer;
 use kiste::convert::{
-    Duplicates, ImageFolder, ImageOptions, InOrder, Input, StoredAs, WebDataset, convert,
+    Duplicates, ImageFolderReader, ImageOptions, InOrder, Input, StoredAs, WebDatasetReader,
+    convert,
 };
 use kiste::format::msgpack;
 use kiste::sampler::rng::StableRng;
@@ -126,7 +127,7 @@ fn folder(dir: &Path, files: usize, bytes: u64) -> Res<()> {
             let mut file = File::create(out.join("all"))?;
             hash(&mut |content| file.write_all(content))
         }
-        2 => write(ImageFolder::open(&photos)?, &out.join("folder.msgpack"), files),
+        2 => write(ImageFolderReader::open(&photos)?, &out.join("folder.msgpack"), files),
         _ => {
             let status = Command::new("cp").arg("-r").arg(&photos).arg(&out).status()?;
             assert!(status.success());
@@ -162,9 +163,9 @@ fn archives(dir: &Path, files: usize, bytes: u64) -> Res<()> {
     let name = tar.to_str().unwrap_or_default();
     let [tar_hashed, tar_read, zip_hashed, zip_read] = best(&out, bytes, |which| match which {
         0 => hash(&tar),
-        1 => write(WebDataset::open([name])?, &made, files),
+        1 => write(WebDatasetReader::open(name)?, &made, files),
         2 => hash(&zip),
-        _ => write(ImageFolder::options().zip(&zip, ["{LABEL}/*"])?, &made, files),
+        _ => write(ImageFolderReader::options().zip(&zip, ["{LABEL}/*"])?, &made, files),
     })?;
     tell("tar hashed", tar_hashed, bytes, &[]);
     tell("tar to dataset", tar_read, bytes, &[("hashing it", tar_hashed)]);

@@ -13,6 +13,7 @@
 //! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
 //! Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
 
+use std::panic;
 use std::process::ExitCode;
 
 mod cmd;
@@ -31,6 +32,7 @@ use exit::Exit;
 use output::Output;
 
 fn main() -> ExitCode {
+    silence_caught_panics();
     let args = match cmd::parse() {
         Ok(args) => args,
         Err(told) => {
@@ -42,4 +44,19 @@ fn main() -> ExitCode {
     let output = Output::new(args.quiet, args.color);
     let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
     exit.into()
+}
+
+/// Prints nothing for a panic of a third-party decoder that the library turns into an error: the
+/// error is what a user can act on.
+fn silence_caught_panics() {
+    // Where a panic ends the process, its message is the only trace.
+    if cfg!(panic = "abort") {
+        return;
+    }
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !kiste::convert::panic_is_caught() {
+            print(info);
+        }
+    }));
 }

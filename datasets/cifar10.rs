@@ -2,7 +2,7 @@
 
 use super::parts::{Image, Sample, Samples, Tar, encode_png};
 use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
-use crate::convert::cifar::{Batch, IMAGE};
+use crate::convert::formats::cifar::{Batch, IMAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::Pickle;
 

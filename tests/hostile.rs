@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kiste::convert::{Input, WebDataset};
+use kiste::convert::{Input, WebDatasetReader};
 use kiste::format::__private::tar::{file_header, padding};
 use tempfile::TempDir;
 
@@ -194,7 +194,7 @@ fn tar_archives() {
         bytes(
             "x.tar",
             &[],
-            "has a zero",
+            "contains a zero",
             tar(&[pax(b"path=a\0.txt", tar_entry(b"a.txt", b'0', b""))]),
         ),
         bytes("x.tar", &[], "not UTF-8", one(b"\xff.txt", b'0')),
@@ -648,7 +648,7 @@ fn one_that_is_too_large_does_not_hide_the_next() {
         tar_entry(b"b.1", b'0', b"x"),
     ];
     fs::write(&path, tar(&entries)).unwrap();
-    let input = WebDataset::open([path.to_str().unwrap()]).unwrap().max_bytes(4000);
+    let input = WebDatasetReader::open(&path).unwrap().max_bytes(4000);
     let mut found = Vec::new();
     input
         .read(0, &mut |sample| {
@@ -664,7 +664,7 @@ fn one_that_is_too_large_does_not_hide_the_next() {
     let text = format!("{{\"key\":\"a\"}}\n{{\"key\":\"{long}\"}}\n{{\"key\":\"b\"}}\n");
     fs::write(&path, text).unwrap();
     for unit in [7, 100, 1 << 20] {
-        let lines = kiste::convert::JsonLinesFile::open(&path).unwrap();
+        let lines = kiste::convert::JsonLinesReader::open(&path).unwrap();
         let lines = lines.max_bytes(100).unit_bytes(unit);
         let mut found = Vec::new();
         for at in 0..lines.units() {

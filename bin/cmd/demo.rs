@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiste::convert::{self, ImageFolder, InOrder, Source};
+use kiste::convert::{self, ImageFolderReader, InOrder, Source};
 use kiste::storage::MemoryStorage;
 use kiste::verify::Verify;
 use kiste::{DatasetReader, Writer};
@@ -203,7 +203,7 @@ impl Demo<'_> {
 
     /// What `kiste convert` does.
     fn convert(&self) -> Outcome<u64> {
-        let mut source = InOrder::new(ImageFolder::open(&self.folder)?);
+        let mut source = InOrder::new(ImageFolderReader::open(&self.folder)?);
         let mut writer = Writer::options().overwrite(true).create(&self.dataset)?;
         let progress = self.output.progress("converting", source.len_hint());
         let refuse = convert::Duplicates::Refuse;

@@ -1,4 +1,4 @@
-//! The files of a tar archive that comes as a stream.
+//! The files of a tar archive, read as a stream.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use crate::format::FormatError;
 use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records};
 use crate::regular::open_regular;
 
-/// How long the names and records are believed to be that come before an entry.
+/// The most bytes of a long name, or of the records, before an entry.
 const MAX_EXTRA: u64 = 1 << 20;
 
 /// The files of an archive, one after the other.
@@ -21,13 +21,13 @@ pub(crate) struct Archive<'a> {
     max_bytes: u64,
 }
 
-/// What an archive is read from.
+/// The bytes of an archive.
 pub(crate) trait Bytes: Read + Send {
-    /// Passes over so many bytes, and says how many there were.
+    /// Skips up to this many bytes. Returns how many there were.
     fn pass(&mut self, size: u64) -> io::Result<u64>;
 }
 
-/// Bytes that can only be passed over by reading them.
+/// Bytes that can be skipped only by reading them.
 struct Stream<'a>(Box<dyn Read + Send + 'a>);
 
 impl Read for Stream<'_> {
@@ -42,7 +42,7 @@ impl Bytes for Stream<'_> {
     }
 }
 
-/// A file that may be passed over without being read.
+/// A file, in which bytes are skipped without reading them.
 struct Plain {
     file: BufReader<File>,
     position: u64,
@@ -69,15 +69,15 @@ impl Bytes for Plain {
     }
 }
 
-/// A file, not yet read: its bytes come next in the archive.
+/// A file whose bytes come next in the archive.
 pub(crate) struct Entry {
-    /// Where all that is about it begins.
+    /// Where its first header begins.
     pub(super) start: u64,
     pub(crate) name: String,
     pub(crate) size: u64,
 }
 
-/// What was said about the next entry before it.
+/// What headers before an entry say about it.
 #[derive(Default)]
 struct Ahead {
     name: Option<Vec<u8>>,
@@ -85,14 +85,14 @@ struct Ahead {
 }
 
 impl<'a> Archive<'a> {
-    /// Opens an archive of which no file has more than `max_bytes`. It may be compressed.
+    /// Opens an archive, which may be compressed. Files of more than `max_bytes` are errors.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
         let input = Box::new(Stream(compressed::open(path)?));
         Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
     }
 
-    /// Opens an archive that is not compressed, at a place where what is about an entry begins. So
-    /// many bytes are read at once.
+    /// Opens an archive that is not compressed, at the first header of an entry. `at_once` bytes
+    /// are read at a time.
     pub(super) fn open_at(
         path: &Path,
         position: u64,
@@ -108,13 +108,14 @@ impl<'a> Archive<'a> {
         Ok(Archive { path: path.to_path_buf(), input, position, max_bytes })
     }
 
-    /// The archive that is at this path, and is read in another way.
+    /// The archive at this path, whose bytes come from `input`.
     #[cfg(feature = "datasets")]
     pub(crate) fn over(path: &Path, input: Box<dyn Bytes + 'a>, max_bytes: u64) -> Archive<'a> {
         Archive { path: path.to_path_buf(), input, position: 0, max_bytes }
     }
 
-    /// Reads the file that [`next`](Self::next) gave as an archive of its own, as it comes.
+    /// Reads the file that [`next`](Self::next) returned as an archive, without holding it in
+    /// memory.
     #[cfg(feature = "datasets")]
     pub(crate) fn nested<T>(
         &mut self,
@@ -132,15 +133,15 @@ impl<'a> Archive<'a> {
         Ok(done)
     }
 
-    /// Where the next bytes are: those of the file that [`next`](Self::next) gave.
+    /// The position of the next bytes: those of the file that [`next`](Self::next) returned.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next file; directories are passed over. Call [`read`](Self::read) or
-    /// [`skip`](Self::skip) for its bytes before the next one.
+    /// The next file; directories are skipped. Call [`read`](Self::read) or [`skip`](Self::skip)
+    /// for its bytes before the next one.
     ///
-    /// The inner error is that of one entry, which has been passed over.
+    /// The inner error is that of one entry, which has been skipped.
     #[cfg(feature = "datasets")]
     pub(crate) fn next(&mut self) -> Result<Option<Result<Entry>>> {
         let found = self.next_or_refused()?;
@@ -150,8 +151,7 @@ impl<'a> Archive<'a> {
         }))
     }
 
-    /// The same, with the name and the place of what is refused: an entry that has an error has
-    /// been passed over.
+    /// The same, with the name and the position of a refused entry, which has been skipped.
     pub(super) fn next_or_refused(&mut self) -> Result<Option<(Entry, Option<Error>)>> {
         let mut ahead = Ahead::default();
         let mut start = self.position;
@@ -201,7 +201,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Fails unless the name and the size of a file are fine.
+    /// Fails unless the name and the size of a file are acceptable.
     fn check(&self, name: Vec<u8>, size: u64, start: u64) -> Result<()> {
         let name = self.check_name(name, start)?;
         if size > self.max_bytes {
@@ -211,9 +211,9 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// The bytes of the file that [`next`](Self::next) gave.
+    /// The bytes of the file that [`next`](Self::next) returned.
     pub(crate) fn read(&mut self, size: u64) -> Result<Vec<u8>> {
-        // What is said to be there, but no more at once than a small file can be asked for.
+        // Reserve no more than a small file needs: the size is not to be trusted.
         let mut data = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
         let read = self.input.by_ref().take(size).read_to_end(&mut data);
         read.map_err(|error| compressed::blame(&self.path, error))?;
@@ -225,7 +225,7 @@ impl<'a> Archive<'a> {
         Ok(data)
     }
 
-    /// Passes over so many bytes, and the zeros after them.
+    /// Skips this many bytes, and the padding after them.
     pub(crate) fn skip(&mut self, size: u64) -> Result<()> {
         self.pass(size)?;
         self.pass(padding(size) as u64)
@@ -248,7 +248,7 @@ impl<'a> Archive<'a> {
         self.position += BLOCK as u64;
         let header = parse_header(&block).map_err(|error| self.format_error(start, error))?;
         if header.is_none() {
-            // What is compressed has its checksum at its very end.
+            // The checksum of a compressed file is at its end.
             self.input.pass(u64::MAX).map_err(|error| compressed::blame(&self.path, error))?;
         }
         Ok(header)
@@ -284,14 +284,19 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// A name that is text, and leads to nowhere else.
+    /// A name in UTF-8 that does not lead out of the archive.
     fn check_name(&self, name: Vec<u8>, start: u64) -> Result<String> {
         let name = String::from_utf8(name).map_err(|error| {
             let name = lossy(error.as_bytes());
             self.error(ErrorKind::Invalid, start, &name, "the name is not UTF-8")
         })?;
         if name.contains('\0') {
-            return Err(self.error(ErrorKind::Invalid, start, &name, "the name has a zero in it"));
+            return Err(self.error(
+                ErrorKind::Invalid,
+                start,
+                &name,
+                "the name contains a zero byte",
+            ));
         }
         if name.starts_with('/') || name.split('/').any(|part| part == "..") {
             let message = "expected a relative name without \"..\", found another";
@@ -309,14 +314,14 @@ impl<'a> Archive<'a> {
         Error::from(FormatError { position, ..error }).at(&self.path)
     }
 
-    /// There is an end in every archive, so one without it lacks more than that.
+    /// Every archive has an end mark, so one without it was cut short.
     fn truncated(&self) -> Error {
         let flaw = FormatError::new(self.position, "the rest of a tar archive", "the end of file");
         Error::from(flaw).at(&self.path)
     }
 }
 
-/// A name for those who are to read it.
+/// A name for messages.
 fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }

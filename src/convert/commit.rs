@@ -24,7 +24,7 @@ use super::reshape::{Unseen, check_unseen};
 use super::run::{Beginning, Begun, Complete, Exporting, Peeked, Whole, is_dataset};
 use super::split::Assignment;
 use super::writer::SplitWriter;
-use super::{Chained, DatasetSource, InOrder, Input, Part, Parts, Place, Source};
+use super::{Chained, DatasetInput, InOrder, Input, Part, Parts, Place, Source};
 use crate::dataset::DatasetReader;
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::staging;
@@ -338,7 +338,7 @@ impl<'a> Joining<'a> {
     fn source(&self) -> Result<Box<dyn Source>> {
         let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
         for part in &self.all {
-            inputs.push(Box::new(DatasetSource::open(self.parts.path(*part))?));
+            inputs.push(Box::new(DatasetInput::open(self.parts.path(*part))?));
         }
         Ok(Box::new(InOrder::new(Chained::new(inputs)?)))
     }

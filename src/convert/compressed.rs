@@ -1,4 +1,4 @@
-//! Files that may be compressed, by what is in them and not by their names.
+//! Files that may be compressed, which their first bytes tell and not their names.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,17 +10,17 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
 
-/// What is read from the disk at once.
+/// Bytes read from the disk at a time.
 const BUFFER: usize = 1 << 17;
 
-/// What is read. Without the feature `formats` bzip2 is not.
+/// What is supported, for errors.
 const READ: &str = if cfg!(feature = "formats") {
     "no compression, bzip2, gzip or Zstandard"
 } else {
     "no compression, gzip or Zstandard"
 };
 
-/// Compression, by the first bytes of a file.
+/// A compression, by the first bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
     Bzip2,
@@ -33,7 +33,8 @@ enum Compression {
 impl Compression {
     fn of(head: &[u8]) -> Option<Compression> {
         match head {
-            // With the first bytes of a block or of the end, as a text may begin with the letters.
+            // With the magic number of a block or of the end, as a text may begin with the same
+            // letters.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => {
                 Some(Compression::Bzip2)
@@ -49,10 +50,10 @@ impl Compression {
     }
 }
 
-/// How many bytes tell compression.
+/// Bytes that are needed to recognise compression.
 const HEAD: u64 = 10;
 
-/// Opens a file: what comes out is decompressed, if it is bzip2, gzip or Zstandard.
+/// Opens a file, and decompresses it if it is bzip2, gzip or Zstandard.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
     let mut file = BufReader::with_capacity(BUFFER, open_regular(path).map_err(at)?);
@@ -73,8 +74,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-/// The first bytes of a file, no more than so many, as its readers here find them: decompressed, if
-/// it is bzip2, gzip or Zstandard.
+/// Up to `len` bytes from the start of a file, decompressed if it is bzip2, gzip or Zstandard.
 pub fn first_bytes(path: impl AsRef<Path>, len: usize) -> Result<Vec<u8>> {
     let path = path.as_ref();
     let mut bytes = Vec::new();
@@ -83,7 +83,7 @@ pub fn first_bytes(path: impl AsRef<Path>, len: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same from a place on, which is the front unless the file is plain.
+/// The same from this position on, which must be 0 in a compressed file.
 #[cfg(feature = "formats")]
 pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>> {
     use std::io::{Seek, SeekFrom};
@@ -97,7 +97,7 @@ pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>
     Ok(Box::new(BufReader::with_capacity(BUFFER, file)))
 }
 
-/// Whether what is in a regular file is what `open` gives of it.
+/// Whether this is a regular file that is not compressed.
 pub(super) fn is_plain(path: &Path) -> Result<bool> {
     let at = |error| Error::io(path, error);
     if !path.metadata().map_err(at)?.is_file() {
@@ -108,7 +108,7 @@ pub(super) fn is_plain(path: &Path) -> Result<bool> {
     Ok(Compression::of(&head).is_none())
 }
 
-/// An error while reading what `open` gave: bytes that do not decompress are the fault of the file.
+/// The error of reading from an opened file: bytes that do not decompress are damage to the file.
 pub(crate) fn blame(path: &Path, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::InvalidData
@@ -120,11 +120,11 @@ pub(crate) fn blame(path: &Path, error: io::Error) -> Error {
     Error::new(kind, error.to_string()).at(path)
 }
 
-/// Any number of Zstandard frames, as `zstd` and `cat` put them behind one another.
+/// Any number of consecutive Zstandard frames, as `cat` and parallel compressors make them.
 pub(super) struct Zstd<R> {
     input: R,
     decoder: FrameDecoder,
-    /// Whether the decoder is within a frame.
+    /// Whether the decoder is inside a frame.
     open: bool,
 }
 
@@ -133,7 +133,7 @@ impl<R: BufRead> Zstd<R> {
         Zstd { input, decoder: FrameDecoder::new(), open: false }
     }
 
-    /// Begins the next frame; false at the end of the input.
+    /// Starts the next frame; false at the end of the input.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.input.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.input) {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(read(&bzip2(b"")).unwrap(), b"");
         assert_eq!(read(&whole[..whole.len() - 1]), Err(ErrorKind::Damaged));
         assert_eq!(read(&[&whole[..], b"more"].concat()), Err(ErrorKind::Damaged));
-        // Where only the letters are the same it is a text.
+        // With only the letters it is a text.
         assert_eq!(read(b"BZh9,a\n").unwrap(), b"BZh9,a\n");
         assert!(is_plain(&path).unwrap());
     }

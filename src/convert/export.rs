@@ -12,9 +12,7 @@ use super::writer::SampleWriter;
 use super::{ArrowIpcWriter, ParquetWriter};
 #[cfg(feature = "formats")]
 use super::{CsvWriter, TfRecordWriter};
-use super::{
-    ImageFolderWriter, JsonLinesWriter, MdsWriter, Parts, Place, ShardOptions, WebDatasetWriter,
-};
+use super::{ImageFolderWriter, JsonLinesWriter, MdsWriter, Parts, Place, WebDatasetWriter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{LocalStorage, Storage};
 
@@ -84,17 +82,21 @@ fn writer(
     format.check_available()?;
     let inner = dir.join(output.file_name().unwrap_or_default());
     Ok(match format {
-        Format::Webdataset => {
-            Box::new(WebDatasetWriter::create(dir.join(prefix(output)), ShardOptions::default())?)
+        Format::Webdataset => Box::new(WebDatasetWriter::create(dir.join(prefix(output)))?),
+        Format::Mds => Box::new(MdsWriter::create(inner)?),
+        Format::Images => {
+            let writer = ImageFolderWriter::create(inner)?;
+            Box::new(match labels {
+                Some(labels) => writer.labels(labels),
+                None => writer,
+            })
         }
-        Format::Mds => Box::new(MdsWriter::create(inner, MdsWriter::SIZE_LIMIT)?),
-        Format::Images => Box::new(ImageFolderWriter::create(inner, labels)?),
         #[cfg(feature = "formats")]
         Format::Tfrecord => Box::new(TfRecordWriter::create(inner)?),
         #[cfg(feature = "formats")]
-        Format::Csv => Box::new(CsvWriter::create(inner, b',')?),
+        Format::Csv => Box::new(CsvWriter::create(inner)?),
         #[cfg(feature = "zip")]
-        Format::Npz => Box::new(NpzWriter::create(inner)),
+        Format::Npz => Box::new(NpzWriter::create(inner)?),
         #[cfg(feature = "parquet")]
         Format::Parquet => {
             Box::new(ParquetWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))

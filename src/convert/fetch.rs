@@ -1,4 +1,4 @@
-//! [`Fetch`]: a file from a web server, whatever happens on the way.
+//! [`Fetch`]: downloads a file, and resumes after any interruption.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,28 +10,27 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode, header};
 
-use super::shard_file::{check_leftover, create_anew};
+use super::leftover::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::{LocalStorage, Lock, Storage};
 
-/// What is read and written at a time.
+/// Bytes read and written at a time.
 const CHUNK: usize = 256 << 10;
-/// After so many bytes what has arrived is made to last.
+/// What has arrived is synced after this many bytes.
 const SYNC: u64 = 64 << 20;
-/// How long a server may ask for patience.
+/// The longest wait that a server may ask for.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// Fetches one file over HTTP or HTTPS.
+/// Downloads one file over HTTP or HTTPS.
 ///
-/// What has arrived is kept in `NAME.partial` and next to it, in `NAME.partial.json`, what the
-/// server said of it: a connection that is cut or stalls is taken up where it ended, by this call
-/// and by one tomorrow, as long as the server still has the same file. The file gets its name when
-/// it is complete, has been checked and is on the disk.
+/// The bytes that have arrived are in `NAME.partial`, and what the server said about the file is
+/// next to it in `NAME.partial.json`. A connection that is cut or stalls is resumed, by this call
+/// or by a later one, as long as the server has the same file. The file gets its name when it is
+/// complete, checked and on disk.
 ///
-/// Nothing that a server says is believed further than it can be checked: not more bytes are taken
-/// than it announced, and none that belong elsewhere in the file. An address that begins with
-/// `https` does not lead to one that does not.
+/// The server is not trusted: bytes beyond the announced size are refused, and so are bytes of
+/// another range. An `https` address never leads to one without encryption.
 ///
 /// ```no_run
 /// use kiste::convert::Fetch;
@@ -41,6 +40,7 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 /// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Fetch {
     url: String,
     size: Option<u64>,
@@ -49,16 +49,16 @@ pub struct Fetch {
     pause: Duration,
 }
 
-/// What is known of the bytes that have arrived.
+/// What is known about the bytes that have arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     url: String,
-    /// What tells this file from a later one at the same address: an entity tag or a date.
+    /// An entity tag or a date, which differs for a later file at the same address.
     validator: Option<String>,
     /// Bytes of the whole file.
     total: Option<u64>,
-    /// How many of them are on the disk: more may be in the file, but after a power failure nobody
-    /// knows what they are.
+    /// The bytes that are durable. The file may have more, but after a power failure they can be
+    /// anything.
     synced: u64,
 }
 
@@ -66,55 +66,54 @@ struct Known {
 enum End {
     /// The file is complete.
     Complete,
-    /// It may go better next time, after so long if the server said so.
+    /// Another attempt may succeed, after this time if the server asked for it.
     Retry(Error, Option<Duration>),
-    /// It will not.
+    /// Another attempt would fail too.
     Fail(Error),
 }
 
 impl Fetch {
-    /// What is at this address.
+    /// The file at this address.
     pub fn new(url: impl Into<String>) -> Fetch {
         let (stall, pause) = (Duration::from_secs(30), Duration::from_secs(1));
         Fetch { url: url.into(), size: None, stall, retries: 8, pause }
     }
 
-    /// Its size in bytes: no other is accepted.
+    /// The size in bytes. A file of another size is refused. Default: any.
     pub fn size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
         self
     }
 
-    /// How long nothing may arrive before the connection is given up. Default: 30 seconds.
+    /// How long to wait for data before the connection is closed. Default: 30 seconds.
     pub fn stall(mut self, time: Duration) -> Self {
         self.stall = time;
         self
     }
 
-    /// How often it is tried again without anything new arriving. Default: 8 times.
+    /// The number of retries without any progress. Default: 8.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// How long to wait before the second attempt; each time twice as long as before. Default: 1
-    /// second.
+    /// The wait before the first retry, which doubles with each further one. Default: 1 second.
     pub fn pause(mut self, time: Duration) -> Self {
         self.pause = time;
         self
     }
 
-    /// Fetches the file, lets `check` look at what has arrived, and gives it its name. `progress`
-    /// hears how many bytes there are.
+    /// Downloads the file, calls `check` with the path of the unfinished file, and gives it its
+    /// name. `progress` is called with the number of bytes so far.
     ///
-    /// What `check` refuses is removed, as it would not become better.
+    /// A file that `check` refuses is removed.
     ///
     /// # Errors
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if the file is there;
-    /// [`Locked`](ErrorKind::Locked) if somebody else is fetching it;
+    /// [`Locked`](ErrorKind::Locked) if another program is downloading it;
     /// [`NotFound`](ErrorKind::NotFound) if the server says so; [`Damaged`](ErrorKind::Damaged) if
-    /// it sends something else than it should; [`Io`](ErrorKind::Io) if the network fails for too
+    /// it sends wrong bytes; [`Io`](ErrorKind::Io) if the network fails for too
     /// long; and those of `check`. They name the address.
     pub fn to(
         &self,
@@ -125,7 +124,7 @@ impl Fetch {
         if path.symlink_metadata().is_ok() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path));
         }
-        let partial = beside(path, ".partial");
+        let partial = with_suffix(path, ".partial");
         let mut file = Partial::open(&partial, &self.url)?;
         let completed = self.complete(&mut file, &mut progress);
         if file.path.exists() {
@@ -142,7 +141,7 @@ impl Fetch {
         LocalStorage::positioned().sync_dir(parent)
     }
 
-    /// Attempts, until the file is complete or nothing has come of too many of them.
+    /// Tries until the file is complete, or too many attempts have made no progress.
     fn complete(&self, file: &mut Partial, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let agent = self.agent();
         let (mut failures, mut most) = (0, file.len);
@@ -176,7 +175,7 @@ impl Fetch {
             .timeout_recv_response(Some(self.stall))
             .timeout_per_read(Some(self.stall))
             .user_agent(concat!("kiste/", env!("CARGO_PKG_VERSION")))
-            // Bytes are counted as they are in the file.
+            // Bytes are counted as they are in the file, so it must not be compressed on the way.
             .accept_encoding("identity")
             .build();
         config.into()
@@ -216,7 +215,7 @@ impl Fetch {
                 if total.or(file.known.total) == Some(file.len) {
                     return Ok(self.complete_at(file.len));
                 }
-                // It is shorter than what has arrived, so it is another one.
+                // It is shorter than what has arrived, so it is another file.
                 file.restart(Known::default())?;
                 let flaw = self.damaged("the file at the server has become shorter");
                 return Ok(End::Retry(flaw, None));
@@ -232,7 +231,7 @@ impl Fetch {
         self.receive(&mut response.into_body().into_reader(), total, file, progress)
     }
 
-    /// What is complete with so many bytes, if that is the size that was asked for.
+    /// The end of a file of `total` bytes, if that is the required size.
     fn complete_at(&self, total: u64) -> End {
         match self.size {
             Some(size) if size != total => {
@@ -243,7 +242,7 @@ impl Fetch {
         }
     }
 
-    /// Takes what comes, but no more than `total`.
+    /// Receives the body, but no more than `total` bytes.
     fn receive(
         &self,
         body: &mut dyn Read,
@@ -278,7 +277,7 @@ impl Fetch {
         })
     }
 
-    /// Whether a part is the one that was asked for, of the same file as before.
+    /// Checks that a partial response has the requested range of the same file.
     fn check_range<B>(&self, file: &mut Partial, response: &Response<B>) -> Result<Option<End>> {
         let headers = response.headers();
         let range = headers.get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
@@ -305,7 +304,7 @@ impl Fetch {
         Ok(None)
     }
 
-    /// An answer that is none.
+    /// A response without content.
     fn refused(&self, status: StatusCode, headers: &HeaderMap) -> End {
         let message = format!("the server answers {status}");
         let kind = match status {
@@ -322,7 +321,7 @@ impl Fetch {
         End::Retry(error, seconds.map(Duration::from_secs))
     }
 
-    /// No answer, or the end of one.
+    /// A request that failed, before or during the response.
     fn failed(&self, error: ureq::Error) -> End {
         use ureq::Error::{
             BadUri, ConnectionFailed, HostNotFound, Http, Io, Protocol, RedirectFailed, Timeout,
@@ -334,7 +333,7 @@ impl Fetch {
         };
         let told = self.error(ErrorKind::Io, &message);
         match error {
-            // An address that is none, or that leads nowhere, stays so.
+            // An invalid address stays invalid.
             BadUri(_) | Http(_) | RedirectFailed | TooManyRedirects => End::Fail(told),
             Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
                 End::Retry(told, None)
@@ -355,7 +354,7 @@ impl Fetch {
 impl Known {
     fn of(url: &str, headers: &HeaderMap, total: Option<u64>) -> Known {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        // A weak tag does not promise the same bytes.
+        // A weak tag does not guarantee the same bytes.
         let tag = text(header::ETAG).filter(|tag| !tag.starts_with("W/"));
         let validator = tag.or_else(|| text(header::LAST_MODIFIED)).map(str::to_owned);
         Known { url: url.to_owned(), validator, total, synced: 0 }
@@ -378,7 +377,7 @@ fn parse_range(range: &str) -> Option<(u64, Option<u64>)> {
     (first <= last && total.is_none_or(|total| last < total)).then_some((first, total))
 }
 
-/// The file that grows, and what is known of it.
+/// The unfinished file, and what is known about it.
 struct Partial {
     path: PathBuf,
     note: PathBuf,
@@ -389,7 +388,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Opens what is there of an earlier time, if it is of the same address.
+    /// Opens the file of an earlier download, if it is of the same address, or a new one.
     fn open(path: &Path, url: &str) -> Result<Partial> {
         let at = |error| Error::io(path, error);
         check_leftover(path).map_err(at)?;
@@ -399,8 +398,8 @@ impl Partial {
         };
         let file = OpenOptions::new().write(true).open(path).map_err(at)?;
         let len = file.metadata().map_err(at)?.len();
-        let note = beside(path, ".json");
-        // One that cannot be read says nothing.
+        let note = with_suffix(path, ".json");
+        // A note that cannot be read is ignored.
         let known = regular::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let known = known.filter(|known: &Known| known.url == url).unwrap_or_default();
         let len = len.min(known.synced);
@@ -410,7 +409,7 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Forgets what has arrived.
+    /// Discards what has arrived.
     fn restart(&mut self, known: Known) -> Result<()> {
         let at = |error| Error::io(&self.path, error);
         self.file.set_len(0).map_err(at)?;
@@ -433,7 +432,7 @@ impl Partial {
         if self.len - self.known.synced >= SYNC { self.sync() } else { Ok(()) }
     }
 
-    /// Makes what has arrived last, and says how much that is.
+    /// Makes what has arrived durable, and notes how much it is.
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io(&self.path, error))?;
         self.know(Known { synced: self.len, ..self.known.clone() })
@@ -445,7 +444,7 @@ impl Partial {
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mds, compressed};
+use super::{MdsReader, compressed};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::regular::open_regular;
 
@@ -413,7 +413,7 @@ fn detect(path: &Path) -> Result<Format> {
 }
 
 fn detect_directory(path: &Path) -> Result<Format> {
-    if Mds::open(path).is_ok() {
+    if MdsReader::open(path).is_ok() {
         return Ok(Format::Mds);
     }
     let shards = ["parquet", "arrow", "tar", "tfrecord", "mds", "msgpack"];

@@ -1,63 +1,52 @@
-//! Decoders that are not ours, on bytes that nobody vouches for: what panics is an error like others.
-
-#![cfg(any(feature = "images", feature = "parquet"))]
+//! Third-party decoders on untrusted bytes: a panic in one of them is an error like any other.
 
 use std::cell::Cell;
+#[cfg(any(feature = "images", feature = "parquet"))]
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
-use std::thread;
 
 thread_local! {
-    /// Whether a panic of this thread will be caught, and so is nothing to tell.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    /// Whether a panic of this thread will be caught.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `run` gives; `None` if it panics, of which nobody else hears then. Whatever it was at work on
-/// must not be used again.
+/// The result of `run`, or `None` if it panics. What it worked on must not be used again then.
+///
+/// The panic hook still sees the panic, and the default hook prints it. A library must not replace
+/// the hook, of which there is one for the whole process; an application can, and ask
+/// [`panic_is_caught`] whether there is anything to print.
+#[cfg(any(feature = "images", feature = "parquet"))]
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
-    install();
-    let before = QUIET.replace(true);
+    let before = GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(run));
-    QUIET.set(before);
+    GUARDED.set(before);
     done.ok()
 }
 
-/// Puts a hook before the present one, once: it passes on all panics but those that are caught here.
-///
-/// A hook is the only place where the message can be kept from standard error, and there is but one
-/// for all threads. An application that sets its own later hears of these panics too.
-fn install() {
-    static INSTALLED: Once = Once::new();
-    // Where panics end the process its last words are wanted; and within one no hook can be set.
-    if cfg!(panic = "abort") || thread::panicking() {
-        return;
-    }
-    INSTALLED.call_once(|| {
-        let others = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            // A thread that is at its end has no flag any more.
-            if !QUIET.try_with(Cell::get).unwrap_or(false) {
-                others(info);
-            }
-        }));
-    });
+/// Whether a panic of this thread would become an [`Error`](crate::Error): for panic hooks that
+/// print only what ends a thread.
+#[doc(hidden)]
+pub fn panic_is_caught() -> bool {
+    // A thread that is being torn down has no flag any more.
+    GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "images", feature = "parquet")))]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
-    fn panics_are_nothing() {
+    fn a_panic_is_none() {
         assert_eq!(guarded(|| 7), Some(7));
         let within = guarded(|| {
             assert_eq!(guarded(|| -> u8 { panic!("inner") }), None);
-            assert!(QUIET.get(), "the outer one still holds");
-            thread::spawn(|| assert!(!QUIET.get())).join().unwrap();
+            assert!(panic_is_caught(), "the outer one still holds");
+            thread::spawn(|| assert!(!panic_is_caught())).join().unwrap();
             8
         });
-        assert_eq!((within, QUIET.get()), (Some(8), false));
+        assert_eq!((within, panic_is_caught()), (Some(8), false));
         assert_eq!(guarded(|| -> u8 { panic!("outer") }), None);
-        assert!(!QUIET.get());
+        assert!(!panic_is_caught());
     }
 }

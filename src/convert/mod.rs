@@ -20,52 +20,33 @@
 //!
 //! | [`Format`] | reader | writer |
 //! | --- | --- | --- |
-//! | folders, lists and zip archives of images | [`ImageFolder`] | [`ImageFolderWriter`] |
-//! | JSON lines | [`JsonLinesFile`], [`JsonLines`] | [`JsonLinesWriter`] |
-//! | datasets | [`DatasetSource`] | [`Writer`](crate::Writer) |
-//! | CSV and TSV (feature `formats`) | `Csv` | `CsvWriter` |
-//! | CIFAR-10 and -100: pickles and binary files | [`Cifar`] | |
-//! | MNIST: idx files | [`Idx`] | |
-//! | MDS: shards of MosaicML Streaming | [`Mds`] | [`MdsWriter`] |
-//! | npz: archives of NumPy (feature `zip`) | `Npz` | `NpzWriter` |
-//! | Parquet and Arrow IPC (feature `parquet`) | `Parquet`, `ArrowIpc` | `ParquetWriter`, `ArrowIpcWriter` |
-//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecords` | `TfRecordWriter` |
-//! | WebDataset: tar archives | [`WebDataset`] | [`WebDatasetWriter`] |
+//! | folders, lists and zip archives of images | [`ImageFolderReader`] | [`ImageFolderWriter`] |
+//! | JSON lines | [`JsonLinesReader`], [`JsonLinesStream`] | [`JsonLinesWriter`] |
+//! | datasets | [`DatasetInput`] | [`Writer`](crate::Writer) |
+//! | CSV and TSV (feature `formats`) | `CsvReader` | `CsvWriter` |
+//! | CIFAR-10 and -100: pickles and binary files | [`CifarReader`] | |
+//! | MNIST: idx files | [`MnistReader`] | |
+//! | MDS: shards of MosaicML Streaming | [`MdsReader`] | [`MdsWriter`] |
+//! | npz: archives of NumPy (feature `zip`) | `NpzReader` | `NpzWriter` |
+//! | Parquet and Arrow IPC (feature `parquet`) | `ParquetReader`, `ArrowIpcReader` | `ParquetWriter`, `ArrowIpcWriter` |
+//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecordReader` | `TfRecordWriter` |
+//! | WebDataset: tar archives | [`WebDatasetReader`] | [`WebDatasetWriter`] |
 
 use crate::array::ArrayTally;
 use crate::error::{Error, Result};
 
 pub(crate) mod sample;
 mod names;
-#[cfg(any(feature = "formats", feature = "parquet"))]
-mod find;
 pub(crate) mod compressed;
-mod digest;
 mod guard;
-mod shard_file;
+mod leftover;
 pub(crate) mod archive;
 mod input;
 mod in_order;
-mod ranges;
 mod chained;
-mod image_folder;
+pub(crate) mod formats;
 #[cfg(feature = "images")]
 mod images;
-mod jsonl;
-mod webdataset;
-mod mds;
-mod rows;
-mod idx;
-pub(crate) mod cifar;
-#[cfg(feature = "zip")]
-mod npz;
-#[cfg(feature = "formats")]
-mod csv;
-#[cfg(feature = "formats")]
-mod tfrecord;
-#[cfg(feature = "parquet")]
-mod arrow;
-mod dataset;
 #[cfg(feature = "download")]
 mod fetch;
 mod recode;
@@ -94,33 +75,41 @@ mod dry_run;
 mod run;
 mod commit;
 
-#[cfg(feature = "parquet")]
-pub use arrow::{ArrowIpc, ArrowIpcWriter, Parquet, ParquetWriter};
 pub use bad::{BadInput, settle_quarantine};
 pub use chained::Chained;
-pub use cifar::Cifar;
 pub use commit::commit;
 pub use compressed::first_bytes;
 pub use conversion::Conversion;
-#[cfg(feature = "formats")]
-pub use csv::{Csv, CsvType, CsvWriter};
-pub use dataset::DatasetSource;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
 pub use format::Format;
-pub use idx::Idx;
-pub use image_folder::{FolderOptions, ImageFolder, ImageFolderWriter};
+#[cfg(feature = "parquet")]
+pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
+pub use formats::cifar::{CifarLabels, CifarReader};
+#[cfg(feature = "formats")]
+pub use formats::csv::{CsvReader, CsvType, CsvWriter};
+pub use formats::dataset::DatasetInput;
+pub use formats::image_folder::{FolderOptions, ImageFolderReader, ImageFolderWriter};
+pub use formats::jsonl::{JsonLinesReader, JsonLinesStream, JsonLinesWriter};
+pub use formats::mds::{MdsReader, MdsWriter};
+pub use formats::mnist::{MnistOptions, MnistReader};
+#[cfg(feature = "zip")]
+#[doc(hidden)]
+pub use formats::npz::ZipSink;
+#[cfg(feature = "zip")]
+pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
+#[cfg(feature = "formats")]
+pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
+pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
+#[doc(hidden)]
+pub use guard::panic_is_caught;
 #[cfg(feature = "images")]
-pub use images::{ImageOptions, Images, Resize, StoredAs, Subsampling};
+pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
-pub use jsonl::{JsonLines, JsonLinesFile, JsonLinesWriter};
-pub use mds::{Mds, MdsWriter};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 pub use names::expand_braces;
-#[cfg(feature = "zip")]
-pub use npz::{Npz, NpzWriter};
 pub use options::Duplicates;
 pub use parts::Part;
 pub use passing::convert;
@@ -129,9 +118,6 @@ pub use plan::{Plan, PlannedFile};
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
 pub use split::Split;
-#[cfg(feature = "formats")]
-pub use tfrecord::{TfRecordWriter, TfRecords};
-pub use webdataset::{ShardOptions, WebDataset, WebDatasetWriter};
 pub use writer::SampleWriter;
 
 pub(crate) use crate::natural::natural_order;

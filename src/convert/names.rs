@@ -1,19 +1,19 @@
-//! Names of shards.
+//! Names of files: braces, keys, and names that are safe.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// No more names than this are made of one pattern.
+/// The most names of one pattern.
 const MAX_NAMES: usize = 1 << 20;
-/// Nor names of more bytes, all of them together.
+/// The most bytes of all these names together.
 const MAX_BYTES: usize = 256 << 20;
 
-/// All names that a pattern with braces stands for, as in shells and in webdataset: `{a,b}` are
-/// alternatives, `{000..012}` and `{3..1}` are numbers, with zeros in front if an end has some.
+/// Expands braces in a name as shells and webdataset do: `{a,b}` are alternatives, `{000..012}` and
+/// `{3..1}` are numbers, with leading zeros if one end has some.
 ///
-/// Braces without a comma or two dots in them stay as they are. A pattern that
-/// stands for more than 2^20 names, or for more than 256 MiB of them, is an error.
+/// Braces without a comma or two dots stay as they are. A pattern for more than 2^20 names, or for
+/// more than 256 MiB of names, is an error.
 ///
 /// ```
 /// use kiste::convert::expand_braces;
@@ -58,7 +58,7 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Each name with each of the choices.
+    /// Appends each of the choices to each name.
     fn append_each(&mut self, choices: &[String]) -> Result<()> {
         let len = choices.iter().map(String::len).sum::<usize>().saturating_mul(self.names.len());
         self.bytes = self.bytes.saturating_mul(choices.len()).saturating_add(len);
@@ -68,9 +68,9 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Whether so many names of so many bytes may be made.
+    /// Fails if there would be too many names, or too many bytes of them.
     fn check(&self, count: usize) -> Result<()> {
-        // One name has no more bytes than the pattern, however long that is.
+        // A single name has no more bytes than the pattern.
         if count <= MAX_NAMES && (count <= 1 || self.bytes <= MAX_BYTES) {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Names<'_> {
     }
 }
 
-/// What is between two braces, if it is a choice. One beyond the limit is enough to be refused.
+/// The alternatives between two braces, if there are any; of numbers, one more than the limit.
 fn alternatives(inner: &str) -> Option<Vec<String>> {
     if inner.contains(',') {
         return Some(inner.split(',').map(str::to_owned).collect());
@@ -106,26 +106,28 @@ fn alternatives(inner: &str) -> Option<Vec<String>> {
     })
 }
 
-/// Whether a file of this name is below the folder that it is put or looked for in, on any system.
+/// Whether a relative name stays inside its folder, on any system.
 pub(super) fn stays_within(name: &str) -> bool {
     let is_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     let leads = |part: &str| matches!(part, "" | "." | "..");
     !is_drive && !name.split(['/', '\\']).any(leads) && !name.contains(char::is_control)
 }
 
-/// The files of these patterns, all of which must be there: it is better to know before hours of
-/// work.
-pub(super) fn files<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Vec<PathBuf>> {
+/// The files of these patterns. All must exist: it is better to know before hours of work.
+pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for pattern in patterns {
-        // A file of just this name needs no expansion.
-        if Path::new(pattern.as_ref()).is_file() {
-            files.push(PathBuf::from(pattern.as_ref()));
-            continue;
-        }
-        for name in expand_braces(pattern.as_ref())? {
+        let path = pattern.as_ref();
+        let names: Vec<PathBuf> = match path.to_str() {
+            // A file of exactly this name needs no expansion.
+            Some(pattern) if !path.is_file() => {
+                expand_braces(pattern)?.into_iter().map(PathBuf::from).collect()
+            }
+            _ => vec![path.to_path_buf()],
+        };
+        for name in names {
             std::fs::metadata(&name).map_err(|error| Error::io(&name, error))?;
-            files.push(PathBuf::from(name));
+            files.push(name);
         }
     }
     match files.is_empty() {
@@ -139,7 +141,7 @@ pub(super) fn stem(path: &Path) -> Result<&str> {
     let name = path.file_name().and_then(|name| name.to_str());
     let stem = name.and_then(|name| name.split('.').next()).filter(|stem| !stem.is_empty());
     stem.ok_or_else(|| {
-        let message = "expected a name of UTF-8 to begin keys with, found another";
+        let message = "expected a file name in UTF-8, as keys begin with it, found another";
         Error::new(ErrorKind::Invalid, message).at(path)
     })
 }

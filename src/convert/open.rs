@@ -3,21 +3,22 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "zip")]
-use super::Npz;
 use super::chained_streams::ChainedStreams;
 use super::conversion::{Conversion, OwnInput};
 use super::format::{self, Format};
-use super::image_folder::{FolderOptions, ImageFolder};
+use super::formats::image_folder::{FolderOptions, ImageFolderReader};
 use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
-use super::{ArrowIpc, Parquet};
+use super::{ArrowIpcReader, ParquetReader};
 use super::{
-    Chained, Cifar, DatasetSource, Idx, InOrder, Input, JsonLines, JsonLinesFile, Mds, Source,
-    WebDataset, compressed, expand_braces, place,
+    Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
+    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Source, WebDatasetReader, compressed,
+    expand_braces, place,
 };
 #[cfg(feature = "formats")]
-use super::{Csv, TfRecords};
+use super::{CsvReader, TfRecordReader};
+#[cfg(feature = "zip")]
+use super::{NpzOptions, NpzReader};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
@@ -114,53 +115,55 @@ impl Conversion {
             Format::Dataset => each(paths, |path| {
                 place::check_finished(path)?;
                 let reader = DatasetReader::options().storage(self.storage()).open(path)?;
-                Ok(Samples::units(DatasetSource::new(reader)?))
+                Ok(Samples::units(DatasetInput::new(reader)?))
             })?,
             Format::Mds => each(paths, |path| {
-                let mds = within(Mds::open(path)?, max, Mds::max_bytes);
-                Ok(Samples::units(with_key(mds, key, Mds::key)))
+                let mds = within(MdsReader::open(path)?, max, MdsReader::max_bytes);
+                Ok(Samples::units(with_key(mds, key, MdsReader::key)))
             })?,
             Format::Mnist => Samples::units(mnist(paths, max)?),
             Format::Webdataset => {
-                let shards = WebDataset::open(strings(paths)?)?;
-                Samples::units(within(shards, max, WebDataset::max_bytes))
+                let shards = WebDatasetReader::open_all(paths)?;
+                Samples::units(within(shards, max, WebDatasetReader::max_bytes))
             }
-            Format::Cifar10 => {
-                Samples::units(within(Cifar::cifar10(strings(paths)?)?, max, Cifar::max_bytes))
-            }
-            Format::Cifar100 => {
-                Samples::units(within(Cifar::cifar100(strings(paths)?)?, max, Cifar::max_bytes))
-            }
+            Format::Cifar10 => Samples::units(within(
+                CifarReader::open_all(paths, CifarLabels::Ten)?,
+                max,
+                CifarReader::max_bytes,
+            )),
+            Format::Cifar100 => Samples::units(within(
+                CifarReader::open_all(paths, CifarLabels::Hundred)?,
+                max,
+                CifarReader::max_bytes,
+            )),
             #[cfg(feature = "zip")]
             Format::Npz => each(paths, |path| {
-                let npz = match max {
-                    Some(max) => Npz::rows_within(path, max)?,
-                    None => Npz::rows(path)?,
-                };
-                Ok(Samples::units(with_key(npz, key, Npz::key)))
+                let npz = within(NpzReader::options(), max, NpzOptions::max_bytes).open(path)?;
+                Ok(Samples::units(with_key(npz, key, NpzReader::key)))
             })?,
             #[cfg(feature = "formats")]
             Format::Tfrecord => {
-                let records = TfRecords::open(strings(paths)?)?.texts(options.texts.clone());
-                let records = within(records, max, TfRecords::max_bytes);
-                Samples::units(with_key(records, key, TfRecords::key))
+                let records = TfRecordReader::open_all(paths)?.texts(options.texts.clone());
+                let records = within(records, max, TfRecordReader::max_bytes);
+                Samples::units(with_key(records, key, TfRecordReader::key))
             }
             #[cfg(feature = "formats")]
             Format::Csv | Format::Tsv => {
                 let delimiter = if format == Format::Csv { b',' } else { b'\t' };
-                let table = Csv::open(strings(paths)?)?.delimiter(delimiter);
-                let table = with_key(within(table, max, Csv::max_bytes), key, Csv::key);
+                let table = CsvReader::open_all(paths)?.delimiter(delimiter);
+                let table = with_key(within(table, max, CsvReader::max_bytes), key, CsvReader::key);
                 Samples::units(if options.guess_types { table.guess_types()? } else { table })
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                let table = within(Parquet::open(strings(paths)?)?, max, Parquet::max_bytes);
-                Samples::units(with_key(table, key, Parquet::key))
+                let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
+                Samples::units(with_key(table, key, ParquetReader::key))
             }
             #[cfg(feature = "parquet")]
             Format::Arrow => {
-                let table = within(ArrowIpc::open(strings(paths)?)?, max, ArrowIpc::max_bytes);
-                Samples::units(with_key(table, key, ArrowIpc::key))
+                let table =
+                    within(ArrowIpcReader::open_all(paths)?, max, ArrowIpcReader::max_bytes);
+                Samples::units(with_key(table, key, ArrowIpcReader::key))
             }
             // Reported above, by `check_available`.
             #[allow(unreachable_patterns, reason = "reachable without some features")]
@@ -213,7 +216,7 @@ impl ReadOptions {
     }
 
     /// Images of a folder, of patterns, or of an archive; and how many files were skipped.
-    fn open_folder(&self, paths: &[PathBuf]) -> Result<(ImageFolder, u64)> {
+    fn open_folder(&self, paths: &[PathBuf]) -> Result<(ImageFolderReader, u64)> {
         if let Some(option) = self.list_option() {
             return Err(misplaced(option, "list", Format::Images));
         }
@@ -243,7 +246,7 @@ impl ReadOptions {
     }
 
     /// Images of a list.
-    fn open_list(&self, list: &Path) -> Result<ImageFolder> {
+    fn open_list(&self, list: &Path) -> Result<ImageFolderReader> {
         if !self.pattern.is_empty() {
             return Err(misplaced("pattern", "images", Format::List));
         }
@@ -258,7 +261,7 @@ impl ReadOptions {
     }
 
     fn folder_options(&self) -> FolderOptions {
-        let mut options = ImageFolder::options().text_labels(self.text_labels);
+        let mut options = ImageFolderReader::options().text_labels(self.text_labels);
         options = options.include(&self.include).exclude(&self.exclude);
         if let Some(labels) = &self.labels {
             options = options.labels(Labels::file(labels));
@@ -421,13 +424,13 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Samples>) -> Result<Sa
 fn lines(path: &Path, max_bytes: Option<u64>) -> Result<Samples> {
     let name = path.display().to_string();
     if name == "-" {
-        return Ok(stream(JsonLines::new(io::stdin(), name), max_bytes));
+        return Ok(stream(JsonLinesStream::new(io::stdin(), name), max_bytes));
     }
-    Ok(Samples::units(within(JsonLinesFile::open(path)?, max_bytes, JsonLinesFile::max_bytes)))
+    Ok(Samples::units(within(JsonLinesReader::open(path)?, max_bytes, JsonLinesReader::max_bytes)))
 }
 
-fn stream<R: Read + Send + 'static>(lines: JsonLines<R>, max_bytes: Option<u64>) -> Samples {
-    Samples::Stream(Box::new(within(lines, max_bytes, JsonLines::max_bytes)))
+fn stream<R: Read + Send + 'static>(lines: JsonLinesStream<R>, max_bytes: Option<u64>) -> Samples {
+    Samples::Stream(Box::new(within(lines, max_bytes, JsonLinesStream::max_bytes)))
 }
 
 fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {
@@ -440,27 +443,16 @@ fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {
     }
 }
 
-/// Names for readers that take them as strings.
-fn strings(paths: &[PathBuf]) -> Result<Vec<&str>> {
-    let mut strings = Vec::with_capacity(paths.len());
-    for path in paths {
-        let invalid = || Error::new(ErrorKind::Invalid, "the name is not UTF-8").at(path);
-        strings.push(path.to_str().ok_or_else(invalid)?);
-    }
-    Ok(strings)
-}
-
 /// Images and perhaps labels, in either order: labels have one dimension.
-fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<Idx> {
+fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<MnistReader> {
     let is_labels = |path: &Path| head(path).is_ok_and(|head| head == Some(1));
-    let open = |images: &Path, labels| match max_bytes {
-        Some(max) => Idx::open_within(images, labels, max),
-        None => Idx::open(images, labels),
-    };
+    let options = within(MnistReader::options(), max_bytes, MnistOptions::max_bytes);
     match paths {
-        [images] => open(images, None),
-        [labels, images] if is_labels(labels) && !is_labels(images) => open(images, Some(labels)),
-        [images, labels] => open(images, Some(labels)),
+        [images] => options.open(images),
+        [labels, images] if is_labels(labels) && !is_labels(images) => {
+            options.labels(labels).open(images)
+        }
+        [images, labels] => options.labels(labels).open(images),
         _ => {
             let expected = "expected a file of images and one of labels";
             let message = format!("{expected}, found {} names", paths.len());

@@ -22,7 +22,7 @@ const MOST: usize = 8 << 20;
 /// ```
 /// use kiste::Writer;
 /// use kiste::array::ArrayPolicy;
-/// use kiste::convert::{DatasetSource, Duplicates, InOrder, Recode, convert};
+/// use kiste::convert::{DatasetInput, Duplicates, InOrder, Recode, convert};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (path, packed_path) = (dir.path().join("a.msgpack"), dir.path().join("b.msgpack"));
@@ -33,7 +33,7 @@ const MOST: usize = 8 << 20;
 /// # writer.write(&Sample { key: "a", x })?;
 /// # writer.finish()?;
 /// let policy: ArrayPolicy = "blpk:lz4".parse()?;
-/// let dataset = InOrder::new(DatasetSource::open(&path)?);
+/// let dataset = InOrder::new(DatasetInput::open(&path)?);
 /// let mut source = Recode::new(Box::new(dataset), policy);
 /// let mut writer = Writer::create(&packed_path)?;
 /// convert(&mut source, &mut writer, Duplicates::Refuse, |_| {})?;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, numpy, sample::KEY};
 use crate::value::NdArray;
 
-/// Where a field goes whose name is that of the key.
+/// The stored name of a field called `key`.
 const OWN_KEY: &str = "_key";
 
 /// The value of a field, borrowed where copying it would cost.
@@ -15,15 +15,15 @@ pub(crate) enum Field<'a> {
     Value(Value),
     Bytes(&'a [u8]),
     Array(NdArray<'a>),
-    /// An array without dimensions, as a scalar of NumPy; but float64, which to Python is a `float`
-    /// and so packed as one, becomes a plain float.
+    /// An array without dimensions, which becomes a NumPy scalar. But float64 becomes a plain
+    /// float: it is a `float` for Python, which packs it as one.
     Scalar(NdArray<'a>),
 }
 
-/// The fields of a sample by their names, in order.
+/// The fields of a sample and their names, in order.
 pub(crate) type Fields<'a> = Vec<(Cow<'a, str>, Field<'a>)>;
 
-/// A sample with the key in front. A field that is itself called `key` becomes `_key`.
+/// Packs a sample, with the key first. A field called `key` becomes `_key`.
 pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
     check_names(fields).map_err(|error| error.with_key(key))?;
     let size: usize = fields.iter().map(|(name, field)| name.len() + field.size() + 64).sum();
@@ -46,16 +46,16 @@ pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The number, if it is of 64 bits.
+/// The number, if it is a 64-bit float.
 fn float(array: &NdArray<'_>) -> Option<f64> {
     array.to_ndarray::<f64>().ok()?.first().copied()
 }
 
-/// The text of a field that is to be the key: a text, bytes that are one, or an integer.
+/// The key in this field: a string, bytes in UTF-8, or an integer.
 pub(crate) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let Some((_, field)) = fields.iter().find(|(found, _)| found == name) else {
-        return Err(invalid(format!("there is no field {name:?} to be the key")));
+        return Err(invalid(format!("expected a field {name:?} for the key, found none")));
     };
     let text = match field {
         Field::Value(Value::String(text)) => text.as_str().map(str::to_owned),
@@ -64,7 +64,11 @@ pub(crate) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
         Field::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
         _ => None,
     };
-    text.ok_or_else(|| invalid(format!("the field {name:?} is no text, so it cannot be the key")))
+    text.ok_or_else(|| {
+        invalid(format!(
+            "expected a string or an integer as the key in field {name:?}, found neither"
+        ))
+    })
 }
 
 impl Field<'_> {
@@ -77,12 +81,12 @@ impl Field<'_> {
     }
 }
 
-/// The name that a field has in a sample.
+/// The name of a field in a sample.
 pub(super) fn stored_name(name: &str) -> &str {
     if name == KEY { OWN_KEY } else { name }
 }
 
-/// Of two fields of one name the first would be lost.
+/// If two fields had the same name, one would be lost.
 fn check_names(fields: &Fields<'_>) -> Result<()> {
     let mut names: Vec<&str> = fields.iter().map(|(name, _)| stored_name(name)).collect();
     names.sort_unstable();

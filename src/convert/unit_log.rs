@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::shard_file::{check_leftover, create_anew};
+use super::leftover::{check_leftover, create_anew};
 use crate::dataset::staging::{self, Staging, Unfinished};
 use crate::dataset::{DatasetFile, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};

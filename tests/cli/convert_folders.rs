@@ -342,7 +342,7 @@ fn metadata_beside_the_images_says_what_they_are() {
         ("metadata.jsonl", "{\"file_name\":\"/etc/passwd\"}", "a file in this folder"),
         ("metadata.jsonl", "{\"file_name\":\"file:///etc/passwd\"}", "a file in this folder"),
         ("metadata.jsonl", "{\"file_name\":\"a\\\\..\\\\..\\\\b\"}", "a file in this folder"),
-        ("metadata.jsonl", "{\"file_name\":\"gone.jpg\"}", "gone.jpg: told of in line 1: "),
+        ("metadata.jsonl", "{\"file_name\":\"gone.jpg\"}", "gone.jpg: listed in line 1: "),
         (
             "metadata.jsonl",
             "{\"file_name\":\"a.jpg\",\"label\":\"x\"}\n{\"file_name\":\"b.jpg\",\"label\":1}",

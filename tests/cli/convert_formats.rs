@@ -161,7 +161,7 @@ fn what_a_format_has_no_place_for_is_named_and_nothing_is_left() {
         (
             "words.msgpack",
             "w.npz",
-            "key \"a\": bytes 0..28: field \"raw\": expected a number, array or text",
+            "key \"a\": bytes 0..28: field \"raw\": expected a number, an array or a string",
         ),
         (
             "dots.jsonl",
@@ -277,8 +277,9 @@ fn a_dry_run_says_what_becomes_of_each_field() {
         }
     }
     let refused = ["convert", "words.msgpack", "new.npz", "--dry-run"];
-    let refused = run(&dir, refused).fails(2, "field \"raw\": expected a number, array or text");
-    let row = "raw\tbytes\t-\tcannot be carried: expected a number, array or text";
+    let refused =
+        run(&dir, refused).fails(2, "field \"raw\": expected a number, an array or a string");
+    let row = "raw\tbytes\t-\tcannot be carried: expected a number, an array or a string";
     assert!(refused.out.lines().any(|line| line.starts_with(row)), "{refused:?}");
     assert!(refused.out.lines().any(|line| line.starts_with("text\tstr\tstr\t")), "{refused:?}");
     let others = ["convert", "words.msgpack", "new.npz", "--dry-run", "--fields", "text"];

@@ -246,7 +246,7 @@ fn names_that_lead_elsewhere_are_refused() {
     assert!(!dir.path().join("out").exists());
     run_with(&dir, ["convert", "-", "w.msgpack"], WORDS.as_bytes()).exits(0);
     run(&dir, ["convert", "w.msgpack", "out", "--to", "images"])
-        .fails(2, "expected a field of bytes that is an image, found none");
+        .fails(2, "expected a field with the bytes of an image, found none");
 }
 
 #[test]

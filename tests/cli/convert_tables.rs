@@ -75,7 +75,7 @@ fn the_key_may_be_named() {
     // In tables without such a column nothing is.
     fs::write(dir.path().join("none.csv"), "id,n\n1,2\n").unwrap();
     let args = ["convert", "none.csv", "none.msgpack", "--key-field", "key"];
-    run(&dir, args).fails(2, "there is no field \"key\" to be the key");
+    run(&dir, args).fails(2, "expected a field \"key\" for the key, found none");
 }
 
 /// What the decoder has to say when it panics is for its authors.

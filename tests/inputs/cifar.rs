@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kiste::ErrorKind;
 use kiste::Value;
-use kiste::convert::{Cifar, Idx, Input};
+use kiste::convert::{CifarLabels, CifarReader, Input, MnistReader};
 use kiste::format::msgpack::numpy::{Special, recognise};
 
 use super::{damage, dir, packed, samples};
@@ -26,8 +26,9 @@ fn names(sample: &Value) -> Vec<&str> {
 
 #[test]
 fn pickles_and_binary_files_are_the_same() {
-    let ten = |name: &str| samples(Cifar::cifar10([path(name)]).unwrap());
-    let mut binary = samples(Cifar::cifar10([path("ten.bin.gz")]).unwrap()).unwrap();
+    let ten = |name: &str| samples(CifarReader::open(path(name), CifarLabels::Ten).unwrap());
+    let mut binary =
+        samples(CifarReader::open(path("ten.bin.gz"), CifarLabels::Ten).unwrap()).unwrap();
     assert_eq!(binary.len(), 2);
     for name in ["ten_protocol2.gz", "ten_protocol2.gz"] {
         let found = ten(name).unwrap();
@@ -49,8 +50,10 @@ fn pickles_and_binary_files_are_the_same() {
     let pixels: Vec<u8> = (0..3072).map(|at| (at / 256) as u8).collect();
     assert_eq!(image(&binary.remove(0)), (vec![3, 32, 32], pixels));
 
-    let pickled = samples(Cifar::cifar100([path("hundred.gz")]).unwrap()).unwrap();
-    let binary = samples(Cifar::cifar100([path("hundred.bin.gz")]).unwrap()).unwrap();
+    let pickled =
+        samples(CifarReader::open(path("hundred.gz"), CifarLabels::Hundred).unwrap()).unwrap();
+    let binary =
+        samples(CifarReader::open(path("hundred.bin.gz"), CifarLabels::Hundred).unwrap()).unwrap();
     for (pickled, binary) in pickled.iter().zip(&binary) {
         assert_eq!(image(pickled), image(binary));
         assert_eq!(pickled["label"], binary["label"]);
@@ -66,8 +69,8 @@ fn labels_have_the_names_that_are_beside_the_file() {
     let copy = |from: &str, to: &str| std::fs::copy(path(from), at(to)).unwrap();
     copy("ten.bin.gz", "test_batch.bin");
     copy("hundred.bin.gz", "test.bin");
-    let ten = || Cifar::cifar10([at("test_batch.bin").to_str().unwrap()]);
-    let hundred = || Cifar::cifar100([at("test.bin").to_str().unwrap()]);
+    let ten = || CifarReader::open(at("test_batch.bin"), CifarLabels::Ten);
+    let hundred = || CifarReader::open(at("test.bin"), CifarLabels::Hundred);
     assert_eq!(ten().unwrap().label_names(), None);
     std::fs::write(at("batches.meta.txt"), "airplane\nautomobile\n\n").unwrap();
     assert_eq!(ten().unwrap().label_names().unwrap(), ["airplane", "automobile"]);
@@ -89,19 +92,21 @@ fn labels_have_the_names_that_are_beside_the_file() {
 
 #[test]
 fn what_is_none() {
-    let error = samples(Cifar::cifar10([path("object")]).unwrap()).unwrap_err();
+    let error = samples(CifarReader::open(path("object"), CifarLabels::Ten).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.message().contains("found"), "{error}");
-    let error = samples(Cifar::cifar10([path("hundred.bin.gz")]).unwrap()).unwrap_err();
+    let error =
+        samples(CifarReader::open(path("hundred.bin.gz"), CifarLabels::Ten).unwrap()).unwrap_err();
     assert!(error.message().starts_with("expected images of 3073 bytes"), "{error}");
-    let error = samples(Cifar::cifar10([path("hundred.gz")]).unwrap()).unwrap_err();
+    let error =
+        samples(CifarReader::open(path("hundred.gz"), CifarLabels::Ten).unwrap()).unwrap_err();
     assert_eq!(error.message(), "expected a list \"labels\" of 2");
 }
 
 #[test]
 fn images_and_labels_of_idx() {
     let labels = path("labels-idx1-ubyte.gz");
-    let input = Idx::open(path("images-idx3-ubyte.gz"), Some(Path::new(&labels))).unwrap();
+    let input = MnistReader::options().labels(&labels).open(path("images-idx3-ubyte.gz")).unwrap();
     let found = samples(input).unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(names(&found[0]), ["key", "image", "label"]);
@@ -112,21 +117,21 @@ fn images_and_labels_of_idx() {
     assert_eq!(image(&found[1]), (vec![4, 8], pixels(1)));
 
     let images = path("images-idx3-ubyte.gz");
-    assert_eq!(samples(Idx::open(&labels, None).unwrap()).unwrap()[0]["image"].as_u64(), Some(5));
-    let error = Idx::open(path("ten.bin.gz"), Some(Path::new(&images))).unwrap_err();
+    assert_eq!(samples(MnistReader::open(&labels).unwrap()).unwrap()[0]["image"].as_u64(), Some(5));
+    let error = MnistReader::options().labels(&images).open(path("ten.bin.gz")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
 }
 
 #[test]
 fn damaged_files() {
     let images = dir(PRODUCER).join("images-idx3-ubyte.gz");
-    let read = |path: &Path| packed(&Idx::open(path, None)?).map(|found| format!("{found:?}"));
+    let read = |path: &Path| packed(&MnistReader::open(path)?).map(|found| format!("{found:?}"));
     let whole = read(&images).unwrap();
     assert_eq!(damage(&images, 1, true, read), []);
     assert!(damage(&images, 1, false, read).iter().all(|(at, found)| *at < 10 && *found == whole));
     let pickle = dir(PRODUCER).join("ten_protocol2.gz");
     let read = |path: &Path| {
-        packed(&Cifar::cifar10([path.to_str().unwrap()])?).map(|found| format!("{found:?}"))
+        packed(&CifarReader::open(path, CifarLabels::Ten)?).map(|found| format!("{found:?}"))
     };
     assert_eq!(damage(&pickle, 3, true, read), []);
 }

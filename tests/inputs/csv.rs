@@ -3,7 +3,7 @@
 use std::fs;
 
 use kiste::ErrorKind;
-use kiste::convert::{Csv, CsvType};
+use kiste::convert::{CsvReader, CsvType};
 use serde_json::json;
 
 use super::{plain, samples};
@@ -17,7 +17,7 @@ fn table(text: &[u8]) -> (tempfile::TempDir, String) {
     (scratch, path)
 }
 
-fn found(input: Csv) -> serde_json::Value {
+fn found(input: CsvReader) -> serde_json::Value {
     samples(input).unwrap().iter().map(plain).collect()
 }
 
@@ -31,13 +31,13 @@ fn rows_are_samples() {
         {"key": "table/000000000", "name": "Q, \"x\"", "age": "7", "size": "1.5", "zip": "007"},
         {"key": "table/000000001", "name": "two\nlines", "age": "", "size": "2", "zip": "100"},
     ]);
-    assert_eq!(found(Csv::open([&path]).unwrap()), texts);
+    assert_eq!(found(CsvReader::open(&path).unwrap()), texts);
     let guessed = json!([
         {"key": "Q, \"x\"", "name": "Q, \"x\"", "age": 7, "size": 1.5, "zip": "007"},
         {"key": "two\nlines", "name": "two\nlines", "age": null, "size": 2.0, "zip": "100"},
     ]);
-    assert_eq!(found(Csv::open([&path]).unwrap().key("name").guess_types().unwrap()), guessed);
-    let given = Csv::open([&path]).unwrap().column("zip", CsvType::Int).guess_types().unwrap();
+    assert_eq!(found(CsvReader::open(&path).unwrap().key("name").guess_types().unwrap()), guessed);
+    let given = CsvReader::open(&path).unwrap().column("zip", CsvType::Int).guess_types().unwrap();
     assert_eq!(found(given)[0]["zip"], 7);
 }
 
@@ -56,7 +56,7 @@ fn tables_that_are_refused() {
         ),
     ] {
         let (_scratch, path) = table(text);
-        let error = samples(Csv::open([&path]).unwrap().column("n", CsvType::Int)).unwrap_err();
+        let error = samples(CsvReader::open(&path).unwrap().column("n", CsvType::Int)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(
             error.to_string().starts_with(&path) && error.message().contains(message),
@@ -65,8 +65,8 @@ fn tables_that_are_refused() {
     }
     let (_scratch, path) = table(TABLE);
     let (_other, second) = table(b"name\nx\n");
-    let error = samples(Csv::open([&path, &second]).unwrap()).unwrap_err();
+    let error = samples(CsvReader::open_all([&path, &second]).unwrap()).unwrap_err();
     assert!(error.message().starts_with("expected the columns of "), "{error}");
-    let tabs = Csv::open([&path]).unwrap().delimiter(b'\t');
+    let tabs = CsvReader::open(&path).unwrap().delimiter(b'\t');
     assert_eq!(samples(tabs).unwrap()[0].as_map().unwrap().len(), 2);
 }

@@ -10,7 +10,7 @@ use kiste::{Error, ErrorKind};
 
 use super::*;
 
-/// A picture of so many pixels that is different everywhere.
+/// A picture of this size, with different pixels everywhere.
 fn picture(width: u32, height: u32) -> DynamicImage {
     let pixel = |x: u32, y: u32| image::Rgb([(x * 5) as u8, (y * 7) as u8, (x + y) as u8]);
     DynamicImage::ImageRgb8(image::RgbImage::from_fn(width, height, pixel))
@@ -51,7 +51,7 @@ fn sample(image: &[u8]) -> Vec<u8> {
     msgpack::to_vec(&Value::Map(fields)).unwrap()
 }
 
-/// What becomes of an image, between fields that must stay.
+/// An image after the change, between fields that must stay.
 fn apply(options: &ImageOptions, image: &[u8]) -> Result<Vec<u8>> {
     let packed = options.apply(&sample(image))?.into_owned();
     let value = msgpack::decode(&packed).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kiste::ErrorKind;
 use kiste::Value;
-use kiste::convert::{Mds, MdsWriter};
+use kiste::convert::{MdsReader, MdsWriter};
 use kiste::format::msgpack::{self, numpy};
 use kiste::value::NdArray;
 use serde_json::Value as Json;
@@ -25,8 +25,8 @@ const COMPRESSIONS: &[&str] = &[
     "zstd",
 ];
 
-fn open(name: &str) -> Mds {
-    Mds::open(dir(PRODUCER).join(name)).unwrap()
+fn open(name: &str) -> MdsReader {
+    MdsReader::open(dir(PRODUCER).join(name)).unwrap()
 }
 
 fn fields(sample: &Value) -> Json {
@@ -128,7 +128,7 @@ fn with_file(name: &str, file: &str, bytes: &[u8]) -> kiste::Result<Vec<Vec<u8>>
         fs::copy(&path, scratch.path().join(path.file_name().unwrap())).unwrap();
     }
     fs::write(scratch.path().join(file), bytes).unwrap();
-    let found = Mds::open(scratch.path()).and_then(|input| packed(&input));
+    let found = MdsReader::open(scratch.path()).and_then(|input| packed(&input));
     found.inspect_err(|error| assert!(error.path().unwrap().starts_with(scratch.path()), "{error}"))
 }
 
@@ -159,7 +159,7 @@ fn damaged_files() {
         }
     }
     let none = tempfile::tempdir().unwrap();
-    assert_eq!(Mds::open(none.path()).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(MdsReader::open(none.path()).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 fn map(entries: Vec<(&str, Value)>) -> Value {
@@ -172,7 +172,7 @@ fn array(dtype: &str, shape: &[usize], bytes: Vec<u8>) -> Value {
 }
 
 fn write(root: &Path, samples: &[Value], limit: u64) -> kiste::Result<()> {
-    let mut writer = MdsWriter::create(root, limit)?;
+    let mut writer = MdsWriter::create(root)?.shard_bytes(limit);
     for sample in samples {
         writer.write_packed(&msgpack::to_vec(sample).unwrap())?;
     }
@@ -209,7 +209,7 @@ fn what_is_written_is_what_the_real_one_writes() {
     }
     let again = write(scratch.path(), &written, 1024).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
-    let found = samples(Mds::open(scratch.path()).unwrap().key("key")).unwrap();
+    let found = samples(MdsReader::open(scratch.path()).unwrap().key("key")).unwrap();
     assert_eq!((found[19]["key"].as_str(), found[19]["_key"].as_str()), (Some("k19"), Some("k19")));
 }
 

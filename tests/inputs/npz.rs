@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use kiste::convert::{Npz, NpzWriter};
+use kiste::convert::{NpzReader, NpzWriter};
 use kiste::format::msgpack;
 use kiste::{ErrorKind, Value};
 use serde_json::{Value as Json, json};
@@ -12,8 +12,8 @@ use super::{damage, dir, packed, plain, samples};
 
 const PRODUCER: &str = "npz-numpy-2.4.6";
 
-fn rows(name: &str) -> kiste::Result<Npz> {
-    Npz::rows(dir(PRODUCER).join(name))
+fn rows(name: &str) -> kiste::Result<NpzReader> {
+    NpzReader::open(dir(PRODUCER).join(name))
 }
 
 fn hex(numbers: [f32; 4]) -> String {
@@ -41,7 +41,9 @@ fn rows_are_samples() {
 
 #[test]
 fn a_file_is_a_sample() {
-    let found = samples(Npz::whole(dir(PRODUCER).join("uneven.npz")).unwrap()).unwrap();
+    let found =
+        samples(NpzReader::options().whole(true).open(dir(PRODUCER).join("uneven.npz")).unwrap())
+            .unwrap();
     let names: Vec<_> =
         found[0].as_map().unwrap().iter().map(|(n, _)| n.as_str().unwrap()).collect();
     assert_eq!(
@@ -62,7 +64,7 @@ fn what_is_refused() {
 
 #[test]
 fn damaged_archives() {
-    let read = |path: &Path| packed(&Npz::rows(path)?).map(|found| format!("{found:?}"));
+    let read = |path: &Path| packed(&NpzReader::open(path)?).map(|found| format!("{found:?}"));
     let path = dir(PRODUCER).join("compressed.npz");
     assert_eq!(damage(&path, 1, true, read), []);
     // Names and times have no checksum.
@@ -76,7 +78,7 @@ fn what_is_written_is_read_again() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("rows.npz");
     let found = packed(&rows("rows.npz").unwrap()).unwrap();
-    let mut writer = NpzWriter::create(&path);
+    let mut writer = NpzWriter::create(&path).unwrap();
     for sample in &found {
         writer.write_packed(sample).unwrap();
     }
@@ -97,14 +99,14 @@ fn what_is_written_is_read_again() {
     }
     writer.finish().unwrap();
     let again: Json =
-        samples(Npz::rows(&path).unwrap().key("key")).unwrap().iter().map(plain).collect();
+        samples(NpzReader::open(&path).unwrap().key("key")).unwrap().iter().map(plain).collect();
     let mut expected = expected();
     for sample in expected.as_array_mut().unwrap() {
         sample["_key"] = sample["key"].clone();
     }
     assert_eq!(again, expected);
     let first = fs::read(&path).unwrap();
-    let error = NpzWriter::create(&path).finish().unwrap_err();
+    let error = NpzWriter::create(&path).err().unwrap();
     assert_eq!((error.kind(), fs::read(&path).unwrap()), (ErrorKind::AlreadyExists, first));
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
 }
@@ -121,17 +123,17 @@ fn names_that_lead_out_of_the_archive_are_refused() {
     for name in
         ["", "/x", "../x", "a/../../x", "..", "a\\..\\x", "\\x", "c:x", "C:\\x", "x\n", "x\0"]
     {
-        let error = NpzWriter::create(&path).write_packed(&sample(name)).unwrap_err();
-        let expected = "expected a relative name of a file";
+        let error = NpzWriter::create(&path).unwrap().write_packed(&sample(name)).unwrap_err();
+        let expected = "expected the relative name of a file";
         assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, expected));
         assert_eq!(error.field(), Some(name));
     }
     for name in ["x", "a/x", "..x", "ab:c", "größe"] {
         let path = scratch.path().join(format!("{}.npz", name.len()));
-        let mut writer = NpzWriter::create(&path);
+        let mut writer = NpzWriter::create(&path).unwrap();
         writer.write_packed(&sample(name)).unwrap();
         writer.finish().unwrap();
-        assert_eq!(samples(Npz::rows(&path).unwrap()).unwrap()[0][name], 1.into(), "{name}");
+        assert_eq!(samples(NpzReader::open(&path).unwrap()).unwrap()[0][name], 1.into(), "{name}");
         fs::remove_file(path).unwrap();
     }
 }

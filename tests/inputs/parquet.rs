@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use kiste::convert::{ArrowIpc, ArrowIpcWriter, Input, Parquet, ParquetWriter};
+use kiste::convert::{ArrowIpcReader, ArrowIpcWriter, Input, ParquetReader, ParquetWriter};
 use kiste::format::msgpack::numpy::Special;
 use kiste::value::{DType, NdArray, Unit};
 use kiste::{ErrorKind, Result, Value, Writer};
@@ -13,12 +13,12 @@ use super::*;
 const PYARROW: &str = "pyarrow-26.0.1";
 const DATASETS: &str = "datasets-5.2.0";
 
-fn parquet(path: impl AsRef<Path>) -> Parquet {
-    Parquet::open([path.as_ref().to_str().unwrap()]).unwrap()
+fn parquet(path: impl AsRef<Path>) -> ParquetReader {
+    ParquetReader::open(path.as_ref()).unwrap()
 }
 
-fn ipc(path: impl AsRef<Path>) -> ArrowIpc {
-    ArrowIpc::open([path.as_ref().to_str().unwrap()]).unwrap()
+fn ipc(path: impl AsRef<Path>) -> ArrowIpcReader {
+    ArrowIpcReader::open(path.as_ref()).unwrap()
 }
 
 /// The samples as a manifest has them, without their keys.
@@ -103,7 +103,7 @@ fn features_of_datasets() {
 #[test]
 fn keys() {
     let keyed = dir(PYARROW).join("keyed.parquet");
-    let keys = |table: Parquet| -> Vec<String> {
+    let keys = |table: ParquetReader| -> Vec<String> {
         let found = samples(table).unwrap();
         found.iter().map(|sample| sample["key"].as_str().unwrap().to_owned()).collect()
     };
@@ -117,10 +117,10 @@ fn keys() {
     let found = samples(parquet(&keyed)).unwrap();
     assert_eq!(found[0], map(vec![("key", "a".into()), ("n", 1.into()), ("id", 7.into())]));
     let error = samples(parquet(&keyed).key("nothing")).unwrap_err();
-    assert_eq!(error.message(), "there is no field \"nothing\" to be the key");
+    assert_eq!(error.message(), "expected a field \"nothing\" for the key, found none");
     let other = dir(PYARROW).join("plain.parquet");
     let both = [keyed.to_str().unwrap(), other.to_str().unwrap()];
-    let error = Parquet::open(both).unwrap_err();
+    let error = ParquetReader::open_all(both).unwrap_err();
     assert!(error.to_string().contains("plain.parquet: expected the columns of"), "{error}");
 }
 
@@ -281,7 +281,7 @@ fn what_no_column_can_have_is_refused() {
     refused(&mut writer, array("<U1", &[1], &[0; 4]), "found <U1");
     refused(&mut writer, array("<M8[Y]", &[1], &[0; 8]), "found <M8[Y]");
     refused(&mut writer, mixed, "lists of one type, found an integer of 64 bits and text");
-    refused(&mut writer, numbered, "maps whose keys are texts");
+    refused(&mut writer, numbered, "maps whose keys are strings");
     refused(&mut writer, twice, "found \"a\" twice");
     refused(&mut writer, Value::Ext(5, vec![]), "found ext");
     for n in 0..1024 {
@@ -317,8 +317,8 @@ fn told(input: Result<impl Input>) -> Result<String> {
 
 #[test]
 fn damaged_tables_are_errors_and_nothing_worse() {
-    let read = |path: &Path| told(Parquet::open([path.to_str().unwrap()]));
-    let stream = |path: &Path| told(ArrowIpc::open([path.to_str().unwrap()]));
+    let read = |path: &Path| told(ParquetReader::open(path));
+    let stream = |path: &Path| told(ArrowIpcReader::open(path));
     for name in ["types.zstd.parquet", "types.none.parquet", "types.gzip.parquet"] {
         let path = dir(PYARROW).join(name);
         // The footer comes last, so nothing shorter is a table.
@@ -346,11 +346,11 @@ fn streams_may_end_after_any_batch() {
     let cut = |name: &str, len: usize| {
         let whole = fs::read(dir(PYARROW).join(name)).unwrap();
         fs::write(&path, &whole[..len]).unwrap();
-        ArrowIpc::open([path.to_str().unwrap()]).and_then(samples)
+        ArrowIpcReader::open(&path).and_then(samples)
     };
     let whole = samples(ipc(dir(PYARROW).join("types.stream.arrow"))).unwrap();
     let len = fs::metadata(dir(PYARROW).join("types.stream.arrow")).unwrap().len() as usize;
-    // The mark has eight bytes, and so many are messages a multiple of.
+    // The mark has eight bytes, and messages are a multiple of that.
     assert_eq!(cut("types.stream.arrow", len - 8).unwrap().len(), whole.len());
     assert!(cut("types.stream.arrow", len - 4).is_err(), "half a mark");
     let mut passed = Vec::new();
@@ -388,7 +388,7 @@ fn lying_lengths_are_refused() {
     footer.push(0);
     let len = (footer.len() as u32).to_le_bytes();
     fs::write(&deep, [b"PAR1", &footer[..], &len, b"PAR1"].concat()).unwrap();
-    let error = Parquet::open([deep.to_str().unwrap()]).unwrap_err();
+    let error = ParquetReader::open(&deep).unwrap_err();
     assert!(error.message().contains("at most 64 nested columns"), "{error}");
 
     // A buffer that says it has 2^62 bytes before it was compressed.

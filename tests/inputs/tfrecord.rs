@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use kiste::convert::{TfRecordWriter, TfRecords};
+use kiste::convert::{TfRecordReader, TfRecordWriter};
 use kiste::format::__private::tfrecord::{encode, example};
 use kiste::format::msgpack::{self, numpy};
 use kiste::value::NdArray;
@@ -14,8 +14,8 @@ use super::{damage, dir, hex, manifest, packed, samples};
 
 const PRODUCER: &str = "tfrecord-1.14.6";
 
-fn open(path: &Path) -> TfRecords {
-    TfRecords::open([path.to_str().unwrap()]).unwrap()
+fn open(path: &Path) -> TfRecordReader {
+    TfRecordReader::open(path).unwrap()
 }
 
 fn plain(feature: &example::Feature<'_>) -> Json {
@@ -108,10 +108,13 @@ fn options() {
     assert_eq!(found, [map(vec![("key", "k1".into()), ("id", id), ("_key", ints(&[5]))])]);
     assert_eq!(samples(open(&path).key("key")).unwrap()[0]["key"].as_str(), Some("5"));
     let error = samples(open(&path).key("nothing")).unwrap_err();
-    assert_eq!(error.message(), "record 0 at byte 0: there is no field \"nothing\" to be the key");
+    assert_eq!(
+        error.message(),
+        "record 0 at byte 0: expected a field \"nothing\" for the key, found none"
+    );
     assert_eq!(samples(open(&path).max_bytes(3)).unwrap_err().kind(), ErrorKind::Limit);
 
-    // A length that nobody has the memory for, with the right checksum.
+    // A length that does not fit into any memory, with the right checksum.
     let length = u64::MAX.to_le_bytes();
     let header =
         [&length[..], &kiste::format::__private::tfrecord::checksum(&length).to_le_bytes()]

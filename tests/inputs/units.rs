@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 #[cfg(feature = "parquet")]
-use kiste::convert::{ArrowIpc, ArrowIpcWriter};
+use kiste::convert::{ArrowIpcReader, ArrowIpcWriter};
 #[cfg(feature = "formats")]
-use kiste::convert::{Csv, TfRecords};
-use kiste::convert::{InOrder, Input, Part, Source, WebDataset};
+use kiste::convert::{CsvReader, TfRecordReader};
+use kiste::convert::{InOrder, Input, Part, Source, WebDatasetReader};
 use kiste::format::__private::tar;
 
 use super::dir;
@@ -131,7 +131,7 @@ fn of_tar_archives() {
     fs::write(&path, messy_archive()).unwrap();
     let open = |path: &Path, bytes| -> Box<dyn Input> {
         let shards = [path.to_str().unwrap(), path.to_str().unwrap()];
-        Box::new(WebDataset::open(shards).unwrap().unit_bytes(bytes).max_bytes(2400))
+        Box::new(WebDatasetReader::open_all(shards).unwrap().unit_bytes(bytes).max_bytes(2400))
     };
     let found = same_of_any_size(messy_archive().len() as u64, |bytes| open(&path, bytes));
     // In each of them a link, a device, a name that leads out, and a sample with a file twice.
@@ -147,7 +147,7 @@ fn of_records() {
     let path = dir("tfrecord-1.14.6").join("some.tfrecord");
     let open = |path: &Path, bytes| -> Box<dyn Input> {
         let files = [path.to_str().unwrap(), path.to_str().unwrap()];
-        Box::new(TfRecords::open(files).unwrap().unit_bytes(bytes).max_bytes(400))
+        Box::new(TfRecordReader::open_all(files).unwrap().unit_bytes(bytes).max_bytes(400))
     };
     let len = fs::metadata(&path).unwrap().len();
     assert_eq!(same_of_any_size(len, |bytes| open(&path, bytes)).len(), 6);
@@ -166,7 +166,7 @@ fn of_tables() {
     let path = scratch.path().join("messy.csv");
     let open = |path: &Path, bytes| -> Box<dyn Input> {
         let files = [path.to_str().unwrap(), path.to_str().unwrap()];
-        let table = Csv::open(files).unwrap().column("a", kiste::convert::CsvType::Int);
+        let table = CsvReader::open_all(files).unwrap().column("a", kiste::convert::CsvType::Int);
         Box::new(table.unit_bytes(bytes))
     };
     for text in [TABLE.to_owned(), format!("{TABLE}\r\n"), format!("{TABLE}\n\n\n")] {
@@ -179,8 +179,9 @@ fn of_tables() {
     let other = scratch.path().join("other.csv");
     fs::write(&other, "c,d\n1,2\n3,4\n").unwrap();
     let files = || [path.to_str().unwrap(), other.to_str().unwrap(), path.to_str().unwrap()];
-    let open =
-        |bytes| -> Box<dyn Input> { Box::new(Csv::open(files()).unwrap().unit_bytes(bytes)) };
+    let open = |bytes| -> Box<dyn Input> {
+        Box::new(CsvReader::open_all(files()).unwrap().unit_bytes(bytes))
+    };
     let found = same_of_any_size(60, open);
     let refused = found.iter().filter(|line| line.contains("expected the columns of")).count();
     assert_eq!(refused, 1, "{found:#?}");
@@ -205,7 +206,7 @@ fn of_batches() {
     writer.finish().unwrap();
     let open = |path: &Path, bytes| -> Box<dyn Input> {
         let files = [path.to_str().unwrap(), path.to_str().unwrap()];
-        Box::new(ArrowIpc::open(files).unwrap().unit_bytes(bytes))
+        Box::new(ArrowIpcReader::open_all(files).unwrap().unit_bytes(bytes))
     };
     let len = fs::metadata(&path).unwrap().len();
     assert_eq!(same_of_any_size(len, |bytes| open(&path, bytes)).len(), 2 * 5000);
@@ -226,7 +227,7 @@ fn of_batches() {
     assert!(files > 1);
 }
 
-/// Whichever entry of a sample is refused, none of its others are taken for a sample.
+/// No matter which entry of a sample is refused, its other entries are not a sample.
 #[test]
 fn of_samples_with_an_entry_that_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -244,7 +245,9 @@ fn of_samples_with_an_entry_that_is_refused() {
             fs::write(&path, &archive).unwrap();
             let open = |bytes| -> Box<dyn Input> {
                 let shards = [path.to_str().unwrap()];
-                Box::new(WebDataset::open(shards).unwrap().unit_bytes(bytes).max_bytes(2000))
+                Box::new(
+                    WebDatasetReader::open_all(shards).unwrap().unit_bytes(bytes).max_bytes(2000),
+                )
             };
             let found = same_of_any_size(archive.len() as u64, open);
             let bad: Vec<_> = found.iter().filter(|line| line.ends_with(" false")).collect();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use kiste::convert::{ShardOptions, WebDataset, WebDatasetWriter};
+use kiste::convert::{WebDatasetReader, WebDatasetWriter};
 use kiste::format::__private::tar;
 use kiste::format::msgpack::{self, numpy};
 use kiste::value::NdArray;
@@ -15,8 +15,8 @@ use super::{damage, dir, manifest, packed, plain, samples};
 
 const PRODUCER: &str = "webdataset-1.0.2";
 
-fn open(name: &str) -> WebDataset {
-    WebDataset::open([dir(PRODUCER).join(name).to_str().unwrap()]).unwrap()
+fn open(name: &str) -> WebDatasetReader {
+    WebDatasetReader::open(dir(PRODUCER).join(name)).unwrap()
 }
 
 /// A sample as webdataset has it: `__key__`, and no order.
@@ -28,7 +28,7 @@ fn as_webdataset(sample: &Value) -> Json {
     sample
 }
 
-fn found(input: WebDataset) -> Json {
+fn found(input: WebDatasetReader) -> Json {
     samples(input).unwrap().iter().map(as_webdataset).collect()
 }
 
@@ -62,12 +62,12 @@ fn what_cannot_be_a_sample() {
     assert_eq!(error.kind(), ErrorKind::Limit);
     let message = "entry \"a/0001.jpg\" at byte 1024: expected at most 13 bytes, found 14";
     assert_eq!(error.message(), message);
-    let missing = WebDataset::open(["no/such-{0..3}.tar"]).unwrap_err();
+    let missing = WebDatasetReader::open("no/such-{0..3}.tar").unwrap_err();
     assert_eq!(
         (missing.kind(), missing.path()),
         (ErrorKind::NotFound, Some(Path::new("no/such-0.tar")))
     );
-    assert_eq!(WebDataset::open([""; 0]).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(WebDatasetReader::open_all([""; 0]).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 /// An archive of one entry, with another type and name.
@@ -96,7 +96,7 @@ fn entries_that_are_refused() {
     let path = scratch.path().join("one.tar");
     for (code, name, message) in table {
         fs::write(&path, one(code, name)).unwrap();
-        let error = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
+        let error = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
         assert_eq!(error.message(), format!("entry {name:?} at byte 0: {message}"));
     }
     for content in ["{", "[1e999]", "\"\\ud800\""] {
@@ -104,7 +104,7 @@ fn entries_that_are_refused() {
         let mut archive = [&header, content.as_bytes()].concat();
         archive.resize(3 * 512 + 512, 0);
         fs::write(&path, archive).unwrap();
-        let error = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
+        let error = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
         assert_eq!((error.kind(), error.key()), (ErrorKind::Damaged, Some("a")), "{content}");
     }
 }
@@ -114,7 +114,7 @@ fn damaged_archives() {
     for name in ["shard-000000.tar", "shard.tar.gz"] {
         let path = dir(PRODUCER).join(name);
         let read = |path: &Path| {
-            let input = WebDataset::open([path.to_str().unwrap()]).unwrap().decode(false);
+            let input = WebDatasetReader::open(path).unwrap().decode(false);
             packed(&input).map(|samples| format!("{samples:?}"))
         };
         let whole = read(&path).unwrap();
@@ -150,13 +150,13 @@ fn zstandard_in_any_number_of_frames() {
         [zstd_frame(&whole), frames.clone(), [&skippable[..], &zstd_frame(&whole)].concat()]
     {
         fs::write(&path, bytes).unwrap();
-        assert_eq!(found(WebDataset::open([path.to_str().unwrap()]).unwrap()), expected);
+        assert_eq!(found(WebDatasetReader::open(&path).unwrap()), expected);
     }
     fs::write(&path, &frames[..frames.len() - 5]).unwrap();
-    let cut = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
+    let cut = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
     assert_eq!(cut.kind(), ErrorKind::Damaged);
     fs::File::create(&path).unwrap().write_all(b"\xfd7zXZ\0\0").unwrap();
-    let other = samples(WebDataset::open([path.to_str().unwrap()]).unwrap()).unwrap_err();
+    let other = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
     assert_eq!(other.kind(), ErrorKind::Unsupported);
 }
 
@@ -190,8 +190,7 @@ fn what_is_written_is_read_again() {
         sample(&format!("{}/2", "deep".repeat(70)), vec![("cls", u64::MAX.into())]),
         sample("3", vec![("cls", 0.into())]),
     ];
-    let options = ShardOptions { max_samples: 2, ..ShardOptions::default() };
-    let mut writer = WebDatasetWriter::create(&prefix, options).unwrap();
+    let mut writer = WebDatasetWriter::create(&prefix).unwrap().shard_samples(2);
     written.iter().for_each(|sample| writer.write_packed(sample).unwrap());
     let shards = writer.finish().unwrap();
     assert_eq!(shards.len(), 2);
@@ -199,7 +198,7 @@ fn what_is_written_is_read_again() {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 2);
 
     let shards = shards.iter().map(|path| path.to_str().unwrap());
-    let found = samples(WebDataset::open(shards).unwrap()).unwrap();
+    let found = samples(WebDatasetReader::open_all(shards).unwrap()).unwrap();
     let names: Vec<_> =
         found[0].as_map().unwrap().iter().map(|(name, _)| name.as_str().unwrap()).collect();
     let expected = [
@@ -224,7 +223,7 @@ fn what_is_written_is_read_again() {
     assert_eq!(found[1], msgpack::decode(&written[1]).unwrap());
     assert_eq!(found[2], msgpack::decode(&written[2]).unwrap());
 
-    let again = WebDatasetWriter::create(&prefix, options).unwrap().write_packed(&written[2]);
+    let again = WebDatasetWriter::create(&prefix).unwrap().write_packed(&written[2]);
     assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 
@@ -232,7 +231,7 @@ fn what_is_written_is_read_again() {
 fn what_would_not_be_found_again_is_not_written() {
     let scratch = tempfile::tempdir().unwrap();
     let prefix = scratch.path().join("out");
-    let mut writer = WebDatasetWriter::create(&prefix, ShardOptions::default()).unwrap();
+    let mut writer = WebDatasetWriter::create(&prefix).unwrap();
     let cls = || vec![("cls", 1.into())];
     for key in ["", "a.b", "a/", "/a", "../a", "__a__/b", "a\0"] {
         let error = writer.write_packed(&sample(key, cls())).unwrap_err();

@@ -1,9 +1,10 @@
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiste::array::bcolz::BcolzOptions;
 use kiste::array::{At, ChunkedArray, PackOptions};
+use kiste::convert::ZipSink;
 use kiste::format::bloscpack::ArrayMetadata;
 use kiste::storage::LocalStorage;
 use kiste::value::{DTypeKind as Kind, NdArray, Order};
@@ -116,7 +117,7 @@ impl Args {
         let zip_error = |e: zip::result::ZipError| {
             Failure::trouble(format_args!("{}: {e}", self.dst.display()))
         };
-        let mut out = Deaf { out, error: None, at: 0, end: 0 };
+        let mut out = ZipSink::new(out);
         let mut zip = ZipWriter::new(&mut out);
         let stored = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
@@ -124,7 +125,7 @@ impl Args {
         zip.start_file(format!("{}.npy", self.member), stored).map_err(zip_error)?;
         write_npy(chosen, &self.target.path, &mut zip)?;
         zip.finish().map_err(zip_error)?;
-        out.error.map_or(Ok(()), |error| Err(Failure::io(&self.dst, error)))
+        out.finish().map_err(|error| Failure::io(&self.dst, error))
     }
 
     fn write_blp(&self, chosen: &Chosen) -> Outcome<()> {
@@ -152,55 +153,5 @@ impl Args {
             // The fill value may be out of range even if no element is.
             Err(_) => Ok(options),
         }
-    }
-}
-
-/// A file that ignores all errors after the first, which it keeps: `ZipWriter` panics, or prints to
-/// standard error, if the end of an archive cannot be written.
-struct Deaf<'a, W> {
-    out: &'a mut W,
-    error: Option<io::Error>,
-    at: u64,
-    end: u64,
-}
-
-impl<W: Write> Write for Deaf<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &self.error {
-            Some(_) => bytes.len(),
-            None => match self.out.write(bytes) {
-                Ok(written) => written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-                Err(error) => {
-                    self.error = Some(error);
-                    bytes.len()
-                }
-            },
-        };
-        self.at += written as u64;
-        self.end = self.end.max(self.at);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.error.is_none() {
-            self.error = self.out.flush().err();
-        }
-        Ok(())
-    }
-}
-
-impl<W: Write + Seek> Seek for Deaf<'_, W> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        if self.error.is_none() {
-            self.error = self.out.seek(to).err();
-        }
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.end.checked_add_signed(by),
-        };
-        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.at)
     }
 }

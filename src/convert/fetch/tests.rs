@@ -285,7 +285,7 @@ fn bytes_that_were_not_synced_are_fetched_again() {
     let mut torn = content()[..1_000].to_vec();
     torn.extend([0; 4_096]);
     fs::write(&partial, torn).unwrap();
-    fs::write(beside(&partial, ".json"), serde_json::to_vec(&known).unwrap()).unwrap();
+    fs::write(with_suffix(&partial, ".json"), serde_json::to_vec(&known).unwrap()).unwrap();
     to(&server.fetch(), dir.path()).unwrap();
     assert_eq!(fs::read(dir.path().join("file.tar")).unwrap(), content());
     assert_eq!(server.requests()[0].from, Some(1_000));

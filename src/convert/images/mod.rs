@@ -1,8 +1,8 @@
-//! Images in samples: made smaller, encoded otherwise, or looked at whether they are whole.
+//! Images in samples: resized, encoded in another format, or verified.
 //!
-//! [`ImageOptions`] says what is done to an image, [`Images`] does it to the samples that go by.
-//! Where images come from and what else is in a sample is not for here; nor are augmentations, which
-//! belong into a loader.
+//! [`ImageOptions`] describes what to do with an image, and [`Images`] does it to all samples of a
+//! source. Absent on purpose: where images come from, what else is in a sample, and augmentation,
+//! which belongs in a loader.
 
 mod options;
 mod picture;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-pub use options::{ImageOptions, Resize, StoredAs, Subsampling};
+pub use options::{ChromaSubsampling, ImageOptions, Resize, StoredAs};
 
 use super::Source;
 use super::input::{Emit, Input};
@@ -21,43 +21,44 @@ use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
-/// Samples and bytes that are worked on at a time, whichever is reached first.
+/// A batch ends at this many samples or bytes.
 const BATCH: (usize, usize) = (128, 32 << 20);
 
-/// The samples of another [`Input`] or [`Source`], with their images as the options say.
+/// The samples of another [`Input`] or [`Source`], with their images changed by [`ImageOptions`].
 ///
-/// Images are worked on by all cores; samples keep their order, and what becomes of an image depends
-/// on nothing but its bytes and the options. A sample in which no image changes keeps its bytes.
-/// Feature `images`.
+/// All cores work on images. Samples keep their order, and the result depends only on the bytes of
+/// the image and the options. A sample whose images do not change keeps its bytes. Feature
+/// `images`.
 ///
 /// ```no_run
-/// use kiste::convert::{ImageFolder, ImageOptions, Images, InOrder};
+/// use kiste::convert::{ImageFolderReader, ImageOptions, Images, InOrder};
 ///
 /// let options = ImageOptions::new().resize("short:256".parse()?).quality(90);
-/// let source = InOrder::new(Images::new(ImageFolder::open("photos")?, options));
+/// let source = InOrder::new(Images::new(ImageFolderReader::open("photos")?, options));
 /// # Ok::<(), kiste::Error>(())
 /// ```
+#[must_use]
 pub struct Images<T> {
     inner: T,
     options: ImageOptions,
 }
 
 impl<T> Images<T> {
-    /// The samples of `inner`, changed.
+    /// Changes the images in the samples of `inner`.
     pub fn new(inner: T, options: ImageOptions) -> Images<T> {
         Images { inner, options }
     }
 }
 
 impl ImageOptions {
-    /// Does to the images of a packed sample what these options say; borrowed if that is nothing.
+    /// A packed sample with its images changed; borrowed if none changes.
     ///
     /// # Errors
     ///
-    /// Each with key and field: [`Damaged`](ErrorKind::Damaged) for what does not decode,
-    /// [`Unsupported`](ErrorKind::Unsupported) for what there is no decoder for, and so may be whole,
-    /// [`Limit`](ErrorKind::Limit) for more pixels than are allowed or than the new format can have,
-    /// [`Invalid`](ErrorKind::Invalid) for a named field that is no image.
+    /// With key and field: [`Damaged`](ErrorKind::Damaged) for an image that does not decode,
+    /// [`Unsupported`](ErrorKind::Unsupported) for one that no decoder supports and that may be
+    /// intact, [`Limit`](ErrorKind::Limit) for more pixels than the options or the new format
+    /// allow, and [`Invalid`](ErrorKind::Invalid) for a named field that is not an image.
     pub fn apply<'a>(&self, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let key = msgpack::check_sample(packed)?;
         let mut len = 0;
@@ -103,7 +104,7 @@ impl ImageOptions {
     }
 }
 
-/// The sample with other bytes in these fields.
+/// The sample with new bytes in these fields.
 fn replace(packed: &[u8], len: usize, changes: &[(usize, Vec<u8>)]) -> Result<Vec<u8>> {
     let new: usize = changes.iter().map(|(_, image)| image.len() + 5).sum();
     let mut out = Vec::with_capacity(packed.len() + new);
@@ -111,7 +112,7 @@ fn replace(packed: &[u8], len: usize, changes: &[(usize, Vec<u8>)]) -> Result<Ve
     for (at, field) in sample::fields(packed)?.enumerate() {
         let (name, value) = field?;
         out.extend_from_slice(name);
-        // They are in the order of the fields.
+        // The new bytes are in the order of the fields.
         match changes.binary_search_by_key(&at, |(changed, _)| *changed) {
             Ok(found) => msgpack::write_bin(&changes[found].1, &mut out)?,
             Err(_) => out.extend_from_slice(value),
@@ -125,7 +126,8 @@ impl<T: Input> Input for Images<T> {
         self.inner.units()
     }
 
-    /// A unit may be a whole archive, so the cores share its samples and not only the units.
+    /// A unit may be a whole archive, so the cores share the samples of a unit and not only the
+    /// units.
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         let read = self.inner.read(unit, &mut |sample| {
@@ -137,7 +139,7 @@ impl<T: Input> Input for Images<T> {
             bytes = 0;
             self.emit(&mut batch, emit)
         });
-        // What came before an error is good.
+        // The samples before an error are good.
         self.emit(&mut batch, emit)?;
         read
     }
@@ -184,7 +186,7 @@ impl<T: Source> Source for Images<T> {
         let changed: Vec<Result<Result<Vec<u8>>>> = batch.map(change).collect();
         let located = changed.into_iter().enumerate().map(|(item, sample)| match sample {
             Ok(changed) => changed.map_err(|error| self.inner.locate(item, error)),
-            // An error of the source itself knows where it is from.
+            // An error of the source itself has its place already.
             Err(error) => Err(error),
         });
         Ok(located.collect())

@@ -1,4 +1,4 @@
-//! [`ImageOptions`]: what is done to an image.
+//! [`ImageOptions`]: what to do with images.
 
 use std::str::FromStr;
 
@@ -6,35 +6,37 @@ use image::ImageFormat;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// More pixels than this are not decoded: with four bytes each, 800 MB a thread.
+/// Default for the pixels of an image: with four bytes each, 800 MB per thread.
 const MAX_PIXELS: u64 = 200_000_000;
 
-/// What is done to the images of samples. With nothing said, nothing.
+/// What to do with the images in samples. The default is nothing.
 ///
-/// An image that has the size and the format it should have **keeps its bytes**. Any other is
-/// decoded, turned upright by its EXIF orientation, resized by Lanczos with three lobes, and encoded:
+/// An image that has the wanted size and format already **keeps its bytes**. Any other is decoded,
+/// turned upright by its EXIF orientation, resized by a Lanczos filter with three lobes, and
+/// encoded:
 ///
 /// | | becomes |
 /// | --- | --- |
 /// | grey | grey |
-/// | 16 bits a channel | 8 in JPEG and WebP, 16 in PNG |
-/// | transparent | in JPEG what it looks like on white |
+/// | 16 bits per channel | 8 in JPEG and WebP, 16 in PNG |
+/// | transparent | on white in JPEG, transparent otherwise |
 /// | CMYK | RGB, without its colour profile |
 /// | a palette | RGB, or RGB with alpha |
-/// | an animation | its first picture |
+/// | an animation | its first frame |
 /// | a colour profile | the same, in JPEG, PNG and WebP |
-/// | EXIF and other metadata | nothing |
+/// | EXIF and other metadata | removed |
 ///
-/// Which fields of a sample are images is told by their first bytes: JPEG, PNG, GIF, WebP, TIFF, BMP
-/// and PNM are known. Names of fields and keys stay, so one may say `png` of a JPEG afterwards. A JPEG
-/// that was cut short is damaged, though decoders fill the rest with grey.
+/// A field is an image if it begins like a JPEG, PNG, GIF, WebP, TIFF, BMP or PNM file. Names of
+/// fields and keys stay, so a field `png` may hold a JPEG afterwards. A JPEG that was cut short is
+/// damaged, although decoders fill the rest with grey.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ImageOptions {
     pub(super) resize: Option<Resize>,
     pub(super) upscale: bool,
     pub(super) format: StoredAs,
     pub(super) quality: u8,
-    pub(super) subsampling: Subsampling,
+    pub(super) subsampling: ChromaSubsampling,
     pub(super) verify: bool,
     pub(super) fields: Vec<String>,
     pub(super) max_pixels: u64,
@@ -47,7 +49,7 @@ impl Default for ImageOptions {
             upscale: false,
             format: StoredAs::Keep,
             quality: 90,
-            subsampling: Subsampling::Both,
+            subsampling: ChromaSubsampling::Both,
             verify: false,
             fields: Vec::new(),
             max_pixels: MAX_PIXELS,
@@ -61,19 +63,19 @@ impl ImageOptions {
         ImageOptions::default()
     }
 
-    /// The size that images get.
+    /// The new size of images. Default: their own.
     pub fn resize(mut self, resize: Resize) -> Self {
         self.resize = Some(resize);
         self
     }
 
-    /// Whether [`Resize::Short`] and [`Resize::Max`] make images larger too. Default: no.
+    /// Whether [`Resize::Short`] and [`Resize::Max`] also enlarge images. Default: no.
     pub fn upscale(mut self, upscale: bool) -> Self {
         self.upscale = upscale;
         self
     }
 
-    /// The format that images get. Default: the one they have.
+    /// The new format of images. Default: their own.
     pub fn format(mut self, format: StoredAs) -> Self {
         self.format = format;
         self
@@ -85,46 +87,46 @@ impl ImageOptions {
         self
     }
 
-    /// How much less colour JPEG has than light. Default: [`Both`](Subsampling::Both).
-    pub fn subsampling(mut self, subsampling: Subsampling) -> Self {
+    /// The chroma subsampling of JPEG. Default: [`Both`](ChromaSubsampling::Both).
+    pub fn subsampling(mut self, subsampling: ChromaSubsampling) -> Self {
         self.subsampling = subsampling;
         self
     }
 
-    /// Whether images that stay as they are are decoded all the same, to know that they can be.
+    /// Whether to decode images even if they do not change, to make sure that they can be decoded.
     /// Default: no.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// The fields that are images, each of which must be one where it is there. Default: all that
-    /// begin like one.
+    /// The fields of images. A field of such a name that is not an image is an error. Default: all
+    /// fields that begin like an image.
     pub fn fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
         self.fields = fields.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Refuses images of more pixels than this, before or after. Default: 200 million.
+    /// Refuses images with more pixels than this, before or after resizing. Default: 200 million.
     pub fn max_pixels(mut self, max_pixels: u64) -> Self {
         self.max_pixels = max_pixels;
         self
     }
 }
 
-/// The size that images get. As text: `640x480`, `short:256`, `max:1024`, or `1024` for the last.
+/// The new size of images. Parsed from `640x480`, `short:256`, `max:1024`, or `1024` for the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resize {
-    /// Just this width and height, whatever shape the image had, larger or smaller.
+    /// Exactly this width and height, regardless of the shape and size of the image.
     Exact(u32, u32),
-    /// The shorter side has at most so many pixels; the shape stays.
+    /// The shorter side has at most this many pixels; the shape stays.
     Short(u32),
-    /// The longer side has at most so many pixels; the shape stays.
+    /// The longer side has at most this many pixels; the shape stays.
     Max(u32),
 }
 
 impl Resize {
-    /// The size that an image of this one gets.
+    /// The new size of an image of this size.
     pub(super) fn of(self, width: u32, height: u32, upscale: bool) -> (u32, u32) {
         let (side, wanted) = match self {
             Resize::Exact(width, height) => return (width, height),
@@ -134,7 +136,7 @@ impl Resize {
         if side == wanted || (side < wanted && !upscale) {
             return (width, height);
         }
-        // To the nearest pixel, but never none.
+        // Rounded to the nearest pixel, but at least one.
         let scaled = |length: u32| {
             let length = u64::from(length) * u64::from(wanted) * 2 + u64::from(side);
             let length = length / (2 * u64::from(side.max(1)));
@@ -161,22 +163,23 @@ impl FromStr for Resize {
     }
 }
 
-/// The format that images get. As text: `keep`, `jpeg`, `png` or `webp`.
+/// The new format of images. Parsed from `keep`, `jpeg`, `png` or `webp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoredAs {
-    /// The one they have; of GIF, TIFF, BMP and PNM those that change become PNG.
+    /// Their own. GIF, TIFF, BMP and PNM become PNG if the image changes.
     Keep,
-    /// JPEG, with loss.
+    /// JPEG, which is lossy.
     Jpeg,
-    /// PNG, without loss.
+    /// PNG, which is lossless.
     Png,
-    /// WebP without loss. For the lossy kind there is no encoder but the C library, and little
-    /// reason: JPEG of the same size decodes several times faster.
+    /// Lossless WebP. For lossy WebP there is no encoder but the C library, and little reason: a
+    /// JPEG of the same size decodes several times faster.
     Webp,
 }
 
 impl StoredAs {
-    /// What an image of this format becomes if it stays as large as it is, and if not.
+    /// The new format of an image of this format, if its size stays and if not.
     pub(super) fn of(self, found: ImageFormat) -> (ImageFormat, ImageFormat) {
         let one = |format| (format, format);
         match (self, found) {
@@ -206,25 +209,27 @@ impl FromStr for StoredAs {
     }
 }
 
-/// How much less colour JPEG has than light. As text: `4:4:4`, `4:2:2` or `4:2:0`.
+/// How much less resolution JPEG has for colour than for brightness. Parsed from `4:4:4`, `4:2:2`
+/// or `4:2:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subsampling {
-    /// As much: 4:4:4.
+#[doc(alias = "Subsampling")]
+pub enum ChromaSubsampling {
+    /// The same: 4:4:4.
     None,
-    /// Half in the width: 4:2:2.
+    /// Half the width: 4:2:2.
     Width,
-    /// Half in width and height: 4:2:0.
+    /// Half the width and height: 4:2:0.
     Both,
 }
 
-impl FromStr for Subsampling {
+impl FromStr for ChromaSubsampling {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Subsampling> {
+    fn from_str(text: &str) -> Result<ChromaSubsampling> {
         match text {
-            "4:4:4" => Ok(Subsampling::None),
-            "4:2:2" => Ok(Subsampling::Width),
-            "4:2:0" => Ok(Subsampling::Both),
+            "4:4:4" => Ok(ChromaSubsampling::None),
+            "4:2:2" => Ok(ChromaSubsampling::Width),
+            "4:2:0" => Ok(ChromaSubsampling::Both),
             _ => {
                 let message = format!("expected 4:4:4, 4:2:2 or 4:2:0, found {text:?}");
                 Err(Error::new(ErrorKind::Invalid, message))

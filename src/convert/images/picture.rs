@@ -12,12 +12,12 @@ use image::{
     Limits,
 };
 
-use super::options::{ImageOptions, Subsampling};
+use super::options::{ChromaSubsampling, ImageOptions};
 use super::whole::jpeg_has_end;
 use crate::convert::guard::guarded;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is decoded.
+/// The formats that are decoded.
 const KNOWN: [ImageFormat; 7] = [
     ImageFormat::Jpeg,
     ImageFormat::Png,
@@ -28,23 +28,24 @@ const KNOWN: [ImageFormat; 7] = [
     ImageFormat::Pnm,
 ];
 
-/// The longest side of JPEG and of WebP.
+/// The longest sides that JPEG and WebP allow.
 const MAX_SIDES: [(ImageFormat, u32); 2] =
     [(ImageFormat::Jpeg, 65_535), (ImageFormat::WebP, 16_383)];
 
-/// Decoders hold a row or a few beside the pixels, of 16 bytes at most.
+/// The most bytes per pixel, which is 16, and room for a few rows that decoders hold in addition.
 const MAX_BYTES_A_PIXEL: u64 = 20;
 
 impl ImageOptions {
-    /// The bytes of an image as it should be; `None` if it is so already, or no image at all though
-    /// it `must` not be one.
+    /// The new bytes of an image; `None` if it does not change, or if it is not an image and does
+    /// not have to be one (`must`).
     pub(super) fn change(&self, bytes: &[u8], must: bool) -> Result<Option<Vec<u8>>> {
         let format = image::guess_format(bytes).ok().filter(|format| KNOWN.contains(format));
         let Some(format) = format else {
             let none = Error::new(ErrorKind::Invalid, "expected an image, found other bytes");
             return if must { Err(none) } else { Ok(None) };
         };
-        // A decoder that panics is at fault, but so is the image, and others follow.
+        // A panic is a bug of the decoder, but only damaged images cause it, and other images
+        // follow.
         let changed = guarded(|| self.change_known(bytes, format, must));
         changed.unwrap_or_else(|| {
             Err(Error::new(
@@ -62,7 +63,8 @@ impl ImageOptions {
     ) -> Result<Option<Vec<u8>>> {
         let mut decoder = match self.decoder(bytes, format) {
             Ok(decoder) => decoder,
-            // These two begin with so few bytes that others may begin so by chance.
+            // The magic numbers of these two are so short that other bytes may begin with them by
+            // chance.
             Err(_) if !must && matches!(format, ImageFormat::Bmp | ImageFormat::Pnm) => {
                 return Ok(None);
             }
@@ -70,7 +72,7 @@ impl ImageOptions {
         };
         let (width, height) = decoder.dimensions();
         self.check_pixels(width, height)?;
-        // What the orientation cannot be told of lies as it should.
+        // Without a readable orientation, the image is upright.
         let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
         let (upright_width, upright_height) = turned(orientation, width, height);
         let wanted = match self.resize {
@@ -100,7 +102,7 @@ impl ImageOptions {
         let picture = stored(picture, target);
         let mut picture = match same_size {
             true => picture,
-            // Turned afterwards, when there is less to turn.
+            // It is turned after resizing, when there is less to turn.
             false => resized(&picture, turned(orientation, wanted.0, wanted.1))?,
         };
         picture.apply_orientation(orientation);
@@ -158,8 +160,8 @@ impl ImageOptions {
         Ok(out)
     }
 
-    /// What a decoder says. An image of a kind that it does not read may be whole all the same, so
-    /// that is another verdict than damage.
+    /// The error of a decoder. An image of an unsupported kind may be intact, so that is not
+    /// damage.
     fn blame(&self, format: ImageFormat, error: ImageError) -> Error {
         let text = error.to_string();
         let text = text.trim_end_matches(['.', '\n']);
@@ -182,9 +184,9 @@ impl ImageOptions {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out, self.quality);
         encoder.set_sampling_factor(match self.subsampling {
-            Subsampling::None => SamplingFactor::R_4_4_4,
-            Subsampling::Width => SamplingFactor::R_4_2_2,
-            Subsampling::Both => SamplingFactor::R_4_2_0,
+            ChromaSubsampling::None => SamplingFactor::R_4_4_4,
+            ChromaSubsampling::Width => SamplingFactor::R_4_2_2,
+            ChromaSubsampling::Both => SamplingFactor::R_4_2_0,
         });
         if let Some(profile) = profile {
             encoder.add_icc_profile(&profile).map_err(invalid)?;
@@ -193,7 +195,7 @@ impl ImageOptions {
             1 => ColorType::Luma,
             _ => ColorType::Rgb,
         };
-        // Its sides were checked.
+        // The sides were checked above.
         let (width, height) = (picture.width() as u16, picture.height() as u16);
         encoder.encode(picture.as_bytes(), width, height, color).map_err(invalid)?;
         Ok(out)
@@ -213,7 +215,7 @@ fn write(
     encoder.write_image(picture.as_bytes(), width, height, picture.color().into())
 }
 
-/// Width and height of a picture once it is turned, or before it was.
+/// Width and height after turning, or before.
 fn turned(orientation: Orientation, width: u32, height: u32) -> (u32, u32) {
     match orientation {
         Orientation::Rotate90
@@ -224,7 +226,7 @@ fn turned(orientation: Orientation, width: u32, height: u32) -> (u32, u32) {
     }
 }
 
-/// The picture in colours that the format has.
+/// The picture in colours that the format supports.
 fn stored(picture: DynamicImage, format: ImageFormat) -> DynamicImage {
     let color = picture.color();
     let (grey, alpha) = (!color.has_color(), color.has_alpha());
@@ -241,7 +243,7 @@ fn stored(picture: DynamicImage, format: ImageFormat) -> DynamicImage {
         ImageFormat::WebP if grey => DynamicImage::ImageLuma8(picture.into_luma8()),
         ImageFormat::WebP => DynamicImage::ImageRgb8(picture.into_rgb8()),
         _ => match color {
-            // PNG has no floats.
+            // PNG cannot store floats.
             ColorType::Rgb32F => DynamicImage::ImageRgb16(picture.into_rgb16()),
             ColorType::Rgba32F => DynamicImage::ImageRgba16(picture.into_rgba16()),
             _ => picture,
@@ -249,7 +251,7 @@ fn stored(picture: DynamicImage, format: ImageFormat) -> DynamicImage {
     }
 }
 
-/// A channel that shows through to white where it is transparent.
+/// A channel on a white background.
 fn shown(value: u8, alpha: u8) -> u8 {
     let (value, alpha) = (u32::from(value), u32::from(alpha));
     ((value * alpha + 255 * (255 - alpha) + 127) / 255) as u8
@@ -275,10 +277,10 @@ fn on_white_grey(picture: &DynamicImage) -> image::GrayImage {
     out
 }
 
-/// A picture of another size.
+/// The resized picture.
 ///
-/// By `fast_image_resize`, which uses vectors of the processor where there are some: `image` itself
-/// takes several times as long.
+/// `fast_image_resize` uses the vector instructions of the processor; `image` itself takes several
+/// times as long.
 fn resized(picture: &DynamicImage, (width, height): (u32, u32)) -> Result<DynamicImage> {
     let invalid = |error: String| Error::new(ErrorKind::Invalid, error);
     let kind = match picture.color() {
@@ -301,7 +303,7 @@ fn resized(picture: &DynamicImage, (width, height): (u32, u32)) -> Result<Dynami
     Ok(picture)
 }
 
-/// Sets the pixels of a picture that has as many bytes.
+/// Copies the pixels to a picture of the same size.
 fn copy(bytes: &[u8], picture: &mut DynamicImage) {
     match picture {
         DynamicImage::ImageLuma8(image) => image.copy_from_slice(bytes),
@@ -316,7 +318,7 @@ fn copy(bytes: &[u8], picture: &mut DynamicImage) {
     }
 }
 
-/// Whether a colour profile is one of such pixels: that of CMYK says nothing of RGB.
+/// Whether a colour profile is for such pixels: a profile for CMYK is meaningless for RGB.
 fn is_for(profile: &[u8], color: ColorType) -> bool {
     let space = if color.has_color() { b"RGB " } else { b"GRAY" };
     profile.get(16..20) == Some(space)

@@ -1,4 +1,4 @@
-//! Whether a JPEG has its end: decoders make a picture of what is cut short, with grey below.
+//! Whether a JPEG is complete: decoders fill the rest of one that was cut short with grey.
 
 /// The marker of the end.
 const END: u8 = 0xd9;
@@ -9,7 +9,7 @@ const SCAN: u8 = 0xda;
 pub(super) fn jpeg_has_end(bytes: &[u8]) -> bool {
     let mut at = 2;
     loop {
-        // A segment, which any number of fill bytes may come before.
+        // A segment, after any number of fill bytes.
         match bytes.get(at..at + 2) {
             Some([0xff, 0xff]) => at += 1,
             Some([0xff, END]) => return true,
@@ -22,7 +22,7 @@ pub(super) fn jpeg_has_end(bytes: &[u8]) -> bool {
                     at += scan_len(bytes.get(at..).unwrap_or_default());
                 }
             }
-            // Some cameras put bytes between segments, and decoders pass over them.
+            // Some cameras put bytes between segments, and decoders skip them.
             Some(_) => at += 1,
             None => return false,
         }

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{
-    ArrowIpc, Cifar, Csv, Idx, ImageFolder, ImageOptions, Input, JsonLinesFile, Mds, Npz, Parquet,
-    Resize, StoredAs, Subsampling, TfRecords, WebDataset, first_bytes,
+    ArrowIpcReader, CifarLabels, CifarReader, CsvReader, ImageFolderReader, ImageOptions, Input,
+    JsonLinesReader, MdsReader, MnistReader, NpzReader, ParquetReader, Resize, StoredAs,
+    ChromaSubsampling, TfRecordReader, WebDatasetReader, first_bytes,
 };
 use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
@@ -43,25 +44,24 @@ fn drain_if(input: kiste::Result<impl Input>) {
     }
 }
 
-/// Whatever is a file, read as one of these.
+/// Reads the bytes as a file of one of these formats.
 fn read_file(which: u8, bytes: &[u8]) {
     let name =
         ["x.parquet", "x.arrow", "x.csv", "x.npz", "x.jsonl", "x.tfrecord", "x.tar", "x.tsv"];
     let path = file(name[usize::from(which)], bytes);
-    let names = [path.to_str().unwrap()];
     match which {
-        0 => drain_if(Parquet::open(names).map(|table| table.max_bytes(LIMIT))),
-        1 => drain_if(ArrowIpc::open(names).map(|table| table.max_bytes(LIMIT))),
+        0 => drain_if(ParquetReader::open(&path).map(|table| table.max_bytes(LIMIT))),
+        1 => drain_if(ArrowIpcReader::open(&path).map(|table| table.max_bytes(LIMIT))),
         2 => {
-            let table = Csv::open(names).unwrap().max_bytes(LIMIT);
+            let table = CsvReader::open(&path).unwrap().max_bytes(LIMIT);
             drain(&table);
             drain_if(table.guess_types());
         }
-        3 => drain_if(Npz::rows_within(&path, LIMIT)),
-        4 => drain(&JsonLinesFile::open(&path).unwrap().max_bytes(64).unit_bytes(100)),
-        5 => drain(&TfRecords::open(names).unwrap().max_bytes(LIMIT)),
-        6 => drain(&WebDataset::open(names).unwrap().max_bytes(LIMIT)),
-        _ => drain_if(ImageFolder::options().root("/nonexistent").list(&path)),
+        3 => drain_if(NpzReader::options().max_bytes(LIMIT).open(&path)),
+        4 => drain(&JsonLinesReader::open(&path).unwrap().max_bytes(64).unit_bytes(100)),
+        5 => drain(&TfRecordReader::open(&path).unwrap().max_bytes(LIMIT)),
+        6 => drain(&WebDatasetReader::open(&path).unwrap().max_bytes(LIMIT)),
+        _ => drain_if(ImageFolderReader::options().root("/nonexistent").list(&path)),
     }
 }
 
@@ -77,7 +77,7 @@ fn read_folder(name: &str, bytes: &[u8]) {
     for image in ["a.png", "cat/b.png"] {
         fs::write(root.join(image), b"\x89PNG\r\n\x1a\n").unwrap();
     }
-    drain_if(ImageFolder::open(&root));
+    drain_if(ImageFolderReader::open(&root));
 }
 
 /// A directory of MDS: the index up to the first zero, then the shard.
@@ -88,12 +88,12 @@ fn read_mds(bytes: &[u8]) {
     };
     let index = file("index.json", index);
     file("shard.00000.mds", shard);
-    drain_if(Mds::open(index.parent().unwrap()).map(|mds| mds.max_bytes(LIMIT)));
+    drain_if(MdsReader::open(index.parent().unwrap()).map(|mds| mds.max_bytes(LIMIT)));
 }
 
 /// How images are to be changed, as it is typed in.
 fn read_options(text: &str) {
-    let _ = (text.parse::<Resize>(), text.parse::<StoredAs>(), text.parse::<Subsampling>());
+    let _ = (text.parse::<Resize>(), text.parse::<StoredAs>(), text.parse::<ChromaSubsampling>());
 }
 
 /// An image that is anything, which may be small only.
@@ -120,9 +120,9 @@ fuzz_target!(|bytes: &[u8]| {
         9 => read_folder("metadata.csv", bytes),
         10 => read_folder("metadata.jsonl", bytes),
         11 => read_mds(bytes),
-        12 => drain_if(Idx::open_within(file("images", bytes), None, LIMIT)),
-        13 => drain_if(Cifar::cifar10([file("batch", bytes).to_str().unwrap()])),
-        14 => drain_if(Cifar::cifar100([file("train", bytes).to_str().unwrap()])),
+        12 => drain_if(MnistReader::options().max_bytes(LIMIT).open(file("images", bytes))),
+        13 => drain_if(CifarReader::open(file("batch", bytes), CifarLabels::Ten)),
+        14 => drain_if(CifarReader::open(file("train", bytes), CifarLabels::Hundred)),
         15 => read_options(&String::from_utf8_lossy(bytes)),
         _ => drop(first_bytes(file("x.gz", bytes), 1 << 16)),
     }

@@ -1,11 +1,11 @@
 //! Tables of Arrow that are anything: Parquet where the file begins as one does, or else Arrow IPC.
-//! Whatever the decoders make of it, what is handed on as a sample must be one.
+//! No matter what the decoders make of it, everything that is emitted as a sample must be one.
 #![no_main]
 
 use std::fs;
 use std::path::PathBuf;
 
-use kiste::convert::{ArrowIpc, Input, Parquet};
+use kiste::convert::{ArrowIpcReader, Input, ParquetReader};
 use kiste::format::__private::parquet;
 use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
@@ -39,13 +39,13 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = parquet::parse_page_header(bytes);
     if bytes.starts_with(&parquet::MAGIC) {
         let path = file("x.parquet", bytes);
-        if let Ok(table) = Parquet::open([path.to_str().unwrap()]) {
+        if let Ok(table) = ParquetReader::open(&path) {
             drain(&table.max_bytes(LIMIT));
         }
     } else {
         let _ = parquet::check_footer(bytes);
         let path = file("x.arrow", bytes);
-        if let Ok(table) = ArrowIpc::open([path.to_str().unwrap()]) {
+        if let Ok(table) = ArrowIpcReader::open(&path) {
             drain(&table.max_bytes(LIMIT));
         }
     }

@@ -1,0 +1,265 @@
+//! What the columns of a schema become, by their types and by the metadata of the schema.
+
+use std::collections::HashMap;
+
+use arrow_schema::{DataType, Field, Schema};
+use serde_json::{Map, Value as Json, json};
+
+use super::{FEATURES, NOTE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::sample::KEY;
+
+/// The name of the key in WebDataset and others.
+const OTHER_KEY: &str = "__key__";
+
+/// The keys in the metadata of a column for the name and the details of an extension type.
+pub(super) const EXTENSION: &str = "ARROW:extension:name";
+pub(super) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
+/// The prefix of the array types of `datasets`, before the number of axes.
+pub(super) const ARRAY_TYPE: &str = "datasets.features.features.Array";
+
+/// What the values of a column become.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Form {
+    /// What the type of the column implies.
+    Plain,
+    /// NumPy scalars.
+    Scalar,
+    /// Numbers of labels; -1 is no label.
+    Label,
+    /// The bytes of a file, and perhaps its path.
+    File,
+    /// A NumPy array of this shape. Unknown lengths vary.
+    Array(Vec<Option<usize>>),
+    /// A list of anything.
+    List(Box<Slot>),
+    /// A NumPy array if it is one of numbers, otherwise a list.
+    Sequence(Box<Slot>),
+    /// A map.
+    Struct(Vec<Slot>),
+}
+
+/// A form, and the meaning of null.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Slot {
+    pub(super) form: Form,
+    /// Null means that the field is missing, rather than nil.
+    pub(super) optional: bool,
+}
+
+impl Form {
+    fn always(self) -> Slot {
+        Slot { form: self, optional: false }
+    }
+
+    /// The form as it is in the note.
+    fn to_json(&self) -> Json {
+        match self {
+            Form::Plain | Form::Label | Form::File | Form::Sequence(_) => Json::Null,
+            Form::Scalar => json!("scalar"),
+            Form::Array(shape) => json!({"array": shape}),
+            Form::List(inner) => json!({"list": inner.to_json()}),
+            Form::Struct(slots) => {
+                json!({"fields": slots.iter().map(Slot::to_json).collect::<Vec<_>>()})
+            }
+        }
+    }
+
+    /// The form of this type by the note and the features, as far as they fit.
+    fn of(of: &DataType, note: Option<&Json>, feature: Option<&Json>) -> Form {
+        let noted = note.filter(|note| !note.is_null()).and_then(|note| Form::noted(of, note));
+        if let Some(form) = noted {
+            return form;
+        }
+        let kind = feature.and_then(|feature| feature["_type"].as_str()).unwrap_or_default();
+        let inner = feature.and_then(|feature| match feature {
+            Json::Array(items) => items.first(),
+            _ => feature.get("feature"),
+        });
+        match of {
+            DataType::Struct(fields) if is_file(kind) && has_bytes(fields) => Form::File,
+            DataType::Struct(fields) => {
+                let of = |field: &arrow_schema::FieldRef| {
+                    let feature = feature.and_then(|feature| feature.get(field.name()));
+                    Form::of(field.data_type(), None, feature).always()
+                };
+                Form::Struct(fields.iter().map(of).collect())
+            }
+            DataType::Dictionary(_, value) => Form::of(value, None, feature),
+            _ if item(of).is_some() && kind.starts_with("Array") => {
+                let shape = feature.and_then(|feature| shape_of(&feature["shape"]));
+                shape.map_or_else(|| Form::sequence(of, inner), Form::Array)
+            }
+            _ if item(of).is_some() => Form::sequence(of, inner),
+            _ if of.is_integer() && kind == "ClassLabel" => Form::Label,
+            _ => Form::Plain,
+        }
+    }
+
+    fn sequence(of: &DataType, feature: Option<&Json>) -> Form {
+        let inner = item(of).map_or(Form::Plain, |item| Form::of(item, None, feature));
+        Form::Sequence(Box::new(inner.always()))
+    }
+
+    /// The form in the note, if it fits the type.
+    fn noted(of: &DataType, note: &Json) -> Option<Form> {
+        if note == "scalar" {
+            return Some(Form::Scalar);
+        }
+        if let Some(shape) = note.get("array") {
+            return shape_of(shape).map(Form::Array);
+        }
+        if let Some(inner) = note.get("list") {
+            return Some(Form::List(Box::new(Slot::of(item(of)?, Some(inner), None))));
+        }
+        let notes = note.get("fields")?.as_array()?;
+        let DataType::Struct(fields) = of else { return None };
+        let slot = |(at, field): (usize, &arrow_schema::FieldRef)| {
+            Slot::of(field.data_type(), notes.get(at), None)
+        };
+        Some(Form::Struct(fields.iter().enumerate().map(slot).collect()))
+    }
+}
+
+impl Slot {
+    fn of(of: &DataType, note: Option<&Json>, feature: Option<&Json>) -> Slot {
+        match note.and_then(|note| note.get("optional")) {
+            Some(inner) => Slot { form: Form::of(of, Some(inner), feature), optional: true },
+            None => Form::of(of, note, feature).always(),
+        }
+    }
+
+    /// The form as it is in the note.
+    pub(super) fn to_json(&self) -> Json {
+        match self.optional {
+            true => json!({"optional": self.form.to_json()}),
+            false => self.form.to_json(),
+        }
+    }
+}
+
+/// The features that are files: their bytes or paths.
+fn is_file(kind: &str) -> bool {
+    matches!(kind, "Image" | "Audio" | "Video" | "Pdf")
+}
+
+fn has_bytes(fields: &arrow_schema::Fields) -> bool {
+    fields.find("bytes").is_some()
+}
+
+/// The type of the items of a list.
+fn item(of: &DataType) -> Option<&DataType> {
+    match of {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
+    }
+}
+
+fn shape_of(shape: &Json) -> Option<Vec<Option<usize>>> {
+    let len = |len: &Json| match len {
+        Json::Null => Some(None),
+        len => len.as_u64().and_then(|len| usize::try_from(len).ok()).map(Some),
+    };
+    shape.as_array()?.iter().map(len).collect()
+}
+
+/// A column that becomes a field.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) slot: Slot,
+}
+
+/// What the columns of a schema become.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) columns: Vec<Column>,
+    /// The column of the keys, which is not a field.
+    pub(super) key: Option<usize>,
+    /// The names of the labels, if they are known.
+    pub(super) labels: Option<Vec<String>>,
+}
+
+impl Plan {
+    pub(super) fn of(schema: &Schema) -> Result<Plan> {
+        let json = |name: &str| {
+            let text = schema.metadata().get(name);
+            text.and_then(|text| serde_json::from_str::<Json>(text).ok()).unwrap_or_default()
+        };
+        let (features, note) = (json(FEATURES), json(NOTE));
+        let features = &features["info"]["features"];
+        let notes = &note["columns"];
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let (note, feature) = (notes.get(field.name()), features.get(field.name()));
+            let mut slot = Slot::of(field.data_type(), note, feature);
+            if let Some(shape) = array_shape(field) {
+                slot.form = Form::Array(shape);
+            }
+            // A file with the note has no such convention.
+            if slot.form == Form::Label && note.is_some() {
+                slot.form = Form::Plain;
+            }
+            columns.push(Column { name: field.name().clone(), slot });
+        }
+        if columns.is_empty() {
+            return Err(Error::new(ErrorKind::Damaged, "expected columns, found none"));
+        }
+        let texts = |name: &str| {
+            schema.fields().iter().position(|f| f.name() == name && is_text(f.data_type()))
+        };
+        let labels = label_names(&columns, features)?;
+        Ok(Plan { columns, key: texts(KEY).or_else(|| texts(OTHER_KEY)), labels })
+    }
+}
+
+fn is_text(of: &DataType) -> bool {
+    match of {
+        DataType::Dictionary(_, value) => is_text(value),
+        of => matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+    }
+}
+
+/// The shape of `arrow.fixed_shape_tensor`, whose numbers are one list, and of the arrays of
+/// `datasets`.
+fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
+    let metadata: &HashMap<String, String> = field.metadata();
+    let name = metadata.get(EXTENSION)?;
+    let detail: Json = serde_json::from_str(metadata.get(EXTENSION_DETAIL)?).ok()?;
+    item(field.data_type())?;
+    if name.starts_with(ARRAY_TYPE) {
+        return shape_of(detail.get(0)?);
+    }
+    let is_plain = detail.get("permutation").is_none_or(is_identity);
+    let fits = name == "arrow.fixed_shape_tensor" && is_plain;
+    if fits { shape_of(&detail["shape"]) } else { None }
+}
+
+/// Whether the axes are in their order, which is the default.
+fn is_identity(permutation: &Json) -> bool {
+    let axes = permutation.as_array().map(Vec::as_slice).unwrap_or_default();
+    axes.iter().enumerate().all(|(at, axis)| axis.as_u64() == Some(at as u64))
+}
+
+/// The names of the labels: those of the field `label`, or else of the first field with names.
+fn label_names(columns: &[Column], features: &Json) -> Result<Option<Vec<String>>> {
+    let names_of = |column: &Column| {
+        let feature = features.get(&column.name)?;
+        feature.get("names").filter(|_| feature["_type"] == "ClassLabel")?.as_array()
+    };
+    let own = columns.iter().find(|column| column.name == "label").and_then(names_of);
+    let Some(names) = own.or_else(|| columns.iter().find_map(names_of)) else { return Ok(None) };
+    let text = |name: &Json| name.as_str().map(str::to_owned);
+    let names: Option<Vec<String>> = names.iter().map(text).collect();
+    let message = "expected the names of labels to be strings, found others";
+    names.map(Some).ok_or_else(|| Error::new(ErrorKind::Damaged, message))
+}
+
+/// The note about columns with these names.
+pub(super) fn note<'a>(columns: impl Iterator<Item = (&'a str, &'a Slot)>) -> String {
+    let columns: Map<String, Json> =
+        columns.map(|(name, slot)| (name.to_owned(), slot.to_json())).collect();
+    json!({"version": 1, "columns": columns}).to_string()
+}

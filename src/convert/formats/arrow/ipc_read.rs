@@ -1,0 +1,375 @@
+//! Reads samples from Arrow IPC: streams, and files, which are streams with an index at the end.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::MessageHeader;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::DataType;
+
+use super::form::Plan;
+use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
+use super::parquet_read::{emit_batch, expand_folders};
+use super::rows::Rows;
+use super::{Flaw, guarded};
+use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::regular::open_regular;
+
+/// The first bytes of a file, which a stream does not have.
+const MAGIC: &[u8; 8] = b"ARROW1\0\0";
+/// The stream of a file begins within this many bytes.
+const MAX_PADDING: u64 = 64;
+/// The mark before the length of a message.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// Reads files and streams of Arrow IPC, such as those in the cache of Hugging Face `datasets`
+/// (`data-00000-of-00002.arrow`). Units are ranges of a file, cut between batches; a file with
+/// dictionaries is one unit, because they may change between batches. Feature `parquet`.
+///
+/// Columns become fields as in [`ParquetReader`](super::ParquetReader), and keys are the same. The
+/// size of a batch, which is read into memory, is [limited](Self::max_bytes). A stream may end
+/// after any batch, because not all writers mark its end; a file must have the mark. Files are read
+/// from the front, and their index is ignored.
+///
+/// ```no_run
+/// use kiste::convert::{ArrowIpcReader, InOrder};
+///
+/// let source = InOrder::new(ArrowIpcReader::open("imdb/data-{00000..00001}-of-00002.arrow")?);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "ArrowIpc")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct ArrowIpcReader {
+    labels: Option<Vec<String>>,
+    key: Option<String>,
+    max_bytes: u64,
+    ranges: Ranges,
+}
+
+impl ArrowIpcReader {
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// the files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
+    pub fn open(path: impl AsRef<Path>) -> Result<ArrowIpcReader> {
+        ArrowIpcReader::open_all([path])
+    }
+
+    /// Opens several files or folders, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ArrowIpcReader> {
+        let files = expand_folders(names::files(files)?, "arrow")?;
+        let mut first: Option<Plan> = None;
+        for path in &files {
+            let plan = Batches::open(path, MAX_BYTES)?.plan;
+            match &first {
+                Some(first) if first.labels != plan.labels => {
+                    let message =
+                        format!("expected the labels of {}, found others", files[0].display());
+                    return Err(Error::new(ErrorKind::Invalid, message).at(path));
+                }
+                Some(_) => {}
+                None => first = Some(plan),
+            }
+        }
+        let labels = first.and_then(|plan| plan.labels);
+        Ok(ArrowIpcReader { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
+    }
+
+    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Refuses batches with more bytes than this once they are decompressed. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self.ranges.forget();
+        self
+    }
+
+    /// The size of a unit in bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.ranges.set_unit(bytes);
+        self
+    }
+}
+
+impl Input for ArrowIpcReader {
+    fn units(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let walk =
+            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = &self.ranges.paths()[range.file];
+        let mut batches = Batches::open(path, self.max_bytes)?;
+        batches.go_to(range.begin)?;
+        let plan = batches.plan.clone();
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem: names::stem(path)? };
+        let mut number = range.begin.number;
+        while let Some(batch) = batches.next(range.end)? {
+            emit_batch(path, &rows, &batch, number, emit)?;
+            number += batch.num_rows() as u64;
+        }
+        Ok(())
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.ranges.path(unit)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.ranges.bytes(unit)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.labels.as_deref()
+    }
+}
+
+/// The first batch that begins at this byte of a file or after it. Only headers are read on the
+/// way.
+fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
+    let mut batches = match Batches::open(path, max_bytes) {
+        Ok(batches) if !batches.has_dictionaries() => batches,
+        Ok(_) => return Ok(None),
+        Err(error) => return end_of_walk(error),
+    };
+    batches.go_to(from)?;
+    let mut rows = from.number;
+    loop {
+        let position = batches.position;
+        let (more, body) = match batches.head() {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(None),
+            Err(error) => return end_of_walk(error),
+        };
+        if position >= to {
+            return Ok(Some(Begin { position, number: rows, line: 1 }));
+        }
+        rows = rows.saturating_add(more);
+        if let Err(error) = batches.pass(body) {
+            return end_of_walk(error);
+        }
+    }
+}
+
+/// The batches of a stream.
+struct Batches<'a> {
+    path: &'a Path,
+    input: BufReader<File>,
+    /// The position in the file, and the length of the file.
+    position: u64,
+    size: u64,
+    decoder: StreamDecoder,
+    plan: Plan,
+    max_bytes: u64,
+    /// Whether a mark must come before the end, as in a file.
+    marked: bool,
+    ended: bool,
+}
+
+impl Batches<'_> {
+    fn open(path: &Path, max_bytes: u64) -> Result<Batches<'_>> {
+        let file = open_regular(path).map_err(|error| Error::io(path, error))?;
+        let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
+        let plan = Plan { columns: Vec::new(), key: None, labels: None };
+        let decoder = StreamDecoder::new();
+        let input = BufReader::new(file);
+        let (position, marked, ended) = (0, true, false);
+        let mut batches =
+            Batches { path, input, position, size, decoder, plan, max_bytes, marked, ended };
+        let start = batches.take(MAGIC.len() as u64)?;
+        let is_file = start == MAGIC;
+        match is_file {
+            true => batches.skip_padding()?,
+            false => batches.back(start.len())?,
+        }
+        batches.message()?;
+        batches.marked = is_file;
+        // The decoder decodes a schema only when it sees the next message.
+        batches.decode(CONTINUATION.to_vec())?;
+        let schema = batches.decoder.schema();
+        let schema = schema.ok_or_else(|| batches.flaw("a schema", "another message"))?;
+        batches.plan = Plan::of(&schema).map_err(|error| error.at(path))?;
+        Ok(batches)
+    }
+
+    /// Some writers begin the stream in a file at a multiple of 64 bytes.
+    fn skip_padding(&mut self) -> Result<()> {
+        while self.position < MAX_PADDING {
+            let word = self.take(MAGIC.len() as u64)?;
+            if word != [0; MAGIC.len()] {
+                return self.back(word.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn back(&mut self, len: usize) -> Result<()> {
+        self.position -= len as u64;
+        self.input.seek_relative(-(len as i64)).map_err(|error| Error::io(self.path, error))
+    }
+
+    /// Seeks to a batch, unless it is the first one.
+    fn go_to(&mut self, begin: Begin) -> Result<()> {
+        if begin != Begin::FRONT {
+            let found = self.input.seek(SeekFrom::Start(begin.position));
+            self.position = found.map_err(|error| Error::io(self.path, error))?;
+        }
+        Ok(())
+    }
+
+    fn has_dictionaries(&self) -> bool {
+        let schema = self.decoder.schema();
+        schema.is_none_or(|schema| {
+            let fields = schema.flattened_fields();
+            fields.iter().any(|field| matches!(field.data_type(), DataType::Dictionary(..)))
+        })
+    }
+
+    /// The rows of the next batch, and the bytes of its body; `None` if something else comes next,
+    /// or a body without bytes, which the decoder would not notice.
+    fn head(&mut self) -> Result<Option<(u64, u64)>> {
+        let mut head = self.take(4)?;
+        if head == CONTINUATION {
+            head = self.take(4)?;
+        }
+        let len = head.first_chunk().map_or(0, |len| u32::from_le_bytes(*len));
+        let metadata = self.exactly(len.into(), MAX_METADATA)?;
+        let Ok(message) = arrow_ipc::root_as_message(&metadata) else { return Ok(None) };
+        if message.header_type() != MessageHeader::RecordBatch {
+            return Ok(None);
+        }
+        let rows = message.header_as_record_batch().map(|batch| u64::try_from(batch.length()));
+        let body = u64::try_from(message.bodyLength());
+        let body = body.ok().filter(|&body| 0 < body && body <= self.max_bytes);
+        Ok(rows.and_then(Result::ok).zip(body))
+    }
+
+    /// Skips a body.
+    fn pass(&mut self, body: u64) -> Result<()> {
+        let there = self.size.saturating_sub(self.position);
+        match i64::try_from(body) {
+            Ok(step) if body <= there => {
+                self.input.seek_relative(step).map_err(|error| Error::io(self.path, error))?;
+                self.position += body;
+                Ok(())
+            }
+            _ => Err(self.flaw("a body", "the end of the file")),
+        }
+    }
+
+    /// The next batch, if it begins before this byte.
+    fn next(&mut self, end: u64) -> Result<Option<RecordBatch>> {
+        while !self.ended && self.position < end {
+            if let Some(batch) = self.message()? {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a message. Returns the batch in it, or the one before it.
+    fn message(&mut self) -> Result<Option<RecordBatch>> {
+        let start = self.position;
+        let mut head = self.take(4)?;
+        if head.is_empty() && !self.marked {
+            return self.end();
+        }
+        if head == CONTINUATION {
+            head = self.take(4)?;
+        }
+        let Some(len) = head.first_chunk() else {
+            return Err(self.flaw("the end of the stream", "the end of the file"));
+        };
+        let len = u32::from_le_bytes(*len);
+        if len == 0 {
+            return self.end();
+        }
+        let metadata = self.exactly(len.into(), MAX_METADATA)?;
+        let message = arrow_ipc::root_as_message(&metadata).map_err(|error| {
+            let flaw = FormatError::new(start, "a message of Arrow", format!("none: {error}"));
+            Error::from(flaw).at(self.path)
+        })?;
+        let body_len = u64::try_from(message.bodyLength());
+        let body_len = body_len.map_err(|_| self.flaw("a body", "one of a negative length"))?;
+        let body = self.exactly(body_len, self.max_bytes)?;
+        check_message(&message, &body, self.max_bytes).map_err(|error| {
+            let message = format!("message at byte {start}: {}", error.message());
+            Error::new(error.kind(), message).at(self.path)
+        })?;
+        // Older streams have no mark before the length.
+        let before = self.decode([&len.to_le_bytes()[..], &metadata].concat())?;
+        // The body gets a buffer of its own, so that it can be viewed in place.
+        let batch = self.decode(body)?;
+        Ok(before.or(batch))
+    }
+
+    /// Ends the stream. The decoder returns a batch without bytes only now.
+    fn end(&mut self) -> Result<Option<RecordBatch>> {
+        self.ended = true;
+        self.decode(vec![0; 4])
+    }
+
+    fn decode(&mut self, bytes: Vec<u8>) -> Result<Option<RecordBatch>> {
+        let mut buffer = Buffer::from_vec(bytes);
+        let (decoder, mut found) = (&mut self.decoder, None);
+        guarded(self.path, || {
+            while !buffer.is_empty() {
+                found = decoder.decode(&mut buffer)?.or(found.take());
+            }
+            Ok::<_, Flaw>(found)
+        })
+    }
+
+    /// This many bytes, or fewer at the end of the file.
+    fn take(&mut self, len: u64) -> Result<Vec<u8>> {
+        let mut bytes =
+            Vec::with_capacity(len.min(self.size.saturating_sub(self.position)) as usize);
+        let read = self.input.by_ref().take(len).read_to_end(&mut bytes);
+        read.map_err(|error| Error::io(self.path, error))?;
+        self.position += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn exactly(&mut self, len: u64, max_bytes: u64) -> Result<Vec<u8>> {
+        if len > max_bytes {
+            let at = self.position;
+            let message =
+                format!("message at byte {at}: expected at most {max_bytes} bytes, found {len}");
+            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+        }
+        let bytes = self.take(len)?;
+        match bytes.len() as u64 == len {
+            true => Ok(bytes),
+            false => {
+                let found = format!("the end of the file after {} of them", bytes.len());
+                Err(self.flaw(&format!("{len} bytes of a message"), &found))
+            }
+        }
+    }
+
+    fn flaw(&self, expected: &str, found: &str) -> Error {
+        let flaw = FormatError::new(self.position, expected.to_owned(), found.to_owned());
+        Error::from(flaw).at(self.path)
+    }
+}

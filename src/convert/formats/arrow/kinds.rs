@@ -1,0 +1,428 @@
+//! The types of fields, as far as columns can hold them: found from the first samples, and required
+//! of all later ones.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use serde_json::{Map, Value as Json, json};
+
+use super::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
+use crate::convert::formats::find::{Distinct, Finder};
+use crate::error::Result;
+use crate::format::msgpack::numpy::{self, Special};
+use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
+use crate::value::{DType, DTypeKind as Kind, NdArray, Unit};
+
+/// The type of values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Type {
+    Nil,
+    Bool,
+    /// Whether some are negative, and whether some are 2^63 or more.
+    Int {
+        negative: bool,
+        large: bool,
+    },
+    F32,
+    F64,
+    Text,
+    /// Whether all are images by their first bytes.
+    Bytes {
+        images: bool,
+    },
+    Scalar(DType),
+    /// NumPy arrays, and the lengths of those axes whose length is always the same.
+    Array(DType, Vec<Option<usize>>),
+    List(Box<Type>),
+    /// Maps. An entry may be missing in some of them.
+    Map(Vec<Entry>),
+}
+
+/// An entry of maps, or a field of samples.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) of: Type,
+    pub(super) missing: bool,
+}
+
+/// Why a value has no type, as "expected …, found …" without the first word.
+pub(super) type Mismatch = String;
+
+impl Type {
+    /// The type of a packed value. `depth` is the number of values around it.
+    pub(super) fn of(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
+        if depth == MAX_DEPTH / 8 {
+            return Ok(Err("lists and maps nested less deeply".to_owned()));
+        }
+        Ok(Ok(match cursor.peek()? {
+            Packed::Nil => cursor.read_nil().map(|()| Type::Nil)?,
+            Packed::Bool => cursor.read_bool().map(|_| Type::Bool)?,
+            Packed::Int => match cursor.read_i64() {
+                Ok(number) => Type::Int { negative: number < 0, large: false },
+                Err(_) => cursor.read_u64().map(|_| Type::Int { negative: false, large: true })?,
+            },
+            // A 32-bit float has a first byte of its own.
+            Packed::Float if cursor.rest().first() == Some(&0xca) => {
+                cursor.read_f32().map(|_| Type::F32)?
+            }
+            Packed::Float => cursor.read_f64().map(|_| Type::F64)?,
+            Packed::Str => cursor.read_str().map(|_| Type::Text)?,
+            Packed::Bin => Type::Bytes { images: is_image(cursor.read_bin()?) },
+            Packed::Array => {
+                let mut items = Type::Nil;
+                for _ in 0..cursor.read_array_len()? {
+                    let item = match Type::of(cursor, depth + 1)? {
+                        Ok(item) => item,
+                        flaw => return Ok(flaw),
+                    };
+                    match items.merge(&item) {
+                        Some(merged) => items = merged,
+                        None => {
+                            return Ok(Err(format!("lists of one type, found {items} and {item}")));
+                        }
+                    }
+                }
+                Type::List(Box::new(items))
+            }
+            Packed::Map => return special_or_map(cursor, depth),
+            other => {
+                return Ok(Err(
+                    format!("a value that a column can have, found {other:?}").to_lowercase()
+                ));
+            }
+        }))
+    }
+
+    /// The type of values of both types, if they fit in one column.
+    pub(super) fn merge(&self, other: &Type) -> Option<Type> {
+        Some(match (self, other) {
+            (Type::Nil, same) | (same, Type::Nil) => same.clone(),
+            (
+                Type::Int { negative, large },
+                Type::Int { negative: also_negative, large: also_large },
+            ) => {
+                let (negative, large) = (*negative || *also_negative, *large || *also_large);
+                return (!(negative && large)).then_some(Type::Int { negative, large });
+            }
+            (Type::Bytes { images }, Type::Bytes { images: also }) => {
+                Type::Bytes { images: *images && *also }
+            }
+            (Type::Array(dtype, shape), Type::Array(other, found)) => {
+                if dtype != other || shape.len() != found.len() {
+                    return None;
+                }
+                let len = |(len, found): (&Option<usize>, &Option<usize>)| {
+                    if len == found { *len } else { None }
+                };
+                Type::Array(dtype.clone(), shape.iter().zip(found).map(len).collect())
+            }
+            (Type::List(items), Type::List(others)) => Type::List(Box::new(items.merge(others)?)),
+            (Type::Map(entries), Type::Map(others)) => Type::Map(merge_entries(entries, others)?),
+            (same, other) => return (same == other).then(|| same.clone()),
+        })
+    }
+
+    /// Whether a column of this type can hold a value of the other one and give it back.
+    pub(super) fn takes(&self, found: &Type) -> bool {
+        match (self, found) {
+            (_, Type::Nil) | (Type::Bytes { .. }, Type::Bytes { .. }) => true,
+            (Type::Int { large: true, .. }, Type::Int { negative, .. }) => !negative,
+            (Type::Int { .. }, Type::Int { large, .. }) => !large,
+            (Type::Array(dtype, shape), Type::Array(other, found)) => {
+                let mut nothing = false;
+                let same = dtype == other && shape.len() == found.len();
+                same && shape.iter().zip(found).all(|(len, found)| {
+                    // The axes after an empty one leave no trace.
+                    let fits = match len {
+                        Some(_) => len == found,
+                        None => !nothing || *found == Some(0),
+                    };
+                    nothing |= *found == Some(0);
+                    fits
+                })
+            }
+            (Type::List(items), Type::List(found)) => items.takes(found),
+            (Type::Map(entries), Type::Map(found)) => {
+                let mut known = Finder::new(entries, Entry::name);
+                found.iter().all(|found| {
+                    known.find(&found.name).is_some_and(|entry| entry.of.takes(&found.of))
+                })
+            }
+            (same, found) => same == found,
+        }
+    }
+
+    /// The column type.
+    pub(super) fn data_type(&self) -> DataType {
+        let item = |of| Arc::new(Field::new("item", of, true));
+        match self {
+            Type::Nil => DataType::Null,
+            Type::Bool => DataType::Boolean,
+            Type::Int { large: true, .. } => DataType::UInt64,
+            Type::Int { .. } => DataType::Int64,
+            Type::F32 => DataType::Float32,
+            Type::F64 => DataType::Float64,
+            Type::Text => DataType::Utf8,
+            Type::Bytes { images: false } => DataType::Binary,
+            Type::Bytes { images: true } => DataType::Struct(file_fields()),
+            Type::Scalar(dtype) => number_type(dtype).unwrap_or(DataType::Null),
+            Type::Array(dtype, shape) => {
+                let number = number_type(dtype).unwrap_or(DataType::Null);
+                shape.iter().fold(number, |of, _| DataType::List(item(of)))
+            }
+            Type::List(items) => DataType::List(item(items.data_type())),
+            Type::Map(entries) => DataType::Struct(entries.iter().map(Entry::field).collect()),
+        }
+    }
+
+    /// The form that a reader needs to get the values back.
+    pub(super) fn form(&self) -> Form {
+        match self {
+            Type::Scalar(_) => Form::Scalar,
+            Type::Array(_, shape) => Form::Array(shape.clone()),
+            Type::List(items) => Form::List(Box::new(Slot { form: items.form(), optional: false })),
+            Type::Map(entries) => Form::Struct(entries.iter().map(Entry::slot).collect()),
+            _ => Form::Plain,
+        }
+    }
+
+    /// The feature of Hugging Face `datasets` for this type.
+    pub(super) fn feature(&self, labels: Option<&[String]>) -> Json {
+        let value = |name: &str| json!({"dtype": name, "_type": "Value"});
+        match self {
+            Type::Nil => value("null"),
+            Type::Bool => value("bool"),
+            Type::Int { .. } if labels.is_some() => json!({"names": labels, "_type": "ClassLabel"}),
+            Type::Int { large: true, .. } => value("uint64"),
+            Type::Int { .. } => value("int64"),
+            Type::F32 => value("float32"),
+            Type::F64 => value("float64"),
+            Type::Text => value("string"),
+            Type::Bytes { images: false } => value("binary"),
+            Type::Bytes { images: true } => json!({"_type": "Image"}),
+            Type::Scalar(dtype) => value(&feature_name(dtype)),
+            Type::Array(dtype, shape) if has_shape(shape) => json!({
+                "shape": shape, "dtype": feature_name(dtype), "_type": format!("Array{}D", shape.len()),
+            }),
+            Type::Array(dtype, shape) => {
+                shape.iter().fold(value(&feature_name(dtype)), |inner, _| list(inner))
+            }
+            Type::List(items) => list(items.feature(None)),
+            Type::Map(entries) => {
+                let feature = |entry: &Entry| (entry.name.clone(), entry.of.feature(None));
+                Json::Object(entries.iter().map(feature).collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Why no column can have this type, although each value could be in one.
+    pub(super) fn flaw(&self) -> Option<Mismatch> {
+        match self {
+            Type::List(items) => items.flaw(),
+            Type::Map(entries) if entries.is_empty() => {
+                Some("maps with entries, found only empty ones".to_owned())
+            }
+            Type::Map(entries) => entries.iter().find_map(|entry| entry.of.flaw()),
+            _ => None,
+        }
+    }
+}
+
+/// Whether `datasets` supports arrays of this shape: only the first axis may vary.
+fn has_shape(shape: &[Option<usize>]) -> bool {
+    (2..=5).contains(&shape.len()) && shape[1..].iter().all(Option::is_some)
+}
+
+/// A list of this feature. For maps, the older notation would mean a map of lists.
+fn list(inner: Json) -> Json {
+    match inner.get("_type") {
+        Some(_) => json!({"feature": inner, "_type": "Sequence"}),
+        None => json!([inner]),
+    }
+}
+
+/// The columns of a file: its bytes and its path.
+pub(super) fn file_fields() -> Fields {
+    [Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)]
+        .into_iter()
+        .collect()
+}
+
+impl Entry {
+    /// The column. Arrays have a mark, without which `datasets` ignores its own features.
+    pub(super) fn field(&self) -> Field {
+        let field = Field::new(&self.name, self.of.data_type(), true);
+        let Type::Array(dtype, shape) = &self.of else { return field };
+        if !has_shape(shape) {
+            return field;
+        }
+        let name = format!("{ARRAY_TYPE}{}DExtensionType", shape.len());
+        let detail = json!([shape, feature_name(dtype)]).to_string();
+        let mark = [(EXTENSION.to_owned(), name), (EXTENSION_DETAIL.to_owned(), detail)];
+        field.with_metadata(mark.into())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn slot(&self) -> Slot {
+        Slot { form: self.of.form(), optional: self.missing }
+    }
+}
+
+/// The entries of both, in the order of their first appearance.
+pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<Entry>> {
+    let mut merged = Vec::with_capacity(entries.len().max(others.len()));
+    let mut found = Finder::new(others, Entry::name);
+    for entry in entries {
+        let other = found.find(&entry.name);
+        let of = other.map_or(Some(entry.of.clone()), |other| entry.of.merge(&other.of))?;
+        let missing = entry.missing || other.is_none_or(|other| other.missing);
+        merged.push(Entry { name: entry.name.clone(), of, missing });
+    }
+    let mut known = Finder::new(entries, Entry::name);
+    for other in others {
+        if known.find(&other.name).is_none() {
+            merged.push(Entry { missing: true, ..other.clone() });
+        }
+    }
+    Some(merged)
+}
+
+fn special_or_map(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
+    let mut ahead = cursor.clone();
+    // A map that does not encode a NumPy value is just a map.
+    if let Ok(Some(special)) = numpy::read(&mut ahead) {
+        *cursor = ahead;
+        return Ok(special_type(&special));
+    }
+    let (mut entries, mut names) = (Vec::new(), Distinct::default());
+    for _ in 0..cursor.read_map_len()? {
+        if cursor.peek()? != Packed::Str {
+            return Ok(Err("maps whose keys are strings, found another key".to_owned()));
+        }
+        let name = cursor.read_str()?;
+        if !names.insert(name) {
+            return Ok(Err(format!("maps with different keys, found {name:?} twice")));
+        }
+        let name = name.to_owned();
+        match Type::of(cursor, depth + 1)? {
+            Ok(of) => entries.push(Entry { name, of, missing: false }),
+            flaw => return Ok(flaw),
+        }
+    }
+    Ok(Ok(Type::Map(entries)))
+}
+
+fn special_type(special: &Special<'_>) -> Result<Type, Mismatch> {
+    let (array, of): (&NdArray<'_>, _) = match special {
+        Special::Complex(_, _) => return Err("numbers without an imaginary part".to_owned()),
+        Special::Scalar(array) => (array, Type::Scalar(array.dtype().clone())),
+        Special::Array(array) => {
+            let shape = array.shape().iter().map(|&len| Some(len)).collect();
+            (array, Type::Array(array.dtype().clone(), shape))
+        }
+    };
+    let dtype = array.dtype();
+    match number_type(dtype) {
+        Some(_) => Ok(of),
+        None => Err(format!(
+            "numbers, or times to the second or finer, with the lower byte first, found {dtype}"
+        )),
+    }
+}
+
+/// The column type of a NumPy type.
+pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
+    if dtype.byte_order() == crate::value::ByteOrder::Big {
+        return None;
+    }
+    let unit = || {
+        let time = dtype.time_unit().filter(|time| time.count == 1)?;
+        Some(match time.unit {
+            Unit::Second => TimeUnit::Second,
+            Unit::Millisecond => TimeUnit::Millisecond,
+            Unit::Microsecond => TimeUnit::Microsecond,
+            Unit::Nanosecond => TimeUnit::Nanosecond,
+            _ => return None,
+        })
+    };
+    Some(match (dtype.kind(), dtype.item_size()) {
+        (Kind::Bool, _) => DataType::Boolean,
+        (Kind::Int, 1) => DataType::Int8,
+        (Kind::Int, 2) => DataType::Int16,
+        (Kind::Int, 4) => DataType::Int32,
+        (Kind::Int, 8) => DataType::Int64,
+        (Kind::UInt, 1) => DataType::UInt8,
+        (Kind::UInt, 2) => DataType::UInt16,
+        (Kind::UInt, 4) => DataType::UInt32,
+        (Kind::UInt, 8) => DataType::UInt64,
+        (Kind::Float, 2) => DataType::Float16,
+        (Kind::Float, 4) => DataType::Float32,
+        (Kind::Float, 8) => DataType::Float64,
+        (Kind::DateTime, _) => DataType::Timestamp(unit()?, None),
+        (Kind::TimeDelta, _) => DataType::Duration(unit()?),
+        _ => return None,
+    })
+}
+
+/// The name of a NumPy type in `datasets`.
+fn feature_name(dtype: &DType) -> String {
+    let unit = |of: &TimeUnit| match of {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    };
+    match number_type(dtype) {
+        Some(DataType::Boolean) => "bool".to_owned(),
+        Some(DataType::Timestamp(of, _)) => format!("timestamp[{}]", unit(&of)),
+        Some(DataType::Duration(of)) => format!("duration[{}]", unit(&of)),
+        Some(of) => format!("{of:?}").to_lowercase(),
+        None => "null".to_owned(),
+    }
+}
+
+/// Whether these are the first bytes of an image in a common format.
+fn is_image(bytes: &[u8]) -> bool {
+    let starts: [&[u8]; 7] =
+        [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*", b"BM"];
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    let is_bmp = |start: &[u8]| start != b"BM" || bytes.get(6..10) == Some(&[0; 4]);
+    is_webp || starts.iter().any(|start| bytes.starts_with(start) && is_bmp(start))
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Nil => f.write_str("nil"),
+            Type::Bool => f.write_str("true or false"),
+            Type::Int { large: true, .. } => f.write_str("an integer up to 2^64-1"),
+            Type::Int { .. } => f.write_str("an integer of 64 bits"),
+            Type::F32 => f.write_str("a float of 32 bits"),
+            Type::F64 => f.write_str("a float of 64 bits"),
+            Type::Text => f.write_str("text"),
+            Type::Bytes { .. } => f.write_str("bytes"),
+            Type::Scalar(dtype) => write!(f, "a number of NumPy's {dtype}"),
+            Type::Array(dtype, shape) => {
+                write!(f, "an array of {dtype} (")?;
+                for (at, len) in shape.iter().enumerate() {
+                    let comma = if at > 0 { ", " } else { "" };
+                    match len {
+                        Some(len) => write!(f, "{comma}{len}")?,
+                        None => write!(f, "{comma}any")?,
+                    }
+                }
+                f.write_str(")")
+            }
+            Type::List(items) => write!(f, "a list of {items}"),
+            Type::Map(entries) => {
+                let names: Vec<&str> = entries.iter().map(|entry| &entry.name[..]).collect();
+                write!(f, "a map of {}", names.join(", "))
+            }
+        }
+    }
+}

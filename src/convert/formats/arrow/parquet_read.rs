@@ -1,0 +1,321 @@
+//! Reads samples from Parquet files.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+
+use super::form::Plan;
+use super::limits::{MAX_BYTES, check_pages, check_parquet};
+use super::rows::Rows;
+use super::{Flaw, guarded};
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::error::{Error, ErrorKind, Result};
+use crate::natural::natural_order;
+use crate::regular::open_regular;
+
+/// Rows that are decoded at a time.
+const ROWS: usize = 256;
+
+/// Reads Parquet files, as pyarrow, pandas and Hugging Face `datasets` write them; each row group
+/// is a unit. Feature `parquet`.
+///
+/// | a column of | becomes |
+/// | --- | --- |
+/// | booleans, integers, 32-bit and 64-bit floats | plain numbers |
+/// | 16-bit floats, dates and times | NumPy scalars: dates and timestamps `datetime64` (in UTC), times of day and durations `timedelta64` |
+/// | strings, binary data, dictionaries of them | strings, bytes |
+/// | decimal numbers | strings, which keep all digits |
+/// | lists of numbers or times | NumPy arrays; with several dimensions if the inner lists have the same length |
+/// | other lists: ragged, of strings, with nulls | lists |
+/// | structs, maps | maps |
+/// | null | nil |
+///
+/// Of the features of `datasets`, `Image`, `Audio`, `Video` and `Pdf` become the bytes of the file;
+/// its path, if there is one, becomes another field, such as `image_path`. A file that is not in
+/// the table is nil, but its path is kept. `ArrayXD` become arrays of that shape, and so do tensors
+/// of fixed shape. `ClassLabel` become numbers, -1 becomes nil, and the names are
+/// [`label_names`](Input::label_names).
+///
+/// Keys are the strings of a column `key` or `__key__`, if there is one, or of another
+/// [field](Self::key), such as `image_path`; otherwise the name of the file up to its first dot, a
+/// slash and the number of the row.
+///
+/// The decompressed size of a page is [limited](Self::max_bytes), and checked before the page is
+/// decompressed; for that, pages of Brotli are decompressed twice. Checksums of pages are compared
+/// if there are any, but few writers add them: without one, damage that leaves a valid page is not
+/// noticed.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, ParquetReader};
+///
+/// let table = ParquetReader::open("train-{00000..00003}-of-00004.parquet")?.without(["url"]);
+/// let source = InOrder::new(table);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "Parquet")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct ParquetReader {
+    files: Vec<Table>,
+    /// The row groups of all files: which file, which group in it, and the number of its first row.
+    groups: Vec<(usize, usize, u64)>,
+    labels: Option<Vec<String>>,
+    without: Vec<String>,
+    key: Option<String>,
+    max_bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Table {
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+    plan: Plan,
+}
+
+impl ParquetReader {
+    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// the files of a folder whose names end in `.parquet`, in natural order. Their footers are
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in columns or labels.
+    pub fn open(path: impl AsRef<Path>) -> Result<ParquetReader> {
+        ParquetReader::open_all([path])
+    }
+
+    /// Opens several files or folders, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ParquetReader> {
+        let files = names::files(files)?;
+        let mut tables: Vec<Table> = Vec::new();
+        for path in expand_folders(files, "parquet")? {
+            let table = open_table(path)?;
+            if let Some(first) = tables.first() {
+                check_like(first, &table)?;
+            }
+            tables.push(table);
+        }
+        let mut groups = Vec::new();
+        for (at, table) in tables.iter().enumerate() {
+            let mut first = 0u64;
+            for (group, metadata) in table.metadata.metadata().row_groups().iter().enumerate() {
+                groups.push((at, group, first));
+                first = first.saturating_add(u64::try_from(metadata.num_rows()).unwrap_or(0));
+            }
+        }
+        let labels = tables.first().and_then(|table| table.plan.labels.clone());
+        let (without, key) = (Vec::new(), None);
+        Ok(ParquetReader { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
+    }
+
+    /// Leaves these columns out; they are not even read.
+    pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.without = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Refuses pages with more bytes than this once they are decompressed. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// The plan without the columns that are left out, and the indices of the others.
+    fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
+        let kept = |name: &String| !self.without.contains(name);
+        let indices: Vec<usize> =
+            (0..plan.columns.len()).filter(|&at| kept(&plan.columns[at].name)).collect();
+        let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
+        let key = plan.key.and_then(|key| indices.iter().position(|&at| at == key));
+        (Plan { columns, key, labels: None }, indices)
+    }
+
+    fn check(&self, table: &Table, group: usize, indices: &[usize]) -> Result<()> {
+        let mut file = open_file(&table.path)?;
+        let metadata = table.metadata.metadata();
+        let schema = metadata.file_metadata().schema_descr();
+        for (leaf, chunk) in metadata.row_group(group).columns().iter().enumerate() {
+            if indices.contains(&schema.get_column_root_idx(leaf)) {
+                check_pages(&table.path, &mut file, chunk, self.max_bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces each folder by its files with this extension.
+pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path);
+            continue;
+        }
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&path).map_err(|error| Error::io(&path, error))? {
+            let file = entry.map_err(|error| Error::io(&path, error))?.path();
+            if file.extension().is_some_and(|extension| extension == ending) && file.is_file() {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            let message = format!("expected files named .{ending} in the folder, found none");
+            return Err(Error::new(ErrorKind::Invalid, message).at(path));
+        }
+        found.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
+        files.append(&mut found);
+    }
+    Ok(files)
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    open_regular(path).map_err(|error| Error::io(path, error))
+}
+
+fn open_table(path: PathBuf) -> Result<Table> {
+    let mut file = open_file(&path)?;
+    check_parquet(&path, &mut file)?;
+    let load = |options| ArrowReaderMetadata::load(&file, options);
+    let plain = guarded(&path, || load(ArrowReaderOptions::new()))?;
+    let plan = Plan::of(plain.schema()).map_err(|error| error.at(&path))?;
+    let views = Arc::new(with_views(plain.schema()));
+    let viewed = guarded(&path, || load(ArrowReaderOptions::new().with_schema(views)));
+    // Columns that cannot be viewed in place are copied.
+    let metadata = viewed.unwrap_or(plain);
+    Ok(Table { path, metadata, plan })
+}
+
+/// All files must have the same columns and labels.
+fn check_like(first: &Table, other: &Table) -> Result<()> {
+    let names =
+        |table: &Table| table.plan.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    let what = match () {
+        () if names(first) != names(other) => "columns",
+        () if first.plan.labels != other.plan.labels => "labels",
+        () => return Ok(()),
+    };
+    let message = format!("expected the {what} of {}, found others", first.path.display());
+    Err(Error::new(ErrorKind::Invalid, message).at(&other.path))
+}
+
+/// The same schema with views of strings and bytes, which stay in their pages until they are copied
+/// to a sample: a dictionary may refer to a long value many times.
+fn with_views(schema: &Schema) -> Schema {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(viewed).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+fn viewed(field: &FieldRef) -> FieldRef {
+    let of = match field.data_type() {
+        DataType::Dictionary(_, value) => (**value).clone(),
+        of => of.clone(),
+    };
+    let of = match of {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::List(item) => DataType::List(viewed(&item)),
+        DataType::LargeList(item) => DataType::LargeList(viewed(&item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(viewed(&item), len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect::<Fields>()),
+        _ => return field.clone(),
+    };
+    let same = Field::new(field.name(), of, field.is_nullable());
+    Arc::new(same.with_metadata(field.metadata().clone()))
+}
+
+impl Input for ParquetReader {
+    fn units(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let (file, group, first) = self.groups[unit];
+        let table = &self.files[file];
+        let path = &table.path;
+        let expected = table.metadata.metadata().row_group(group).num_rows();
+        // Some writers leave out the pages of an empty row group, but not their positions.
+        if expected == 0 {
+            return Ok(());
+        }
+        let (plan, indices) = self.chosen(&table.plan);
+        self.check(table, group, &indices)?;
+        let stem = names::stem(path)?;
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem };
+        let file = open_file(path)?;
+        let mut batches = guarded(path, || {
+            let builder =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(file, table.metadata.clone());
+            let schema = table.metadata.metadata().file_metadata().schema_descr();
+            let mask = ProjectionMask::roots(schema, indices);
+            let builder = builder.with_projection(mask).with_row_groups(vec![group]);
+            builder.with_batch_size(ROWS).build()
+        })?;
+        let mut number = first;
+        while let Some(batch) = guarded(path, || batches.next().transpose())? {
+            emit_batch(path, &rows, &batch, number, emit)?;
+            number += batch.num_rows() as u64;
+        }
+        let found = number - first;
+        if u64::try_from(expected).is_ok_and(|expected| expected == found) {
+            return Ok(());
+        }
+        let message = format!("row group {group}: expected {expected} rows, found {found}");
+        Err(Error::new(ErrorKind::Damaged, message).at(path))
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.groups.get(unit).map(|&(file, _, _)| self.files[file].path.as_path())
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        let &(file, group, _) = self.groups.get(unit)?;
+        let group = self.files[file].metadata.metadata().row_group(group);
+        u64::try_from(group.compressed_size()).ok()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        let rows = |table: &Table| {
+            u64::try_from(table.metadata.metadata().file_metadata().num_rows()).ok()
+        };
+        self.files.iter().try_fold(0u64, |sum, table| sum.checked_add(rows(table)?))
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.labels.as_deref()
+    }
+}
+
+/// Emits the samples of a batch. `first` is the number of its first row.
+pub(super) fn emit_batch(
+    path: &Path,
+    rows: &Rows<'_>,
+    batch: &RecordBatch,
+    first: u64,
+    emit: &mut Emit<'_>,
+) -> Result<()> {
+    for row in 0..batch.num_rows() {
+        let number = first + row as u64;
+        let packed = guarded(path, || Ok::<_, Flaw>(rows.pack(batch, row, number)))?;
+        emit(packed.map_err(|error| error.at(path).with_index(number)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! [`Table`]: collects samples for a batch of rows, and finds the columns.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, Field, Schema};
+use serde_json::json;
+
+use super::columns::{Column, append_map};
+use super::form::note;
+use super::kinds::{Entry, Type, merge_entries};
+use super::{FEATURES, NOTE};
+use crate::convert::formats::find::{Distinct, Finder};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, sample};
+
+/// The columns are found from this many samples, or fewer if they are large.
+const FIRST: (usize, usize) = (1024, 64 << 20);
+/// A batch ends at this many rows or bytes.
+const BATCH: (usize, usize) = (1024, 8 << 20);
+/// The offsets in a column have 32 bits.
+const MAX_SAMPLE: usize = 1 << 30;
+
+/// Collects samples, and makes batches of one schema of them.
+pub(super) struct Table {
+    /// The fields of all samples, with the key.
+    entries: Option<Vec<Entry>>,
+    schema: Option<Arc<Schema>>,
+    labels: Option<(String, Vec<String>)>,
+    samples: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Table {
+    pub(super) fn new() -> Table {
+        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0 }
+    }
+
+    /// The names of the labels in this field.
+    pub(super) fn set_labels(&mut self, field: &str, names: &[String]) {
+        self.labels = (!names.is_empty()).then(|| (field.to_owned(), names.to_vec()));
+    }
+
+    /// Adds a sample. Returns whether it is time to [take](Self::take) a batch.
+    pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
+        let key = msgpack::check_sample(packed)?;
+        let at = |error: Error| error.with_key(key);
+        if packed.len() > MAX_SAMPLE {
+            let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
+            return Err(Error::new(ErrorKind::Limit, message).with_key(key));
+        }
+        let found = entries_of(packed)?.map_err(at)?;
+        match (&self.entries, &self.schema) {
+            (None, _) => self.entries = Some(found),
+            (Some(known), None) => match merge_entries(known, &found) {
+                Some(merged) => self.entries = Some(merged),
+                None => return Err(at(conflict(known, &found, false))),
+            },
+            (Some(known), Some(_)) => {
+                if !takes(known, &found) {
+                    return Err(at(conflict(known, &found, true)));
+                }
+            }
+        }
+        self.samples.push(packed.to_vec());
+        self.bytes += packed.len();
+        let limit = if self.schema.is_some() { BATCH } else { FIRST };
+        Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)
+    }
+
+    /// The schema, which does not change from now on.
+    pub(super) fn schema(&mut self) -> Result<Arc<Schema>> {
+        if let Some(schema) = &self.schema {
+            return Ok(schema.clone());
+        }
+        let key = || Entry { name: sample::KEY.to_owned(), of: Type::Text, missing: false };
+        let entries = self.entries.get_or_insert_with(|| vec![key()]);
+        for entry in &*entries {
+            if let Some(flaw) = entry.of.flaw() {
+                let message = format!("expected {flaw}");
+                return Err(Error::new(ErrorKind::Invalid, message).with_field(&entry.name));
+            }
+        }
+        for packed in &self.samples {
+            let found = entries_of(packed)?.unwrap_or_default();
+            if !takes(entries, &found) {
+                // Not an error of one sample, which could be left out: it is mixed with others by
+                // now.
+                let key = msgpack::check_sample(packed)?;
+                let error = conflict(entries, &found, true);
+                return Err(error.within(format_args!("sample {key:?}")));
+            }
+        }
+        let is_nullable = |entry: &Entry| entry.name != sample::KEY;
+        let fields: Vec<Field> =
+            entries.iter().map(|entry| entry.field().with_nullable(is_nullable(entry))).collect();
+        let labels_of = |entry: &Entry| {
+            let labels = self.labels.as_ref().filter(|(field, _)| *field == entry.name);
+            labels.map(|(_, names)| &names[..])
+        };
+        let features: serde_json::Map<_, _> = entries
+            .iter()
+            .map(|entry| (entry.name.clone(), entry.of.feature(labels_of(entry))))
+            .collect();
+        let slots: Vec<_> = entries.iter().map(|entry| (&entry.name[..], entry.slot())).collect();
+        let note = note(slots.iter().map(|(name, slot)| (*name, slot)));
+        let features = json!({"info": {"features": features}}).to_string();
+        let metadata = [(FEATURES.to_owned(), features), (NOTE.to_owned(), note)];
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata.into()));
+        self.schema = Some(schema.clone());
+        Ok(schema)
+    }
+
+    /// The names of the columns of files, which are compressed already.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        let entries = self.entries.iter().flatten();
+        entries
+            .filter(|entry| entry.of == Type::Bytes { images: true })
+            .map(|entry| &entry.name[..])
+    }
+
+    /// The names of the columns of plain bytes.
+    pub(super) fn plain_bytes(&self) -> impl Iterator<Item = &str> {
+        let entries = self.entries.iter().flatten();
+        entries
+            .filter(|entry| entry.of == Type::Bytes { images: false })
+            .map(|entry| &entry.name[..])
+    }
+
+    /// A batch of the samples so far.
+    pub(super) fn take(&mut self) -> Result<RecordBatch> {
+        let schema = self.schema()?;
+        let entries = self.entries.as_deref().unwrap_or_default();
+        let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
+        for packed in &self.samples {
+            append_map(&mut columns, entries, &mut Cursor::new(packed))?;
+        }
+        let arrays: Vec<ArrayRef> = columns
+            .into_iter()
+            .zip(schema.fields())
+            .map(|(column, field)| column.finish(field.data_type()))
+            .collect::<Result<_, _>>()
+            .map_err(ours)?;
+        self.samples.clear();
+        self.bytes = 0;
+        RecordBatch::try_new(schema, arrays).map_err(ours)
+    }
+}
+
+/// The error of Arrow for columns that do not fit each other, which should not happen.
+fn ours(error: ArrowError) -> Error {
+    Error::new(ErrorKind::Limit, format!("the columns cannot be written: {error}"))
+}
+
+/// The types of the fields of a sample, or the error of one of them.
+fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
+    let flaw = |name: &str, message: String| {
+        Ok(Err(Error::new(ErrorKind::Invalid, message).with_field(name)))
+    };
+    let (mut entries, mut names) = (Vec::new(), Distinct::default());
+    for field in sample::fields(packed)? {
+        let (name, value) = field?;
+        let name = Cursor::new(name).read_str()?;
+        if !names.insert(name) {
+            return flaw(name, "the field occurs twice".to_owned());
+        }
+        match Type::of(&mut Cursor::new(value), 0)? {
+            Ok(of) => entries.push(Entry { name: name.to_owned(), of, missing: false }),
+            Err(expected) => return flaw(name, format!("expected {expected}")),
+        }
+    }
+    Ok(Ok(entries))
+}
+
+fn takes(known: &[Entry], found: &[Entry]) -> bool {
+    conflicting(known, found, true).is_none()
+}
+
+/// The error of the first field that does not fit the columns.
+fn conflicting<'a>(
+    known: &'a [Entry],
+    found: &'a [Entry],
+    settled: bool,
+) -> Option<(Option<&'a Entry>, &'a Entry)> {
+    let mut known = Finder::new(known, Entry::name);
+    found.iter().find_map(|found| {
+        let entry = known.find(&found.name);
+        let fits = match (entry, settled) {
+            (Some(entry), true) => entry.of.takes(&found.of),
+            (Some(entry), false) => entry.of.merge(&found.of).is_some(),
+            (None, settled) => !settled,
+        };
+        (!fits).then_some((entry, found))
+    })
+}
+
+fn conflict(known: &[Entry], found: &[Entry], settled: bool) -> Error {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    match conflicting(known, found, settled) {
+        Some((Some(Entry { name, of, .. }), found)) => {
+            invalid(format!("expected {of} as in the first samples, found {}", found.of))
+                .with_field(name)
+        }
+        Some((None, found)) => {
+            let message = "expected the fields of the first samples, found another";
+            invalid(message.to_owned()).with_field(&found.name)
+        }
+        None => invalid("expected the fields of the first samples, found others".to_owned()),
+    }
+}

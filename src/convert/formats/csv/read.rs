@@ -1,0 +1,451 @@
+//! Reads samples from tables.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::bounded::{self, Bounded};
+use crate::Value;
+use crate::convert::formats::ranges::{Begin, Range, Ranges, end_of_walk};
+use crate::convert::input::{Emit, Input};
+use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::{compressed, names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::regular::open_regular;
+
+/// Default for the bytes of a row.
+pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
+
+/// The type of the values in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CsvType {
+    /// A string, which may be empty.
+    Text,
+    /// A 64-bit integer; an empty value is nil.
+    Int,
+    /// A 64-bit float; an empty value is nil.
+    Float,
+}
+
+/// Reads tables of comma-separated or tab-separated values. Feature `formats`.
+///
+/// The first row of a file has the names of the fields, which must be the same in all files. Every
+/// row has one value for each; quotes are as in RFC 4180. Values are strings unless [types are
+/// given](Self::column) or [guessed](Self::guess_types). A key is the name of the file up to its
+/// first dot, a slash and the number of the row; or a [column](Self::key). Files may be compressed
+/// by bzip2, gzip or Zstandard.
+///
+/// Units are ranges of a file, cut between rows; a compressed file is one unit. Because of quotes,
+/// only a scan from the front can tell where a row begins. So a reader that starts in the middle
+/// scans all rows before, which is faster than decoding them.
+///
+/// For lists of files with labels there is [`DirectoryReader`](crate::reader::DirectoryReader),
+/// which also reads the files.
+///
+/// ```no_run
+/// use kiste::convert::{CsvReader, CsvType, InOrder};
+///
+/// let table = CsvReader::open("people.csv")?.column("age", CsvType::Int).key("name");
+/// let source = InOrder::new(table);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "Csv")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct CsvReader {
+    delimiter: u8,
+    types: BTreeMap<String, CsvType>,
+    key: Option<String>,
+    max_bytes: u64,
+    ranges: Ranges,
+}
+
+impl CsvReader {
+    /// Opens a table, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<CsvReader> {
+        CsvReader::open_all([path])
+    }
+
+    /// Opens several tables of the same columns, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
+        let ranges = Ranges::new(names::files(files)?);
+        let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
+        Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges })
+    }
+
+    /// The byte between values, such as a tab. Default: a comma.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = delimiter;
+        self.ranges.forget();
+        self
+    }
+
+    /// Refuses rows with more bytes than this, and does not read beyond one. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self.ranges.forget();
+        self
+    }
+
+    /// The size of a unit in bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.ranges.set_unit(bytes);
+        self
+    }
+
+    /// Takes keys from this column.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// The type of the values in a column.
+    pub fn column(mut self, name: impl Into<String>, of: CsvType) -> Self {
+        self.types.insert(name.into(), of);
+        self
+    }
+
+    /// Reads all files to guess the types of columns: integers if all values are integers, floats
+    /// if all are numbers, and strings otherwise. Types that were given before stay. Numbers that
+    /// would be written differently, such as `007`, are strings: they are more likely names.
+    pub fn guess_types(mut self) -> Result<CsvReader> {
+        let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
+        for file in 0..self.ranges.paths().len() {
+            let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
+            self.rows(all, |names, _, record| {
+                // A bad row is reported when it is read as a sample.
+                let Ok(record) = record else { return Ok(()) };
+                for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
+                    let found = type_of(text);
+                    // There are few names but many rows: allocate only for a new name.
+                    match guesses.get_mut(name) {
+                        Some(Some(CsvType::Text)) => {}
+                        Some(known) => *known = Some(common(*known, found)),
+                        None => drop(guesses.insert(name.to_owned(), Some(found))),
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        for (name, guess) in guesses {
+            if let Some(guess) = guess {
+                self.types.entry(name).or_insert(guess);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Calls `with` for each row of a range: with the names of the columns, the number of the row,
+    /// and its values or its error.
+    fn rows(
+        &self,
+        range: Range,
+        mut with: impl FnMut(&::csv::StringRecord, u64, Result<&::csv::StringRecord>) -> Result<()>,
+    ) -> Result<()> {
+        let path = &self.ranges.paths()[range.file];
+        let (mut table, names) = self.table_at(range.file, range.begin, range.size.is_some())?;
+        let mut record = ::csv::StringRecord::new();
+        let mut number = range.begin.number;
+        // The decompressed size of a file is not known in advance.
+        let open_ended = |from: u64, to: &::csv::Position| match range.size {
+            Some(end) if to.byte() == end => self.is_open_ended(path, from, end),
+            _ => Ok(false),
+        };
+        if number == 0 && open_ended(0, table.position())? {
+            return Err(never_closed().within("line 1").at(path));
+        }
+        while table.position().byte() < range.end {
+            let start = table.position().byte();
+            table.get_mut().begin_row();
+            match table.read_record(&mut record) {
+                Ok(false) => return Ok(()),
+                Ok(true) if open_ended(start, table.position())? => {
+                    let error = self.located(range.file, &record, never_closed());
+                    with(&names, number, Err(error))?;
+                }
+                Ok(true) => with(&names, number, Ok(&record))?,
+                Err(error) if error.is_io_error() => return Err(blame(path, error)),
+                // The end of a bad row is known, so the next one can be read.
+                Err(error) => with(&names, number, Err(blame(path, error)))?,
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a row reaches the end of its file inside quotes. The csv crate accepts that, but it
+    /// means that the file was cut short, or that a quote is missing somewhere before.
+    fn is_open_ended(&self, path: &Path, start: u64, end: u64) -> Result<bool> {
+        let at = |error| Error::io(path, error);
+        let mut file = open_regular(path).map_err(at)?;
+        file.seek(SeekFrom::Start(start)).map_err(at)?;
+        let mut row = Vec::new();
+        file.take(end - start).read_to_end(&mut row).map_err(at)?;
+        Ok(ends_within_quotes(&row, self.delimiter))
+    }
+
+    /// The first row that begins at this byte of a file or after it.
+    fn walk(&self, file: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
+        let path = &self.ranges.paths()[file];
+        let (mut table, _) = match self.table_at(file, from, true) {
+            Ok(table) => table,
+            Err(error) => return end_of_walk(error),
+        };
+        let mut record = ::csv::ByteRecord::new();
+        for number in from.number.. {
+            let at = table.position().clone();
+            table.get_mut().begin_row();
+            match table.read_byte_record(&mut record) {
+                Ok(false) => break,
+                Err(error) if error.is_io_error() => return end_of_walk(blame(path, error)),
+                // The end of a bad row is known, so the next one can be found.
+                Ok(true) | Err(_) => {}
+            }
+            // The csv crate would strip a byte-order mark at the place where it starts to read.
+            let marked = record.get(0).is_some_and(|first| first.starts_with(b"\xef\xbb\xbf"));
+            if at.byte() >= to && !marked {
+                return Ok(Some(Begin { position: at.byte(), number, line: at.line() }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the place of a row, and the row itself, to an error.
+    fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
+        let line = record.position().map_or(0, ::csv::Position::line);
+        let error = error.within(format_args!("line {line}")).at(&self.ranges.paths()[file]);
+        let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
+        match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
+            Some(row) => error.with_raw(row.trim_ascii_end()),
+            None => error,
+        }
+    }
+
+    fn pack(
+        &self,
+        stem: &str,
+        names: &::csv::StringRecord,
+        number: u64,
+        record: &::csv::StringRecord,
+    ) -> Result<Vec<u8>> {
+        let mut fields: Fields<'_> = Vec::with_capacity(names.len());
+        for (name, text) in names.iter().zip(record) {
+            fields.push((name.into(), self.field(name, text)?));
+        }
+        match &self.key {
+            Some(name) => pack(&key_from(&fields, name)?, &fields),
+            None => pack(&format!("{stem}/{number:09}"), &fields),
+        }
+    }
+
+    /// Opens a file at a row; its columns must be those of the first file.
+    fn table_at(
+        &self,
+        file: usize,
+        begin: Begin,
+        plain: bool,
+    ) -> Result<(::csv::Reader<Bounded>, ::csv::StringRecord)> {
+        let path = &self.ranges.paths()[file];
+        let mut table = self.table(path, plain)?;
+        let names = table.headers().map_err(|error| blame(path, error))?.clone();
+        if file > 0 {
+            let first = &self.ranges.paths()[0];
+            let mut expected = self.table(first, false)?;
+            if *expected.headers().map_err(|error| blame(first, error))? != names {
+                let message = format!("expected the columns of {}, found others", first.display());
+                return Err(Error::new(ErrorKind::Invalid, message).at(path));
+            }
+        }
+        if begin != Begin::FRONT {
+            let mut place = ::csv::Position::new();
+            // The names are a row too.
+            place.set_byte(begin.position).set_line(begin.line).set_record(begin.number + 1);
+            table.seek(place).map_err(|error| blame(path, error))?;
+        }
+        Ok((table, names))
+    }
+
+    fn table(&self, path: &Path, plain: bool) -> Result<::csv::Reader<Bounded>> {
+        let input = match plain {
+            true => {
+                let file = open_regular(path).map_err(|error| Error::io(path, error))?;
+                Bounded::file(file, self.max_bytes)
+            }
+            false => Bounded::new(compressed::open(path)?, self.max_bytes),
+        };
+        Ok(::csv::ReaderBuilder::new().delimiter(self.delimiter).from_reader(input))
+    }
+
+    fn field<'a>(&self, name: &str, text: &'a str) -> Result<Field<'a>> {
+        let invalid = |expected: &str| {
+            let start: String = text.chars().take(30).collect();
+            let message = format!("column {name:?}: expected {expected}, found {start:?}");
+            Error::new(ErrorKind::Invalid, message)
+        };
+        let of = self.types.get(name).copied().unwrap_or(CsvType::Text);
+        let value = match of {
+            CsvType::Text => Value::from(text),
+            _ if text.is_empty() => Value::Nil,
+            CsvType::Int => {
+                let signed = text.parse::<i64>().map(Value::from);
+                let number = signed.or_else(|_| text.parse::<u64>().map(Value::from));
+                number.map_err(|_| invalid("an integer of 64 bits"))?
+            }
+            CsvType::Float => Value::F64(text.parse().map_err(|_| invalid("a number"))?),
+        };
+        Ok(Field::Value(value))
+    }
+}
+
+fn never_closed() -> Error {
+    let message = "expected a quote that closes the field, found the end of the file";
+    Error::new(ErrorKind::Damaged, message)
+}
+
+/// Whether a row ends in a quoted field that was never closed. A quote counts only at the start of
+/// a field; two quotes inside one do not end it.
+fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
+    #[derive(PartialEq)]
+    enum At {
+        Begin,
+        Plain,
+        Quoted,
+        /// After a quote that ends the field, or is the first of two.
+        Closed,
+    }
+    let mut at = At::Begin;
+    for &byte in row {
+        at = match (at, byte) {
+            (At::Quoted, b'"') => At::Closed,
+            (At::Quoted, _) | (At::Begin | At::Closed, b'"') => At::Quoted,
+            (_, b'\n' | b'\r') => At::Begin,
+            (_, byte) if byte == delimiter => At::Begin,
+            _ => At::Plain,
+        };
+    }
+    at == At::Quoted
+}
+
+/// The type of a value that is not empty.
+fn type_of(text: &str) -> CsvType {
+    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+        return CsvType::Int;
+    }
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_name = digits.starts_with('0') && !digits.starts_with("0.");
+    let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && !is_name;
+    match text.parse::<f64>() {
+        // An integer of more than 64 bits would lose digits as a float.
+        Ok(number) if is_number && number.is_finite() && digits.contains(['.', 'e', 'E']) => {
+            CsvType::Float
+        }
+        _ => CsvType::Text,
+    }
+}
+
+fn common(known: Option<CsvType>, found: CsvType) -> CsvType {
+    match (known, found) {
+        (None, found) => found,
+        (Some(known), found) if known == found => found,
+        (Some(CsvType::Int | CsvType::Float), CsvType::Int | CsvType::Float) => CsvType::Float,
+        _ => CsvType::Text,
+    }
+}
+
+pub(in crate::convert) fn blame(path: &Path, error: ::csv::Error) -> Error {
+    match error.kind() {
+        ::csv::ErrorKind::Io(io) if bounded::is_too_long(io) => {
+            Error::new(ErrorKind::Limit, io.to_string()).at(path)
+        }
+        ::csv::ErrorKind::Io(_) => match error.into_kind() {
+            ::csv::ErrorKind::Io(error) => compressed::blame(path, error),
+            _ => Error::new(ErrorKind::Io, "the table could not be read").at(path),
+        },
+        _ => Error::new(ErrorKind::Damaged, error.to_string()).at(path),
+    }
+}
+
+impl Input for CsvReader {
+    fn units(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let walk = |file, from, to| self.walk(file, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let file = range.file;
+        let stem = names::stem(&self.ranges.paths()[file])?;
+        self.rows(range, |names, number, record| {
+            emit(record.and_then(|record| {
+                let packed = self.pack(stem, names, number, record);
+                packed.map_err(|error| self.located(file, record, error))
+            }))
+        })
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.ranges.path(unit)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.ranges.bytes(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_that_are_never_closed() {
+        for open in ["\"", "1,\"x", "1,\"x\n2,y\n", "\"a\"\"", "\"a\"\"b,", "a,\"\"\"", "\n\"a"] {
+            assert!(ends_within_quotes(open.as_bytes(), b','), "{open:?}");
+        }
+        for closed in
+            ["", "1,x", "\"a\"", "\"a\"\"\"", "5\" disk", "1,\"x\ny\"\n", "\"a\"b\"", "\"\""]
+        {
+            assert!(!ends_within_quotes(closed.as_bytes(), b','), "{closed:?}");
+        }
+        assert!(ends_within_quotes(b"1\t\"x", b'\t') && !ends_within_quotes(b"1\t\"x", b','));
+    }
+
+    #[test]
+    fn guesses() {
+        use CsvType::{Float, Int, Text};
+        let table = [
+            ("7", Int),
+            ("-7", Int),
+            ("0", Int),
+            ("007", Text),
+            ("+7", Text),
+            ("-0", Text),
+            ("7.0", Float),
+            ("0.5", Float),
+            ("-0.5e-3", Float),
+            ("1e5", Float),
+            ("nan", Text),
+            ("inf", Text),
+            (".5", Text),
+            ("99999999999999999999", Text),
+            ("1e999", Text),
+            ("00.5", Text),
+            ("x", Text),
+            (" 7", Text),
+        ];
+        for (text, expected) in table {
+            assert_eq!(type_of(text), expected, "{text}");
+        }
+        assert_eq!(common(Some(Int), Float), Float);
+        assert_eq!(common(Some(Float), Text), Text);
+    }
+}

@@ -1,0 +1,147 @@
+//! Lists of files: CSV or TSV with a path, a label and further columns.
+
+#![cfg(feature = "formats")]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::options::{FolderOptions, Found};
+use super::read::{ImageFolderReader, Place};
+use crate::convert::compressed;
+use crate::convert::formats::csv;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The possible names of the column with the path.
+const PATHS: [&str; 5] = ["path", "file", "file_name", "filename", "image"];
+/// The name of the column with the label.
+const LABEL: &str = "label";
+
+/// The meaning of the columns.
+struct Columns {
+    path: usize,
+    label: Option<usize>,
+    /// The other columns, and their names.
+    others: Vec<(usize, String)>,
+}
+
+impl FolderOptions {
+    /// Opens the files of a list: CSV or TSV with quotes as in RFC 4180, compressed or not. Feature
+    /// `formats`.
+    ///
+    /// With a [header](Self::header), columns are found by their names: the path is `path`, `file`,
+    /// `file_name`, `filename` or `image`, the label is `label`, and the others become strings of
+    /// these names. Without one the first column is the path, the second is the label, and the
+    /// third is called `column3`. The key is the path as listed.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a list without files or without a column for their
+    /// paths, and [`DuplicateKey`](ErrorKind::DuplicateKey) if one is listed twice;
+    /// [`Damaged`](ErrorKind::Damaged) if rows have different lengths. A file that does not exist
+    /// is an error only when it is read.
+    pub fn list(mut self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        let list = list.as_ref();
+        if self.root.as_os_str().is_empty() {
+            self.root = list.parent().map(Path::to_path_buf).unwrap_or_default();
+        }
+        let (columns, found) = self.read_list(list).map_err(|error| error.at(list))?;
+        check_keys(&found).map_err(|error| error.at(list))?;
+        let names = columns.others.into_iter().map(|(_, name)| name).collect();
+        let root: PathBuf = self.root.clone();
+        self.finish(Place::Folder(root), found, names, 0)
+    }
+
+    fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>)> {
+        let delimiter = self.delimiter.unwrap_or_else(|| delimiter_of(list));
+        let input = csv::Bounded::new(compressed::open(list)?, csv::MAX_BYTES.min(self.max_bytes));
+        let mut builder = ::csv::ReaderBuilder::new();
+        let mut table = builder.delimiter(delimiter).has_headers(false).from_reader(input);
+        let mut record = ::csv::StringRecord::new();
+        let mut columns = None;
+        let mut found = Vec::new();
+        while table.read_record(&mut record).map_err(|error| csv::blame(list, error))? {
+            table.get_mut().begin_row();
+            let columns = match &columns {
+                Some(columns) => columns,
+                None => {
+                    let with_header = self.header.unwrap_or_else(|| self.is_header(&record));
+                    let new = if with_header { named(&record)? } else { numbered(&record) };
+                    let columns: &Columns = columns.insert(new);
+                    if with_header {
+                        continue;
+                    }
+                    columns
+                }
+            };
+            let path = &record[columns.path];
+            if self.filter.keeps(path) {
+                found.push(Found {
+                    key: path.to_owned(),
+                    path: None,
+                    label: columns.label.map(|at| record[at].to_owned()).filter(|l| !l.is_empty()),
+                    extra: columns.others.iter().map(|(at, _)| record[*at].to_owned()).collect(),
+                    row: None,
+                });
+            }
+        }
+        let none = || Error::new(ErrorKind::Invalid, "expected a list of files, found nothing");
+        Ok((columns.ok_or_else(none)?, found))
+    }
+
+    /// Whether a row has a name for the column of paths, and that is not the name of a file.
+    fn is_header(&self, record: &::csv::StringRecord) -> bool {
+        record.iter().any(is_path) && !record.iter().any(|name| self.root.join(name).is_file())
+    }
+}
+
+fn is_path(name: &str) -> bool {
+    PATHS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The columns by their names.
+fn named(header: &::csv::StringRecord) -> Result<Columns> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    let path = header.iter().position(is_path).ok_or_else(|| {
+        invalid(format!("expected a column {}, found none of them", PATHS.join(", ")))
+    })?;
+    let label = header.iter().position(|name| name.eq_ignore_ascii_case(LABEL));
+    let mut others: Vec<(usize, String)> = Vec::new();
+    for (at, name) in header.iter().enumerate() {
+        if at == path || Some(at) == label {
+            continue;
+        }
+        let taken = others.iter().any(|(_, known)| known == name) || name == "image";
+        if taken {
+            return Err(invalid(format!(
+                "expected columns of different names, found {name:?} again"
+            )));
+        }
+        others.push((at, name.to_owned()));
+    }
+    Ok(Columns { path, label, others })
+}
+
+/// The columns of a list without a header.
+fn numbered(first: &::csv::StringRecord) -> Columns {
+    let others = (2..first.len()).map(|at| (at, format!("column{}", at + 1))).collect();
+    Columns { path: 0, label: (first.len() > 1).then_some(1), others }
+}
+
+fn delimiter_of(list: &Path) -> u8 {
+    let name = list.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let endings = [".bz2", ".gz", ".zst"];
+    let plain = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+    if plain.ends_with(".csv") { b',' } else { b'\t' }
+}
+
+/// A file that is listed twice would otherwise fail only when it is written, perhaps after hours.
+fn check_keys(found: &[Found]) -> Result<()> {
+    let mut seen = HashSet::with_capacity(found.len());
+    match found.iter().find(|file| !seen.insert(&*file.key)) {
+        Some(twice) => {
+            let error = Error::new(ErrorKind::DuplicateKey, "the file is listed twice");
+            Err(error.with_key(&twice.key))
+        }
+        None => Ok(()),
+    }
+}

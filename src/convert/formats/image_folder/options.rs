@@ -1,0 +1,495 @@
+//! [`FolderOptions`]: which files there are, in which order, and what their labels are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+
+use super::metadata::{Row, is_metadata};
+use super::read::{ImageFile, ImageFolderReader, Place};
+use crate::Value;
+use crate::convert::natural_order;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::labels::LabelMap;
+use crate::reader::links::Links;
+use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
+#[cfg(feature = "zip")]
+use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
+#[cfg(feature = "zip")]
+use crate::storage::LocalStorage;
+
+/// The extensions of images.
+const EXTENSIONS: &[&str] = &[
+    "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
+];
+
+/// Default for the bytes of a file.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Where the images of an [`ImageFolderReader`] come from, and which of them are read.
+///
+/// | | order | key | label |
+/// | --- | --- | --- | --- |
+/// | [`folder`](Self::folder) | natural, label by label | path below the folder | folder |
+/// | [`patterns`](Self::patterns) | natural, pattern by pattern | path from `{LABEL}` on | what `{LABEL}` is |
+/// | [`list`](Self::list) | of the list | path as listed | a column |
+/// | `zip` (feature `zip`) | of the archive | name from `{LABEL}` on | what `{LABEL}` is |
+///
+/// Files without the extension of an image are skipped and counted, unless a pattern or
+/// [`include`](Self::include) asks for them by more than `*` or `**`; the files of a list are all
+/// read. Images next to the folders of labels are skipped and counted too. Labels are numbered in
+/// [natural order](natural_order), or as they are [given](Self::labels). If no file has a label,
+/// samples have none.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct FolderOptions {
+    pub(super) root: PathBuf,
+    pub(super) filter: Filter,
+    pub(super) labels: Labels,
+    pub(super) text_labels: bool,
+    pub(super) delimiter: Option<u8>,
+    pub(super) header: Option<bool>,
+    pub(super) max_bytes: u64,
+}
+
+impl Default for FolderOptions {
+    fn default() -> FolderOptions {
+        FolderOptions {
+            root: PathBuf::new(),
+            filter: Filter::default(),
+            labels: Labels::Sorted,
+            text_labels: false,
+            delimiter: None,
+            header: None,
+            max_bytes: MAX_BYTES,
+        }
+    }
+}
+
+/// A file whose label has no number yet.
+pub(super) struct Found {
+    pub(super) key: String,
+    pub(super) path: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) extra: Vec<String>,
+    /// Its row in a metadata file.
+    pub(super) row: Option<Row>,
+}
+
+/// What was found in folders.
+#[derive(Default)]
+struct Walk {
+    images: Vec<String>,
+    /// Metadata files.
+    metadata: Vec<String>,
+    skipped: u64,
+}
+
+impl Walk {
+    /// Whether this is a metadata file, which is added then.
+    fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_metadata = is_metadata(name) && !filter.excludes(path);
+        if is_metadata {
+            self.metadata.push(path.to_owned());
+        }
+        is_metadata
+    }
+}
+
+impl FolderOptions {
+    /// The folder that patterns and the paths in lists are relative to. Default: the working
+    /// directory, and for a list its own folder.
+    pub fn root(mut self, root: impl AsRef<Path>) -> Self {
+        self.root = root.as_ref().to_path_buf();
+        self
+    }
+
+    /// Keeps only files that match one of these patterns, by [`fnmatch`](crate::reader::fnmatch).
+    /// What must match is the path below the folder or root, or the name in the archive. Default:
+    /// all.
+    pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.filter.include = NamePattern::all(patterns);
+        self
+    }
+
+    /// Leaves out files that match one of these patterns, even if they are included.
+    pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.filter.exclude = NamePattern::all(patterns);
+        self
+    }
+
+    /// The labels in the order of their numbers. A file with another label is an error. Default:
+    /// all that occur.
+    pub fn labels(mut self, labels: Labels) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Whether samples have the name of the label instead of its number. Default: no.
+    pub fn text_labels(mut self, text_labels: bool) -> Self {
+        self.text_labels = text_labels;
+        self
+    }
+
+    /// The byte between the columns of a list. Default: a comma if its name ends in `.csv`, or in
+    /// that and `.bz2`, `.gz` or `.zst`; otherwise a tab.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = Some(delimiter);
+        self
+    }
+
+    /// Whether the first row of a list has the names of the columns. Default: yes if one of them is
+    /// `path`, `file`, `file_name`, `filename` or `image`, and no file has that name.
+    pub fn header(mut self, header: bool) -> Self {
+        self.header = Some(header);
+        self
+    }
+
+    /// Refuses files with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes.min(u64::from(u32::MAX));
+        self
+    }
+
+    /// Opens the images of a folder: `{label}/name.ext`, where deeper folders belong to the label
+    /// above them. Hidden files are skipped. Images next to the folders of labels are skipped and
+    /// counted; if there are no others, they are read as images without labels. Links to folders
+    /// are followed, except to folders that contain them.
+    ///
+    /// If there is a `metadata.jsonl` or, with the feature `formats`, a `metadata.csv`, in the
+    /// folder or below it, its rows decide which images there are and their order, as in Hugging
+    /// Face's `imagefolder`. `file_name`, or `x_file_name` for a field `x`, is the path of the
+    /// image relative to the metadata file; the other columns are fields, in that order. A column
+    /// `key` of strings is the key and a column `label` of strings is the label; folders are not
+    /// labels then. Values are in the notation of [`format::jsonl`](crate::format::jsonl); columns
+    /// of numbers in CSV are numbers. To ignore such a file, [exclude](Self::exclude) it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that cannot be a key because
+    /// it is not UTF-8.
+    pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        let root = root.as_ref().to_path_buf();
+        let (mut labels, mut loose) = (Vec::new(), Vec::new());
+        for entry in list(&root)? {
+            if entry.is_dir { labels.push(entry.name) } else { loose.push(entry.name) }
+        }
+        labels.sort_by(|a, b| natural_order(a, b));
+        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
+        loose.retain(|name| !walk.is_metadata(name, &self.filter));
+        for label in &labels {
+            let dir = root.join(label);
+            links.enter(&dir, |links| self.collect(&dir, label, &mut walk, links))?;
+            let mut keys = std::mem::take(&mut walk.images);
+            keys.par_sort_unstable_by(|a, b| natural_order(a, b));
+            let label = || Some(label.clone());
+            found.extend(keys.into_iter().map(|key| Found::new(key, label())));
+        }
+        let mut skipped = walk.skipped;
+        if !walk.metadata.is_empty() {
+            loose.retain(|name| self.filter.keeps(name) && is_image(name));
+            loose.extend(found.into_iter().map(|file: Found| file.key));
+            return self.described(&root, walk.metadata, &loose, skipped);
+        }
+        if found.is_empty() {
+            loose.retain(|name| self.filter.keeps(name));
+            let files = loose.len();
+            loose.retain(|name| self.takes(name));
+            skipped += (files - loose.len()) as u64;
+            loose.sort_by(|a, b| natural_order(a, b));
+            found.extend(loose.into_iter().map(|key| Found::new(key, None)));
+            labels.clear();
+        } else {
+            let images = loose.iter().filter(|name| self.filter.keeps(name) && is_image(name));
+            skipped += images.count() as u64;
+        }
+        if found.is_empty() {
+            let message = "expected folders of images ({label}/name.ext), found none";
+            return Err(Error::new(ErrorKind::Invalid, message).at(root));
+        }
+        // A folder without images has a number too, so that two halves of a data set agree.
+        let labels = match &self.labels {
+            Labels::Sorted => Labels::given(labels),
+            given => given.clone(),
+        };
+        self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)
+    }
+
+    /// Opens the files that match these patterns, as [`DirectoryReader`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FileOptions::open`](crate::reader::FileOptions::open), and
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such file.
+    pub fn patterns<S: AsRef<str>>(
+        self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ImageFolderReader> {
+        let patterns: Vec<String> =
+            patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
+        let options = options.filter(self.filter.clone());
+        let reader = options.open(&patterns)?;
+        let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
+        if found.is_empty() {
+            let message =
+                format!("expected images, found none that match {}", patterns.join(" or "));
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let root = self.root.clone();
+        self.finish(Place::Folder(root), found, Vec::new(), skipped)
+    }
+
+    /// Opens the files of an archive that match these patterns, by
+    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all files below a folder. Without a
+    /// pattern, the label is the outermost folder that does not contain all images. Feature `zip`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FileOptions::open_zip`](crate::reader::FileOptions::open_zip);
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such file, and
+    /// [`Damaged`](ErrorKind::Damaged) if files share their bytes, as in small archives that unpack
+    /// to petabytes.
+    #[cfg(feature = "zip")]
+    pub fn zip<S: AsRef<str>>(
+        self,
+        archive: impl AsRef<Path>,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ImageFolderReader> {
+        let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
+        let mut patterns: Vec<String> =
+            patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let mut images = 0;
+        if patterns.is_empty() {
+            let (anywhere, filter) = (LabelPattern::all(["*"])?, self.zip_filter(false));
+            let names: Vec<&str> =
+                directory.list(&anywhere, &filter).map(|(_, name, _)| name).collect();
+            patterns.push(guess_pattern(&names));
+            images = names.len();
+        }
+        let named = patterns.iter().all(|pattern| names_files(pattern));
+        let patterns = LabelPattern::all(&patterns)?;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
+        let options = options.filter(self.zip_filter(named));
+        let reader = options.open_directory(directory.clone(), &patterns)?;
+        reader.check_sizes()?;
+        let loose = images.saturating_sub(reader.len());
+        let skipped = match named || !self.filter.include.is_empty() {
+            true => 0,
+            false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
+        };
+        let found = reader.entries().iter().map(|entry| Found {
+            key: entry.key.clone(),
+            path: None,
+            label: entry.label.clone(),
+            extra: Vec::new(),
+            row: None,
+        });
+        let found = found.collect();
+        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
+    }
+
+    /// Which files of an archive to read: all that are not excluded, or only images.
+    #[cfg(feature = "zip")]
+    fn zip_filter(&self, all: bool) -> Filter {
+        let mut filter = self.filter.clone();
+        if !all && filter.include.is_empty() {
+            filter.include = NamePattern::all(EXTENSIONS.iter().map(|e| any_case(e)));
+        }
+        // macOS adds a file of metadata for each file, with the same extension.
+        filter.exclude.push(NamePattern::new("__MACOSX/*"));
+        filter
+    }
+
+    /// The entries of a reader, without those that are not images and were not asked for by name.
+    fn found(
+        &self,
+        patterns: &[String],
+        entries: &[FileEntry],
+        root: &Path,
+    ) -> Result<(Vec<Found>, u64)> {
+        let named = patterns.iter().all(|pattern| names_files(pattern));
+        let (mut found, mut skipped) = (Vec::new(), 0);
+        for entry in entries {
+            if !named && !self.takes(&entry.key) {
+                skipped += 1;
+                continue;
+            }
+            let path = Path::new(&entry.path).strip_prefix(root).ok().and_then(Path::to_str);
+            let path = path.unwrap_or(&entry.path);
+            found.push(Found {
+                key: entry.key.clone(),
+                path: (path != entry.key).then(|| path.to_owned()),
+                label: entry.label.clone(),
+                extra: Vec::new(),
+                row: None,
+            });
+        }
+        Ok((found, skipped))
+    }
+
+    /// Adds the images below a folder.
+    fn collect(&self, dir: &Path, key: &str, walk: &mut Walk, links: &mut Links) -> Result<()> {
+        for entry in list(dir)? {
+            let key = format!("{key}/{}", entry.name);
+            if entry.is_dir {
+                let dir = dir.join(entry.name);
+                links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
+            } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
+                if self.takes(&key) { walk.images.push(key) } else { walk.skipped += 1 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the name is that of an image, or was asked for.
+    fn takes(&self, name: &str) -> bool {
+        !self.filter.include.is_empty() || is_image(name)
+    }
+
+    /// Numbers the labels.
+    pub(super) fn finish(
+        self,
+        place: Place,
+        found: Vec<Found>,
+        columns: Vec<String>,
+        skipped: u64,
+    ) -> Result<ImageFolderReader> {
+        if found.is_empty() {
+            return Err(
+                Error::new(ErrorKind::Invalid, "expected images, found none").at(place.path())
+            );
+        }
+        let values: Vec<Value> =
+            found.iter().filter_map(|file| file.label.as_deref().map(Value::from)).collect();
+        let labelled = !values.is_empty();
+        let map = match labelled {
+            true => LabelMap::new(&self.labels, values.iter(), true)?,
+            false => LabelMap::default(),
+        };
+        let label = |file: &Found| match &file.label {
+            Some(label) => Ok(map.number(&Value::from(&**label))?.try_into().ok()),
+            None if !labelled || self.text_labels || file.row.is_some() => Ok(None),
+            None => {
+                let message = "this file has no label, but others have";
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        };
+        let mut files = Vec::with_capacity(found.len());
+        for file in found {
+            let label = label(&file).map_err(|error| error.at(place.path()).with_key(&file.key))?;
+            files.push(ImageFile {
+                key: file.key.into(),
+                path: file.path.map(Into::into),
+                label,
+                extra: file.extra.into_iter().map(Into::into).collect(),
+                row: file.row.map(Box::new),
+            });
+        }
+        let names = map.labels().iter().map(|label| match label.as_str() {
+            Some(name) => name.to_owned(),
+            None => label.to_string(),
+        });
+        Ok(ImageFolderReader {
+            labels: labelled.then(|| names.collect()),
+            place,
+            files,
+            text_labels: self.text_labels,
+            columns,
+            skipped,
+            max_bytes: self.max_bytes,
+            stamps: OnceLock::new(),
+        })
+    }
+}
+
+impl Found {
+    fn new(key: String, label: Option<String>) -> Found {
+        Found { key, path: None, label, extra: Vec::new(), row: None }
+    }
+}
+
+impl Place {
+    /// The folder, if it is one.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Place::Folder(root) => Some(root),
+            #[cfg(feature = "zip")]
+            Place::Zip(_) => None,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Place::Folder(root) => root,
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.path(),
+        }
+    }
+}
+
+/// Whether a pattern asks for files by their names, and not only for a folder.
+fn names_files(pattern: &str) -> bool {
+    let last = pattern.rsplit('/').next().unwrap_or_default();
+    !matches!(last, "*" | "**" | "{LABEL}")
+}
+
+pub(super) fn is_image(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
+    EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// The pattern of an extension in upper or lower case.
+#[cfg(feature = "zip")]
+fn any_case(extension: &str) -> String {
+    let letter = |c: char| match c.is_ascii_alphabetic() {
+        true => format!("[{c}{}]", c.to_ascii_uppercase()),
+        false => c.to_string(),
+    };
+    format!("*.{}", extension.chars().map(letter).collect::<String>())
+}
+
+/// Where the labels of an archive are: at the first folder that does not contain all images. So it
+/// does not matter whether the archive was made inside the folder of the images or next to it.
+/// Images next to the folders are skipped, as on disk.
+#[cfg(feature = "zip")]
+fn guess_pattern(images: &[&str]) -> String {
+    let names = || images.iter().copied();
+    let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min();
+    let (Some(depth), Some(first)) = (depth, names().find(|name| name.contains('/'))) else {
+        return "*".to_owned();
+    };
+    let ends = first.match_indices('/').map(|(at, _)| at + 1).take(depth - 1);
+    let is_shared = |end: &usize| names().all(|name| name.starts_with(&first[..*end]));
+    "*/".repeat(ends.take_while(is_shared).count()) + "{LABEL}/*"
+}
+
+struct Entry {
+    name: String,
+    is_dir: bool,
+}
+
+/// The entries of a folder that are not hidden, in any order.
+fn list(dir: &Path) -> Result<Vec<Entry>> {
+    let at = |error| Error::io(dir, error);
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        let name = entry.file_name();
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let Some(name) = name.to_str() else {
+            let message = "the name is not UTF-8, so it cannot be a key";
+            return Err(Error::new(ErrorKind::Invalid, message).at(entry.path()));
+        };
+        // The folder has the kind of each entry, except what a link leads to.
+        let kind = entry.file_type().map_err(at)?;
+        let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
+        entries.push(Entry { name: name.to_owned(), is_dir });
+    }
+    Ok(entries)
+}

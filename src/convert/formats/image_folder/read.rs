@@ -1,0 +1,302 @@
+//! Reads samples from files of images.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use rayon::prelude::*;
+
+use super::metadata;
+use super::options::FolderOptions;
+use crate::convert::input::{Emit, Input};
+use crate::convert::sample::stored_name;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, sample::KEY};
+#[cfg(feature = "zip")]
+use crate::reader::ZipReader;
+use crate::regular::open_regular;
+
+/// Files in a unit: few enough that this many photographs fit into what
+/// [`InOrder`](crate::convert::InOrder) reads of a unit ahead. A thread that waits in the middle of
+/// its unit reads nothing meanwhile.
+const RUN: usize = 32;
+
+/// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
+///
+/// Files come from a folder with one folder for each label, from patterns with `{LABEL}`, from a
+/// list, or from a zip archive: see [`FolderOptions`]. They are listed first and read later; units
+/// are short runs of them.
+///
+/// ```
+/// use kiste::convert::{ImageFolderReader, InOrder, Input, Source};
+///
+/// # let dir = tempfile::tempdir()?;
+/// for name in ["cat/1.jpg", "cat/10.jpg", "cat/2.jpg", "dog/1.jpg"] {
+///     # std::fs::create_dir_all(dir.path().join(name).parent().unwrap())?;
+///     std::fs::write(dir.path().join(name), b"an image")?;
+/// }
+/// let folder = ImageFolderReader::open(dir.path())?;
+/// assert_eq!(folder.label_names().unwrap(), ["cat", "dog"]);
+/// let batch = InOrder::new(folder).next_batch()?;
+/// assert_eq!(kiste::format::msgpack::key(batch[2].as_ref().unwrap())?, Some("cat/10.jpg"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "ImageFolder")]
+#[must_use]
+pub struct ImageFolderReader {
+    pub(super) place: Place,
+    pub(super) files: Vec<ImageFile>,
+    pub(super) labels: Option<Vec<String>>,
+    /// Whether samples have the name of the label and not its number.
+    pub(super) text_labels: bool,
+    /// The names of the columns of a list, except path and label.
+    pub(super) columns: Vec<String>,
+    pub(super) skipped: u64,
+    pub(super) max_bytes: u64,
+    /// Size and time of each file of a folder, once they were needed.
+    pub(super) stamps: OnceLock<Vec<Stamp>>,
+}
+
+/// Where the files are.
+pub(super) enum Place {
+    Folder(PathBuf),
+    #[cfg(feature = "zip")]
+    Zip(Box<ZipReader>),
+}
+
+/// A file that becomes a sample. There may be millions of them.
+pub(super) struct ImageFile {
+    pub(super) key: Box<str>,
+    /// The path below the folder, if it differs from the key.
+    pub(super) path: Option<Box<str>>,
+    pub(super) label: Option<u32>,
+    /// The values of the columns.
+    pub(super) extra: Box<[Box<str>]>,
+    /// All fields, if a metadata file lists the image.
+    pub(super) row: Option<Box<metadata::Row>>,
+}
+
+/// Size and second of the last change; `None` for a file that does not exist.
+pub(super) type Stamp = Option<(u64, u64)>;
+
+impl ImageFolderReader {
+    /// Opens a folder with one folder of images for each label: [`FolderOptions::folder`] with
+    /// default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FolderOptions::folder`].
+    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        ImageFolderReader::options().folder(root)
+    }
+
+    /// The options, to be changed before a folder, patterns, a list or an archive is opened.
+    pub fn options() -> FolderOptions {
+        FolderOptions::default()
+    }
+
+    /// The number of skipped files: those whose names are not those of images and were not asked
+    /// for, and images without a label because they are next to the folders of labels.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Sizes and times of all files of a folder. For cached files of 4 KiB this takes a third of
+    /// the time of reading them. On a disk it mostly waits, for what opening the files would wait
+    /// for as well, so it is done on all cores.
+    fn stamps(&self) -> Option<&[Stamp]> {
+        let root = self.place.folder()?;
+        let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
+        Some(self.stamps.get_or_init(all))
+    }
+
+    /// The packed sample of a file.
+    fn sample(&self, index: usize) -> Result<Vec<u8>> {
+        let file = &self.files[index];
+        let located = |error: Error| match &self.place {
+            Place::Folder(root) => error.at(root.join(file.path())),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
+        };
+        let told = |error: Error| match &file.row {
+            Some(row) => row.locate(error),
+            None => error,
+        };
+        let mut out = self.content(index).map_err(|error| located(told(error)))?;
+        if let Some(row) = &file.row {
+            row.tail(&self.packed_label(file)?, &mut out);
+            return Ok(out);
+        }
+        if file.label.is_some() {
+            msgpack::write_text("label", &mut out)?;
+            self.write_label(file, &mut out)?;
+        }
+        for (name, value) in self.columns.iter().zip(&file.extra) {
+            msgpack::write_text(stored_name(name), &mut out)?;
+            msgpack::write_text(value, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// The packed sample up to the end of the image.
+    fn content(&self, index: usize) -> Result<Vec<u8>> {
+        let file = &self.files[index];
+        match &self.place {
+            Place::Folder(root) => self.content_of(file, &root.join(file.path())),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => {
+                let image = archive.read(index)?;
+                let mut out = self.head(file, image.len())?;
+                out.extend_from_slice(&image);
+                Ok(out)
+            }
+        }
+    }
+
+    /// The same for a file on disk, which is read directly into the sample: a copy would cost as
+    /// much as reading.
+    fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
+        let at = |error| Error::io(path, error);
+        let mut input = open_regular(path).map_err(at)?;
+        let len = input.metadata().map_err(at)?.len();
+        let max = self.max_bytes;
+        if len > max {
+            let message = format!("expected at most {max} bytes, found {len}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut out = self.head(file, len)?;
+        let before = out.len();
+        // One more byte shows a file that has grown, mostly without another call.
+        out.resize(before + len + 1, 0);
+        let mut found = 0;
+        while found < len || len == 0 {
+            match input.read(&mut out[before + found..]) {
+                Ok(0) => break,
+                Ok(read) => found += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(at(error)),
+            }
+        }
+        out.truncate(before + len);
+        match found {
+            found if found == len => Ok(out),
+            found => {
+                let found = if found > len { "more".into() } else { found.to_string() };
+                let message = format!("expected {len} bytes, found {found}: the file is changing");
+                Err(Error::new(ErrorKind::Io, message))
+            }
+        }
+    }
+
+    /// Writes the label as it is in samples; nothing if there is none.
+    fn write_label(&self, file: &ImageFile, out: &mut Vec<u8>) -> Result<()> {
+        match (file.label, &self.labels) {
+            (Some(label), Some(labels)) if self.text_labels => {
+                msgpack::write_text(&labels[label as usize], out)?;
+            }
+            (Some(label), _) => msgpack::encode(&label.into(), out)?,
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    fn packed_label(&self, file: &ImageFile) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.write_label(file, &mut out)?;
+        Ok(out)
+    }
+
+    /// The packed sample up to the start of an image of `len` bytes, with room for the image.
+    fn head(&self, file: &ImageFile, len: usize) -> Result<Vec<u8>> {
+        if let Some(row) = &file.row {
+            let label = self.packed_label(file)?;
+            let mut out = Vec::with_capacity(16 + row.size() + label.len() + len);
+            row.head(&label, len, &mut out)?;
+            return Ok(out);
+        }
+        let extra: usize = file.extra.iter().map(|value| value.len() + 5).sum();
+        let names: usize = self.columns.iter().map(|name| name.len() + 5).sum();
+        let label = match (file.label, &self.labels) {
+            (Some(label), Some(labels)) if self.text_labels => labels[label as usize].len(),
+            _ => 0,
+        };
+        let mut out = Vec::with_capacity(65 + file.key.len() + extra + names + label + len);
+        let fields = 2 + usize::from(file.label.is_some()) + file.extra.len();
+        msgpack::write_map(fields, &mut out)?;
+        msgpack::write_text(KEY, &mut out)?;
+        msgpack::write_text(&file.key, &mut out)?;
+        msgpack::write_text("image", &mut out)?;
+        msgpack::write_bin_len(len, &mut out)?;
+        Ok(out)
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = path.metadata().ok()?;
+    let modified = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok();
+    Some((found.len(), modified.map_or(0, |time| time.as_secs())))
+}
+
+impl ImageFile {
+    fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(&self.key)
+    }
+}
+
+impl Input for ImageFolderReader {
+    fn units(&self) -> usize {
+        self.files.len().div_ceil(RUN)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let start = unit.saturating_mul(RUN).min(self.files.len());
+        let end = start.saturating_add(RUN).min(self.files.len());
+        for index in start..end {
+            emit(self.sample(index))?;
+        }
+        Ok(())
+    }
+
+    /// Keys are paths below the folder, so the folder is all that is missing.
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(match &self.place {
+            Place::Folder(root) => root,
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.path(),
+        })
+    }
+
+    /// A missing file counts as empty: reading it reports the error.
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        let start = unit.saturating_mul(RUN);
+        let run = self.stamps()?.iter().skip(start).take(RUN);
+        Some(run.flatten().map(|(bytes, _)| bytes).sum())
+    }
+
+    /// Names, labels, and sizes and times of files, which show whether an image has changed.
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        for stamp in self.stamps().into_iter().flatten() {
+            let (bytes, modified) = stamp.unwrap_or((u64::MAX, 0));
+            add(&bytes.to_le_bytes());
+            add(&modified.to_le_bytes());
+        }
+        for file in &self.files {
+            add(file.path().as_bytes());
+            add(file.key.as_bytes());
+            add(&file.label.unwrap_or(u32::MAX).to_le_bytes());
+            file.extra.iter().for_each(|value| add(value.as_bytes()));
+            file.row.iter().for_each(|row| add(row.bytes()));
+        }
+        self.labels.iter().flatten().for_each(|label| add(label.as_bytes()));
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.files.len() as u64)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.labels.as_deref().filter(|_| !self.text_labels)
+    }
+}

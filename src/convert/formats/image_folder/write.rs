@@ -1,0 +1,415 @@
+//! Samples to a folder of images.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::metadata::{FILE_NAME, image_in};
+use super::options::is_image;
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::jsonl;
+use crate::format::msgpack::{self, Cursor, Kind, sample};
+
+/// What images begin with, the byte at which that is, and what their files are called.
+const MAGIC: [(&[u8], usize, &[&str]); 12] = [
+    (b"\xff\xd8\xff", 0, &["jpg", "jpeg"]),
+    (b"\x89PNG\r\n\x1a\n", 0, &["png"]),
+    (b"GIF8", 0, &["gif"]),
+    (b"WEBP", 8, &["webp"]),
+    (b"II*\0", 0, &["tif", "tiff"]),
+    (b"MM\0*", 0, &["tif", "tiff"]),
+    (b"ftypavif", 4, &["avif"]),
+    (b"\xff\x0a", 0, &["jxl"]),
+    (b"\0\0\0\x0cJXL ", 0, &["jxl"]),
+    (b"\0\0\0\x0cjP  ", 0, &["jp2"]),
+    (b"BM", 0, &["bmp"]),
+    (b"P", 0, &["ppm", "pgm"]),
+];
+
+/// The file next to the images with their other fields.
+const METADATA: &str = "metadata.jsonl";
+
+/// Writes samples to a folder of images that [`ImageFolderReader`](super::ImageFolderReader) and
+/// Hugging Face's `imagefolder` read.
+///
+/// The image is the field `image`, or else the only field of bytes that begins like an image. Its
+/// file is `{label}/{key}`, or just the key if that begins with the label: samples of an
+/// `ImageFolderReader` get the files that they were made of. The extension follows from the bytes,
+/// such as `.jpg` for JPEG; it is added to the key or replaces a wrong one.
+///
+/// If a sample has other fields, or fields that the paths cannot express, all samples are listed in
+/// `metadata.jsonl` in their order: with the path as `file_name` in place of the image, or as
+/// `x_file_name` for an image `x`, and with the name of the label. Values are in the notation of
+/// [`format::jsonl`](crate::format::jsonl). An [`ImageFolderReader`](super::ImageFolderReader)
+/// makes the same samples of the folder, provided that the names of the labels are in natural
+/// order.
+///
+/// Names that lead out of the folder or have a special meaning on some system are refused. Files
+/// are not synced one by one, which would take longer than writing them: sync them before you
+/// delete the source.
+#[must_use = "the output is complete once it is finished"]
+pub struct ImageFolderWriter {
+    root: PathBuf,
+    labels: Option<Vec<String>>,
+    folders: HashSet<String>,
+    metadata: BufWriter<File>,
+    line: Vec<u8>,
+    /// Whether a sample had more than an image, a label, and the key that its path says.
+    more: bool,
+    /// Labels that are numbers without names.
+    numbers: BTreeSet<u64>,
+}
+
+/// The parts of a sample.
+struct Parts<'a> {
+    key: &'a str,
+    image: &'a [u8],
+    label: Option<String>,
+    /// The label if it is a number without a name: `Some(None)` for a negative one.
+    number: Option<Option<u64>>,
+    /// All fields in their order, with the column of the path in place of the image.
+    row: Vec<(Value, Value)>,
+    /// The index of that column.
+    column: usize,
+}
+
+impl ImageFolderWriter {
+    /// Creates the folder, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
+    pub fn create(root: impl AsRef<Path>) -> Result<ImageFolderWriter> {
+        let root = root.as_ref().to_path_buf();
+        fs::create_dir(&root).map_err(|error| Error::io(&root, error))?;
+        let metadata = root.join(METADATA);
+        let file = File::create_new(&metadata).map_err(|error| Error::io(metadata, error))?;
+        Ok(ImageFolderWriter {
+            root,
+            labels: None,
+            folders: HashSet::new(),
+            metadata: BufWriter::new(file),
+            line: Vec::new(),
+            more: false,
+            numbers: BTreeSet::new(),
+        })
+    }
+
+    /// The names of labels that are numbers, which become the names of folders. Default: none, and
+    /// the folders are named by the numbers.
+    pub fn labels(mut self, names: &[String]) -> ImageFolderWriter {
+        self.labels = Some(names.to_vec());
+        self
+    }
+
+    /// Adds a packed sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a sample without an image or with several, a label that
+    /// has no name, and a key or label that cannot be the name of a file;
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be the same file. The
+    /// sample is not written then.
+    pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        let key = msgpack::check_sample(packed)?;
+        let at = |error: Error| error.with_key(key);
+        let parts = self.parts(key, packed).map_err(at)?;
+        let name = parts.name().map_err(at)?;
+        check_name(&name).map_err(at)?;
+        let (image, number) = (parts.image, parts.number);
+        let more = name != key || !parts.is_plain();
+        self.render_metadata(&name, parts).map_err(at)?;
+        self.write_image(&name, image).map_err(at)?;
+        self.more |= more || number == Some(None);
+        self.numbers.extend(number.flatten());
+        let written = self.metadata.write_all(&self.line);
+        written.map_err(|error| Error::io(self.root.join(METADATA), error))
+    }
+
+    fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
+        let field = image_field(packed)?;
+        let (row, column) = (Vec::new(), 0);
+        let mut parts = Parts { key, image: &[], label: None, number: None, row, column };
+        for entry in sample::fields(packed)? {
+            let (name, value) = entry?;
+            let mut name = msgpack::decode(name)?;
+            let value = match name.as_str().unwrap_or_default() {
+                text if text == field => {
+                    parts.image = Cursor::new(value).read_bin()?;
+                    parts.column = parts.row.len();
+                    name = column_of(field).into();
+                    Value::Nil
+                }
+                "label" => {
+                    let value = msgpack::decode(value)?;
+                    parts.label = self.label(&value)?;
+                    parts.number = match &value {
+                        Value::Integer(number) if self.labels.is_none() => Some(number.as_u64()),
+                        _ => None,
+                    };
+                    let named = parts.label.clone().filter(|_| self.labels.is_some());
+                    named.map_or(value, Value::from)
+                }
+                text if text == column_of(field) || is_path_of_image(text, value)? => {
+                    let message = "a column of that name has the path of an image";
+                    return Err(Error::new(ErrorKind::Invalid, message).with_field(text));
+                }
+                _ => msgpack::decode(value)?,
+            };
+            parts.row.push((name, value));
+        }
+        Ok(parts)
+    }
+
+    fn label(&self, value: &Value) -> Result<Option<String>> {
+        let number = match value {
+            Value::Nil => return Ok(None),
+            Value::Integer(number) => number,
+            value => match value.as_str() {
+                Some(text) => return Ok(Some(text.to_owned())),
+                None => {
+                    let message = "field \"label\": expected a number or text, found neither";
+                    return Err(Error::new(ErrorKind::Invalid, message));
+                }
+            },
+        };
+        let Some(names) = &self.labels else {
+            return Ok(Some(number.to_string()));
+        };
+        let name = number.as_u64().and_then(|n| names.get(usize::try_from(n).ok()?));
+        let message = || {
+            let message = format!("expected a label below {}, found {number}", names.len());
+            Error::new(ErrorKind::Invalid, message)
+        };
+        Ok(Some(name.ok_or_else(message)?.clone()))
+    }
+
+    fn write_image(&mut self, name: &str, image: &[u8]) -> Result<()> {
+        let path = self.root.join(name);
+        let at = |error| Error::io(&path, error);
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            if !self.folders.contains(folder) {
+                fs::create_dir_all(self.root.join(folder)).map_err(at)?;
+                self.folders.insert(folder.to_owned());
+            }
+        }
+        File::create_new(&path).and_then(|mut file| file.write_all(image)).map_err(at)
+    }
+
+    /// Renders the row of a sample in the metadata.
+    fn render_metadata(&mut self, name: &str, mut parts: Parts<'_>) -> Result<()> {
+        parts.row[parts.column].1 = name.into();
+        self.line.clear();
+        jsonl::write(&Value::Map(parts.row), &mut self.line)
+            .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        self.line.push(b'\n');
+        Ok(())
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Completes the folder. Removes `metadata.jsonl` if the paths say everything.
+    pub fn finish(mut self) -> Result<()> {
+        let path = self.root.join(METADATA);
+        let at = |error| Error::io(&path, error);
+        self.metadata.flush().map_err(at)?;
+        // A reader numbers folders from 0, so other numbers need the metadata.
+        let counted = self.numbers.iter().copied().eq(0..self.numbers.len() as u64);
+        match self.more || !counted {
+            true => self.metadata.get_ref().sync_all().map_err(at),
+            false => fs::remove_file(&path).map_err(at),
+        }
+    }
+}
+
+/// The field of the image: `image`, or else the only field of bytes that begins like one.
+fn image_field(packed: &[u8]) -> Result<&str> {
+    let mut found: Option<&str> = None;
+    for field in sample::fields(packed)? {
+        let (name, value) = field?;
+        let name = Cursor::new(name).read_str().unwrap_or_default();
+        let mut value = Cursor::new(value);
+        if value.peek()? != Kind::Bin {
+            continue;
+        }
+        if name == "image" {
+            return Ok(name);
+        }
+        if endings(value.read_bin()?).is_some() {
+            if let Some(other) = found {
+                let message = format!("expected one image, found {other:?} and {name:?}");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            found = Some(name);
+        }
+    }
+    let none = "expected a field with the bytes of an image, found none";
+    found.ok_or_else(|| Error::new(ErrorKind::Invalid, none))
+}
+
+/// The extensions of files with such bytes.
+fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
+    let has = |magic: &[u8], at: usize| image.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    let is_pnm = matches!(image, [b'P', b'1'..=b'7', b' ' | b'\n' | b'\r' | b'\t' | b'#', ..]);
+    let known = MAGIC.iter().find(|(magic, at, _)| has(magic, *at) && (*magic != b"P" || is_pnm));
+    known.map(|(_, _, endings)| *endings)
+}
+
+/// Whether a reader of the folder would take this field for the path of another image.
+fn is_path_of_image(name: &str, value: &[u8]) -> Result<bool> {
+    Ok(image_in(name).is_some() && Cursor::new(value).peek()? == Kind::Str)
+}
+
+/// The column for the path of the image in this field.
+fn column_of(field: &str) -> String {
+    match field {
+        "image" => FILE_NAME.to_owned(),
+        field => format!("{field}_{FILE_NAME}"),
+    }
+}
+
+impl Parts<'_> {
+    /// Whether the file alone says everything: the key, and the label if that is a folder.
+    fn is_plain(&self) -> bool {
+        let names = self.row.iter().filter_map(|(name, _)| name.as_str());
+        let expected: &[&str] = match self.label {
+            Some(_) => &[sample::KEY, FILE_NAME, "label"],
+            None => &[sample::KEY, FILE_NAME],
+        };
+        names.eq(expected.iter().copied()) && (self.label.is_some() || !self.key.contains('/'))
+    }
+
+    /// The path of the file.
+    fn name(&self) -> Result<String> {
+        let name = match &self.label {
+            Some(label) if label.contains('/') => {
+                let message = format!("expected a label that names a folder, found {label:?}");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            Some(label) if !starts_with_folder(self.key, label) => format!("{label}/{}", self.key),
+            _ => self.key.to_owned(),
+        };
+        let Some(endings) = endings(self.image) else {
+            return match is_image(&name) {
+                true => Ok(name),
+                false => {
+                    let message = "expected an image of a known kind, found other bytes";
+                    Err(Error::new(ErrorKind::Invalid, message))
+                }
+            };
+        };
+        let has = |ending: &&str| {
+            let found = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+            found.eq_ignore_ascii_case(ending)
+        };
+        Ok(match name.rsplit_once('.') {
+            _ if endings.iter().any(has) => name,
+            Some((stem, _)) if is_image(&name) => format!("{stem}.{}", endings[0]),
+            _ => format!("{name}.{}", endings[0]),
+        })
+    }
+}
+
+fn starts_with_folder(key: &str, folder: &str) -> bool {
+    key.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Names that Windows takes for devices, with any extension.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
+
+/// Fails unless this is the path of a file in the folder, on any system.
+fn check_name(name: &str) -> Result<()> {
+    let flaw = |part: &str| {
+        let stem = part.split('.').next().unwrap_or_default().to_lowercase();
+        let device = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+        let numbered = stem.len() == device.len() + 1;
+        let is_device =
+            DEVICES[..4].contains(&&*stem) || (numbered && DEVICES[4..].contains(&device));
+        match part {
+            "" => Some("an empty part"),
+            "." | ".." => Some("a part that leads elsewhere"),
+            _ if part.starts_with('.') => Some("a hidden part"),
+            _ if part.contains(['\\', ':']) => Some("a backslash or colon"),
+            _ if part.chars().any(char::is_control) => Some("a control character"),
+            _ if part.ends_with([' ', '.']) => Some("a space or dot at the end of a part"),
+            _ if part.len() > 255 => Some("a part of more than 255 bytes"),
+            _ if is_device => Some("the name of a device"),
+            _ => None,
+        }
+    };
+    match name.split('/').find_map(flaw) {
+        Some(found) => {
+            let message = format!("expected the path of a file, found {found} in {name:?}");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_refused() {
+        let long = "x".repeat(256);
+        for name in [
+            "",
+            "/a",
+            "a//b",
+            "a/",
+            "../a",
+            "a/..",
+            "./a",
+            "a\0b",
+            "a\\b",
+            "C:/a",
+            "a\n",
+            ".a",
+            "a/.b",
+            "nul",
+            "a/NUL.jpg",
+            "com1.jpg",
+            "Lpt9",
+            "a ",
+            "a.",
+            "a. /b",
+            &long,
+        ] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        for name in
+            ["a", "a/b.jpg", "a..b", "com", "com10", "nullo", "lpt.jpg", "äö/ü ü.png", "con1"]
+        {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_end_as_the_bytes_ask_for() {
+        let table: [(&str, Option<&str>, &[u8], &str); 8] = [
+            ("a", None, b"\xff\xd8\xff", "a.jpg"),
+            ("a.JPEG", None, b"\xff\xd8\xff", "a.JPEG"),
+            ("a.png", None, b"\xff\xd8\xff", "a.jpg"),
+            ("a.b", None, b"GIF89a", "a.b.gif"),
+            ("a.jpg", None, b"whatever", "a.jpg"),
+            ("cat/a", Some("cat"), b"P5\n", "cat/a.ppm"),
+            ("cats/a", Some("cat"), b"RIFF____WEBP", "cat/cats/a.webp"),
+            ("a.pgm", Some("7"), b"P5\n", "7/a.pgm"),
+        ];
+        for (key, label, image, expected) in table {
+            let label = label.map(str::to_owned);
+            let (number, row) = (None, Vec::new());
+            let parts = Parts { key, image, label, number, row, column: 0 };
+            assert_eq!(parts.name().unwrap(), expected);
+        }
+        let (label, number, row) = (None, None, Vec::new());
+        let parts = Parts { key: "a", image: b"Pa", label, number, row, column: 0 };
+        assert!(parts.name().is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
+
+mod read;
+mod write;
+
+pub(super) use read::read_line;
+pub use read::{JsonLinesReader, JsonLinesStream};
+pub use write::JsonLinesWriter;

@@ -1,0 +1,392 @@
+//! Reads samples from JSON lines, in a file or a stream.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::convert::input::{Emit, Input};
+use crate::convert::{Source, compressed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{jsonl, msgpack};
+use crate::regular::open_regular;
+
+/// The most bytes of lines that are parsed at a time.
+const BATCH: usize = 4 << 20;
+
+/// Default for the bytes of a line.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Bytes of a unit: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
+const UNIT: u64 = 2 << 20;
+
+/// Reads samples from a stream of JSON lines, such as standard input. Empty lines are skipped.
+/// Files are read faster by a [`JsonLinesReader`].
+///
+/// A batch ends when the next read would wait, so lines that trickle in through a pipe are not held
+/// back.
+///
+/// ```
+/// use kiste::convert::{JsonLinesStream, Source};
+///
+/// let lines = &b"{\"key\": \"a\", \"n\": 1}\n{\"key\": \"b\", \"n\": 2}\n"[..];
+/// let mut stream = JsonLinesStream::new(lines, "numbers");
+/// assert_eq!(stream.next_batch()?.len(), 2);
+/// assert!(stream.next_batch()?.is_empty(), "the end");
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "JsonLines")]
+#[must_use]
+pub struct JsonLinesStream<R> {
+    input: BufReader<R>,
+    name: String,
+    line: u64,
+    /// The lines of the last batch.
+    batch: Vec<u64>,
+    max_bytes: u64,
+}
+
+impl<R: Read + Send> JsonLinesStream<R> {
+    /// Reads from `input`. Errors call it `name` and give the line, counted from 1.
+    pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
+        let input = BufReader::with_capacity(BATCH, input);
+        let (name, max_bytes) = (name.into(), MAX_BYTES);
+        JsonLinesStream { input, name, line: 0, batch: Vec::new(), max_bytes }
+    }
+
+    /// Refuses lines with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// One line without its end, or an error if it is too long; `None` at the end of the input.
+    fn read_line(&mut self) -> Result<Option<Result<Vec<u8>>>> {
+        let mut line = Vec::new();
+        let read = read_line(&mut self.input, &mut line, self.max_bytes, u64::MAX);
+        let (read, whole) = read.map_err(|e| Error::io(&self.name, e))?;
+        self.line += 1;
+        Ok((read > 0).then(|| whole.map(|()| line)))
+    }
+}
+
+impl<R: Read + Send> Source for JsonLinesStream<R> {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        while bytes < BATCH {
+            let Some(line) = self.read_line()? else { break };
+            if !line.as_ref().is_ok_and(|line| is_empty(line)) {
+                bytes += line.as_ref().map_or(0, Vec::len) + 64;
+                lines.push((self.line, line));
+            }
+            if !lines.is_empty() && self.input.buffer().is_empty() {
+                break;
+            }
+        }
+        self.batch = lines.iter().map(|(number, _)| *number).collect();
+        let name = &self.name;
+        let pack = |(number, line): (u64, Result<Vec<u8>>)| {
+            let located = |error: Error| error.within(line_number(number)).at(name);
+            let line = line.map_err(located)?;
+            pack(&line).map_err(|error| located(error).with_raw(line))
+        };
+        Ok(lines.into_par_iter().map(pack).collect())
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        match self.batch.get(item) {
+            Some(line) => error.within(line_number(*line)).at(&self.name),
+            None => error,
+        }
+    }
+}
+
+/// Reads samples from a file of JSON lines. Empty lines are skipped.
+///
+/// Units are ranges of bytes; a line belongs to the range in which it begins. A file that is
+/// compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
+/// anything but a regular file. Errors give the line, counted from 1.
+///
+/// ```
+/// use kiste::convert::{InOrder, JsonLinesReader, Source};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("numbers.jsonl");
+/// std::fs::write(&path, r#"{"key": "a", "n": 1}"#)?;
+/// let mut lines = InOrder::new(JsonLinesReader::open(&path)?);
+/// assert_eq!(lines.next_batch()?[0].as_ref().unwrap(), b"\x82\xa3key\xa1a\xa1n\x01");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "JsonLinesFile")]
+#[must_use]
+#[derive(Debug)]
+pub struct JsonLinesReader {
+    path: PathBuf,
+    /// Bytes of the file, if it is read in ranges.
+    len: Option<u64>,
+    size: u64,
+    unit: u64,
+    max_bytes: u64,
+    lines: Mutex<Lines>,
+}
+
+/// The numbers of lines that are known so far.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Lines in units that were read to their end.
+    within: BTreeMap<usize, u64>,
+    /// Lines in all units before one.
+    before: BTreeMap<usize, u64>,
+}
+
+impl JsonLinesReader {
+    /// Opens a file. Only its first bytes are read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if it does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
+        let path = path.as_ref().to_path_buf();
+        let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
+        let plain = compressed::is_plain(&path)?;
+        let (len, lines) = (plain.then_some(size), Mutex::default());
+        Ok(JsonLinesReader { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
+    }
+
+    /// The size of a unit in bytes. Default: 2 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> JsonLinesReader {
+        self.unit = bytes.max(1);
+        self
+    }
+
+    /// Refuses lines with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> JsonLinesReader {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// The bytes in which the lines of a unit begin.
+    fn range(&self, unit: usize) -> (u64, u64) {
+        let start = (unit as u64).saturating_mul(self.unit);
+        match self.len {
+            Some(len) => (start.min(len), start.saturating_add(self.unit).min(len)),
+            None => (0, u64::MAX),
+        }
+    }
+
+    /// Calls `with` for each line of the unit: with its number in the unit, and its content without
+    /// the line end. Returns the number of lines.
+    fn each_line(
+        &self,
+        unit: usize,
+        mut with: impl FnMut(u64, Result<&[u8]>) -> Result<()>,
+    ) -> Result<u64> {
+        let at = |error| compressed::blame(&self.path, error);
+        let (start, end) = self.range(unit);
+        let mut line = Vec::new();
+        let mut position = start;
+        let mut input: Box<dyn BufRead> = match self.len {
+            None => Box::new(BufReader::new(compressed::open(&self.path)?)),
+            Some(_) => {
+                let mut file = open_regular(&self.path).map_err(|e| Error::io(&self.path, e))?;
+                // One byte earlier, to see whether a line begins exactly here.
+                let from = start.saturating_sub(1);
+                file.seek(SeekFrom::Start(from)).map_err(at)?;
+                let mut input = BufReader::with_capacity(1 << 17, file);
+                if start > 0 {
+                    // If this line ends after the unit, no line begins in the unit.
+                    let within = input.by_ref().take(end - from).skip_until(b'\n');
+                    let passed = within.map_err(at)?;
+                    position = from + passed as u64;
+                }
+                Box::new(input)
+            }
+        };
+        let mut number = 0;
+        while position < end {
+            line.clear();
+            let left = end - position;
+            let (read, whole) =
+                read_line(&mut *input, &mut line, self.max_bytes, left).map_err(at)?;
+            if read == 0 {
+                break;
+            }
+            position += read;
+            with(number, whole.map(|()| &line[..]))?;
+            number += 1;
+        }
+        Ok(number)
+    }
+
+    /// How many lines there are in the units before this one.
+    fn lines_before(&self, unit: usize) -> Result<u64> {
+        let known = self.known().before.range(..=unit).next_back().map(|(at, sum)| (*at, *sum));
+        let (start, mut before) = known.unwrap_or((0, 0));
+        for unit in start..unit {
+            let within = self.known().within.get(&unit).copied();
+            before += match within {
+                Some(lines) => lines,
+                None => self.each_line(unit, |_, _| Ok(()))?,
+            };
+        }
+        self.known().before.insert(unit, before);
+        Ok(before)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the line to an error.
+    fn located(&self, unit: usize, number: u64, error: Error) -> Error {
+        match self.lines_before(unit) {
+            Ok(before) => error.within(line_number(before + number + 1)).at(&self.path),
+            Err(_) => error.at(&self.path),
+        }
+    }
+}
+
+impl Input for JsonLinesReader {
+    fn units(&self) -> usize {
+        let units = self.len.map_or(1, |len| len.div_ceil(self.unit));
+        usize::try_from(units).unwrap_or(usize::MAX)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let lines = self.each_line(unit, |number, line| {
+            let line = match line {
+                Ok(line) if is_empty(line) => return Ok(()),
+                Ok(line) => line,
+                Err(error) => return emit(Err(self.located(unit, number, error))),
+            };
+            let located = |error| self.located(unit, number, error).with_raw(line);
+            emit(pack(line).map_err(located))
+        })?;
+        self.known().within.insert(unit, lines);
+        Ok(())
+    }
+
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        let (start, end) = self.range(unit);
+        Some(self.len.map_or(self.size, |_| end - start))
+    }
+
+    /// Reads the unit again: errors are few.
+    fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
+        let (mut items, mut found) = (0, None);
+        let read = self.each_line(unit, |number, line| {
+            if !line.is_ok_and(is_empty) {
+                if items == item {
+                    found = Some(number);
+                }
+                items += 1;
+            }
+            Ok(())
+        });
+        match (read, found) {
+            (Ok(_), Some(number)) => self.located(unit, number, error),
+            _ => error.at(&self.path),
+        }
+    }
+}
+
+fn line_number(number: u64) -> String {
+    format!("line {number}")
+}
+
+/// Reads a line without its end. Returns the bytes read, and an error if the line has more than
+/// `max_bytes`: then the rest of it is skipped, up to `left` bytes in total.
+pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
+    input: &mut R,
+    line: &mut Vec<u8>,
+    max_bytes: u64,
+    left: u64,
+) -> io::Result<(u64, Result<()>)> {
+    // Two more bytes for the line end.
+    let most = max_bytes.saturating_add(2);
+    let mut read = input.take(most).read_until(b'\n', line)? as u64;
+    let ended = line.last() == Some(&b'\n');
+    trim(line);
+    if line.len() as u64 <= max_bytes {
+        return Ok((read, Ok(())));
+    }
+    if !ended {
+        read += input.take(left.saturating_sub(read)).skip_until(b'\n')? as u64;
+    }
+    let message = format!("expected at most {max_bytes} bytes, found more");
+    Ok((read, Err(Error::new(ErrorKind::Limit, message))))
+}
+
+/// Removes the line end.
+fn trim(line: &mut Vec<u8>) {
+    while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
+        line.pop();
+    }
+}
+
+fn is_empty(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_whitespace)
+}
+
+fn pack(line: &[u8]) -> Result<Vec<u8>> {
+    let invalid = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Invalid, e.to_string());
+    let value = jsonl::parse(line).map_err(|e| invalid(&e))?;
+    let packed = msgpack::to_vec(&value).map_err(|e| invalid(&e))?;
+    msgpack::check_sample(&packed).map_err(|e| invalid(&format_args!("not a sample: {e}")))?;
+    Ok(packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(file: &JsonLinesReader) -> Vec<String> {
+        let mut found = Vec::new();
+        for unit in 0..file.units() {
+            let mut items = 0;
+            file.read(unit, &mut |sample| {
+                found.push(match sample {
+                    Ok(packed) => {
+                        let error = Error::new(ErrorKind::Invalid, "here");
+                        let place = file.locate(unit, items, error).message().to_owned();
+                        format!("{place} {}", msgpack::check_sample(&packed)?)
+                    }
+                    Err(error) => error.message().to_owned(),
+                });
+                items += 1;
+                Ok(())
+            })
+            .unwrap();
+        }
+        found
+    }
+
+    #[test]
+    fn units_of_any_size_have_the_same_lines_with_the_same_numbers() {
+        let text = "{\"key\":\"a\"}\n\n \n{\"key\":\"bbbbbbbbbbbbbbbb\"}\r\nx\n\n{\"key\":\"c\"}";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.jsonl");
+        for text in [text.to_owned(), format!("{text}\n")] {
+            std::fs::write(&path, &text).unwrap();
+            let whole = found(&JsonLinesReader::open(&path).unwrap());
+            assert_eq!(whole.len(), 4);
+            assert_eq!(whole[1], "line 4: here bbbbbbbbbbbbbbbb");
+            assert!(whole[2].starts_with("line 5: "), "{whole:?}");
+            assert_eq!(whole[3], "line 7: here c");
+            for bytes in 1..=text.len() as u64 + 1 {
+                let file = JsonLinesReader::open(&path).unwrap().unit_bytes(bytes);
+                assert_eq!(file.units() as u64, (text.len() as u64).div_ceil(bytes));
+                assert_eq!(found(&file), whole, "{bytes}");
+            }
+        }
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(JsonLinesReader::open(&path).unwrap().units(), 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! Reads samples from a folder of MDS shards.
+
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::MAX_SHARD;
+use super::digest::digest;
+use crate::Value;
+use crate::convert::compressed::{self, Zstd};
+use crate::convert::input::{Emit, Input};
+use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo};
+use crate::regular::open_regular;
+use crate::storage::{LocalStorage, Source, Storage};
+
+/// The supported compressions, for errors.
+const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "formats")) {
+    (true, true) => "br, bz2, gz, snappy or zstd",
+    (true, false) => "br, gz, snappy or zstd",
+    (false, true) => "bz2, gz, snappy or zstd",
+    (false, false) => "gz, snappy or zstd",
+};
+/// The most bytes of an index: enough for some hundred thousand shards.
+const MAX_INDEX: u64 = 256 << 20;
+
+/// Reads a folder that the `MDSWriter` of MosaicML Streaming wrote; each shard is a unit.
+///
+/// The columns are the fields. NumPy numbers and arrays stay what they are, except that float64
+/// becomes a plain float, as Python packs it. Images, and lists of them, are bytes; `str_decimal`
+/// is a string. Pickles are never run: a data set with a column of them is refused unless the
+/// column is [left out](Self::without). A key is the name of the shard, a slash and the number of
+/// the sample in it; or a [column](Self::key).
+///
+/// If both exist, the uncompressed shard is preferred to the compressed one. Compression by `gz`,
+/// `snappy` and `zstd` is read, `bz2` with the feature `formats`, and `br` with the feature
+/// `parquet`, which brings Brotli along. Sizes and all digests that Streaming knows are compared
+/// with the index.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, MdsReader};
+///
+/// let source = InOrder::new(MdsReader::open("c4/train")?);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "Mds")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct MdsReader {
+    root: PathBuf,
+    /// The paths of the uncompressed shards, for errors.
+    paths: Vec<PathBuf>,
+    shards: Vec<ShardInfo>,
+    without: Vec<String>,
+    key: Option<String>,
+    max_bytes: u64,
+}
+
+impl MdsReader {
+    /// Reads `index.json` in this folder. No shard is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if there is no index, and [`Damaged`](ErrorKind::Damaged)
+    /// if it is none.
+    pub fn open(root: impl AsRef<Path>) -> Result<MdsReader> {
+        let root = root.as_ref().to_path_buf();
+        let path = root.join("index.json");
+        let json = read_index(&path)?;
+        let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
+        let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
+        let (shards, without, max_bytes) = (index.shards, Vec::new(), MAX_SHARD);
+        Ok(MdsReader { root, paths, shards, without, key: None, max_bytes })
+    }
+
+    /// Refuses compressed shards with more bytes than this once they are decompressed, which
+    /// happens in memory. Default: 4 GiB, the most that the format allows.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes.min(MAX_SHARD);
+        self
+    }
+
+    /// Leaves these columns out.
+    pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.without = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Takes keys from this column, of strings or integers.
+    pub fn key(mut self, column: impl Into<String>) -> Self {
+        self.key = Some(column.into());
+        self
+    }
+
+    fn keeps(&self, column: &Column) -> bool {
+        !self.without.contains(&column.name)
+    }
+
+    fn pack(&self, info: &ShardInfo, shard: &Shard<'_>, index: usize) -> Result<Vec<u8>> {
+        let columns = shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
+        let mut fields: Fields<'_> = Vec::with_capacity(columns.len());
+        for (column, (bytes, range)) in info.columns.iter().zip(columns) {
+            if self.keeps(column) {
+                let within = |error: FormatError| {
+                    let position = error.position.saturating_add(range.start as u64);
+                    let error = FormatError { position, ..error };
+                    let message = format!("column {:?}: {error}", column.name);
+                    Error::new(ErrorKind::Damaged, message)
+                };
+                let decoded = column.encoding.decode(bytes).map_err(within)?;
+                fields.push((column.name.as_str().into(), field(decoded)));
+            }
+        }
+        let key = match &self.key {
+            Some(name) => key_from(&fields, name)?,
+            None => {
+                let name = &info.raw.basename;
+                format!("{}/{index:06}", name.strip_suffix(".mds").unwrap_or(name))
+            }
+        };
+        pack(&key, &fields)
+    }
+
+    /// The bytes of a shard, checked against the index.
+    fn bytes(&self, info: &ShardInfo) -> Result<Bytes> {
+        let path = self.root.join(&info.raw.basename);
+        let raw = match LocalStorage::mapped().open(&path) {
+            Ok(source) => Bytes::File(source),
+            Err(error) if error.kind() == ErrorKind::NotFound => match &info.zip {
+                Some(zip) => Bytes::Memory(self.unzipped(info, zip)?),
+                None => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        check(&raw.get()?, &info.raw).map_err(|error| error.at(&path))?;
+        Ok(raw)
+    }
+
+    fn unzipped(&self, info: &ShardInfo, zip: &FileInfo) -> Result<Vec<u8>> {
+        let path = self.root.join(&zip.basename);
+        let at = |error: Error| error.at(&path);
+        if info.raw.bytes > self.max_bytes {
+            let (max, found) = (self.max_bytes, info.raw.bytes);
+            let message = format!("expected a shard of at most {max} bytes, found {found}");
+            return Err(at(Error::new(ErrorKind::Limit, message)));
+        }
+        let source = LocalStorage::mapped().open(&path)?;
+        let source = Bytes::File(source);
+        let packed = source.get()?;
+        check(&packed, zip).map_err(at)?;
+        let name = info.compression.as_deref().unwrap_or_default();
+        let mut bytes = Vec::new();
+        // One more byte shows that there are too many.
+        let limit = info.raw.bytes + 1;
+        let read = match name.split(':').next().unwrap_or_default() {
+            "gz" => flate2::bufread::MultiGzDecoder::new(&packed[..])
+                .take(limit)
+                .read_to_end(&mut bytes),
+            "zstd" => Zstd::new(BufReader::new(&packed[..])).take(limit).read_to_end(&mut bytes),
+            "snappy" => {
+                let len = snap::raw::decompress_len(&packed).ok();
+                // The best that one byte can do is to copy 64.
+                let fits =
+                    len.is_some_and(|len| len as u64 == info.raw.bytes && len / 64 <= packed.len());
+                let decoded = fits.then(|| snap::raw::Decoder::new().decompress_vec(&packed).ok());
+                let message = format!("expected {} bytes compressed by Snappy", info.raw.bytes);
+                bytes =
+                    decoded.flatten().ok_or_else(|| at(Error::new(ErrorKind::Damaged, message)))?;
+                Ok(bytes.len())
+            }
+            #[cfg(feature = "formats")]
+            "bz2" => ::bzip2::bufread::MultiBzDecoder::new(&packed[..])
+                .take(limit)
+                .read_to_end(&mut bytes),
+            #[cfg(feature = "parquet")]
+            "br" => brotli_decompressor::Decompressor::new(&packed[..], 1 << 16)
+                .take(limit)
+                .read_to_end(&mut bytes),
+            other => {
+                let message = format!("expected compression by {COMPRESSIONS}, found {other:?}");
+                return Err(at(Error::new(ErrorKind::Unsupported, message)));
+            }
+        };
+        read.map_err(|error| compressed::blame(&path, error))?;
+        Ok(bytes)
+    }
+}
+
+fn read_index(path: &Path) -> Result<Vec<u8>> {
+    let at = |error| Error::io(path, error);
+    let mut json = Vec::new();
+    let file = open_regular(path).map_err(at)?;
+    file.take(MAX_INDEX + 1).read_to_end(&mut json).map_err(at)?;
+    if json.len() as u64 > MAX_INDEX {
+        let message = format!("expected an index of at most {MAX_INDEX} bytes, found more");
+        return Err(Error::new(ErrorKind::Limit, message).at(path));
+    }
+    Ok(json)
+}
+
+/// The bytes of a shard, in memory or on disk.
+enum Bytes {
+    File(Source),
+    Memory(Vec<u8>),
+}
+
+impl Bytes {
+    fn get(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
+        match self {
+            Bytes::File(source) => source.read(0..source.len()),
+            Bytes::Memory(bytes) => Ok((&bytes[..]).into()),
+        }
+    }
+}
+
+/// Compares a file with its size and digests in the index.
+fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
+    let damaged = |expected: String, found: String| {
+        Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))
+    };
+    if bytes.len() as u64 != info.bytes {
+        return Err(damaged(format!("{} bytes", info.bytes), bytes.len().to_string()));
+    }
+    for (name, expected) in &info.hashes {
+        match digest(name, bytes) {
+            Some(found) if !found.eq_ignore_ascii_case(expected) => {
+                return Err(damaged(format!("the {name} digest {expected}"), found));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn field(decoded: Decoded<'_>) -> Field<'_> {
+    match decoded {
+        Decoded::Bytes(bytes) => Field::Bytes(bytes),
+        Decoded::Value(value) => Field::Value(value),
+        Decoded::Scalar(array) => Field::Scalar(array),
+        Decoded::Array(array) => Field::Array(array),
+        Decoded::List(items) => {
+            Field::Value(Value::Array(items.into_iter().map(Value::from).collect()))
+        }
+    }
+}
+
+impl Input for MdsReader {
+    fn units(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let (info, path) = (&self.shards[unit], &self.paths[unit]);
+        let pickles = |column: &&Column| column.encoding == Encoding::Pickle && self.keeps(column);
+        if let Some(column) = info.columns.iter().find(pickles) {
+            let message = format!(
+                "column {:?} holds pickles, which are programs and never run; leave it out",
+                column.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).at(path));
+        }
+        let bytes = self.bytes(info)?;
+        let bytes = bytes.get()?;
+        let shard = Shard::parse(&bytes, &info.columns).map_err(|e| Error::from(e).at(path))?;
+        if shard.len() as u64 != info.samples {
+            let message = format!("expected {} samples, found {}", info.samples, shard.len());
+            return Err(Error::new(ErrorKind::Damaged, message).at(path));
+        }
+        for index in 0..shard.len() {
+            let packed = self.pack(info, &shard, index);
+            emit(packed.map_err(|error| error.at(path).with_index(index as u64)))?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.paths.get(unit).map(PathBuf::as_path)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.shards.get(unit).map(|shard| shard.raw.bytes)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.samples))
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads samples from an npz file.
+
+use std::path::{Path, PathBuf};
+
+use crate::convert::formats::rows;
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::numpy::npy;
+use crate::reader::{Reader, ZipReader};
+use crate::value::NdArray;
+
+/// Default for the bytes of all arrays in a file.
+const MAX_BYTES: u64 = 16 << 30;
+
+/// Reads an npz file, as `numpy.savez` and `numpy.savez_compressed` write it. Feature `zip`.
+///
+/// The arrays must have the same length in their first axis: a sample is one row of each, and units
+/// are runs of samples. Integers without further axes become plain integers. As an
+/// [option](NpzOptions::whole), the file is one sample of all its arrays. Fields have the order of
+/// the archive. A key is the name of the file up to its first dot, a slash and the number of the
+/// row; or comes from an [array](Self::key) of integers or strings.
+///
+/// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, NpzReader};
+///
+/// let source = InOrder::new(NpzReader::open("digits.npz")?.key("name"));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "Npz")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct NpzReader {
+    path: PathBuf,
+    arrays: Vec<(String, NdArray<'static>)>,
+    /// `None` if the file is one sample.
+    rows: Option<usize>,
+    key: Option<String>,
+}
+
+impl NpzReader {
+    /// Reads a file, of which each row is a sample.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`NpzOptions::open`].
+    #[doc(alias = "rows")]
+    pub fn open(path: impl AsRef<Path>) -> Result<NpzReader> {
+        NpzReader::options().open(path)
+    }
+
+    /// The options, to be changed before the file is read.
+    pub fn options() -> NpzOptions {
+        NpzOptions { whole: false, max_bytes: MAX_BYTES }
+    }
+
+    /// Takes keys from this array.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    fn pack(&self, key: String, fields: &Fields<'_>) -> Result<Vec<u8>> {
+        match &self.key {
+            Some(name) => pack(&key_from(fields, name)?, fields),
+            None => pack(&key, fields),
+        }
+    }
+}
+
+/// How a [`NpzReader`] reads a file.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct NpzOptions {
+    whole: bool,
+    max_bytes: u64,
+}
+
+impl NpzOptions {
+    /// Whether the file is one sample of all its arrays, whose key is the name of the file up to
+    /// the first dot. Default: no, each row is a sample.
+    pub fn whole(mut self, whole: bool) -> NpzOptions {
+        self.whole = whole;
+        self
+    }
+
+    /// Refuses files whose arrays have more bytes than this together. Default: 16 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> NpzOptions {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if rows are samples and the arrays have first axes of
+    /// different lengths, or if there are no arrays; [`Limit`](ErrorKind::Limit) if they have more
+    /// bytes than [`max_bytes`](Self::max_bytes).
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<NpzReader> {
+        let path = path.as_ref().to_path_buf();
+        let arrays = self.read(&path)?;
+        let rows = if self.whole { None } else { Some(rows_of(&path, &arrays)?) };
+        Ok(NpzReader { path, arrays, rows, key: None })
+    }
+
+    /// All arrays, in the order of the archive.
+    fn read(&self, path: &Path) -> Result<Vec<(String, NdArray<'static>)>> {
+        names::stem(path)?;
+        let max_bytes = self.max_bytes;
+        let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
+        let archive = options.open_zip(path, ["*.npy"])?;
+        archive.check_sizes()?;
+        let mut left = max_bytes;
+        let mut arrays = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let entry = archive.key(index)?.into_owned();
+            let at = |error: Error| error.at(path).with_key(&entry);
+            let data = archive.read(index)?;
+            left = left.checked_sub(data.len() as u64).ok_or_else(|| {
+                let message = format!("expected arrays of at most {max_bytes} bytes, found more");
+                Error::new(ErrorKind::Limit, message).at(path)
+            })?;
+            let array = npy::decode(&data).map_err(|error| at(error.into()))?;
+            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            arrays.push((name, array.to_c_order().into_owned()));
+        }
+        Ok(arrays)
+    }
+}
+
+/// The number of rows, which must be the same in all arrays.
+fn rows_of(path: &Path, arrays: &[(String, NdArray<'_>)]) -> Result<usize> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(path);
+    let mut rows = None;
+    for (name, array) in arrays {
+        rows::check_rows(array).map_err(|error| error.at(path).with_key(name))?;
+        let found = array.shape().first().copied();
+        let found = found.ok_or_else(|| {
+            invalid(format!("expected samples along the first axis, but {name:?} has none"))
+        })?;
+        let expected = *rows.get_or_insert(found);
+        if expected != found {
+            let message = format!("expected {expected} rows in {name:?} as well, found {found}");
+            return Err(invalid(message));
+        }
+    }
+    rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))
+}
+
+/// A row of an array; NumPy strings are plain strings.
+fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>> {
+    let field = rows::row(array, index)?;
+    let Field::Scalar(scalar) = &field else { return Ok(field) };
+    match scalar.strings().ok().and_then(|mut texts| texts.next()) {
+        Some(text) => Ok(Field::Value(text?.into())),
+        None => Ok(field),
+    }
+}
+
+impl Input for NpzReader {
+    fn units(&self) -> usize {
+        self.rows.map_or(1, rows::units)
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let stem = names::stem(&self.path)?;
+        let Some(rows) = self.rows else {
+            let arrays = self.arrays.iter();
+            let field = |(name, array): &'_ (String, NdArray<'static>)| {
+                (name.clone().into(), Field::Array(array.clone()))
+            };
+            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect()));
+        };
+        for index in rows::run(unit, rows) {
+            let mut fields: Fields<'_> = Vec::with_capacity(self.arrays.len());
+            for (name, array) in &self.arrays {
+                fields.push((name.as_str().into(), row(array, index)?));
+            }
+            let packed = self.pack(format!("{stem}/{index:06}"), &fields);
+            emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64)))?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, _unit: usize) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.rows.unwrap_or(1) as u64)
+    }
+}

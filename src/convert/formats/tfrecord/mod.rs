@@ -1,0 +1,7 @@
+//! TFRecord files of `tf.train.Example`s.
+
+mod read;
+mod write;
+
+pub use read::TfRecordReader;
+pub use write::TfRecordWriter;

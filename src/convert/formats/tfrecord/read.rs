@@ -1,0 +1,287 @@
+//! Reads samples from TFRecord files.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::Value;
+use crate::convert::formats::ranges::{Begin, Ranges, STEP, end_of_walk};
+use crate::convert::input::{Emit, Input};
+use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::{compressed, names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FormatError;
+use crate::format::tfrecord::example::{self, Feature};
+use crate::format::tfrecord::{FOOTER, HEADER, check_data, parse_header};
+use crate::regular::open_regular;
+use crate::value::{Element, NdArray};
+
+/// Default for the bytes of a record.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads TFRecord files of `tf.train.Example`s. Feature `formats`.
+///
+/// The features are the fields, sorted by name because records have no order. A list of one value
+/// becomes that value, several numbers an array of float32 or int64, and several byte strings a
+/// list. An empty list stays an empty list, a feature without a list is nil. Byte strings stay
+/// bytes unless they are named [as strings](Self::texts). A key is the name of the file up to its
+/// first dot, a slash and the number of the record in twelve digits; or a [field](Self::key).
+///
+/// Units are ranges of a file, cut between records; a file that is compressed by bzip2, gzip or
+/// Zstandard is one unit. All checksums are compared. A file that was cut between two records
+/// cannot be told from a complete one.
+///
+/// ```no_run
+/// use kiste::convert::{InOrder, TfRecordReader};
+///
+/// let records = TfRecordReader::open("train-{00000..01023}-of-01024")?.texts(["image/class/text"]);
+/// let source = InOrder::new(records);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "TfRecords")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct TfRecordReader {
+    texts: Vec<String>,
+    lists: Vec<String>,
+    key: Option<String>,
+    max_bytes: u64,
+    ranges: Ranges,
+}
+
+impl TfRecordReader {
+    /// Opens a file, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<TfRecordReader> {
+        TfRecordReader::open_all([path])
+    }
+
+    /// Opens several files, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
+        let ranges = Ranges::new(names::files(files)?);
+        Ok(TfRecordReader { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
+    }
+
+    /// Features whose byte strings are UTF-8 and become strings.
+    pub fn texts<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.texts = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Features that stay lists and arrays even if they have one value, as those of varying length
+    /// should.
+    pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.lists = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Takes keys from this feature: a byte string in UTF-8, or an integer.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Refuses records with more bytes than this. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self.ranges.forget();
+        self
+    }
+
+    /// The size of a unit in bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.ranges.set_unit(bytes);
+        self
+    }
+
+    fn pack(&self, stem: &str, number: u64, record: &[u8]) -> Result<Vec<u8>> {
+        let mut features = example::decode(record)?;
+        features.sort_unstable_by_key(|(name, _)| *name);
+        let mut fields: Fields<'_> = Vec::with_capacity(features.len());
+        for (name, feature) in features {
+            let field = self.field(name, feature)?;
+            fields.push((name.into(), field));
+        }
+        let key = match &self.key {
+            Some(name) => key_from(&fields, name)?,
+            None => format!("{stem}/{number:012}"),
+        };
+        pack(&key, &fields)
+    }
+
+    fn field<'a>(&self, name: &str, feature: Feature<'a>) -> Result<Field<'a>> {
+        let named = |names: &[String]| names.iter().any(|known| known == name);
+        let single = !named(&self.lists);
+        let value = |bytes: &[u8]| match named(&self.texts) {
+            true => std::str::from_utf8(bytes).map(Value::from).map_err(|_| {
+                let message = format!("feature {name:?}: expected UTF-8, found other bytes");
+                Error::new(ErrorKind::Damaged, message)
+            }),
+            false => Ok(Value::from(bytes)),
+        };
+        Ok(match feature {
+            Feature::Empty => Field::Value(Value::Nil),
+            Feature::Bytes(strings) => match &strings[..] {
+                [one] if single && !named(&self.texts) => Field::Bytes(one),
+                [one] if single => Field::Value(value(one)?),
+                all => {
+                    let values: Result<_> = all.iter().map(|bytes| value(bytes)).collect();
+                    Field::Value(Value::Array(values?))
+                }
+            },
+            Feature::Floats(floats) => match floats[..] {
+                // As a NumPy scalar, which keeps the 32 bits.
+                [one] if single => Field::Scalar(NdArray::scalar(one)),
+                _ => Field::Array(array(&floats)),
+            },
+            Feature::Ints(ints) => match ints[..] {
+                [one] if single => Field::Value(Value::from(one)),
+                _ => Field::Array(array(&ints)),
+            },
+        })
+    }
+}
+
+fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
+    NdArray::from_ndarray(&ndarray::aview1(numbers)).into_owned()
+}
+
+impl Input for TfRecordReader {
+    fn units(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let walk =
+            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = &self.ranges.paths()[range.file];
+        let stem = names::stem(path)?;
+        let mut records = Records::open(path, self.max_bytes, range.begin.position)?;
+        for number in range.begin.number.. {
+            let start = records.position;
+            if start >= range.end {
+                break;
+            }
+            let Some(record) = records.next()? else { break };
+            let packed = record.and_then(|record| {
+                let located = |error: Error| {
+                    error.within(format_args!("record {number} at byte {start}")).at(path)
+                };
+                let packed = self.pack(stem, number, &record);
+                packed.map_err(|error| located(error).with_raw(record))
+            });
+            emit(packed)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.ranges.path(unit)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.ranges.bytes(unit)
+    }
+}
+
+/// The first record that begins at this byte of a file or after it. Only headers are read on the
+/// way: they have a checksum of their own, so the lengths can be trusted.
+fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
+    let at = |error| Error::io(path, error);
+    let mut file = open_regular(path).map_err(at)?;
+    let len = file.metadata().map_err(at)?.len();
+    file.seek(SeekFrom::Start(from.position)).map_err(at)?;
+    let mut file = BufReader::with_capacity(STEP, file);
+    let mut next = from;
+    while next.position < to {
+        let mut header = [0; HEADER];
+        match file.read_exact(&mut header) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(at)?,
+        }
+        let length = match parse_header(&header) {
+            Ok(length) if length <= max_bytes => length,
+            Ok(_) => return Ok(None),
+            Err(error) => return end_of_walk(error.into()),
+        };
+        let rest = length.saturating_add(FOOTER as u64);
+        let end = next.position.saturating_add(HEADER as u64).saturating_add(rest);
+        let Some(step) = i64::try_from(rest).ok().filter(|_| end < len) else { return Ok(None) };
+        file.seek_relative(step).map_err(at)?;
+        next = Begin { position: end, number: next.number + 1, ..next };
+    }
+    Ok(Some(next))
+}
+
+/// The records of a file.
+struct Records<'a> {
+    path: &'a Path,
+    input: Box<dyn Read + Send>,
+    position: u64,
+    max_bytes: u64,
+}
+
+impl Records<'_> {
+    /// The records from this position on, which must be 0 in a compressed file.
+    fn open(path: &Path, max_bytes: u64, position: u64) -> Result<Records<'_>> {
+        let input = compressed::open_at(path, position)?;
+        Ok(Records { path, input, position, max_bytes })
+    }
+
+    /// The next record. The inner error is that of a record whose length is intact, so that the one
+    /// after it can be found.
+    fn next(&mut self) -> Result<Option<Result<Vec<u8>>>> {
+        let header = self.take(HEADER as u64)?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        let header = header.first_chunk().ok_or_else(|| self.truncated(header.len()))?;
+        let length = parse_header(header).map_err(|error| self.at(error))?;
+        if length > self.max_bytes {
+            let message = format!(
+                "record at byte {}: expected at most {} bytes, found {length}",
+                self.position, self.max_bytes
+            );
+            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+        }
+        let mut data = self.take(length.saturating_add(FOOTER as u64))?;
+        let footer = match data.split_last_chunk() {
+            Some((rest, footer)) if rest.len() as u64 == length => *footer,
+            _ => return Err(self.truncated(HEADER + data.len())),
+        };
+        let whole = (HEADER + data.len()) as u64;
+        data.truncate(data.len() - FOOTER);
+        let checked = check_data(&data, footer).map_err(|error| self.at(error));
+        self.position += whole;
+        Ok(Some(match checked {
+            Ok(()) => Ok(data),
+            Err(error) => Err(error.with_raw(data)),
+        }))
+    }
+
+    /// This many bytes, or fewer at the end of the file.
+    fn take(&mut self, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(len.min(1 << 20)).unwrap_or(0));
+        let read = self.input.by_ref().take(len).read_to_end(&mut bytes);
+        read.map_err(|error: io::Error| compressed::blame(self.path, error))?;
+        Ok(bytes)
+    }
+
+    fn at(&self, error: FormatError) -> Error {
+        let position = error.position.saturating_add(self.position);
+        Error::from(FormatError { position, ..error }).at(self.path)
+    }
+
+    fn truncated(&self, found: usize) -> Error {
+        let found = format!("the end of file after {found} bytes of it");
+        self.at(FormatError::new(0, "a whole record", found))
+    }
+}

@@ -1,0 +1,386 @@
+//! Reads samples from shards of WebDataset.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::{Content, is_meta};
+use crate::Value;
+use crate::convert::archive::Archive;
+use crate::convert::formats::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
+use crate::convert::input::{Emit, Input};
+use crate::convert::names;
+use crate::convert::sample::{Field, pack};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::numpy::npy;
+use crate::format::tar::BLOCK;
+
+/// Default for the bytes of a sample: somewhat less than the `bin` of msgpack can hold.
+const MAX_BYTES: u64 = 1 << 30;
+/// Bytes read from the disk at a time.
+const AT_ONCE: usize = 1 << 17;
+
+/// Reads shards of WebDataset.
+///
+/// The key of a sample is its `__key__`: the name in the archive up to the first dot of its last
+/// part. The rest of the name, in lower case, is the name of the field. By default fields are
+/// decoded as by `decode()` of webdataset without arguments:
+///
+/// | name ends in | value |
+/// | --- | --- |
+/// | `txt`, `text`, `transcript` | text |
+/// | `cls`, `cls2`, `index`, `inx`, `id` | integer |
+/// | `json`, `jsn` | the value |
+/// | `npy` | array |
+/// | anything else | bytes |
+///
+/// Units are ranges of a shard, cut between samples. A shard that is compressed by gzip, Zstandard
+/// or, with the feature `formats`, bzip2 is one unit.
+///
+/// Directories are skipped, and so are names without a dot, hidden names, and names whose first
+/// part is like `__this__`. A link, a device, a file that is too long or a name that leads out of
+/// the archive makes its whole sample an error, and an archive that lacks its end mark is an error.
+/// Pickles stay bytes.
+///
+/// ```no_run
+/// use kiste::Writer;
+/// use kiste::convert::{Duplicates, InOrder, WebDatasetReader, convert};
+///
+/// let shards = WebDatasetReader::open("photos-{000..123}.tar")?;
+/// let mut writer = Writer::create("photos.msgpack")?;
+/// convert(&mut InOrder::new(shards), &mut writer, Duplicates::Refuse, |_| ())?;
+/// writer.finish()?;
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[doc(alias = "WebDataset")]
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct WebDatasetReader {
+    decode: bool,
+    shard_in_key: bool,
+    max_bytes: u64,
+    ranges: Ranges,
+}
+
+impl WebDatasetReader {
+    /// Opens a shard, or all that a name with
+    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+    pub fn open(path: impl AsRef<Path>) -> Result<WebDatasetReader> {
+        WebDatasetReader::open_all([path])
+    }
+
+    /// Opens several shards, which are read in this order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
+    pub fn open_all<P: AsRef<Path>>(
+        shards: impl IntoIterator<Item = P>,
+    ) -> Result<WebDatasetReader> {
+        let ranges = Ranges::new(names::files(shards)?);
+        Ok(WebDatasetReader { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
+    }
+
+    /// Whether fields are decoded by their names. If not, all are bytes. Default: yes.
+    pub fn decode(mut self, decode: bool) -> Self {
+        self.decode = decode;
+        self
+    }
+
+    /// Whether keys begin with the name of the shard, up to its first dot, and a slash: for shards
+    /// that each number their samples from 0. Default: no.
+    pub fn shard_in_key(mut self, shard_in_key: bool) -> Self {
+        self.shard_in_key = shard_in_key;
+        self
+    }
+
+    /// Refuses files with more bytes than this, and samples whose files and their headers have more
+    /// bytes together. Default: 1 GiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self.ranges.forget();
+        self
+    }
+
+    /// The size of a unit in bytes. Default: 4 MiB.
+    pub fn unit_bytes(mut self, bytes: u64) -> Self {
+        self.ranges.set_unit(bytes);
+        self
+    }
+
+    /// The first file that begins a sample, at this byte of a shard or after it.
+    fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
+        let path = &self.ranges.paths()[shard];
+        let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
+        let mut last: Option<String> = None;
+        let mut refused: Option<(String, u64)> = None;
+        loop {
+            let (entry, flaw) = match archive.next_or_refused() {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(None),
+                Err(error) => return end_of_walk(error),
+            };
+            match (key_and_field(&entry.name).map(|(key, _)| key), &flaw) {
+                (Some(key), _) if last.as_deref() == Some(key) => refused = None,
+                (Some(key), Some(_)) => {
+                    if refused.as_ref().is_none_or(|(known, _)| known != key) {
+                        refused = Some((key.to_owned(), entry.start));
+                    }
+                }
+                (Some(key), None) => {
+                    // A sample begins with the first of its files, even if that is refused.
+                    let known = refused.take().filter(|(known, _)| known == key);
+                    let position = known.map_or(entry.start, |(_, start)| start);
+                    if position >= to {
+                        return Ok(Some(Begin { position, ..from }));
+                    }
+                    last = Some(key.to_owned());
+                }
+                (None, _) => {}
+            }
+            if flaw.is_some() {
+                continue;
+            }
+            if let Err(error) = archive.skip(entry.size) {
+                return end_of_walk(error);
+            }
+        }
+    }
+
+    fn pack(&self, shard: &Path, group: Group) -> Result<Vec<u8>> {
+        if let Some(flaw) = group.flaw {
+            return Err(flaw.at(shard).with_key(group.key));
+        }
+        let key = match self.shard_in_key {
+            true => format!("{}/{}", names::stem(shard)?, group.key),
+            false => group.key,
+        };
+        let mut fields = Vec::with_capacity(group.files.len());
+        for (name, data) in &group.files {
+            let at = |error: Error| error.at(shard).with_key(&key).with_raw(&data[..]);
+            let field = match self.decode {
+                true => decode(name, data).map_err(at)?,
+                false => Field::Bytes(data),
+            };
+            fields.push((name.as_str().into(), field));
+        }
+        pack(&key, &fields).map_err(|error| error.at(shard))
+    }
+}
+
+/// The files of a sample.
+struct Group {
+    key: String,
+    files: Vec<(String, Vec<u8>)>,
+    names: HashSet<String>,
+    /// The approximate size of its files in the archive.
+    bytes: u64,
+    /// Why the sample is an error.
+    flaw: Option<Error>,
+}
+
+impl Group {
+    fn new(key: &str) -> Group {
+        let (files, names) = (Vec::new(), HashSet::new());
+        Group { key: key.into(), files, names, bytes: 0, flaw: None }
+    }
+
+    /// Makes the sample an error, and drops its files. The first flaw is the one to report.
+    fn refuse(&mut self, flaw: Error) {
+        self.flaw.get_or_insert(flaw);
+        (self.files, self.names) = (Vec::new(), HashSet::new());
+    }
+
+    /// Whether to read one more file, of this many bytes. Nothing of a bad sample is kept: an
+    /// endless archive may consist of one key.
+    fn wants(&mut self, suffix: &str, size: u64, max_bytes: u64) -> bool {
+        self.bytes = self.bytes.saturating_add(size).saturating_add(BLOCK as u64);
+        if self.flaw.is_some() {
+            return false;
+        }
+        // A sample of one file is limited by the size of the file alone.
+        if self.bytes > max_bytes && !self.files.is_empty() {
+            let message = format!("expected a sample of at most {max_bytes} bytes, found more");
+            self.refuse(Error::new(ErrorKind::Limit, message));
+        } else if !self.names.insert(suffix.to_owned()) {
+            let message = format!("expected one file {suffix:?} of a sample, found two");
+            self.refuse(Error::new(ErrorKind::Damaged, message));
+        }
+        self.flaw.is_none()
+    }
+}
+
+/// A refused entry that came before the other files of its sample, by its key. It makes a bad
+/// sample of the next files if they have the same key; a link in the middle of another sample does
+/// not split that sample.
+#[derive(Default)]
+struct Refused(Option<(String, Error)>);
+
+impl Refused {
+    /// Adds an entry; only the first one of a key is reported.
+    fn add(&mut self, key: &str, flaw: Error, emit: &mut Emit<'_>) -> Result<()> {
+        if self.0.as_ref().is_some_and(|(known, _)| known == key) {
+            return Ok(());
+        }
+        self.tell(emit)?;
+        self.0 = Some((key.to_owned(), flaw));
+        Ok(())
+    }
+
+    /// The flaw of the sample that begins here. The flaw of another sample is reported.
+    fn of(&mut self, key: &str, emit: &mut Emit<'_>) -> Result<Option<Error>> {
+        match self.0.take_if(|(known, _)| known == key) {
+            Some((_, flaw)) => Ok(Some(flaw)),
+            None => self.tell(emit).map(|()| None),
+        }
+    }
+
+    /// Reports the entry as a sample of its own.
+    fn tell(&mut self, emit: &mut Emit<'_>) -> Result<()> {
+        match self.0.take() {
+            Some((key, flaw)) => emit(Err(flaw.with_key(key))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Input for WebDatasetReader {
+    fn units(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let walk = |shard, from, to| self.walk(shard, from, to);
+        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let Range { begin, end, .. } = range;
+        let shard = &self.ranges.paths()[range.file];
+        let mut archive = match range.size.is_some() {
+            true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
+            false => Archive::open(shard, self.max_bytes)?,
+        };
+        let mut group: Option<Group> = None;
+        let mut refused = Refused::default();
+        while archive.position() < end {
+            let (entry, flaw) = match archive.next_or_refused() {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(error) => {
+                    refused.tell(emit)?;
+                    return Err(error);
+                }
+            };
+            // There were directories between the ranges.
+            if entry.start >= end {
+                break;
+            }
+            let Some((key, suffix)) = key_and_field(&entry.name) else {
+                match flaw {
+                    Some(flaw) => emit(Err(flaw))?,
+                    None => archive.skip(entry.size)?,
+                }
+                continue;
+            };
+            let same = group.as_mut().filter(|group| group.key == key);
+            match (same, flaw) {
+                (Some(group), Some(flaw)) => {
+                    refused.tell(emit)?;
+                    group.refuse(flaw);
+                    continue;
+                }
+                (None, Some(flaw)) => {
+                    refused.add(key, flaw, emit)?;
+                    continue;
+                }
+                (Some(_), None) => refused.tell(emit)?,
+                (None, None) => {
+                    let flaw = refused.of(key, emit)?;
+                    if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
+                        emit(self.pack(shard, done))?;
+                    }
+                }
+            }
+            let group = group.get_or_insert_with(|| Group::new(key));
+            let suffix = suffix.to_lowercase();
+            match group.wants(&suffix, entry.size, self.max_bytes) {
+                true => group.files.push((suffix, archive.read(entry.size)?)),
+                false => archive.skip(entry.size)?,
+            }
+        }
+        refused.tell(emit)?;
+        match group {
+            Some(group) => emit(self.pack(shard, group)),
+            None => Ok(()),
+        }
+    }
+
+    fn path(&self, unit: usize) -> Option<&Path> {
+        self.ranges.path(unit)
+    }
+
+    fn bytes(&self, unit: usize) -> Option<u64> {
+        self.ranges.bytes(unit)
+    }
+}
+
+/// The key and field of a file, if it is part of a sample.
+fn key_and_field(name: &str) -> Option<(&str, &str)> {
+    split(name).filter(|_| !is_meta(name))
+}
+
+/// The key and suffix of a name: before and after the first dot of its last part, unless that
+/// begins with the dot.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = name[last..].find('.').filter(|&dot| dot > 0)?;
+    Some((&name[..last + dot], &name[last + dot + 1..]))
+}
+
+fn decode<'a>(name: &str, data: &'a [u8]) -> Result<Field<'a>> {
+    let damaged = |expected: &str, found: String| {
+        let message = format!("expected {expected}, found {found}");
+        Error::new(ErrorKind::Damaged, message).with_field(name)
+    };
+    let text = || std::str::from_utf8(data).map_err(|_| damaged("UTF-8", "other bytes".to_owned()));
+    Ok(match Content::of(name) {
+        Content::Text => Field::Value(Value::from(text()?)),
+        Content::Integer => {
+            let digits = text()?.trim();
+            let signed = digits.parse::<i64>().map(Value::from);
+            let number = signed.or_else(|_| digits.parse::<u64>().map(Value::from));
+            let number = number.map_err(|_| damaged("an integer of 64 bits", brief(digits)))?;
+            Field::Value(number)
+        }
+        Content::Json => {
+            let value = serde_json::from_slice(data);
+            Field::Value(value.map_err(|error| damaged("JSON", error.to_string()))?)
+        }
+        Content::Npy => {
+            Field::Array(npy::decode(data).map_err(|error| damaged("an array", error.to_string()))?)
+        }
+        Content::Bytes => Field::Bytes(data),
+    })
+}
+
+fn brief(text: &str) -> String {
+    let start: String = text.chars().take(30).collect();
+    format!("{start:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_the_real_one_splits_them() {
+        assert_eq!(split("a/b.c.D"), Some(("a/b", "c.D")));
+        assert_eq!(split("a.b/c"), None);
+        assert_eq!(split("./c.d"), Some(("./c", "d")));
+        assert_eq!(split("a/.hidden.jpg"), None);
+        assert_eq!(split("c."), Some(("c", "")));
+        assert!(is_meta("__a__/b.c") && is_meta("____") && is_meta("__.json__"));
+        assert!(!is_meta("__a__.json") && !is_meta("x/__a__") && !is_meta("___"));
+    }
+}

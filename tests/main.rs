@@ -5,6 +5,8 @@ mod support;
 mod arrays;
 mod bcolz;
 mod checksums;
+#[cfg(feature = "stat")]
+mod conversion;
 mod compat;
 mod crash;
 mod damage;

@@ -1,0 +1,255 @@
+//! `convert::Conversion` as a Rust program uses it: plan, run, parts, progress, cancellation.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kiste::convert::{
+    BadInput, Conversion, Duplicates, Emit, FieldOutcome, Format, Input, Monitor, Notice, Part,
+    Phase, Progress, Silent, Split, Total, commit,
+};
+use kiste::format::msgpack::to_vec;
+use kiste::{DatasetReader, ErrorKind, Remedy, Value};
+use tempfile::TempDir;
+
+/// A directory with 1,000 JSON lines in ten files.
+fn with_lines() -> (TempDir, Vec<PathBuf>) {
+    let dir = tempfile::tempdir().unwrap();
+    let files = (0..10).map(|file| {
+        let path = dir.path().join(format!("{file}.jsonl"));
+        let line = |n| format!("{{\"key\":\"{file}-{n}\",\"n\":{n},\"text\":\"{}\"}}\n", "x".repeat(n));
+        fs::write(&path, (0..100).map(line).collect::<String>()).unwrap();
+        path
+    });
+    let files = files.collect();
+    (dir, files)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// All files of a dataset.
+fn files_of(path: &Path) -> Vec<Vec<u8>> {
+    let endings = ["", ".offsets", ".keys", ".key_hashes", ".filter", ".md5"];
+    let read = |ending: &&str| fs::read(format!("{}{ending}", path.display())).unwrap();
+    endings.iter().map(|ending| read(ending)).collect()
+}
+
+#[test]
+fn parts_and_one_run_make_the_same_files() {
+    let (dir, files) = with_lines();
+    let (whole, parts) = (dir.path().join("whole.msgpack"), dir.path().join("parts.msgpack"));
+    let conversion = |output: &Path| {
+        Conversion::new(&files, output).rename("text", "t").drop_fields(["n"]).limit(777)
+    };
+    let report = conversion(&whole).run(&mut Silent).unwrap();
+    assert_eq!((report.outputs[0].samples, report.bad.count), (777, 0));
+    for part in Part::all(4).collect::<Vec<_>>().into_iter().rev() {
+        let report = conversion(&parts).run_part(part, &mut Silent).unwrap();
+        assert!(!report.was_complete && report.outputs[0].samples > 0);
+        assert!(conversion(&parts).run_part(part, &mut Silent).unwrap().was_complete);
+    }
+    let report = commit(&parts, &mut Silent).unwrap();
+    assert_eq!((&report.outputs[0].path, report.outputs[0].samples), (&parts, 777));
+    assert!(files_of(&whole) == files_of(&parts));
+    assert_eq!(commit(&parts, &mut Silent).unwrap_err().remedy(), Some(&Remedy::MakeParts));
+}
+
+#[test]
+fn a_part_that_is_missing_is_named() {
+    let (dir, files) = with_lines();
+    let output = dir.path().join("x.msgpack");
+    let conversion = Conversion::new(&files, &output);
+    conversion.run_part(Part::new(2, 3).unwrap(), &mut Silent).unwrap();
+    let error = commit(&output, &mut Silent).unwrap_err();
+    let remedy = Remedy::MakePart { first: "1/3".to_owned(), missing: (2, 3) };
+    assert_eq!(error.remedy(), Some(&remedy), "{error}");
+    let error = conversion.clone().limit(5).run_part(Part::new(1, 3).unwrap(), &mut Silent);
+    let error = error.unwrap_err();
+    assert!(error.to_string().ends_with("another plan: limit is not set there, 5 here"), "{error}");
+    assert!(matches!(error.remedy(), Some(Remedy::RemoveDir(_))));
+}
+
+/// Stops when this many samples have been written, and remembers what it heard.
+#[derive(Default)]
+struct Watch {
+    stop_at: Option<u64>,
+    samples: Cell<u64>,
+    phases: Vec<(Phase, Total)>,
+    notices: Vec<Notice>,
+}
+
+impl Monitor for Watch {
+    fn begin(&mut self, phase: Phase, total: Total) {
+        self.phases.push((phase, total));
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        assert!(progress.samples >= self.samples.get());
+        self.samples.set(progress.samples);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.stop_at.is_some_and(|stop| self.samples.get() >= stop)
+    }
+}
+
+#[test]
+fn a_monitor_hears_of_progress_and_can_stop_it() {
+    let (dir, files) = with_lines();
+    let before = names(dir.path());
+    let output = dir.path().join("x.msgpack");
+    let conversion = Conversion::new(&files, &output);
+    let mut watch = Watch { stop_at: Some(200), ..Watch::default() };
+    let error = conversion.run(&mut watch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!((200..1000).contains(&watch.samples.get()));
+    assert_eq!(names(dir.path()), before, "nothing is left");
+    // A conversion that resumes leaves what it has, and continues from there.
+    let resuming = conversion.clone().resume(true);
+    let mut watch = Watch { stop_at: Some(200), ..Watch::default() };
+    resuming.run(&mut watch).unwrap_err();
+    assert!(dir.path().join("x.msgpack.partial").is_dir() && !output.exists());
+    let mut watch = Watch::default();
+    assert_eq!(resuming.run(&mut watch).unwrap().outputs[0].samples, 1000);
+    assert_eq!(watch.samples.get(), 1000);
+    let phases: Vec<Phase> = watch.phases.iter().map(|(phase, _)| *phase).collect();
+    assert_eq!(phases, [Phase::Converting, Phase::Finishing]);
+    let bytes: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
+    assert_eq!(watch.phases[0].1.input_bytes, Some(bytes));
+    let mut watch = Watch::default();
+    assert!(resuming.run(&mut watch).unwrap().was_complete);
+    assert_eq!(watch.notices, [Notice::Complete(output)]);
+}
+
+#[test]
+fn a_plan_is_the_conversion_and_what_it_found() {
+    let (dir, files) = with_lines();
+    let before = names(dir.path());
+    let conversion =
+        Conversion::new(&files, dir.path().join("x.msgpack")).on_bad_input(BadInput::Skip);
+    let plan = conversion.plan().unwrap();
+    assert_eq!((plan.units, plan.files.len(), plan.parts), (Some(10), 10, None));
+    assert_eq!(plan.files[3].name, files[3]);
+    let json = serde_json::to_value(&plan).unwrap();
+    assert_eq!(json["options"], serde_json::json!({"bad": "skip"}));
+    assert_eq!(serde_json::from_value::<kiste::convert::Plan>(json).unwrap(), plan);
+    assert_eq!(names(dir.path()), before);
+    let stream = Conversion::new(["-"], dir.path().join("x.msgpack")).plan().unwrap_err();
+    assert!(stream.to_string().contains("cannot be divided"), "{stream}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gone, out) = (dir.path().join("gone.jsonl"), dir.path().join("x.msgpack"));
+    let base = || Conversion::new([&gone], &out);
+    let cases: [(Conversion, &str); 9] = [
+        (base().fields(["a"]).drop_fields(["b"]), "fields cannot be combined"),
+        (base().key("{a}").key_field("b"), "key cannot be combined"),
+        (base().key("same"), "all keys would be the same"),
+        (base().rename("key", "b"), "the key can be neither dropped nor renamed"),
+        (base().drop_fields(["key"]), "the key can be neither dropped nor renamed"),
+        (base().append(true).split(Split::new().shuffle(1)), "append cannot be combined"),
+        (base().split(Split::new().ratio("a/b", 1.0)), "expected a name"),
+        (base().to(Format::Csv).resume(true), "resume is for datasets"),
+        (base().to(Format::Mnist), "mnist can be read, but not written"),
+    ];
+    for (conversion, expected) in cases {
+        let error = conversion.run(&mut Silent).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}, not {expected}");
+        assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Unsupported), "{error:?}");
+    }
+    assert_eq!(base().run(&mut Silent).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn samples_are_split_and_duplicates_skipped() {
+    let (dir, files) = with_lines();
+    let output = dir.path().join("x.msgpack");
+    let twice = [&files[..], &files[..1]].concat();
+    let split = Split::new().ratio("train", 3.0).ratio("val", 1.0).shuffle(7);
+    let report = Conversion::new(&twice, &output)
+        .on_duplicates(Duplicates::Skip)
+        .split(split)
+        .run(&mut Silent)
+        .unwrap();
+    assert_eq!((report.outputs.len(), report.skipped_duplicates), (2, 100));
+    let readers: Vec<DatasetReader> =
+        report.outputs.iter().map(|made| DatasetReader::open(&made.path).unwrap()).collect();
+    assert_eq!(readers.iter().map(DatasetReader::len).sum::<usize>(), 1000);
+    assert!((150..350).contains(&readers[1].len()));
+    assert!(readers[0].find("0-0").unwrap().is_some() != readers[1].find("0-0").unwrap().is_some());
+}
+
+#[test]
+fn a_dry_run_tells_what_happens_to_each_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = dir.path().join("a.jsonl");
+    fs::write(&lines, "{\"key\":\"a\",\"n\":1,\"x\":{\"y\":2}}\n").unwrap();
+    let tried = Conversion::new([&lines], dir.path().join("a.csv")).dry_run().unwrap();
+    let outcome = |name: &str| &tried.fields.iter().find(|field| field.name == name).unwrap().becomes;
+    assert!(matches!(outcome("n"), FieldOutcome::Field { is_same: true, .. }));
+    assert!(matches!(outcome("key"), FieldOutcome::Field { is_key: true, .. }));
+    assert!(matches!(outcome("x"), FieldOutcome::Refused(_)));
+    assert_eq!(tried.error.unwrap().field(), Some("x"));
+    assert_eq!(names(dir.path()), ["a.jsonl"]);
+}
+
+/// Numbers in units of 50, of which one is bad.
+struct Numbers {
+    units: usize,
+}
+
+impl Input for Numbers {
+    fn units(&self) -> usize {
+        self.units
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> kiste::Result<()> {
+        for n in unit * 50..unit * 50 + 50 {
+            let fields = vec![("key".into(), n.to_string().into()), ("n".into(), n.into())];
+            emit(match n {
+                77 => Err(kiste::Error::new(ErrorKind::Damaged, "on purpose").with_key("77")),
+                _ => Ok(to_vec(&Value::Map(fields))?),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_input_of_the_program_is_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, parts) = (dir.path().join("whole.msgpack"), dir.path().join("parts.msgpack"));
+    let conversion = |output: &Path| {
+        Conversion::from_input("numbers", Numbers { units: 20 }, output)
+            .on_bad_input(BadInput::Quarantine)
+    };
+    let error = conversion(&whole).on_bad_input(BadInput::Stop).run(&mut Silent).unwrap_err();
+    assert_eq!((error.key(), error.remedy()), (Some("77"), Some(&Remedy::SkipBad)));
+    let report = conversion(&whole).run(&mut Silent).unwrap();
+    assert_eq!((report.outputs[0].samples, report.bad.count), (999, 1));
+    let quarantine = fs::read_to_string(report.quarantine.unwrap()).unwrap();
+    assert!(quarantine.contains("on purpose") && quarantine.contains("77"), "{quarantine}");
+    for part in Part::all(7) {
+        conversion(&parts).run_part(part, &mut Silent).unwrap();
+    }
+    assert_eq!(commit(&parts, &mut Silent).unwrap().bad.count, 1);
+    assert!(files_of(&whole) == files_of(&parts));
+    // Another number of units is another input.
+    let other = Conversion::from_input("numbers", Numbers { units: 21 }, &parts).overwrite(true);
+    other.run_part(Part::new(1, 2).unwrap(), &mut Silent).unwrap();
+    let changed = Conversion::from_input("numbers", Numbers { units: 22 }, &parts).overwrite(true);
+    let error = changed.run_part(Part::new(2, 2).unwrap(), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("units is 21 there, 22 here"), "{error}");
+}

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use kiste::{ErrorKind, Remedy};
 
-use crate::output::escaped;
+use crate::printable::escaped;
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,7 +241,7 @@ fn data_file_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether this is meant for a dataset, by its name or the files beside it: of what others wrote
+/// Whether this is meant for a dataset, by its name or the files next to it: of other files
 /// `verify` knows nothing.
 fn is_dataset(data: &Path) -> bool {
     let beside = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());

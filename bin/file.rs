@@ -1,38 +1,37 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
-use kiste::storage::{LocalStorage, Storage};
+use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
 use crate::exit::{Failure, Outcome, quoted};
 
-/// Writes a file beside, syncs it and gives it its name. An existing one is replaced only if
-/// `force` is set.
+/// Writes a file next to its place, syncs it and gives it its name. An existing file is replaced only
+/// with `force`.
 pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
     write_with(path, force, |file| Ok(file.write_all(bytes)?))
 }
 
-/// The same, of what this writes.
+/// The same for content that is written piece by piece.
 pub(crate) fn write_with(
     path: &Path,
     force: bool,
     content: impl FnOnce(&mut Named) -> Outcome<()>,
 ) -> Outcome<()> {
     refuse_existing(path, force)?;
-    let mut file = Named { new: NewFile::create(path)?, error: None };
+    let mut file = Named { new: ReplaceFile::create(path)?, error: None };
     match content(&mut file) {
-        Ok(()) => file.new.publish(),
+        Ok(()) => Ok(file.new.finish()?),
         Err(failure) => Err(file.error.map_or(failure, |error| Failure::io(path, error))),
     }
 }
 
-/// Fails if there is a file that nobody said to replace.
+/// Fails if there is a file that may not be replaced.
 pub(crate) fn refuse_existing(path: &Path, force: bool) -> Outcome<()> {
     if !force && path.symlink_metadata().is_ok() {
         let message = format!("{}: the file exists already", path.display());
@@ -44,7 +43,7 @@ pub(crate) fn refuse_existing(path: &Path, force: bool) -> Outcome<()> {
 /// A file that remembers which of its errors came first: on the way up it is not told from one of
 /// standard output.
 pub(crate) struct Named {
-    new: NewFile,
+    new: ReplaceFile<'static>,
     error: Option<io::Error>,
 }
 
@@ -62,74 +61,24 @@ impl Named {
 
 impl Write for Named {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.new.file.write(bytes);
+        let result = self.new.write(bytes);
         self.note(result)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let result = self.new.file.flush();
+        let result = self.new.flush();
         self.note(result)
     }
 }
 
 impl Seek for Named {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let result = self.new.file.seek(to);
+        let result = self.new.seek(to);
         self.note(result)
     }
 }
 
-/// A file that gets its name when all of it is there; dropped before, nothing is left of it.
-pub(crate) struct NewFile {
-    path: PathBuf,
-    beside: PathBuf,
-    file: File,
-}
-
-impl NewFile {
-    pub(crate) fn create(path: &Path) -> Outcome<NewFile> {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        // A name that no other process takes, in another container or on another machine either.
-        let random = RandomState::new().hash_one(std::process::id());
-        name.push(format!(".{random:016x}.new"));
-        let (path, beside) = (path.to_path_buf(), path.with_file_name(name));
-        match File::create_new(&beside) {
-            Ok(file) => Ok(NewFile { path, beside, file }),
-            Err(error) => Err(Failure::io(&path, error)),
-        }
-    }
-
-    /// Syncs it and gives it its name, whatever had it before.
-    pub(crate) fn publish(self) -> Outcome<()> {
-        let synced = self.file.sync_all().and_then(|()| fs::rename(&self.beside, &self.path));
-        let parent = self.path.parent().unwrap_or(Path::new(""));
-        synced.map_err(|error| Failure::io(&self.path, error))?;
-        Ok(LocalStorage::positioned().sync_dir(parent)?)
-    }
-}
-
-/// Errors have the file's name with them.
-impl Write for NewFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => error,
-            _ => io::Error::other(kiste::Error::io(&self.path, error)),
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // Published, it is gone; what cannot be written can perhaps not be removed either.
-        let _ = fs::remove_file(&self.beside);
-    }
-}
-
-/// A directory for temporary files that nobody else can have, removed at the end.
+/// A directory for temporary files that only this user can read, removed at the end.
 pub(crate) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
@@ -140,7 +89,7 @@ impl ScratchDir {
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // One that exists is an error, and so never that of somebody else.
+        // A directory that exists is an error, so this one can only be ours.
         match builder.create(&path) {
             Ok(()) => Ok(ScratchDir(path)),
             Err(error) => Err(Failure::io(&path, error)),
@@ -163,31 +112,20 @@ pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
     kiste::convert::open_regular(path).map_err(|error| Failure::io(path, error))
 }
 
-/// Whether two names are those of one file.
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
-}
-
-/// Says what a user probably meant who names something that is no data file.
+/// Fails for a path that is no data file, with a hint for those who name a side file.
 pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
-    if path.is_dir() {
-        return Err(Failure::trouble(format!(
-            "{}: expected a data file, found a directory",
-            path.display()
-        )));
-    }
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        open_regular(path)?;
-    }
-    let data = path.with_extension("");
-    if kiste::format::dataset::SideFile::of(path).is_some() && data.is_file() {
-        let message = format!("{}: expected a data file, found a side file", path.display());
-        return Err(Failure::trouble(message).hint(format!("the data file is {}", data.display())));
-    }
-    Ok(())
+    let checked = kiste::convert::check_data_path(path);
+    checked.map_err(|error| {
+        let data = path.with_extension("");
+        let is_side = kiste::format::dataset::SideFile::of(path).is_some() && data.is_file();
+        match is_side {
+            true => Failure::from(error).hint(format!("the data file is {}", data.display())),
+            false => error.into(),
+        }
+    })
 }
 
-/// As [`check_is_data`], for those who can do nothing with a write that was never finished.
+/// The same for commands that need a dataset that was finished.
 pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
     check_is_data(path)?;
     let mut partial = path.as_os_str().to_os_string();

@@ -3,14 +3,15 @@
 //! `main` reads the command line, runs one command and turns what it returns into an exit code:
 //! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
-//! library. What they share is `output.rs` (what is printed where, and how), `exit.rs` (how it
+//! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
+//! a terminal can show), `monitor.rs` (the progress of conversions), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
 //! `ordering.rs` (orders), `expression.rs` (conditions), `rearrange.rs` (datasets of datasets) and
 //! `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
-//! killed by a signal, and `Failure::ClosedPipe` makes of it what everybody expects of a filter,
-//! namely nothing. Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
+//! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
+//! Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
 
 use std::panic;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ mod file;
 mod monitor;
 mod ordering;
 mod output;
+mod printable;
 mod rearrange;
 mod render;
 mod units;

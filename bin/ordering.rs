@@ -7,7 +7,7 @@ use kiste::sampler::{
 
 use crate::exit::{Failure, Outcome};
 
-/// Samples in a block and in a window of a block shuffle, where nothing else is said.
+/// The default numbers of samples in a block and in a window of a block shuffle.
 const BLOCK: u64 = 256;
 const WINDOW: f64 = 65536.0;
 
@@ -44,7 +44,7 @@ pub(crate) enum Name {
 }
 
 impl Ordering {
-    /// The sampler for so many samples.
+    /// The sampler for this many samples.
     pub(crate) fn sampler(&self, samples: u64) -> Outcome<Box<dyn Sampler>> {
         self.check()?;
         let seed = || {

@@ -24,6 +24,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::printable::{Paint, escaped, is_unprintable, json_escaped, paint, printable};
 use crate::{file, units};
 
 /// When to use colour.
@@ -35,7 +36,7 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// How to talk to whoever started the command.
+/// Where output goes, and how it looks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
@@ -76,7 +77,7 @@ impl Output {
         }
     }
 
-    /// Whether somebody would see binary data as garbage.
+    /// Whether standard output is a terminal, where binary data would be garbage.
     pub(crate) fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -106,14 +107,14 @@ impl Output {
         Ok(out.flush()?)
     }
 
-    /// A remark to standard error, unless it is to be quiet.
+    /// A remark to standard error, unless `--quiet`.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
             self.say(text);
         }
     }
 
-    /// Something to beware of.
+    /// A warning.
     pub(crate) fn warn(&self, text: impl Display) {
         self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Yellow, "warning")));
     }
@@ -276,115 +277,6 @@ impl Write for Stdout {
     }
 }
 
-/// Whether a terminal takes this for something else than a character to show: control characters,
-/// and those that turn the direction of what follows.
-fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A value as it can be shown: `\n` for a newline, `\u{1b}` for an escape character.
-pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
-    printable(text, false)
-}
-
-/// The same, but for text on a terminal that may have several lines and tabs in them.
-pub(crate) fn escaped_lines(text: &str) -> String {
-    let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t");
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// JSON in which nothing is unprintable but the newlines between the lines: what else there is
-/// stands in texts, where JSON has another spelling for it.
-pub(crate) fn json_escaped(json: &str) -> Cow<'_, str> {
-    let flaw = |c: char| c != '\n' && is_unprintable(c);
-    if !json.contains(flaw) {
-        return Cow::Borrowed(json);
-    }
-    // All of them are in the first plane, so one unit of UTF-16 is enough.
-    let spelled = |c: char| if flaw(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
-    Cow::Owned(json.chars().map(spelled).collect())
-}
-
-/// Text on its way to the screen: unprintable characters escaped, and [`paint`] made colour.
-fn printable(text: &str, colour: bool) -> Cow<'_, str> {
-    if !text.contains(|c| is_unprintable(c) || Paint::of(c).is_some() || c == PLAIN) {
-        return Cow::Borrowed(text);
-    }
-    let (mut shown, mut painted) = (String::with_capacity(text.len() + 16), false);
-    for c in text.chars() {
-        match Paint::of(c) {
-            Some(paint) if colour => {
-                shown += paint.code();
-                painted = true;
-            }
-            None if colour && c == PLAIN => {
-                shown += RESET;
-                painted = false;
-            }
-            None if !is_unprintable(c) && c != PLAIN => shown.push(c),
-            _ => shown.extend(c.escape_default()),
-        }
-    }
-    // A value with the character of a colour in it colours nothing but its line.
-    if painted {
-        shown += RESET;
-    }
-    Cow::Owned(shown)
-}
-
-/// How text stands out. On its way to [`printable`] it is a character that Unicode keeps free for
-/// uses such as this one, so that the codes of a terminal in a value are never taken for ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Paint {
-    Bold,
-    Dim,
-    Red,
-    Green,
-    Yellow,
-    Cyan,
-}
-
-/// Ends what [`Paint`] began.
-const PLAIN: char = '\u{fdd6}';
-const RESET: &str = "\u{1b}[0m";
-
-impl Paint {
-    const ALL: [(char, Paint); 6] = [
-        ('\u{fdd0}', Paint::Bold),
-        ('\u{fdd1}', Paint::Dim),
-        ('\u{fdd2}', Paint::Red),
-        ('\u{fdd3}', Paint::Green),
-        ('\u{fdd4}', Paint::Yellow),
-        ('\u{fdd5}', Paint::Cyan),
-    ];
-
-    fn of(c: char) -> Option<Paint> {
-        Paint::ALL.iter().find(|(own, _)| *own == c).map(|(_, paint)| *paint)
-    }
-
-    fn char(self) -> char {
-        Paint::ALL[self as usize].0
-    }
-
-    fn code(self) -> &'static str {
-        match self {
-            Paint::Bold => "\u{1b}[1m",
-            Paint::Dim => "\u{1b}[2m",
-            Paint::Red => "\u{1b}[1m\u{1b}[31m",
-            Paint::Green => "\u{1b}[1m\u{1b}[32m",
-            Paint::Yellow => "\u{1b}[1m\u{1b}[33m",
-            Paint::Cyan => "\u{1b}[1m\u{1b}[36m",
-        }
-    }
-}
-
-fn paint(colour: bool, paint: Paint, text: impl Display) -> String {
-    match colour {
-        true => format!("{}{text}{PLAIN}", paint.char()),
-        false => text.to_string(),
-    }
-}
-
 /// What the parser of the command line says of a wrong usage. It quotes arguments as they are.
 pub(crate) fn tell_usage(told: &clap::Error) {
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
@@ -456,7 +348,7 @@ impl Progress {
         }
     }
 
-    /// So many samples and bytes are written, and so many bytes of input read.
+    /// This many samples and bytes have been written, and this many bytes of input read.
     pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
         let Some(rates) = &self.rates else { return };
         let far = Far { samples, bytes, input };
@@ -533,7 +425,7 @@ impl Rates {
     }
 }
 
-/// Shows the bar when patience has run out, whatever the command is doing by then.
+/// Shows the bar when it takes long, from a thread of its own: the command may be busy.
 struct Watch {
     done: Sender<()>,
     thread: JoinHandle<()>,
@@ -550,42 +442,5 @@ impl Watch {
             }
         });
         Watch { done, thread }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_escaped_and_nothing_else() {
-        let text = "a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\\";
-        let shown = r"a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\";
-        assert_eq!(escaped(text), shown);
-        assert_eq!(printable(text, true), shown);
-        assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");
-        assert!(matches!(escaped("plain ä"), Cow::Borrowed(_)));
-    }
-
-    #[test]
-    fn colours_come_from_the_command_alone() {
-        let red = paint(true, Paint::Red, "a\u{1b}[0m");
-        assert_eq!(printable(&red, true), "\u{1b}[1m\u{1b}[31ma\\u{1b}[0m\u{1b}[0m");
-        assert_eq!(printable(&paint(false, Paint::Red, "a"), false), "a");
-        // A value that looks like ours is escaped without colours, and ends with its line.
-        assert_eq!(printable("\u{fdd0}a", false), "\\u{fdd0}a");
-        assert_eq!(printable("\u{fdd0}a", true), "\u{1b}[1ma\u{1b}[0m");
-        for (at, (c, paint)) in Paint::ALL.into_iter().enumerate() {
-            assert_eq!((paint as usize, paint.char()), (at, c));
-        }
-    }
-
-    #[test]
-    fn json_for_a_terminal_is_the_same_json() {
-        let json = serde_json::json!({"a\u{9b}\u{7f}": "\u{202e}\u{1b}"});
-        let pretty = serde_json::to_string_pretty(&json).unwrap();
-        let shown = json_escaped(&pretty);
-        assert!(shown.chars().all(|c| c == '\n' || !is_unprintable(c)), "{shown}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
     }
 }

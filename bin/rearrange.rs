@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::convert::Conversion;
+use kiste::convert::{Conversion, is_same};
 use kiste::dataset::{labels_path, read_labels};
 use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{self, Scalar};
@@ -67,7 +67,7 @@ pub(crate) struct Made {
     pub(crate) seconds: f64,
 }
 
-/// A dataset that was made of some samples of one with so many.
+/// A dataset that was made from some samples of a larger one.
 #[derive(Serialize)]
 pub(crate) struct MadeOf {
     #[serde(flatten)]
@@ -154,14 +154,6 @@ impl Made {
             units::sample_rate(self.samples, time),
             units::byte_rate(self.bytes, time),
         ));
-    }
-}
-
-/// Whether two paths are one file.
-pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
     }
 }
 

@@ -11,7 +11,8 @@ use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{Output, Stdout, escaped, json_escaped};
+use crate::output::{Output, Stdout};
+use crate::printable::{escaped, json_escaped};
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;
@@ -27,7 +28,7 @@ pub(crate) struct Form {
     /// Print the packed samples as they are, one after another: a data file without side files
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Shorten texts, bytes and lists for the eye to about this length
+    /// Shorten strings, bytes and lists for the eye to about this length
     #[arg(long, value_name = "N", default_value_t = 64, conflicts_with_all = ["jsonl", "raw"])]
     max: usize,
 }

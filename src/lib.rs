@@ -31,7 +31,7 @@
 //! }
 //! writer.finish()?; // until here nothing is visible, from here on all of it
 //!
-//! let words = DatasetReader::open(&path)?; // touches a few pages, whatever the size
+//! let words = DatasetReader::open(&path)?; // touches a few pages, at any size
 //! let index = words.find("de")?.expect("it was written");
 //! assert_eq!(words.get(index)?["word"].as_str(), Some("Kiste"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,7 +4,8 @@ use kiste::{DatasetReader, Value};
 
 use super::cat::absent;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Output, escaped_lines};
+use crate::output::Output;
+use crate::printable::escaped_lines;
 use crate::{file, render};
 
 /// Find one sample by its key and print it, or one field of it

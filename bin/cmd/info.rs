@@ -10,7 +10,8 @@ use kiste::{DatasetReader, ErrorKind, ReaderExt};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Output, escaped};
+use crate::output::Output;
+use crate::printable::escaped;
 use crate::{file, units};
 
 /// Samples that are decoded to learn of the fields.

@@ -40,13 +40,13 @@ mod verify;
 #[cfg(feature = "datasets")]
 mod write;
 
-/// Keyed ML sample datasets: make them, look into them, keep them whole
+/// Keyed ML sample datasets: make, inspect, rearrange, convert and check them
 #[derive(Debug, Parser)]
 #[command(name = "kiste", version, max_term_width = 100, styles = STYLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// No remarks, warnings or progress on standard error: only errors
+    /// Print only errors on standard error: no remarks, warnings or progress
     #[arg(long, short, global = true, display_order = 100)]
     pub(crate) quiet: bool,
     /// When to use colour
@@ -61,8 +61,8 @@ pub(crate) struct Args {
         display_order = 101
     )]
     pub(crate) color: Colour,
-    /// Read datasets by calls, not through a memory map: slower, but a file that another program
-    /// cuts meanwhile is an error and does not kill kiste
+    /// Read datasets with system calls, not through a memory map: slower, but a file that another
+    /// program truncates meanwhile is an error and does not kill kiste
     #[arg(long, global = true, display_order = 102)]
     pub(crate) untrusted: bool,
 }
@@ -148,7 +148,7 @@ const STYLES: Styles = Styles::styled()
     .literal(LITERAL)
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// The commands by what somebody wants to do.
+/// The commands by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Make",
@@ -185,9 +185,9 @@ pub(crate) fn command_line() -> clap::Command {
     let command = Args::command().mut_subcommand("array", array);
     let template = grouped(&command, GROUPS);
     let after = format!(
-        "FILE is always the data file of a dataset; its side files are found by its name. All are \
-         those of Python datadings, byte for byte.\n\
-         \"{LITERAL}kiste COMMAND --help{LITERAL:#}\" says more and gives examples.\n\
+        "FILE is always the data file of a dataset; its side files are found by its name. All of them \
+         are the files of Python datadings, byte for byte.\n\
+         \"{LITERAL}kiste COMMAND --help{LITERAL:#}\" has details and examples.\n\
          Exit codes: 0 yes or done, 1 the answer is no (damage found, key missing), 2 wrong usage \
          or I/O error."
     );

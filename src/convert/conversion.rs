@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
-use super::passing::Duplicates;
+use super::options::{Duplicates, How, Options, is_default};
 use super::split::Split;
 use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -84,112 +84,6 @@ impl PartialEq for OwnInput {
     fn eq(&self, other: &OwnInput) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-}
-
-/// What changes the samples or their files.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Options {
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) from: Option<Format>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) to: Option<Format>,
-    #[serde(flatten)]
-    pub(super) read: ReadOptions,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) drop: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) rename: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) key_field: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) key: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) limit: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays_min: Option<usize>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays_fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) bad: BadInput,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) duplicates: Duplicates,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) split: Split,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) append: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) overwrite: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) no_digests: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) lookup: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) checksums: bool,
-}
-
-/// How sources are read.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct ReadOptions {
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) texts: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) guess_types: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) pattern: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) include: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) exclude: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) root: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) header: Option<bool>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) labels: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) text_labels: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) resize: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) upscale: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_format: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) quality: Option<u8>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) subsampling: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) verify_images: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_pixels: Option<u64>,
-}
-
-/// What changes neither samples nor files, and so is no part of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct How {
-    pub(super) resume: bool,
-    pub(super) durable: bool,
-    pub(super) mapped: bool,
-}
-
-impl Default for How {
-    fn default() -> How {
-        How { resume: false, durable: true, mapped: true }
-    }
-}
-
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn strings<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Vec<String> {

@@ -16,8 +16,8 @@ const QUEUE: usize = 4;
 
 /// The units of an [`Input`] as a [`Source`]: read on several threads, handed out in order.
 ///
-/// Each thread holds a few batches of a unit that is ahead of its turn and then waits, so memory
-/// does not grow with the units. After an error that ends a unit the next one follows.
+/// A thread that is ahead holds a few batches of its unit and then waits, so memory does not grow
+/// with the units. After an error that ends a unit, the next one follows.
 pub struct InOrder<T> {
     input: Arc<T>,
     /// The units that are being read, in order.
@@ -49,7 +49,7 @@ impl<T: Input + 'static> InOrder<T> {
         InOrder::with_threads(input, rayon::current_num_threads())
     }
 
-    /// Reads on so many threads. What comes out does not depend on their number.
+    /// Reads on this many threads. The result does not depend on their number.
     pub fn with_threads(input: T, threads: usize) -> InOrder<T> {
         let units = 0..input.units();
         InOrder::start(input, units, threads)
@@ -78,10 +78,10 @@ impl<T: Input + 'static> InOrder<T> {
     }
 }
 
-/// Reads one unit after the other, until there are no more or nobody listens.
+/// Reads one unit after the other, until there are no more or the receiver is gone.
 ///
-/// A unit is announced under the lock, so they are announced in order. Who waits there for a place
-/// among the announced keeps the others waiting, who would have none either.
+/// Units are announced under the lock, and so in order. A thread that waits there for a free place
+/// keeps the others waiting, but they would not find a place either.
 fn work(input: &dyn Input, end: usize, next: &Mutex<(usize, SyncSender<Unit>)>) {
     loop {
         let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ impl Batch<'_> {
     fn send(&mut self) -> Result<()> {
         self.bytes = 0;
         let samples = std::mem::take(&mut self.samples);
-        let gone = |_| Error::new(ErrorKind::Interrupted, "nobody wants more samples");
+        let gone = |_| Error::new(ErrorKind::Interrupted, "the receiver of the samples is gone");
         match samples.is_empty() {
             true => Ok(()),
             false => self.sender.send(Message::Batch(samples)).map_err(gone),
@@ -189,7 +189,7 @@ impl<T: Input + 'static> Source for InOrder<T> {
 
 impl<T> Drop for InOrder<T> {
     fn drop(&mut self) {
-        // Whoever waits to hand something over is told that nobody takes it.
+        // Threads that wait to send something see that the receiver is gone.
         self.current = None;
         self.units = None;
         for thread in self.threads.drain(..) {
@@ -207,7 +207,7 @@ mod tests {
     use crate::convert::Emit;
     use crate::format::msgpack;
 
-    /// Units of so many samples of so many bytes; one sample is bad, and one unit ends in an error.
+    /// Units of these numbers of samples of this size; one sample is bad, and one unit ends in an error.
     struct Numbers {
         units: Vec<usize>,
         size: usize,

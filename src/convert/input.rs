@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 
 /// Takes one packed sample, or what is wrong with one: what comes after it may still be good. Its
-/// error says that nobody wants more: pass it on.
+/// error says that no more are wanted: pass it on.
 pub type Emit<'a> = dyn FnMut(Result<Vec<u8>>) -> Result<()> + 'a;
 
 /// Raw data that fall into numbered units, each of which can be read without the others: the
@@ -42,7 +42,7 @@ pub trait Input: Send + Sync {
         None
     }
 
-    /// Names everything that the samples are made of beside the files of [`path`](Self::path), such
+    /// Names everything else that the samples are made from, besides the files of [`path`](Self::path), such
     /// as the files of a folder, with sizes and times: to tell whether two machines, or two runs,
     /// see the same.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {

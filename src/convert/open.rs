@@ -4,9 +4,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::chained_streams::ChainedStreams;
-use super::conversion::{Conversion, OwnInput, ReadOptions};
+use super::conversion::{Conversion, OwnInput};
 use super::format::{self, Format};
 use super::formats::image_folder::{FolderOptions, ImageFolderReader};
+use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpcReader, ParquetReader};
 use super::{

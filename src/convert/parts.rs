@@ -1,18 +1,18 @@
-//! Parts of a conversion, which are made one without the other and then joined.
+//! Parts of a conversion, which are written independently of each other and then joined.
 //!
-//! All of them are in the directory `NAME.parts` beside the dataset `NAME` that they are to become:
+//! All of them are in the directory `NAME.parts` next to the dataset `NAME` that they will become:
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `plan.json` | what is made of what, and of how many parts: written by the first of them |
-//! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, but for its digests |
-//! | `part-I-of-N.json` | the part is finished: the digest of its plan, and what was counted |
-//! | `part-I-of-N.lock` | held by whoever makes the part |
-//! | `commit` | the dataset is being made of the parts, and may be there already: what was in its place before, and what is put there |
-//! | `published` | it is there: what is left of the directory can go |
+//! | `plan.json` | the plan and the number of parts, written by the first of them |
+//! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, without digests |
+//! | `part-I-of-N.json` | written when the part is finished: the digest of its plan, and what was counted |
+//! | `part-I-of-N.lock` | locked by the process that writes the part |
+//! | `commit` | the parts are being joined, and the dataset may be there already: what was in its place before, and what is put there |
+//! | `published` | the dataset is there: the rest of the directory can be removed |
 //!
-//! A part is recognised by the digest of the plan, so one of another plan, or of other sources, is
-//! never taken for it. What a plan says is up to the caller.
+//! The digest of the plan identifies a part, so a part of another plan or of other sources is never
+//! used by mistake.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ use crate::storage::{LocalStorage, Lock, Storage};
 /// More parts than this are a mistake.
 const MAX_PARTS: usize = 1_000_000;
 
-/// One part of so many: `3/7` is the third of seven.
+/// One of several parts: `3/7` is the third of seven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     number: usize,
@@ -56,12 +56,12 @@ impl Part {
         }
     }
 
-    /// All of something.
+    /// The only part.
     pub fn whole() -> Part {
         Part { number: 1, of: 1 }
     }
 
-    /// All parts of so many.
+    /// All of this many parts.
     pub fn all(of: usize) -> impl Iterator<Item = Part> {
         (1..=of).map(move |number| Part { number, of })
     }
@@ -139,7 +139,7 @@ struct Finished {
 }
 
 impl Parts {
-    /// Begins parts of this plan, or joins in where others have begun.
+    /// Begins parts of this plan, or opens those that others have begun.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Parts {
         let path = dir.join("plan.json");
         let text = render(plan);
         if !path.exists() {
-            // Of several that come at the same time the first one wins.
+            // If several processes begin at the same time, the first one wins.
             let beside = beside(&path);
             write_synced(&beside, text.as_bytes()).map_err(|error| {
                 let _ = fs::remove_file(&beside);
@@ -178,7 +178,7 @@ impl Parts {
         }
     }
 
-    /// Opens parts that others have begun; `None` if nobody has.
+    /// Opens the parts that are there, if there are any.
     pub(super) fn open(dataset: &Path) -> Result<Option<Parts>> {
         let dir = dir_of(dataset);
         match check_dir(&dir)? {
@@ -190,7 +190,7 @@ impl Parts {
     fn read(dir: PathBuf) -> Result<Parts> {
         let path = dir.join("plan.json");
         let text = match regular::read_to_string(&path) {
-            // Its removal was cut short.
+            // An earlier removal was interrupted.
             Err(_) if dir.join("published").exists() => "null".to_owned(),
             read => read.map_err(|error| Error::io(&path, error))?,
         };
@@ -226,7 +226,7 @@ impl Parts {
         self.dir.join(format!("part-{}-of-{}.{ending}", part.number, part.of))
     }
 
-    /// What was noted when the part was finished, if it is.
+    /// What was noted when the part was finished; `None` if it is not.
     pub(super) fn state(&self, part: Part) -> Result<Option<Json>> {
         let path = self.file(part, "json");
         let text = match regular::read(&path) {
@@ -246,20 +246,20 @@ impl Parts {
         }
     }
 
-    /// Keeps others from making this part at the same time.
+    /// Keeps other processes from writing this part at the same time.
     ///
     /// # Errors
     ///
-    /// [`Locked`](ErrorKind::Locked) if somebody does.
+    /// [`Locked`](ErrorKind::Locked) if another process does.
     pub(super) fn lock(&self, part: Part) -> Result<Lock> {
         self.lock_file(&self.file(part, "lock"), &format!("another process makes part {part}"))
     }
 
-    /// Keeps others from joining the parts at the same time.
+    /// Keeps other processes from joining the parts at the same time.
     ///
     /// # Errors
     ///
-    /// [`Locked`](ErrorKind::Locked) if somebody does.
+    /// [`Locked`](ErrorKind::Locked) if another process does.
     pub(super) fn lock_all(&self) -> Result<Lock> {
         self.lock_file(&self.dir.join("lock"), "another process joins these parts")
     }
@@ -269,7 +269,7 @@ impl Parts {
         lock.ok_or_else(|| Error::new(ErrorKind::Locked, message).at(&self.dir))
     }
 
-    /// Notes that a part is finished, and this with it.
+    /// Notes that a part is finished, with this state.
     pub(super) fn finish(&self, part: Part, state: Json) -> Result<()> {
         let finished = Finished { plan: self.digest.clone(), state };
         self.write(&self.file(part, "json"), &render(&finished))
@@ -346,12 +346,11 @@ impl Parts {
         self.dir.join("published").exists()
     }
 
-    /// Removes everything. Cut short, it can be done again.
+    /// Removes everything. If it is interrupted, it can be repeated.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there is something that no part has; then nothing is
-    /// removed.
+    /// [`Invalid`](ErrorKind::Invalid) if there is a file that is not ours; then nothing is removed.
     pub(super) fn remove(self) -> Result<()> {
         let at = |error| Error::io(&self.dir, error);
         check_dir(&self.dir)?;
@@ -359,7 +358,7 @@ impl Parts {
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
         let paths = paths.map_err(at)?;
         if let Some(other) = paths.iter().find(|path| !is_ours(path)) {
-            let message = "expected only files of parts beside it, found this: move it away";
+            let message = "expected only files of parts here, found something else; move it away";
             return Err(Error::new(ErrorKind::Invalid, message).at(other));
         }
         for path in paths.iter().filter(|path| !path.ends_with("published")) {
@@ -381,7 +380,7 @@ impl Parts {
         let beside = beside(path);
         let written = write_synced(&beside, text.as_bytes());
         written.and_then(|()| fs::rename(&beside, path)).map_err(|e| {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = fs::remove_file(&beside);
             Error::io(path, e)
         })?;
@@ -486,14 +485,14 @@ fn dir_of(dataset: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The name of a file that nobody else will take, on no other machine either.
+/// The name of a file that no other process takes, not even on another machine.
 fn beside(path: &Path) -> PathBuf {
     let random = RandomState::new().hash_one(std::process::id());
     path.with_extension(format!("{random:016x}.new"))
 }
 
 fn render(value: &impl Serialize) -> String {
-    // Maps with texts for keys and no floats but finite ones: nothing that JSON does not have.
+    // Maps with string keys, and finite floats: JSON has all of it.
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     format!("{text}\n")
 }

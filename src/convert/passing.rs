@@ -1,9 +1,8 @@
 //! Samples from a source to a writer: the one loop that all conversions share.
 
-use serde::{Deserialize, Serialize};
-
 use super::bad::{BadInput, Quarantine, Tally};
 use super::monitor::{Monitor, Progress, check_cancelled};
+use super::options::Duplicates;
 use super::reshape::Unseen;
 use super::writer::SampleWriter;
 use super::{Source, UnitLog};
@@ -13,17 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 /// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
 /// next one, so what there is goes to the file.
 const TRICKLE: u64 = 16 << 10;
-
-/// What happens to a sample whose key was there before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Duplicates {
-    /// The conversion stops with an error.
-    #[default]
-    Refuse,
-    /// The first one stays, later ones are skipped and counted.
-    Skip,
-}
 
 /// Whether an error is the fault of the input, so that the conversion can continue with what comes
 /// next. What the operating system refuses, or another writer, is not.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::conversion::is_default;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 use crate::rearrange::ByKey;
@@ -39,6 +38,11 @@ pub struct Split {
     /// The seed.
     #[serde(skip_serializing_if = "is_default")]
     shuffle: Option<u64>,
+}
+
+/// Whether a value is the default, and so left out of a plan.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Whether this may be in the name of a file.

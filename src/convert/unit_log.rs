@@ -1,5 +1,5 @@
-//! Which units are whole in a dataset that is being written, so that a conversion that was killed
-//! goes on after them.
+//! Which units are complete in a dataset that is being written, so that a conversion that was killed
+//! can resume after them.
 //!
 //! The log is the file `units` in `NAME.partial`, and goes with that directory. Its first line says
 //! of which plan it is; each of the others that all samples of the units before one are in the
@@ -23,7 +23,7 @@ use crate::regular;
 
 /// The version of the log.
 const VERSION: u32 = 1;
-/// A line is due after so many bytes of data, or so long.
+/// A line is due after this many bytes of data, or this much time.
 const BYTES: u64 = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ pub(super) struct UnitLog {
     time: Instant,
 }
 
-/// What had become of a conversion when it was cut short.
+/// What an interrupted conversion left.
 #[derive(Debug)]
 pub(super) enum Resumption {
     /// There is none: it begins.
@@ -93,7 +93,7 @@ pub(super) struct Resumed {
 
 impl UnitLog {
     /// Begins the log of a writer that has just been created for this dataset. `plan` says what is
-    /// converted and how: who resumes must have the same.
+    /// converted and how: a run that resumes must have the same.
     pub(super) fn create(dataset: &Path, plan: &str) -> Result<UnitLog> {
         let path = path_of(dataset);
         let at = |error| Error::io(&path, error);
@@ -284,7 +284,7 @@ fn read(path: &Path) -> Result<Option<(Head, Vec<Entry>)>> {
 }
 
 impl UnitLog {
-    /// The log of the lines up to so many bytes, to be gone on with.
+    /// Rewrites the log with the lines up to this many bytes, and continues it.
     fn rewrite(path: PathBuf, head: &Head, entries: &[Entry], bytes: u64) -> Result<UnitLog> {
         let at = |error| Error::io(&path, error);
         let beside = path.with_extension("new");

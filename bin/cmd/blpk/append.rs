@@ -9,8 +9,8 @@ use kiste::storage::{LocalStorage, Source, Storage};
 use super::decompress::check_extension;
 use super::{Blosc, CodecName, Input, Job, at, json};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file::is_same;
 use crate::units;
+use kiste::convert::is_same;
 
 /// Append a file to a container
 ///

@@ -9,8 +9,8 @@ use kiste::format::numpy::npy;
 
 use super::{Input, Job, at, check_finished, is_stdio};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file::NewFile;
 use crate::units;
+use kiste::storage::ReplaceFile;
 
 /// Decompress a container
 #[derive(Debug, clap::Args)]
@@ -59,10 +59,10 @@ impl Args {
             out.flush()?;
             copied
         } else {
-            let mut out = NewFile::create(&target)?;
+            let mut out = ReplaceFile::create(&target)?;
             let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
             let copied = copied.map_err(|error| self.failed(error))?;
-            out.publish()?;
+            out.finish()?;
             copied
         };
         let (from, to, time) = (self.input.display(), target.display(), start.elapsed());

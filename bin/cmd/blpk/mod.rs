@@ -10,8 +10,8 @@ use kiste::format::blosc::{Codec, Shuffle};
 use kiste::storage::LocalStorage;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
-use crate::file::is_same;
 use crate::output::{Output, Progress};
+use kiste::convert::is_same;
 
 mod append;
 mod compress;

@@ -8,7 +8,8 @@ use kiste::stat::{Arrays, Histogram, Images, Numbers};
 
 use super::{Found, Row, ranked, rounded, shape};
 use crate::exit::Outcome;
-use crate::output::{Output, escaped};
+use crate::output::Output;
+use crate::printable::escaped;
 use crate::units;
 
 /// Characters of the longest bar.

@@ -325,7 +325,7 @@ fn as_deep_as_msgpack_and_no_deeper() {
         r#"{"$map":[["#.repeat(1_000_000),
     ] {
         let err = parse(json.as_bytes()).unwrap_err();
-        assert!(err.expected.contains("1024 containers"), "{err}");
+        assert!(err.expected.contains("1024 nested containers"), "{err}");
     }
     let deep = Value::Array(vec![parse(nested_lists(MAX_DEPTH).as_bytes()).unwrap()]);
     let mut out = b"before".to_vec();

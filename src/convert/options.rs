@@ -1,0 +1,128 @@
+//! The options of a [`Conversion`](super::Conversion), as they are stored in a plan: what is not set is
+//! left out.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::bad::BadInput;
+use super::format::Format;
+use super::split::Split;
+
+/// What happens to a sample whose key was there before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// The conversion stops with an error.
+    #[default]
+    Refuse,
+    /// The first one stays, later ones are skipped and counted.
+    Skip,
+}
+
+/// What changes the samples or their files.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Options {
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) from: Option<Format>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) to: Option<Format>,
+    #[serde(flatten)]
+    pub(super) read: ReadOptions,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) drop: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) rename: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) key_field: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) key: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) limit: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays_min: Option<usize>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) arrays_fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) bad: BadInput,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) duplicates: Duplicates,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) split: Split,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) append: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) overwrite: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) no_digests: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) lookup: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) checksums: bool,
+}
+
+/// How sources are read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ReadOptions {
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) texts: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) guess_types: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) max_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) pattern: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) include: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) exclude: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) root: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) header: Option<bool>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) labels: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) text_labels: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) resize: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) upscale: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) image_format: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) quality: Option<u8>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) subsampling: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) verify_images: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) image_fields: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) max_pixels: Option<u64>,
+}
+
+/// What changes neither samples nor files, and so is no part of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct How {
+    pub(super) resume: bool,
+    pub(super) durable: bool,
+    pub(super) mapped: bool,
+}
+
+impl Default for How {
+    fn default() -> How {
+        How { resume: false, durable: true, mapped: true }
+    }
+}
+
+/// Whether a value is the default, and so left out of a plan.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

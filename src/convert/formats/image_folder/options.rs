@@ -291,6 +291,22 @@ impl FolderOptions {
         self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
     }
 
+    /// This build cannot read archives.
+    #[cfg(not(feature = "zip"))]
+    pub(in crate::convert) fn zip<S: AsRef<str>>(
+        self,
+        archive: impl AsRef<Path>,
+        _patterns: impl IntoIterator<Item = S>,
+    ) -> Result<ImageFolderReader> {
+        Err(unavailable("zip archives", "zip", archive.as_ref()))
+    }
+
+    /// This build cannot read lists.
+    #[cfg(not(feature = "formats"))]
+    pub(in crate::convert) fn list(self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        Err(unavailable("lists of files", "formats", list.as_ref()))
+    }
+
     /// Which files of an archive to read: all that are not excluded, or only images.
     #[cfg(feature = "zip")]
     fn zip_filter(&self, all: bool) -> Filter {
@@ -465,6 +481,14 @@ fn guess_pattern(images: &[&str]) -> String {
     let ends = first.match_indices('/').map(|(at, _)| at + 1).take(depth - 1);
     let is_shared = |end: &usize| names().all(|name| name.starts_with(&first[..*end]));
     "*/".repeat(ends.take_while(is_shared).count()) + "{LABEL}/*"
+}
+
+/// The error of a part that this build does not have.
+#[cfg(not(all(feature = "zip", feature = "formats")))]
+fn unavailable(what: &str, feature: &'static str, path: &Path) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this build of kiste cannot read {what}"))
+        .at(path)
+        .with_remedy(crate::error::Remedy::Feature(feature))
 }
 
 struct Entry {

@@ -4,9 +4,11 @@
 //! cargo run --example convert words.jsonl words.msgpack
 //! ```
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
+
 use std::error::Error;
 
-use kiste::convert::{BadInput, Conversion, Part, Progress, commit};
+use kiste::convert::{BadInput, Conversion, Part, Progress, Silent, commit};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,9 +29,7 @@ pub(crate) fn run(source: &str, output: &str) -> Result<(), Box<dyn Error>> {
         conversion.run_part(part, &mut progress)?;
         eprintln!();
     }
-    let report = commit(output, &mut |now: Progress| eprint!("\rjoined {} samples", now.samples))?;
-    eprintln!();
-
+    let report = commit(output, &mut Silent)?;
     for written in &report.outputs {
         println!("{}: {} samples", written.path.display(), written.samples);
     }

@@ -481,6 +481,10 @@ impl Conversion {
     /// Fails for options that only datasets have.
     fn check_export(&self, format: Format) -> Result<()> {
         format.check_available()?;
+        if format.output() == format::Output::None {
+            let message = format!("{format} can be read, but not written");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let options = &self.options;
         let only = |option| {
             Error::new(ErrorKind::Invalid, "is for datasets, but the output is of another format")

@@ -66,6 +66,7 @@ impl Export {
     }
 
     /// The same for a trial that is read and thrown away: it is not synced.
+    #[cfg(feature = "stat")]
     pub(super) fn finish_trial(self) -> Result<Vec<PathBuf>> {
         self.writer.finish()?;
         publish(&self.dir, &self.path, |_, _| Ok(()))

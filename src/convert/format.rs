@@ -69,8 +69,10 @@ struct Description {
     /// The endings that an output of this format has, without the dot.
     endings: &'static [&'static str],
     /// The field that has the key of a sample, where the key is a field like others.
+    #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     key_field: bool,
     /// What is appended to the names of fields.
+    #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     suffixes: &'static [&'static str],
     /// The feature of the crate that it needs.
     feature: Option<&'static str>,
@@ -247,11 +249,13 @@ impl Format {
     }
 
     /// Whether the key of a sample becomes a field among the others.
+    #[cfg(feature = "stat")]
     pub(super) fn has_key_field(self) -> bool {
         self.description().key_field
     }
 
     /// What a writer may append to the name of a field.
+    #[cfg(feature = "stat")]
     pub(super) fn suffixes(self) -> &'static [&'static str] {
         self.description().suffixes
     }

@@ -68,9 +68,11 @@ mod unit_log;
 mod parts;
 mod plan;
 mod report;
+#[cfg(feature = "stat")]
 mod scratch_dir;
 mod export_dir;
 mod export;
+#[cfg(feature = "stat")]
 mod dry_run;
 mod run;
 mod commit;
@@ -80,6 +82,7 @@ pub use chained::Chained;
 pub use commit::commit;
 pub use compressed::first_bytes;
 pub use conversion::Conversion;
+#[cfg(feature = "stat")]
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;

@@ -16,7 +16,7 @@ use super::plan::line_difference;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
-use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Source, dry_run};
+use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Source};
 use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
 use crate::dataset::{Writer, WriterOptions};
@@ -292,7 +292,14 @@ impl Conversion {
                     return Err(error);
                 }
             };
-            dry_run::report_changes(format, path, &source.first, source.label_names(), monitor)?;
+            #[cfg(feature = "stat")]
+            super::dry_run::report_changes(
+                format,
+                path,
+                &source.first,
+                source.label_names(),
+                monitor,
+            )?;
             if source.label_names().is_some() && !format.keeps_labels() {
                 monitor.notice(Notice::LabelsLost);
             }

@@ -127,7 +127,7 @@ fn plain_io(error: &io::Error) -> String {
 }
 
 /// The option of the command for one of the library.
-fn flag(option: &str) -> String {
+pub(crate) fn flag(option: &str) -> String {
     let name = match option {
         "overwrite" => "force",
         "digests" => "no-md5",

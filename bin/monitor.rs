@@ -8,13 +8,21 @@ use crate::output::{Output, Progress};
 pub(crate) struct Monitor<'a> {
     output: &'a Output,
     json: bool,
+    doing: String,
     bar: Option<Progress>,
 }
 
 impl<'a> Monitor<'a> {
     /// Draws a bar, or prints lines of JSON for programs.
     pub(crate) fn new(output: &'a Output, json: bool) -> Monitor<'a> {
-        Monitor { output, json, bar: None }
+        Monitor { output, json, doing: "converting".to_owned(), bar: None }
+    }
+
+    /// Shows this instead of "converting".
+    #[cfg(feature = "datasets")]
+    pub(crate) fn doing(mut self, doing: String) -> Self {
+        self.doing = doing;
+        self
     }
 }
 
@@ -30,7 +38,7 @@ impl convert::Monitor for Monitor<'_> {
             Phase::Part(part) => format!("part {part}"),
             Phase::Joining => "joining".to_owned(),
             Phase::Shuffling => "shuffling".to_owned(),
-            _ => "converting".to_owned(),
+            _ => self.doing.clone(),
         };
         // The old bar goes before the new one comes.
         self.bar = None;

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::mat::MatFile;
 
 /// ADE20k, as of July 2016.
-pub static ADE20K: Dataset = Dataset {
+pub(super) static ADE20K: Dataset = Dataset {
     name: "ADE20k",
     title: "22,210 photos of 872 scenes with maps of objects and their parts",
     notes: "Maps are of 16 bits: the numbers are those of the index in the archive, which has the \
@@ -37,13 +37,13 @@ pub static ADE20K: Dataset = Dataset {
 };
 
 /// The names of the scenes.
-pub fn scenes() -> Vec<String> {
+pub(super) fn scenes() -> Vec<String> {
     lines(include_bytes!("data/segmentation/scenes.txt.gz"))
 }
 
 /// How many training images each kind of object or part would fill, but for those that are not
 /// there.
-pub fn counts() -> Vec<(u16, f64)> {
+pub(super) fn counts() -> Vec<(u16, f64)> {
     table(include_bytes!("data/segmentation/ade20k_counts.txt.gz"))
 }
 
@@ -51,6 +51,7 @@ pub fn counts() -> Vec<(u16, f64)> {
 const ROOT: &str = "ADE20K_2016_07_26";
 
 /// A photo and its maps in the archive.
+#[derive(Clone)]
 struct Item {
     key: String,
     image: String,
@@ -130,11 +131,6 @@ fn object_map(zip: &Zip, name: &str) -> Result<Vec<u8>> {
     encode_map16(map.width, map.height, &numbers)
 }
 
-/// The colour by which an object is drawn in the archive, with nothing in blue.
-pub fn colour(object: u16) -> [u8; 3] {
-    [(object / 256).saturating_mul(10).min(255) as u8, (object % 256) as u8, 0]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +142,5 @@ mod tests {
         assert_eq!((&*scenes[0], &*scenes[871]), ("abbey", "~not labeled"));
         let counts = counts();
         assert_eq!((counts.len(), counts[1]), (2603, (1, 0.07292397660818714)));
-        assert_eq!(colour(3145), [120, 73, 0]);
     }
 }

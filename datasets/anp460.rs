@@ -10,7 +10,7 @@ use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 
 /// ANP460.
-pub static ANP460: Dataset = Dataset {
+pub(super) static ANP460: Dataset = Dataset {
     name: "ANP460",
     title: "460 photos with a pair of adjective and noun each, and where people looked to judge it",
     notes: "The archives are not public: they come from the authors of datadings.",

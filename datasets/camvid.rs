@@ -5,7 +5,7 @@ use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "Sky",
     "Building",
     "Pole",
@@ -21,7 +21,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The colours of these.
-pub const COLOURS: &[[u8; 3]] = &[
+pub(super) const COLOURS: &[[u8; 3]] = &[
     [255, 191, 100],
     [190, 190, 190],
     [255, 96, 178],
@@ -53,7 +53,7 @@ const COUNTS: [f64; 12] = [
 ];
 
 /// CamVid, in the form that SegNet's tutorial gave it.
-pub static CAMVID: Dataset = Dataset {
+pub(super) static CAMVID: Dataset = Dataset {
     name: "CAMVID",
     title: "701 frames of a drive through Cambridge with maps of 12 classes",
     notes: "Images and maps are the files of the archive.",

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::mat::MatFile;
 
 /// CAT2000.
-pub static CAT2000: Dataset = Dataset {
+pub(super) static CAT2000: Dataset = Dataset {
     name: "CAT2000",
     title: "4,000 images of 20 kinds, and for half of them where 18 people looked",
     notes: "Images are freed of their grey frame and scaled so that the longer side has 1024 \

@@ -7,11 +7,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::Pickle;
 
 /// The names of the labels.
-pub const CLASSES: &[&str] =
+pub(super) const CLASSES: &[&str] =
     &["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
 /// CIFAR-10.
-pub static CIFAR10: Dataset = Dataset {
+pub(super) static CIFAR10: Dataset = Dataset {
     name: "CIFAR10",
     title: "60,000 photos of 32 x 32 pixels in 10 classes",
     notes: "",

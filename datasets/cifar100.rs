@@ -5,7 +5,7 @@ use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::Result;
 
 /// The names of the labels.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "apple",
     "aquarium_fish",
     "baby",
@@ -109,7 +109,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The names of the coarse labels.
-pub const COARSE_CLASSES: &[&str] = &[
+pub(super) const COARSE_CLASSES: &[&str] = &[
     "aquatic_mammals",
     "fish",
     "flowers",
@@ -133,7 +133,7 @@ pub const COARSE_CLASSES: &[&str] = &[
 ];
 
 /// CIFAR-100.
-pub static CIFAR100: Dataset = Dataset {
+pub(super) static CIFAR100: Dataset = Dataset {
     name: "CIFAR100",
     title: "60,000 photos of 32 x 32 pixels in 100 classes, and 20 coarse ones",
     notes: "Some names of files occur several times. From the second time on the number of times is \

@@ -5,7 +5,7 @@ use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::Result;
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "unlabeled",
     "ego vehicle",
     "rectification border",
@@ -43,7 +43,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The colours of these, as the authors draw them.
-pub const COLOURS: &[[u8; 3]] = &[
+pub(super) const COLOURS: &[[u8; 3]] = &[
     [0, 0, 0],
     [0, 0, 0],
     [0, 0, 0],
@@ -80,11 +80,8 @@ pub const COLOURS: &[[u8; 3]] = &[
     [119, 11, 32],
 ];
 
-/// The classes that count in the authors' benchmark; all others are ignored.
-pub const USED: &[u8] = &[7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33];
-
 /// Cityscapes with fine labels.
-pub static CITYSCAPES: Dataset = Dataset {
+pub(super) static CITYSCAPES: Dataset = Dataset {
     name: "Cityscapes",
     title: "5,000 frames of drives through 50 cities with depth and maps of 34 classes",
     notes: "All images are the files of the archives. The authors keep the labels of the test split \

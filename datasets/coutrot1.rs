@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, ArrayView3, Axis};
-use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
 use super::parts::flow::{Point, Pyramid};
@@ -17,7 +16,7 @@ use crate::format::mat::{Array, MatFile};
 use crate::regular;
 
 /// Coutrot 1.
-pub static COUTROT1: Dataset = Dataset {
+pub(super) static COUTROT1: Dataset = Dataset {
     name: "Coutrot1",
     title: "Frames of 60 videos, and where people looked in them and shortly before",
     notes: "Videos are decoded by ffmpeg 5.1 or later, which must be installed; or the frames of \
@@ -75,11 +74,7 @@ struct Frame {
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let gaze = gaze_by_clip(&opening.path("mat"))?;
     let videos = Videos { zip: opening.zip("videos")?, frames: opening.dir.join(FRAMES) };
-    let threads = opening.options.threads;
     let read = move |emit: &mut Emit<'_, Frame>| {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-        let no_threads = |_| Error::new(ErrorKind::Limit, "no more threads can be had");
-        let pool = pool.map_err(no_threads)?;
         let names = videos.zip.names().filter(|name| is_video(name));
         names.into_iter().try_for_each(|name| {
             let at = |error: &Error| gaze::in_file(videos.zip.path(), name, error);
@@ -87,7 +82,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
                 at(&Error::new(ErrorKind::Damaged, "the MAT file has no gaze for this clip"))
             })?;
             let mut tracker = Tracker::new(clip.view());
-            let mut each = |image: Image| match pool.install(|| tracker.next(&image)) {
+            let mut each = |image: Image| match tracker.next(&image) {
                 Some((number, people)) => {
                     let key = format!("ERB3_Stimuli/{name}_{number:06}");
                     emit(Frame { key, image, people })

@@ -11,7 +11,7 @@ use crate::format::mat::Array;
 use crate::regular;
 
 /// FIGRIM Fixation.
-pub static FIGRIM_FIXATION: Dataset = Dataset {
+pub(super) static FIGRIM_FIXATION: Dataset = Dataset {
     name: "FIGRIMFixation",
     title: "some 2,800 scenes, and where people looked who were to say whether they had seen them before",
     notes: "Targets are shown three times, so each person has up to three experiments in a row; \

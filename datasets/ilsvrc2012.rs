@@ -7,7 +7,7 @@ use super::{Classes, Dataset, File, Names, Opening, Options, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The synsets of WordNet by label, each with its words.
-pub fn synsets() -> Vec<(String, String)> {
+pub(super) fn synsets() -> Vec<(String, String)> {
     let split = |line: String| {
         let (synset, words) = line.split_once(' ').unwrap_or((&line, ""));
         (synset.to_owned(), words.to_owned())
@@ -16,18 +16,18 @@ pub fn synsets() -> Vec<(String, String)> {
 }
 
 /// The labels of the images of the validation set: that of `ILSVRC2012_val_00000001.JPEG` first.
-pub fn validation_labels() -> Vec<u32> {
+pub(super) fn validation_labels() -> Vec<u32> {
     let labels = lines(include_bytes!("data/ilsvrc2012_val.txt.gz"));
     labels.iter().filter_map(|label| label.parse().ok()).collect()
 }
 
 /// The words of the synsets.
-pub fn classes() -> Vec<String> {
+pub(super) fn classes() -> Vec<String> {
     synsets().into_iter().map(|(_, words)| words).collect()
 }
 
 /// ILSVRC 2012.
-pub static ILSVRC2012: Dataset = Dataset {
+pub(super) static ILSVRC2012: Dataset = Dataset {
     name: "ILSVRC2012",
     title: "1.3 million photos in 1,000 classes: ImageNet, to most people",
     notes: "JPEG files that can be decoded stay as they are; those in CMYK and in other formats become \
@@ -72,7 +72,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         };
         let recoder = recoder(opening.options);
         let make = move |(name, bytes, label): Photo| {
-            make(&recoder, &name, &bytes, |sample| sample.value("label", label), 0)
+            make(&recoder, &name, &bytes, |sample| sample.value("label", label))
         };
         Pass::new(split, Samples::stream(read, make))
     };
@@ -82,7 +82,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 /// How photos are encoded with these options.
 pub(super) fn recoder(options: &Options) -> Recoder {
     let subsampling = options.subsampling.unwrap_or_default();
-    Recoder { quality: options.quality, subsampling, limits: options.limits }
+    Recoder { quality: options.compress, subsampling, limits: options.limits }
 }
 
 /// A sample, or why there is none.
@@ -91,12 +91,11 @@ pub(super) fn make(
     name: &str,
     bytes: &[u8],
     labelled: impl for<'a> FnOnce(Sample<'a>) -> Sample<'a>,
-    split: usize,
 ) -> Result<Made> {
     match recoder.recode(bytes) {
         Ok(image) => {
             let packed = labelled(Sample::new(name).bytes("image", &image)).pack()?;
-            Ok(Made::Sample { split, packed })
+            Ok(packed.into())
         }
         // It is not known whether it is good.
         Err(error) if error.kind() == ErrorKind::Limit => Err(error.with_key(name)),
@@ -142,7 +141,9 @@ mod tests {
     fn tables_are_whole() {
         let (synsets, labels) = (synsets(), validation_labels());
         assert_eq!((synsets.len(), labels.len()), (1000, 50_000));
+        assert_eq!(synsets[999].0, "n15075141");
         assert_eq!(synsets[0], ("n01440764".into(), "tench, Tinca tinca".into()));
+        assert_eq!(synsets[999].0, "n15075141");
         assert!(synsets.is_sorted());
         // Fifty of each.
         assert!(

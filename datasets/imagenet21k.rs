@@ -10,17 +10,17 @@ use crate::error::Result;
 
 /// A synset of WordNet that is a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Synset {
+pub(super) struct Synset {
     /// Its number: `n00005787`.
-    pub name: String,
+    pub(super) name: String,
     /// What it means.
-    pub words: String,
+    pub(super) words: String,
     /// The label of what is one step more general, if that is a class too.
-    pub parent: Option<u32>,
+    pub(super) parent: Option<u32>,
 }
 
 /// All synsets by label.
-pub fn synsets() -> Vec<Synset> {
+pub(super) fn synsets() -> Vec<Synset> {
     let synset = |line: String| {
         let mut fields = line.splitn(3, ' ').map(str::to_owned);
         let (name, parent) = (fields.next(), fields.next());
@@ -34,7 +34,7 @@ pub fn synsets() -> Vec<Synset> {
 }
 
 /// For each label the labels that it stands for: itself, its parent, and so on.
-pub fn label_trees() -> Vec<Vec<u32>> {
+pub(super) fn label_trees() -> Vec<Vec<u32>> {
     let synsets = synsets();
     let tree = |label: u32| {
         let parent = |&label: &u32| synsets.get(label as usize)?.parent;
@@ -45,12 +45,12 @@ pub fn label_trees() -> Vec<Vec<u32>> {
 }
 
 /// The words of the synsets.
-pub fn classes() -> Vec<String> {
+pub(super) fn classes() -> Vec<String> {
     synsets().into_iter().map(|synset| synset.words).collect()
 }
 
 /// ImageNet-21K.
-pub static IMAGENET21K: Dataset = Dataset {
+pub(super) static IMAGENET21K: Dataset = Dataset {
     name: "ImageNet21k",
     title: "11 million photos in 10,450 classes, the winter release of 2021",
     notes: "Classes are the synsets with more than 500 photos; the first 50 of each by name are the \
@@ -80,12 +80,12 @@ const VALIDATION: usize = 50;
 const TRAIN: usize = 0;
 const VAL: usize = 1;
 
-/// A photo with its split, name and label.
-type Photo = (usize, String, Vec<u8>, u32);
+/// A photo with its name and label.
+type Photo = (String, Vec<u8>, u32);
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     let (path, limits) = (opening.path("data"), opening.options.limits);
-    let read = move |emit: &mut Emit<'_, Photo>| {
+    let read = move |emit: &mut Emit<'_, (usize, Photo)>| {
         let labels: HashMap<String, u32> =
             synsets().into_iter().zip(0..).map(|(synset, label)| (synset.name, label)).collect();
         Tar::open(&path, limits)?.for_each(|synset| {
@@ -98,22 +98,22 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         })
     };
     let (recoder, trees) = (recoder(opening.options), label_trees());
-    let make = move |(split, name, bytes, label): Photo| {
+    let make = move |(name, bytes, label): Photo| {
         let tree = trees[label as usize].iter().map(|&label| Value::from(label)).collect();
         let tree = Value::Array(tree);
-        make(
-            &recoder,
-            &name,
-            &bytes,
-            |sample| sample.value("label", label).value("label_tree", tree),
-            split,
-        )
+        make(&recoder, &name, &bytes, |sample| {
+            sample.value("label", label).value("label_tree", tree)
+        })
     };
-    Ok(vec![Pass::several(IMAGENET21K.splits, Samples::stream(read, make))])
+    Ok(vec![Pass::several(IMAGENET21K.splits, Samples::mixed(read, make))])
 }
 
 /// Sorted by name, so that the validation set is what others have in theirs.
-fn read_synset(synset: TarFile<'_, '_>, label: u32, emit: &mut Emit<'_, Photo>) -> Result<()> {
+fn read_synset(
+    synset: TarFile<'_, '_>,
+    label: u32,
+    emit: &mut Emit<'_, (usize, Photo)>,
+) -> Result<()> {
     let mut images = Vec::new();
     synset.for_each(|image| {
         images.push((image.name().to_owned(), image.read()?));
@@ -121,7 +121,8 @@ fn read_synset(synset: TarFile<'_, '_>, label: u32, emit: &mut Emit<'_, Photo>) 
     })?;
     images.sort();
     for (at, (name, bytes)) in images.into_iter().enumerate() {
-        emit((if at < VALIDATION { VAL } else { TRAIN }, name, bytes, label))?;
+        let split = if at < VALIDATION { VAL } else { TRAIN };
+        emit((split, (name, bytes, label)))?;
     }
     Ok(())
 }

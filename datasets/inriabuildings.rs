@@ -10,13 +10,13 @@ use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &["background", "building"];
+pub(super) const CLASSES: &[&str] = &["background", "building"];
 
 /// The pixels a side of a tile.
-pub const CROP_SIZE: usize = 384;
+pub(super) const CROP_SIZE: usize = 384;
 
 /// The pixels a side of a picture.
-pub const IMAGE_SIZE: usize = 5000;
+pub(super) const IMAGE_SIZE: usize = 5000;
 
 const TRAIN: [&str; 5] = ["vienna", "kitsap", "tyrol-w", "chicago", "austin"];
 const TEST: [&str; 5] = ["bellingham", "bloomington", "innsbruck", "sfo", "tyrol-e"];
@@ -25,7 +25,7 @@ const TEST: [&str; 5] = ["bellingham", "bloomington", "innsbruck", "sfo", "tyrol
 const TILES: u64 = ((IMAGE_SIZE / CROP_SIZE) * (IMAGE_SIZE / CROP_SIZE)) as u64;
 
 /// Inria Aerial Image Labeling.
-pub static INRIABUILDINGS: Dataset = Dataset {
+pub(super) static INRIABUILDINGS: Dataset = Dataset {
     name: "InriaBuildings",
     title: "360 pictures of cities from the air with maps of their buildings",
     notes: "The folder AerialImageDataset is that of NEW2-AerialImageDataset.zip (MD5 \
@@ -67,7 +67,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
             let pictures = Files::of(&root, "train", &TRAIN, 6..=36);
             let samples = Samples::new(pictures, move |files: Files| make(files.open(limits)?));
             // A picture takes 75 MB.
-            Pass::new(split, samples.batch(4))
+            Pass::new(split, samples.batch(1))
         }
         "val" => Pass::new(split, in_tiles(Files::of(&root, "train", &TRAIN, 1..=5), limits)),
         _ => Pass::new(split, in_tiles(Files::of(&root, "test", &TEST, 1..=36), limits)),
@@ -75,25 +75,24 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     Ok(splits.map(pass).collect())
 }
 
-/// Samples of the tiles of pictures, one picture after the other.
+/// Samples of the tiles of pictures. Each picture is a unit.
 fn in_tiles(pictures: Vec<Files>, limits: Limits) -> Samples {
-    let read = move |emit: &mut Emit<'_, Item>| {
-        for files in &pictures {
-            let picture = files.open(limits)?;
-            let (height, width) = (picture.image.height, picture.image.width);
-            for (number, tile) in tiles(height, width, CROP_SIZE).enumerate() {
-                // Those that are too small count, but are left out.
-                if tile.height() == CROP_SIZE && tile.width() == CROP_SIZE {
-                    emit(picture.tile(format!("{}_{number}", picture.name), &tile)?)?;
-                }
+    let read = move |files: &Files, emit: &mut Emit<'_, Item>| {
+        let picture = files.open(limits)?;
+        let (height, width) = (picture.image.height, picture.image.width);
+        for (number, tile) in tiles(height, width, CROP_SIZE).enumerate() {
+            // Those that are too small count, but are left out.
+            if tile.height() == CROP_SIZE && tile.width() == CROP_SIZE {
+                emit(picture.tile(format!("{}_{number}", picture.name), &tile)?)?;
             }
         }
         Ok(())
     };
-    Samples::stream(read, |item: Item| item.pack())
+    Samples::streams(pictures, read, |item: Item| item.pack())
 }
 
 /// Where a picture and its map are.
+#[derive(Clone)]
 struct Files {
     name: String,
     image: PathBuf,

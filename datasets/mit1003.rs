@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::mat::MatFile;
 
 /// MIT1003.
-pub static MIT1003: Dataset = Dataset {
+pub(super) static MIT1003: Dataset = Dataset {
     name: "MIT1003",
     title: "1,003 photos, and what the eye tracker saw of 15 people who looked at each for 3 seconds",
     notes: "Locations are all that the eye tracker recorded, and not fixations; those that are \

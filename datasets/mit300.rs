@@ -5,7 +5,7 @@ use super::{Dataset, File, Opening, Pass, Split, Take};
 use crate::error::Result;
 
 /// MIT300.
-pub static MIT300: Dataset = Dataset {
+pub(super) static MIT300: Dataset = Dataset {
     name: "MIT300",
     title: "300 images of the MIT saliency benchmark; no fixations",
     notes: "",

@@ -51,7 +51,7 @@ macro_rules! files {
 }
 
 /// MNIST.
-pub static MNIST: Dataset = Dataset {
+pub(super) static MNIST: Dataset = Dataset {
     name: "MNIST",
     title: "70,000 handwritten digits of 28 x 28 pixels",
     notes: "Python datadings does not have it. Samples are of the form of CIFAR10.",
@@ -77,7 +77,7 @@ pub static MNIST: Dataset = Dataset {
 };
 
 /// Fashion-MNIST.
-pub static FASHION_MNIST: Dataset = Dataset {
+pub(super) static FASHION_MNIST: Dataset = Dataset {
     name: "FashionMNIST",
     title: "70,000 articles of clothing, 28 x 28 pixels",
     notes: "Python datadings does not have it. Samples are of the form of CIFAR10. The files have the \
@@ -115,7 +115,7 @@ pub static FASHION_MNIST: Dataset = Dataset {
 };
 
 /// Kuzushiji-MNIST.
-pub static KMNIST: Dataset = Dataset {
+pub(super) static KMNIST: Dataset = Dataset {
     name: "KMNIST",
     title: "70,000 handwritten Japanese characters, 28 x 28 pixels",
     notes: "Python datadings does not have it. Samples are of the form of CIFAR10. The files have the \

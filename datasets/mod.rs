@@ -1,77 +1,77 @@
 //! The catalogue: well-known data sets, from the archives that their authors hand out to datasets.
 //!
 //! A [`Dataset`] is a description: which files there are, where they come from and what their
-//! digests are, which samples become of them, under which licence and whom to cite. [`ALL`] lists
-//! them, [`find`] knows them by name. [`Dataset::open`] gives [`Pass`]es over the files, which
-//! write samples while they read: an archive of a terabyte needs no more memory than a small one.
+//! digests are, which samples they become, under which licence and whom to cite. [`ALL`] lists
+//! them, [`find`] knows them by name. [`Dataset::conversion`] makes a [`Conversion`] of a split, which
+//! can run whole or in parts, resume, leave out bad input, and write other formats.
 //!
 //! Splits, keys, fields, labels and their order are those of Python datadings 3.4.7, and so are the
-//! bytes of samples, but for images that are encoded anew: those have the same pixels where the
-//! encoding loses nothing. Samples come in the order of the archives, whatever the number of
-//! threads. `docs/catalogue.md` lists what was compared with Python, and where Python is wrong.
+//! bytes of samples, except for images that are re-encoded: those have the same pixels where the
+//! encoding is lossless. Samples come in the order of the archives, for any number of threads.
+//! Memory does not grow with the archives. `docs/catalogue.md` lists what was compared with Python,
+//! and where Python is wrong.
 //!
 //! ```no_run
-//! use kiste::Writer;
+//! use kiste::convert::{BadInput, Silent};
 //! use kiste::datasets::{self, Options};
 //!
 //! let cifar10 = datasets::find("cifar10")?;
-//! for mut pass in cifar10.open("downloads".as_ref(), &[], &Options::default())? {
-//!     let mut writers = Vec::new();
-//!     for split in &pass.splits {
-//!         writers.push(Some(Writer::create(format!("{}.msgpack", split.file))?));
-//!     }
-//!     pass.write(&mut writers, |_| {})?;
-//!     for writer in writers.into_iter().flatten() {
-//!         writer.finish()?;
-//!     }
-//! }
+//! let train = cifar10.conversion("train", "downloads", &Options::default(), "train.msgpack")?;
+//! let report = train.on_bad_input(BadInput::Skip).resume(true).run(&mut Silent)?;
+//! println!("{} samples", report.outputs[0].samples);
 //! # Ok::<(), kiste::Error>(())
 //! ```
 //!
-//! **The next one** is a file here with a `static` [`Dataset`] and a function that opens it, made of
-//! [`parts`]; its place in [`ALL`]; a builder of a miniature archive in `tests/compat/catalogue/`,
+//! [`Dataset::open`] gives all splits, as [`Pass`]es over the files. A pass is converted split by
+//! split, or, where the samples of several splits lie mixed in one archive,
+//! [written](Pass::write) in one reading. It also [counts](Pass::count) classes.
+//!
+//! **To add one**, write a file here with a `static` [`Dataset`] and a function that opens it, made of
+//! `parts`; its place in [`ALL`]; a builder of a miniature archive in `tests/compat/catalogue/`,
 //! by which it is compared with Python; and a line in `docs/catalogue.md`.
 //!
-//! Absent on purpose: fetching the files. And digits, which are in this folder too, are data that
-//! the command carries for its demo.
+//! Digits, which are in this folder too, are data that the command carries for its demo.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::convert::Conversion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Permutation;
 
 mod counts;
 mod files;
-pub mod parts;
+#[allow(unreachable_pub, reason = "`pub` is what the files of data sets use")]
+mod parts;
 mod pass;
-pub mod ade20k;
-pub mod anp460;
-pub mod camvid;
-pub mod cat2000;
-pub mod cifar10;
-pub mod cifar100;
-pub mod cityscapes;
-pub mod coutrot1;
-pub mod figrimfixation;
-pub mod ilsvrc2012;
-pub mod imagenet21k;
-pub mod inriabuildings;
-pub mod mit300;
-pub mod mit1003;
-pub mod mnist;
-pub mod places365;
-pub mod places2017;
-pub mod rit18;
-pub mod salicon2015;
-pub mod salicon2017;
-pub mod vaihingen;
-pub mod voc2012;
-pub mod yfcc100m;
+mod ade20k;
+mod anp460;
+mod camvid;
+mod cat2000;
+mod cifar10;
+mod cifar100;
+mod cityscapes;
+mod coutrot1;
+mod figrimfixation;
+mod ilsvrc2012;
+mod imagenet21k;
+mod inriabuildings;
+mod mit300;
+mod mit1003;
+mod mnist;
+mod places365;
+mod places2017;
+mod rit18;
+mod salicon2015;
+mod salicon2017;
+mod vaihingen;
+mod voc2012;
+mod yfcc100m;
 
 pub use counts::ClassCounts;
 pub use files::File;
-pub use pass::{Pass, Tally};
+pub use parts::{Limits, MAX_FILE, MAX_PIXELS, Subsampling, median_frequency_weights};
+pub use pass::{Pass, SkippedSamples};
 
 /// All data sets, in the order of their names.
 pub static ALL: &[&Dataset] = &[
@@ -109,7 +109,7 @@ pub struct Dataset {
     pub name: &'static str,
     /// What it is, in a line.
     pub title: &'static str,
-    /// What to know before using it, in whole sentences; empty if that is nothing.
+    /// What to know before using it, in whole sentences. May be empty.
     pub notes: &'static str,
     /// The page of its authors.
     pub url: &'static str,
@@ -119,7 +119,7 @@ pub struct Dataset {
     pub citation: &'static str,
     /// The files that are read.
     pub files: &'static [File],
-    /// What is made of them.
+    /// What they become.
     pub splits: &'static [Split],
     /// The fields of a sample in their order, and what they are.
     pub fields: &'static [(&'static str, &'static str)],
@@ -127,8 +127,8 @@ pub struct Dataset {
     pub classes: &'static [Classes],
     /// Which of the [`Options`] make a difference.
     pub takes: &'static [Take],
-    /// Opens it; files are there, options have been looked at.
-    pub read: fn(&Opening<'_>) -> Result<Vec<Pass>>,
+    /// Opens it. All files are there, and the options have been checked.
+    read: fn(&Opening<'_>) -> Result<Vec<Pass>>,
 }
 
 /// A part of a data set that becomes a dataset of its own.
@@ -151,18 +151,18 @@ impl Split {
         Split { name, file: name, samples: Some(samples), labelled: true }
     }
 
-    /// One of which nobody has said how many samples it has.
+    /// A split whose number of samples is unknown.
     pub const fn uncounted(name: &'static str) -> Split {
         Split { name, file: name, samples: None, labelled: true }
     }
 
-    /// The same, written to a file of another name.
+    /// Sets the name of the file that it is written to.
     pub const fn file(mut self, file: &'static str) -> Split {
         self.file = file;
         self
     }
 
-    /// The same, but its samples have no labels.
+    /// Marks that its samples have no labels.
     pub const fn unlabelled(mut self) -> Split {
         self.labelled = false;
         self
@@ -178,8 +178,8 @@ pub struct Classes {
     pub names: Names,
     /// Red, green and blue of each class, where it is drawn in a colour.
     pub colours: &'static [[u8; 3]],
-    /// How many training images each class would fill, without those that do not occur. Nothing,
-    /// where that was not counted.
+    /// How many training images each class would fill, without classes that do not occur. Empty if
+    /// that was not counted.
     pub counts: fn() -> Vec<(u16, f64)>,
 }
 
@@ -189,20 +189,20 @@ impl Classes {
         Classes { field, names, colours: &[], counts: Vec::new }
     }
 
-    /// The same, with a colour for each.
+    /// Adds a colour for each.
     pub const fn colours(mut self, colours: &'static [[u8; 3]]) -> Classes {
         self.colours = colours;
         self
     }
 
-    /// The same, counted.
+    /// Adds how many training images each would fill.
     pub const fn counts(mut self, counts: fn() -> Vec<(u16, f64)>) -> Classes {
         self.counts = counts;
         self
     }
 
-    /// What each class that was counted is to count for in training, so that rare ones are learned,
-    /// too: see [`median_frequency_weights`](parts::median_frequency_weights).
+    /// The weight for training of each class that was counted, so that rare ones are learned
+    /// too: see [`median_frequency_weights`].
     pub fn weights(&self) -> Vec<(u16, f64)> {
         let (classes, counts): (Vec<u16>, Vec<f64>) = (self.counts)().into_iter().unzip();
         classes.into_iter().zip(parts::median_frequency_weights(&counts)).collect()
@@ -212,11 +212,11 @@ impl Classes {
 /// Names of classes.
 #[derive(Debug, Clone, Copy)]
 pub enum Names {
-    /// A few.
+    /// A few, in the program.
     List(&'static [&'static str]),
-    /// As many as are better kept compressed.
+    /// Many, which are stored compressed.
     Table(fn() -> Vec<String>),
-    /// None that are known here.
+    /// None are known.
     Unknown,
 }
 
@@ -236,7 +236,7 @@ impl Names {
 pub enum Take {
     /// [`Options::shuffle`].
     Shuffle,
-    /// [`Options::quality`].
+    /// [`Options::compress`].
     Compress,
     /// [`Options::subsampling`].
     Subsampling,
@@ -246,9 +246,9 @@ pub enum Take {
     Challenge,
     /// [`Options::rejected`].
     Rejected,
-    /// Of the command: [`Pass::count`] instead of samples.
+    /// [`Pass::count`].
     Weights,
-    /// Of the command: [`Pass::labels`] instead of samples.
+    /// [`Pass::labels`] are those of the archive.
     SceneLabels,
 }
 
@@ -264,17 +264,17 @@ impl Take {
         Take::SceneLabels,
     ];
 
-    /// What it is called on the command line, without the dashes.
+    /// What it is called: the name of the field of [`Options`], where it is one.
     pub fn name(self) -> &'static str {
         match self {
             Take::Shuffle => "shuffle",
             Take::Compress => "compress",
             Take::Subsampling => "subsampling",
-            Take::LowRes => "low-res",
+            Take::LowRes => "low_res",
             Take::Challenge => "challenge",
             Take::Rejected => "rejected",
-            Take::Weights => "calculate-weights",
-            Take::SceneLabels => "scene-labels",
+            Take::Weights => "calculate_weights",
+            Take::SceneLabels => "scene_labels",
         }
     }
 
@@ -282,45 +282,61 @@ impl Take {
     fn is_in(self, options: &Options) -> bool {
         match self {
             Take::Shuffle => options.shuffle.is_some(),
-            Take::Compress => options.quality.is_some(),
+            Take::Compress => options.compress.is_some(),
             Take::Subsampling => options.subsampling.is_some(),
             Take::LowRes => options.low_res,
             Take::Challenge => options.challenge,
             Take::Rejected => options.rejected.is_some(),
-            // No sample is another one for them.
+            // They change no sample.
             Take::Weights | Take::SceneLabels => false,
         }
     }
 }
 
-/// How samples are made. The default is what Python does without options, but for the order.
+/// How samples are made. The default is what Python does without options, except for the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Samples in random order: that of this seed. Otherwise in the order of the archive.
+    /// The seed of a random order of samples. Default: the order of the archive.
     pub shuffle: Option<u64>,
-    /// JPEG of this quality, 0 to 100, for images that are large enough to bear it.
-    pub quality: Option<u8>,
-    /// How colours are thinned out in images that are encoded anew.
-    pub subsampling: Option<parts::Subsampling>,
-    /// The small version of the images.
+    /// Re-encodes images that are large enough as JPEG of this quality, 0 to 100.
+    pub compress: Option<u8>,
+    /// The chroma subsampling of images that are re-encoded.
+    pub subsampling: Option<Subsampling>,
+    /// Reads the small version of the images.
     pub low_res: bool,
-    /// The larger version of the training set.
+    /// Reads the larger version of the training set.
     pub challenge: bool,
-    /// A list of images that are left out.
+    /// A list of images to leave out.
     pub rejected: Option<PathBuf>,
     /// How large files in archives, and images, may be.
-    pub limits: parts::Limits,
-    /// How many threads decode and encode; 0 is one for each core. No sample depends on it.
-    pub threads: usize,
+    pub limits: Limits,
 }
 
 impl Options {
-    /// These in random order, if that is asked for.
+    /// The items in the order that was asked for.
     pub fn order<T>(&self, items: Vec<T>) -> Vec<T> {
         let Some(seed) = self.shuffle else { return items };
         let order = Permutation::new(items.len() as u64, seed);
         let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
         (0..items.len()).filter_map(|at| items[order.apply(at as u64) as usize].take()).collect()
+    }
+
+    /// All that differs from the default, as in a URL: `?shuffle=7&low_res`.
+    fn query(&self) -> String {
+        let mut given = Vec::new();
+        given.extend(self.shuffle.map(|seed| format!("shuffle={seed}")));
+        given.extend(self.compress.map(|quality| format!("compress={quality}")));
+        given.extend(self.subsampling.map(|form| format!("subsampling={form:?}")));
+        given.extend(self.low_res.then(|| "low_res".to_owned()));
+        given.extend(self.challenge.then(|| "challenge".to_owned()));
+        given.extend(self.rejected.as_ref().map(|_| "rejected".to_owned()));
+        let (Limits { bytes, pixels }, default) = (self.limits, Limits::default());
+        given.extend((bytes != default.bytes).then(|| format!("max_bytes={bytes}")));
+        given.extend((pixels != default.pixels).then(|| format!("max_pixels={pixels}")));
+        match &given[..] {
+            [] => String::new(),
+            given => format!("?{}", given.join("&")),
+        }
     }
 }
 
@@ -331,7 +347,7 @@ pub struct Opening<'a> {
     pub dataset: &'static Dataset,
     /// The folder with its files.
     pub dir: &'a Path,
-    /// The splits that are wanted; none means all.
+    /// The splits that are wanted. Empty: all.
     pub splits: &'a [&'a str],
     /// How samples are made.
     pub options: &'a Options,
@@ -376,12 +392,12 @@ impl Opening<'_> {
 }
 
 impl Dataset {
-    /// What a reading of it begins with: says which files are needed, and which are not there.
+    /// Checks splits and options, and knows which files are needed and which are missing.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for splits that it does not have, and for options that it
-    /// does not take.
+    /// [`Invalid`](ErrorKind::Invalid) for splits that it does not have, and options that it does not
+    /// take.
     pub fn opening<'a>(
         &'static self,
         dir: &'a Path,
@@ -414,18 +430,18 @@ impl Dataset {
         if self.takes.contains(&take) {
             return Ok(());
         }
-        let message = format!("{} takes no --{}", self.name, take.name());
-        Err(Error::new(ErrorKind::Invalid, message))
+        let message = format!("is not an option of {}", self.name);
+        Err(Error::new(ErrorKind::Invalid, message).with_option(take.name()))
     }
 
     /// Opens the files in a folder to make samples of them: all splits, or only some.
     ///
-    /// Digests are not looked at, see [`File::verify`].
+    /// Digests are not checked, see [`File::verify`].
     ///
     /// # Errors
     ///
     /// Those of [`opening`](Self::opening); [`NotFound`](ErrorKind::NotFound) if files are missing,
-    /// all of which are named; and whatever is wrong with those that are there.
+    /// all of which are named; and the errors of reading those that are there.
     pub fn open(
         &'static self,
         dir: &Path,
@@ -439,11 +455,48 @@ impl Dataset {
             let message = format!("expected {}, found no such file", names.join(" and "));
             return Err(Error::new(ErrorKind::NotFound, message).at(dir));
         }
-        let mut passes = (self.read)(&opening)?;
-        for pass in &mut passes {
-            pass.samples.set_threads(options.threads);
-        }
-        Ok(passes)
+        let passes = (self.read)(&opening)?;
+        Ok(passes.into_iter().map(|pass| pass.opened(&opening)).collect())
+    }
+
+    /// A conversion of the files in a folder to this output: of one split. Everything that a
+    /// [`Conversion`] can do, it does: run in parts, resume, leave out bad input, write other
+    /// formats.
+    ///
+    /// Files that can be read in any order fall into many units; an archive that can only be read
+    /// from front to back is one, so it makes one part of several and resumes from its start.
+    ///
+    /// ```no_run
+    /// use kiste::convert::{Part, Silent, commit};
+    /// use kiste::datasets::{self, Options};
+    ///
+    /// let options = Options { shuffle: Some(7), ..Options::default() };
+    /// let voc = datasets::find("VOC2012")?;
+    /// let train = voc.conversion("train", "downloads", &options, "train.msgpack")?;
+    /// for part in Part::all(4) {
+    ///     train.run_part(part, &mut Silent)?;
+    /// }
+    /// commit("train.msgpack", &mut Silent)?;
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn conversion(
+        &'static self,
+        split: &str,
+        dir: impl AsRef<Path>,
+        options: &Options,
+        output: impl AsRef<Path>,
+    ) -> Result<Conversion> {
+        let passes = self.open(dir.as_ref(), &[split], options)?;
+        let pass = passes.into_iter().find(|pass| pass.splits.iter().any(|has| has.name == split));
+        let pass = pass.ok_or_else(|| {
+            let message = format!("the files have nothing of the split {split:?}");
+            Error::new(ErrorKind::NotFound, message).at(dir.as_ref())
+        })?;
+        pass.conversion(split, output)
     }
 
     /// The split of this name.
@@ -468,7 +521,7 @@ impl Dataset {
         self.splits.iter().map(|split| split.samples).sum()
     }
 
-    /// Whether all files can be had from their addresses, without asking anybody.
+    /// Whether all files can be downloaded without registration.
     pub fn is_free_to_fetch(&self) -> bool {
         !self.files.is_empty() && self.files.iter().all(|file| file.url.is_some())
     }
@@ -484,8 +537,8 @@ impl fmt::Display for Dataset {
 ///
 /// # Errors
 ///
-/// [`NotFound`](ErrorKind::NotFound), with the names that were perhaps meant: those that have it in
-/// them, or in what they are about, or are written almost like it.
+/// [`NotFound`](ErrorKind::NotFound), with the names that were perhaps meant: those that contain it,
+/// or whose titles do, or that are spelled almost like it.
 ///
 /// ```
 /// use kiste::datasets;
@@ -505,7 +558,7 @@ pub fn find(name: &str) -> Result<&'static Dataset> {
     Err(Error::new(ErrorKind::NotFound, format!("there is no data set {name:?}{hint}")))
 }
 
-/// The names that somebody could have meant with another one.
+/// The names that another one may be a mistake for.
 fn meant(wanted: &str) -> Vec<&'static str> {
     let has = |text: &str| wanted.len() > 2 && plain(text).contains(wanted);
     let named = ALL.iter().filter(|dataset| has(dataset.name) || has(dataset.title));
@@ -522,7 +575,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// How many characters are to be put in, left out or exchanged to make one text of the other.
+/// How many characters to insert, remove or replace to turn one string into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -10,7 +10,7 @@ use crate::format::msgpack::numpy::Special;
 use crate::value::{DType, NdArray};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "background",
     "wall",
     "building",
@@ -165,7 +165,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The colours of these, as the authors draw them.
-pub const COLOURS: &[[u8; 3]] = &[
+pub(super) const COLOURS: &[[u8; 3]] = &[
     [0, 0, 0],
     [120, 120, 120],
     [180, 120, 120],
@@ -320,7 +320,7 @@ pub const COLOURS: &[[u8; 3]] = &[
 ];
 
 /// The Places challenge of 2017.
-pub static PLACES2017: Dataset = Dataset {
+pub(super) static PLACES2017: Dataset = Dataset {
     name: "Places2017",
     title: "22,210 photos of scenes with maps of 150 kinds of things, instances and borders",
     notes: "Images are the files of the archives. Python writes scene and map each under the name \
@@ -405,6 +405,7 @@ struct Archives {
 }
 
 /// A photo in the archives.
+#[derive(Clone)]
 struct Item {
     /// `training/ADE_train_00000001`.
     name: String,

@@ -7,12 +7,12 @@ use super::{Classes, Dataset, File, Names, Opening, Options, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The names of the labels.
-pub fn classes() -> Vec<String> {
+pub(super) fn classes() -> Vec<String> {
     lines(include_bytes!("data/places365_classes.txt.gz"))
 }
 
 /// Places365.
-pub static PLACES365: Dataset = Dataset {
+pub(super) static PLACES365: Dataset = Dataset {
     name: "Places365",
     title: "2 to 8 million photos of 365 kinds of places",
     notes: "There are four versions: photos with a short side of 512 pixels, or of 256 x 256 with \

@@ -12,7 +12,7 @@ use crate::storage::{LocalStorage, Storage};
 use crate::value::{Element, NdArray};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "0. Other Class/Image Border",
     "1. Road Markings",
     "2. Tree",
@@ -35,13 +35,13 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The pixels a side of a tile.
-pub const CROP_SIZE: usize = 384;
+pub(super) const CROP_SIZE: usize = 384;
 
 /// How many bands an image has. One more in the file is the mask.
-pub const BANDS: usize = 6;
+pub(super) const BANDS: usize = 6;
 
 /// RIT-18.
-pub static RIT18: Dataset = Dataset {
+pub(super) static RIT18: Dataset = Dataset {
     name: "RIT18",
     title: "a lake from the air in six bands with maps of 18 classes",
     notes: "Images, labels and masks are arrays. The training image is one sample, that for \

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::mat::{MatFile, Record};
 
 /// SALICON as of 2015.
-pub static SALICON2015: Dataset = Dataset {
+pub(super) static SALICON2015: Dataset = Dataset {
     name: "SALICON2015",
     title: "20,000 photos of MS COCO, and where people moved a mouse that makes them sharp",
     notes: "The folder of an image is its split. Participants used a mouse, not \

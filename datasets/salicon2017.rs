@@ -4,7 +4,7 @@ use super::salicon2015::{CITATION, FIELDS, IMAGES, SPLITS, read};
 use super::{Dataset, File, Take};
 
 /// SALICON as of 2017.
-pub static SALICON2017: Dataset = Dataset {
+pub(super) static SALICON2017: Dataset = Dataset {
     name: "SALICON2017",
     title: "20,000 photos of MS COCO, and where people moved a mouse that makes them sharp; second edition",
     notes: "The files have the names of those of 2015, so the two need a folder each.",

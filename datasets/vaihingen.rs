@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::value::{DType, NdArray};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "Impervious surfaces",
     "Buildings",
     "Low vegetation",
@@ -21,7 +21,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The colours of these.
-pub const COLOURS: &[[u8; 3]] = &[
+pub(super) const COLOURS: &[[u8; 3]] = &[
     [255, 255, 255],
     [0, 0, 255],
     [0, 255, 255],
@@ -32,13 +32,13 @@ pub const COLOURS: &[[u8; 3]] = &[
 ];
 
 /// The pixels a side of a tile.
-pub const CROP_SIZE: usize = 384;
+pub(super) const CROP_SIZE: usize = 384;
 
 const TRAIN: [u32; 11] = [1, 3, 5, 7, 13, 17, 21, 23, 26, 32, 37];
 const VAL: [u32; 5] = [11, 15, 28, 30, 34];
 
 /// ISPRS Vaihingen.
-pub static VAIHINGEN: Dataset = Dataset {
+pub(super) static VAIHINGEN: Dataset = Dataset {
     name: "Vaihingen",
     title: "16 pictures of a village from the air in infrared with heights and maps of six classes",
     notes: "The folder ISPRS_semantic_labeling_Vaihingen is that of the zip file of this name (MD5 \
@@ -72,21 +72,18 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         let (root, train) = (opening.path("all"), split.name == "train");
         let limits = opening.options.limits;
         let areas = if train { &TRAIN[..] } else { &VAL[..] };
-        let read = move |emit: &mut Emit<'_, Item>| {
-            for area in areas {
-                let picture = Picture::open(&root, *area, limits)?;
-                let (height, width) = (picture.image.height, picture.image.width);
-                if train {
-                    emit(picture.tile(picture.name.clone(), &whole(height, width)))?;
-                    continue;
-                }
-                for (number, tile) in tiles(height, width, CROP_SIZE).enumerate() {
-                    emit(picture.tile(format!("{}_{number}", picture.name), &tile))?;
-                }
+        let read = move |area: &u32, emit: &mut Emit<'_, Item>| {
+            let picture = Picture::open(&root, *area, limits)?;
+            let (height, width) = (picture.image.height, picture.image.width);
+            if train {
+                return emit(picture.tile(picture.name.clone(), &whole(height, width)));
             }
-            Ok(())
+            tiles(height, width, CROP_SIZE).enumerate().try_for_each(|(number, tile)| {
+                emit(picture.tile(format!("{}_{number}", picture.name), &tile))
+            })
         };
-        Pass::new(split, Samples::stream(read, |item: Item| item.pack()).batch(4))
+        let samples = Samples::streams(areas.to_vec(), read, |item: Item| item.pack());
+        Pass::new(split, samples.batch(4))
     };
     Ok(splits.map(pass).collect())
 }

@@ -5,7 +5,7 @@ use super::{Classes, Dataset, File, Names, Opening, Pass, Split, Take};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the numbers in `label_image` mean.
-pub const CLASSES: &[&str] = &[
+pub(super) const CLASSES: &[&str] = &[
     "background",
     "aeroplane",
     "bicycle",
@@ -30,7 +30,7 @@ pub const CLASSES: &[&str] = &[
 ];
 
 /// The colours of these, as the development kit counts them out.
-pub const COLOURS: &[[u8; 3]] = &[
+pub(super) const COLOURS: &[[u8; 3]] = &[
     [0, 0, 0],
     [128, 0, 0],
     [0, 128, 0],
@@ -80,7 +80,7 @@ const COUNTS: [f64; 21] = [
 ];
 
 /// The segmentation task of Pascal VOC 2012.
-pub static VOC2012: Dataset = Dataset {
+pub(super) static VOC2012: Dataset = Dataset {
     name: "VOC2012",
     title: "2,913 photos with maps of 20 kinds of objects",
     notes: "Colours of the maps become numbers. As in Python, the pale border around objects, which \

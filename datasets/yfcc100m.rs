@@ -12,7 +12,7 @@ use crate::format::msgpack;
 use crate::regular;
 
 /// YFCC100m.
-pub static YFCC100M: Dataset = Dataset {
+pub(super) static YFCC100M: Dataset = Dataset {
     name: "YFCC100m",
     title: "100 million photos from Flickr",
     notes: "Python datadings reads the zip files of a release before the first as they are and has no \
@@ -46,15 +46,14 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         None => Rejected::new(),
     };
     let limits = opening.options.limits;
-    let read = move |emit: &mut Emit<'_, (Zip, String)>| {
-        for path in &archives {
-            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            let rejected = rejected.get(stem);
-            let zip = Zip::open(path, limits)?;
-            for (at, name) in (0u64..).zip(zip.names().filter(|name| is_image(name))) {
-                if !rejected.is_some_and(|rejected| rejected.contains(&at)) {
-                    emit((zip.clone(), name.to_owned()))?;
-                }
+    let files = archives.clone();
+    let read = move |path: &PathBuf, emit: &mut Emit<'_, (Zip, String)>| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let rejected = rejected.get(stem);
+        let zip = Zip::open(path, limits)?;
+        for (at, name) in (0u64..).zip(zip.names().filter(|name| is_image(name))) {
+            if !rejected.is_some_and(|rejected| rejected.contains(&at)) {
+                emit((zip.clone(), name.to_owned()))?;
             }
         }
         Ok(())
@@ -63,7 +62,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
         let image = zip.read(&name)?;
         Sample::new(name).bytes("image", &image).pack()
     };
-    Ok(vec![Pass::new(&YFCC100M.splits[0], Samples::stream(read, make))])
+    Ok(vec![Pass::new(&YFCC100M.splits[0], Samples::streams(archives, read, make).files(files))])
 }
 
 /// Images have names of hexadecimal digits in a folder.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiste::datasets::parts::median_frequency_weights;
-use kiste::datasets::{self, Options};
+use kiste::convert::Silent;
+use kiste::datasets::{self, Options, median_frequency_weights};
 use kiste::format::msgpack::{self, numpy};
-use kiste::{DatasetReader, ErrorKind, Result, Value, Writer};
+use kiste::{DatasetReader, ErrorKind, Result, Value};
 use md5::{Digest, Md5};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -27,24 +27,21 @@ fn expected() -> Json {
 fn written(name: &str, dir: &Path, options: &Options) -> Result<Vec<(String, Vec<Vec<u8>>)>> {
     let out = TempDir::new().unwrap();
     let mut found = Vec::new();
-    for mut pass in datasets::find(name)?.open(dir, &[], options)? {
-        let paths: Vec<PathBuf> = pass
-            .splits
-            .iter()
-            .map(|split| out.path().join(format!("{}.msgpack", split.file)))
-            .collect();
-        let writers: Result<Vec<_>> =
-            paths.iter().map(|path| Writer::create(path).map(Some)).collect();
-        let mut writers = writers?;
-        pass.write(&mut writers, |_| {})?;
-        for ((writer, path), split) in writers.into_iter().zip(paths).zip(&pass.splits) {
-            writer.unwrap().finish()?;
+    for pass in datasets::find(name)?.open(dir, &[], options)? {
+        for split in &pass.splits {
+            let path = out.path().join(format!("{}.msgpack", split.file));
+            pass.conversion(split.name, &path)?.run(&mut Silent)?;
             let reader = DatasetReader::open(path)?;
             let samples = (0..reader.len()).map(|at| Ok(reader.get_raw(at)?.into_owned()));
             found.push((split.file.to_owned(), samples.collect::<Result<_>>()?));
         }
     }
     Ok(found)
+}
+
+/// Runs it on this many threads.
+fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
 }
 
 fn md5(bytes: &[u8]) -> String {
@@ -128,8 +125,8 @@ fn samples_have_the_fields_that_are_described() {
 fn neither_threads_nor_order_make_other_samples() {
     let camvid = dir().join("ade20k");
     let with = |threads, shuffle| {
-        let options = Options { threads, shuffle, ..Options::default() };
-        written("ADE20k", &camvid, &options).unwrap()
+        let options = Options { shuffle, ..Options::default() };
+        on_threads(threads, || written("ADE20k", &camvid, &options).unwrap())
     };
     let one = with(1, None);
     assert_eq!(with(5, None), one);
@@ -165,7 +162,7 @@ fn counted(name: &str, dir: &Path, splits: &[&str], options: &Options) -> Result
     let dataset = datasets::find(name)?;
     let opening = dataset.opening(dir, splits, options)?;
     let mut found = Vec::new();
-    for mut pass in dataset.open(dir, splits, options)? {
+    for pass in dataset.open(dir, splits, options)? {
         for (split, counts) in pass.splits.clone().iter().zip(pass.count(&opening, |_| {})?) {
             let weights = counts.weights();
             let row =
@@ -185,8 +182,8 @@ fn classes_are_counted_as_by_python() {
         let splits = splits.as_object().unwrap();
         let names: Vec<&str> = splits.keys().map(String::as_str).collect();
         let with = |threads| {
-            let options = Options { threads, ..Options::default() };
-            counted(name, &dir().join(name.to_lowercase()), &names, &options).unwrap()
+            let dir = dir().join(name.to_lowercase());
+            on_threads(threads, || counted(name, &dir, &names, &Options::default()).unwrap())
         };
         let found = with(1);
         assert_eq!((found.len(), with(3)), (splits.len(), found.clone()), "{name}");

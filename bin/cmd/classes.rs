@@ -1,14 +1,17 @@
-//! Tables of classes: those that a description has, and those that were counted in an archive.
+//! Tables of classes: those that a description has, and those that were counted in archives.
 
 use std::io::Write;
 
-use kiste::datasets::{ClassCounts, Classes};
+use kiste::datasets::{ClassCounts, Classes, Opening, Pass};
 use serde::Serialize;
+use serde_json::json;
 
+use super::write;
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
+use crate::units;
 
-/// What is known of a class. What is not known of any class of a table has no column.
+/// What is known about a class. What is known about none of a table has no column.
 #[derive(Debug, Serialize)]
 pub(super) struct Class {
     /// Its number.
@@ -20,7 +23,7 @@ pub(super) struct Class {
     /// How many maps it would fill.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<f64>,
-    /// What it is to count for in training.
+    /// Its weight for training.
     #[serde(skip_serializing_if = "Option::is_none")]
     weight: Option<f64>,
 }
@@ -31,7 +34,7 @@ impl Class {
         Class { class, name, colour, count: None, weight: None }
     }
 
-    /// What it is like in the table, by the columns of [`HEADER`].
+    /// Its cells in the columns of [`HEADER`].
     fn cells(&self) -> [Option<String>; 5] {
         let colour =
             self.colour.map(|[red, green, blue]| format!("#{red:02x}{green:02x}{blue:02x}"));
@@ -57,8 +60,8 @@ pub(super) fn described(classes: &Classes) -> Vec<Class> {
     rows
 }
 
-/// Those that were counted, with what a description has of them.
-pub(super) fn counted(counts: &ClassCounts, classes: Option<&Classes>) -> Vec<Class> {
+/// Those that were counted, with the names of the description.
+fn table_of(counts: &ClassCounts, classes: Option<&Classes>) -> Vec<Class> {
     let names = classes.map(|classes| classes.names.to_vec()).unwrap_or_default();
     let rows = counts.counts().into_iter().zip(counts.weights());
     let row = |((class, count), (_, weight)): ((u16, f64), (u16, f64))| Class {
@@ -69,7 +72,50 @@ pub(super) fn counted(counts: &ClassCounts, classes: Option<&Classes>) -> Vec<Cl
     rows.map(row).collect()
 }
 
-/// Prints a table with a column for whatever is known.
+/// What was counted in a split.
+#[derive(Serialize)]
+struct Counted {
+    split: &'static str,
+    maps: u64,
+    classes: Vec<Class>,
+}
+
+/// Counts the classes in the maps of all passes, and prints a table for each split.
+pub(super) fn print_weights(
+    passes: &[Pass],
+    opening: &Opening<'_>,
+    json: bool,
+    output: &Output,
+) -> Outcome<()> {
+    let known = opening.dataset.classes.iter().find(|known| known.field == "label_image");
+    let mut counted = Vec::new();
+    for pass in passes {
+        let splits = &pass.splits;
+        let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
+        let progress = output.progress(format!("counting {}", names.join(", ")), pass.total);
+        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(write::failure)?;
+        let counts = splits.iter().zip(&counts).filter(|(split, _)| opening.wants(split.name));
+        counted.extend(counts.map(|(split, counts)| Counted {
+            split: split.name,
+            maps: counts.maps(),
+            classes: table_of(counts, known),
+        }));
+    }
+    if json {
+        return output.json(&json!({"dataset": opening.dataset.name, "splits": counted}));
+    }
+    let mut out = output.stdout();
+    for (at, Counted { split, maps, classes }) in counted.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}: {}", output.bold(split), units::counted(*maps, "map"))?;
+        print(classes, &mut out, output)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints a table with a column for all that is known.
 pub(super) fn print(rows: &[Class], out: &mut Stdout, output: &Output) -> Outcome<()> {
     let cells: Vec<_> = rows.iter().map(Class::cells).collect();
     let width = |column: usize| {
@@ -80,7 +126,7 @@ pub(super) fn print(rows: &[Class], out: &mut Stdout, output: &Output) -> Outcom
     let line = |cell: &dyn Fn(usize) -> String| {
         let known = widths.iter().enumerate().filter_map(|(column, width)| {
             let (cell, width) = (cell(column), (*width)?);
-            // Names are of any length, and numbers have their digits below each other.
+            // Names may have any length, and numbers are right-aligned.
             Some(if column == 4 { cell } else { format!("{cell:>width$}") })
         });
         known.collect::<Vec<_>>().join("  ")

@@ -8,19 +8,19 @@ use serde_json::{Value as Json, json};
 
 use super::classes;
 use super::write::find;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::output::{Output, Stdout};
 use crate::units;
 
-/// List the data sets that "kiste write" knows, or say all about one
+/// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Which one; without it all are listed
+    /// Which one. Default: all are listed
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Print all of its classes: their numbers, names and colours, and how many training images each
-    /// would fill and what it is to count for in training, as far as that was counted
+    /// Print all of its classes: their numbers, names and colours, how many training images each
+    /// would fill, and its weight for training, where that was counted
     #[arg(long, requires = "name")]
     classes: bool,
     /// Print JSON: an object, or a list of them
@@ -35,7 +35,7 @@ Examples:
   kiste datasets VOC2012 --classes
   kiste datasets --json | jq -r '.[] | select(.free) | .name'
 
-\"free\" means that all files can be had from their addresses, without asking anybody.";
+\"free\" means that all files can be downloaded without registration.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
@@ -104,7 +104,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
     for (at, split) in dataset.splits.iter().enumerate() {
         let label = label(if at == 0 { "splits" } else { "" });
         let samples = split.samples.map(|samples| units::counted(samples, "sample"));
-        let samples = samples.unwrap_or_else(|| "as many as there are".to_owned());
+        let samples = samples.unwrap_or_else(|| "not counted".to_owned());
         writeln!(out, "{label}{:<12}{}.msgpack: {samples}", split.name, split.file)?;
     }
     let width = dataset.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -118,8 +118,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
         tell_file(file, &label(if at == 0 { "files" } else { "" }), &mut out)?;
     }
     if !dataset.takes.is_empty() {
-        let takes: Vec<String> =
-            dataset.takes.iter().map(|take| format!("--{}", take.name())).collect();
+        let takes: Vec<String> = dataset.takes.iter().map(|take| flag(take.name())).collect();
         writeln!(out, "{}{}", label("options"), takes.join(", "))?;
     }
     if !dataset.notes.is_empty() {
@@ -210,7 +209,7 @@ struct About {
     fields: Vec<Json>,
     classes: Vec<Json>,
     files: Vec<Json>,
-    options: Vec<&'static str>,
+    options: Vec<String>,
 }
 
 impl About {
@@ -255,7 +254,7 @@ impl About {
             fields: fields.collect(),
             classes: classes.collect(),
             files: files.collect(),
-            options: dataset.takes.iter().map(|take| take.name()).collect(),
+            options: dataset.takes.iter().map(|take| take.name().replace('_', "-")).collect(),
         }
     }
 }

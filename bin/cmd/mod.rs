@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Convert(Box<convert::Args>),
     #[cfg(feature = "datasets")]
-    Write(write::Args),
+    Write(Box<write::Args>),
     #[cfg(feature = "datasets")]
     Datasets(datasets::Args),
     Commit(commit::Args),

@@ -127,6 +127,7 @@ pub fn decode_rgb(bytes: &[u8], limits: Limits) -> Result<Image> {
 }
 
 /// The same in shades of grey.
+#[cfg(test)]
 pub fn decode_gray(bytes: &[u8], limits: Limits) -> Result<Image> {
     let image = decode(bytes, limits)?.into_luma8();
     let (width, height) = image.dimensions();

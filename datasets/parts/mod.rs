@@ -1,5 +1,5 @@
 //! Building blocks of data sets: opening archives, decoding and encoding images, packing samples,
-//! and [`Samples`], which does all of it on many threads, in order.
+//! and [`Samples`], which does all of it in units.
 //!
 //! Archives are not trusted: no file in one, and no image, may be larger than [`Limits`] allow,
 //! and names that lead elsewhere are refused.
@@ -19,13 +19,14 @@ mod tar;
 pub(crate) mod video;
 mod zip;
 
-pub use images::{Image, Subsampling, decode, decode_gray, decode_rgb, encode_jpeg, encode_png};
+pub use images::{Image, Subsampling, decode, decode_rgb, encode_jpeg, encode_png};
 pub use limits::{Limits, MAX_FILE, MAX_PIXELS};
 pub use maps::median_frequency_weights;
 pub use photo::Recoder;
 pub use sample::Sample;
+pub(crate) use samples::SkippedTally;
 pub use samples::{Emit, Made, Samples};
-pub use table::{lines, text};
+pub use table::lines;
 pub use tar::{Tar, TarFile, TarIndex};
 pub use zip::Zip;
 

@@ -67,7 +67,7 @@ pub struct BadSamples {
 }
 
 impl WrittenOutput {
-    pub(super) fn dataset(path: PathBuf, samples: u64, bytes: u64) -> WrittenOutput {
+    pub(crate) fn dataset(path: PathBuf, samples: u64, bytes: u64) -> WrittenOutput {
         let labels = super::place::present_labels(&path);
         WrittenOutput {
             files: vec![path.clone()],

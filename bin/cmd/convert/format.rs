@@ -9,7 +9,7 @@ pub(super) fn readable() -> impl TypedValueParser<Value = Format> {
 }
 
 /// What `--to` takes.
-pub(super) fn writable() -> impl TypedValueParser<Value = Format> {
+pub(in crate::cmd) fn writable() -> impl TypedValueParser<Value = Format> {
     names(Format::writable())
 }
 

@@ -1,7 +1,7 @@
 //! `convert`: arguments to a [`Conversion`], which the library runs, and its report to the terminal.
 
 mod format;
-mod print;
+pub(super) mod print;
 mod reading;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use clap::ValueEnum;
 use kiste::array::{ArrayPolicy, parse_size};
 use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Split};
 
+#[cfg(feature = "datasets")]
+pub(super) use self::format::writable;
 use self::reading::given;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -67,54 +69,20 @@ pub(crate) struct Args {
     /// Default: what its name says, or else a dataset
     #[arg(long, value_name = "FORMAT", value_parser = format::writable(), hide_possible_values = true)]
     to: Option<Format>,
-    /// Write nothing, but print what would happen to each field of the first samples: its type, the
-    /// type that a reader finds, and whether the values are the same
-    #[arg(long)]
-    dry_run: bool,
-    /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
-    /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle. Default: as they are
-    #[arg(long, value_name = "FORM", value_parser = array_form)]
-    arrays: Option<String>,
-    /// Pack only arrays of at least this many bytes. Default: 1K
-    #[arg(long, value_name = "SIZE", requires = "arrays", value_parser = parse_size)]
-    arrays_min: Option<usize>,
-    /// Only the arrays in these fields
-    #[arg(long, value_name = "FIELD,...", requires = "arrays", value_delimiter = ',')]
-    arrays_fields: Vec<String>,
+    #[command(flatten)]
+    arrays: Arrays,
     /// Append to a dataset that exists
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long, conflicts_with_all = ["force", "part", "resume", "dry_run"])]
     append: bool,
     /// Replace a dataset or file that exists
     #[arg(long)]
     force: bool,
-    /// Print the plan as JSON and write nothing: sources with sizes and times, options, units
-    #[arg(long, conflicts_with_all = ["part", "resume", "dry_run"])]
-    plan: bool,
-    /// Write only this part, such as 3/7, to DST.parts. A part that is finished is skipped, one that
-    /// was interrupted is resumed, and "kiste commit DST" joins them
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["append", "resume", "dry_run", "json"])]
-    part: Option<Part>,
-    /// Continue where the same command was interrupted, if it was. An error then keeps DST.partial
-    /// for the next run
-    #[arg(long, conflicts_with_all = ["append", "dry_run"])]
-    resume: bool,
-    /// What happens to bad input: stop (the default); skip it; or quarantine it, which lists it in
-    /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "stop",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
-    bad: Bad,
-    /// Skip samples whose key was there before, and count them, instead of stopping
-    #[arg(long)]
-    skip_duplicates: bool,
+    #[command(flatten)]
+    running: Running,
     #[command(flatten)]
     writing: Writing,
     /// Print one JSON object that says what was written
-    #[arg(long)]
+    #[arg(long, conflicts_with = "part")]
     json: bool,
     /// How to show progress: bar (the default), only on a terminal; or json, a line every two seconds
     /// on standard error
@@ -128,9 +96,58 @@ pub(crate) struct Args {
     splitting: Splitting,
 }
 
+/// How arrays are stored.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub(super) struct Arrays {
+    /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
+    /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle. Default: as they are
+    #[arg(long, value_name = "FORM", value_parser = array_form)]
+    arrays: Option<String>,
+    /// Pack only arrays of at least this many bytes. Default: 1K
+    #[arg(long, value_name = "SIZE", requires = "arrays", value_parser = parse_size)]
+    arrays_min: Option<usize>,
+    /// Only the arrays in these fields
+    #[arg(long, value_name = "FIELD,...", requires = "arrays", value_delimiter = ',')]
+    arrays_fields: Vec<String>,
+}
+
+/// What is run of a conversion, and how.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub(super) struct Running {
+    /// Write nothing, but print what would happen to each field of the first samples: its type, the
+    /// type that a reader finds, and whether the values are the same
+    #[arg(long, conflicts_with_all = ["plan", "part", "resume"])]
+    pub(super) dry_run: bool,
+    /// Print the plan as JSON and write nothing: sources with sizes and times, options, units
+    #[arg(long, conflicts_with_all = ["part", "resume"])]
+    pub(super) plan: bool,
+    /// Write only this part, such as 3/7, to DST.parts. A part that is finished is skipped, one that
+    /// was interrupted is resumed, and "kiste commit DST" joins them
+    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
+    pub(super) part: Option<Part>,
+    /// Continue where the same command was interrupted, if it was. An error then keeps DST.partial
+    /// for the next run
+    #[arg(long)]
+    pub(super) resume: bool,
+    /// What happens to bad input: stop (the default); skip it; or quarantine it, which lists it in
+    /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "stop",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    bad: Bad,
+    /// Skip samples whose key was there before, and count them, instead of stopping
+    #[arg(long)]
+    skip_duplicates: bool,
+}
+
 /// What happens to bad input.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
 enum Bad {
+    #[default]
     Stop,
     Skip,
     Quarantine,
@@ -138,15 +155,15 @@ enum Bad {
 
 /// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Showing {
+pub(super) enum Showing {
     Bar,
     Json,
 }
 
 /// What samples become.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "Samples")]
-struct Samples {
+pub(super) struct Samples {
     /// Only these fields, by their names in SRC, and the key
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
     fields: Vec<String>,
@@ -226,7 +243,8 @@ usage or I/O error. A part that left out bad input exits with 0, and \"kiste com
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let (json, plan, dry_run, part) = (self.json, self.plan, self.dry_run, self.part);
+        let Running { plan, dry_run, part, .. } = self.running;
+        let json = self.json;
         let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
         let conversion = self.conversion()?;
         let format = conversion.output_format();
@@ -260,23 +278,11 @@ impl Args {
         let conversion = Conversion::new(sources, dst)
             .append(self.append)
             .overwrite(self.force)
-            .resume(self.resume)
             .memory_map(!file::reads_by_calls())
-            .arrays_fields(self.arrays_fields)
-            .on_bad_input(match self.bad {
-                Bad::Stop => BadInput::Stop,
-                Bad::Skip => BadInput::Skip,
-                Bad::Quarantine => BadInput::Quarantine,
-            })
-            .on_duplicates(match self.skip_duplicates {
-                true => Duplicates::Skip,
-                false => Duplicates::Refuse,
-            })
             .split(self.splitting.split());
         let conversion = self.writing.apply(self.samples.apply(self.reading.apply(conversion)));
-        let conversion = given(conversion, self.to, Conversion::to);
-        let conversion = given(conversion, self.arrays, Conversion::arrays);
-        Ok(given(conversion, self.arrays_min, Conversion::arrays_min))
+        let conversion = self.running.apply(self.arrays.apply(conversion));
+        Ok(given(conversion, self.to, Conversion::to))
     }
 }
 
@@ -292,8 +298,35 @@ pub(super) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
     print::report(&report, format, json, output)
 }
 
+impl Arrays {
+    /// The conversion with these options.
+    pub(super) fn apply(self, conversion: Conversion) -> Conversion {
+        let conversion = conversion.arrays_fields(self.arrays_fields);
+        let conversion = given(conversion, self.arrays, Conversion::arrays);
+        given(conversion, self.arrays_min, Conversion::arrays_min)
+    }
+}
+
+impl Running {
+    /// The conversion with these options.
+    pub(super) fn apply(&self, conversion: Conversion) -> Conversion {
+        conversion
+            .resume(self.resume)
+            .on_bad_input(match self.bad {
+                Bad::Stop => BadInput::Stop,
+                Bad::Skip => BadInput::Skip,
+                Bad::Quarantine => BadInput::Quarantine,
+            })
+            .on_duplicates(match self.skip_duplicates {
+                true => Duplicates::Skip,
+                false => Duplicates::Refuse,
+            })
+    }
+}
+
 impl Samples {
-    fn apply(self, conversion: Conversion) -> Conversion {
+    /// The conversion with these options.
+    pub(super) fn apply(self, conversion: Conversion) -> Conversion {
         let conversion = conversion.fields(self.fields).drop_fields(self.drop);
         let renamed = self.rename.into_iter();
         let conversion = renamed.fold(conversion, |all, (old, new)| all.rename(old, new));

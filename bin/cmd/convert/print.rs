@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::units;
 
 /// Prints the report of a conversion, or of joined parts, to this format.
-pub(super) fn report(
+pub(in crate::cmd) fn report(
     report: &Report,
     format: Format,
     json: bool,
@@ -44,7 +44,7 @@ pub(super) fn report(
 }
 
 /// Prints the report of a part. Its bad samples make a commit exit with 1, not the part.
-pub(super) fn part(report: &Report, name: &str, output: &Output) -> Exit {
+pub(in crate::cmd) fn part(report: &Report, name: &str, output: &Output) -> Exit {
     if let Some(made) = report.outputs.first().filter(|_| !report.was_complete) {
         let samples = units::counted(made.samples, "sample");
         let (bytes, time) = (units::bytes(made.bytes), units::duration(report.duration));
@@ -176,7 +176,7 @@ fn export_json(made: &WrittenOutput, report: &Report) -> Json {
 }
 
 /// Prints a table of what would happen to each field.
-pub(super) fn dry_run(tried: DryRun, output: &Output) -> Outcome<Exit> {
+pub(in crate::cmd) fn dry_run(tried: DryRun, output: &Output) -> Outcome<Exit> {
     let mut out = output.stdout();
     out.row(&["field", "type", "becomes", "note"].map(|name| output.bold(name)))?;
     for field in &tried.fields {

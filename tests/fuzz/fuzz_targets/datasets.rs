@@ -7,6 +7,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use kiste::Writer;
+use kiste::convert::Silent;
 use kiste::datasets::{ALL, Options, Take};
 use kiste::format::__private::tar::{BLOCK, file_header, padding};
 use libfuzzer_sys::fuzz_target;
@@ -94,16 +96,15 @@ fuzz_target!(|bytes: &[u8]| {
     let takes = |take: Take, bit: u8| dataset.takes.contains(&take) && how & bit != 0;
     let options = Options {
         shuffle: takes(Take::Shuffle, 1).then_some(1),
-        quality: takes(Take::Compress, 1).then_some(50),
+        compress: takes(Take::Compress, 1).then_some(50),
         low_res: takes(Take::LowRes, 1),
         challenge: takes(Take::Challenge, 2),
-        threads: 1,
         ..Options::default()
     };
     let Ok(passes) = dataset.open(&dir, &[], &options) else { return };
-    for mut pass in passes {
-        // Nobody wants the samples, so all that is left is to make them.
-        let mut nobody: Vec<_> = pass.splits.iter().map(|_| None).collect();
-        let _ = pass.write(&mut nobody, |_| ());
+    for pass in passes {
+        // No split is wanted, so all that is left is to make the samples.
+        let outputs = vec![None; pass.splits.len()];
+        let _ = pass.write(&outputs, &Writer::options(), &mut Silent);
     }
 });

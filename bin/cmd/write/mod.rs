@@ -1,0 +1,454 @@
+//! `write`: a data set of the catalogue, from its archives.
+
+mod files;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::array::parse_size;
+use kiste::convert::{Conversion, Format, Report};
+use kiste::dataset::labels_path;
+use kiste::datasets::{self, Dataset, Limits, Opening, Options, Pass, Split, Subsampling, Take};
+use kiste::{Error, ErrorKind, Remedy};
+use serde::Serialize;
+
+use super::{classes, convert};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::monitor::Monitor;
+use crate::output::Output;
+use crate::rearrange::Writing;
+use crate::units;
+
+/// Make datasets of a well-known data set, from the archives that its authors publish
+///
+/// NAME is one of those that "kiste datasets" lists; "kiste datasets NAME" says which files are
+/// needed, where they come from, and what the samples are. The files are expected in INDIR, and
+/// compared with their digests. Each split becomes OUTDIR/SPLIT.msgpack, with
+/// OUTDIR/SPLIT.msgpack.labels next to it where classes have names.
+///
+/// Splits, keys, fields and labels are those of Python's datadings-write. Samples come in the order
+/// of the archive unless --shuffle is given, for any number of threads. Archives that can only be
+/// read from front to back are not shuffled, but "kiste shuffle" does that afterwards.
+///
+/// Each split is a conversion as with "kiste convert": it can be written in parts, which "kiste commit
+/// OUTDIR/SPLIT.msgpack" joins, resumed, or written in another format. DST in the options is
+/// OUTDIR/SPLIT.msgpack. An archive that can only be read from front to back is resumed from its
+/// start, and belongs to one part. ImageNet21k has both splits in such an archive; with any of these
+/// options it is read once for each split.
+///
+/// Nothing of a split is published until all of it is written, and an error leaves everything as it
+/// was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Which data set; capital letters make no difference
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Folder with its files
+    #[arg(value_name = "INDIR")]
+    indir: PathBuf,
+    /// Folder for the datasets, created if it is not there. Default: INDIR
+    #[arg(value_name = "OUTDIR")]
+    outdir: Option<PathBuf>,
+    /// The same as OUTDIR
+    #[arg(long = "outdir", short = 'o', value_name = "DIR", conflicts_with = "outdir")]
+    outdir_option: Option<PathBuf>,
+    /// Download files that are not there, if that needs no registration. A download that was
+    /// interrupted is resumed
+    #[cfg(feature = "download")]
+    #[arg(long)]
+    download: bool,
+    /// Only these splits. Default: all
+    #[arg(long, value_name = "SPLIT,...", value_delimiter = ',')]
+    splits: Vec<String>,
+    /// Do not compare the files with their digests
+    #[arg(long, short)]
+    skip_verification: bool,
+    /// Write samples in random order
+    #[arg(long, help_heading = "Samples")]
+    shuffle: bool,
+    /// Another seed is another order
+    #[arg(
+        long,
+        value_name = "S",
+        help_heading = "Samples",
+        requires = "shuffle",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    seed: u64,
+    /// Encode images that are large enough as JPEG of quality Q, 0 to 100. Default: 85. Those that
+    /// are larger still shrink to 500 x 375 pixels
+    #[arg(
+        long,
+        value_name = "Q",
+        num_args = 0..=1,
+        default_missing_value = "85",
+        help_heading = "Samples",
+        value_parser = clap::value_parser!(u8).range(0..=100),
+    )]
+    compress: Option<u8>,
+    /// The chroma subsampling of images that are re-encoded: 444, 422, 420, 440, 411 or Gray.
+    /// Default: 422
+    #[arg(long, value_name = "FORM", help_heading = "Samples")]
+    subsampling: Option<Subsampling>,
+    /// The version of the data set with small images
+    #[arg(long, short, help_heading = "Samples")]
+    low_res: bool,
+    /// The version of the data set with the larger training set
+    #[arg(long, short, help_heading = "Samples")]
+    challenge: bool,
+    /// A list of images to leave out
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
+    rejected: Option<PathBuf>,
+    /// Refuse files in archives that are larger than this when decompressed. Default: 1G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
+    #[arg(help_heading = "Limits")]
+    max_bytes: Option<usize>,
+    /// Refuse images of more pixels than this. Default: 268 million
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_pixels: Option<u64>,
+    /// Threads that decode and encode. Default: 0, which is one for each core
+    #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Print how many maps each class would fill, and its weight for training: the median frequency
+    /// of all classes, divided by its own
+    #[arg(long, conflicts_with_all = NOT_WRITING, help_heading = "Instead of writing")]
+    calculate_weights: bool,
+    /// Print the scenes of the archive, in the order of their numbers
+    #[arg(long, alias = "scenelabels", conflicts_with_all = NOT_WRITING)]
+    #[arg(conflicts_with = "calculate_weights", help_heading = "Instead of writing")]
+    scene_labels: bool,
+    /// What is written: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow,
+    /// to OUTDIR/SPLIT with the ending of the format. Default: dataset
+    #[arg(long, value_name = "FORMAT", value_parser = convert::writable(), hide_possible_values = true)]
+    to: Option<Format>,
+    #[command(flatten)]
+    arrays: convert::Arrays,
+    /// Replace datasets that exist
+    #[arg(long, short = 'y')]
+    force: bool,
+    #[command(flatten)]
+    running: convert::Running,
+    #[command(flatten)]
+    writing: Writing,
+    /// Print one JSON object that says what was written, or counted
+    #[arg(long, conflicts_with = "part")]
+    json: bool,
+    #[command(flatten)]
+    samples: convert::Samples,
+}
+
+/// What makes no sense where nothing is written.
+const NOT_WRITING: [&str; 8] =
+    ["outdir", "outdir_option", "shuffle", "force", "to", "part", "resume", "plan"];
+
+const EXAMPLES: &str = "\
+Examples:
+  kiste write CIFAR10 downloads/ data/
+  kiste write mnist downloads/ --splits test
+  kiste write ILSVRC2012 /archive /data/imagenet --compress 90 --threads 16
+  kiste write Places365 downloads/ --low-res --skip-verification
+  kiste write VOC2012 downloads/ --to parquet --bad skip
+  kiste write Places2017 downloads/ data/ --splits training --part 3/8
+  kiste write VOC2012 downloads/ --calculate-weights --splits train";
+
+/// What was written, as JSON.
+#[derive(Serialize)]
+struct Summary {
+    dataset: &'static str,
+    splits: Vec<Written>,
+    seconds: f64,
+}
+
+/// A split that was written.
+#[derive(Serialize)]
+struct Written {
+    split: &'static str,
+    file: PathBuf,
+    samples: u64,
+    bytes: u64,
+    labels: Option<PathBuf>,
+    bad: u64,
+    seconds: f64,
+}
+
+impl Args {
+    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let start = Instant::now();
+        self.set_threads()?;
+        let dataset = find(&self.name)?;
+        let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
+        let options = self.options();
+        let see =
+            |error| Failure::from(error).hint(format!("see: kiste datasets {}", dataset.name));
+        let opening = dataset.opening(&self.indir, &splits, &options).map_err(see)?;
+        for (asked, take) in
+            [(self.calculate_weights, Take::Weights), (self.scene_labels, Take::SceneLabels)]
+        {
+            if asked {
+                dataset.expect(take).map_err(see)?;
+            }
+        }
+        self.check_outputs(&opening)?;
+        let fetched = files::provide(&opening, self.downloads(), output)?;
+        if !self.skip_verification {
+            files::verify(&opening, &fetched, output)?;
+        }
+        let passes = dataset.open(&self.indir, &splits, &options).map_err(failure)?;
+        if self.scene_labels {
+            return print_scenes(&passes, self.json, output);
+        }
+        if self.calculate_weights {
+            classes::print_weights(&passes, &opening, self.json, output)?;
+            return Ok(Exit::Yes);
+        }
+        if self.running.plan {
+            return self.print_plans(&passes, &opening, output);
+        }
+        if !self.running.dry_run {
+            fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
+        }
+        let mut summary = Summary { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
+        let mut exit = Exit::Yes;
+        for pass in &passes {
+            exit = exit.max(self.write(pass, &opening, &mut summary, output)?);
+        }
+        summary.seconds = start.elapsed().as_secs_f64();
+        if self.json && !self.running.dry_run {
+            output.json(&summary)?;
+        }
+        Ok(exit)
+    }
+
+    /// All that decodes and encodes runs in this pool.
+    fn set_threads(&self) -> Outcome<()> {
+        if self.threads == 0 {
+            return Ok(());
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads).build_global();
+        pool.map_err(|error| Failure::trouble(format_args!("--threads: {error}")))
+    }
+
+    fn downloads(&self) -> bool {
+        #[cfg(feature = "download")]
+        return self.download;
+        #[cfg(not(feature = "download"))]
+        false
+    }
+
+    fn options(&self) -> Options {
+        let mut limits = Limits::default();
+        limits.bytes = self.max_bytes.map_or(limits.bytes, |bytes| bytes as u64);
+        limits.pixels = self.max_pixels.unwrap_or(limits.pixels);
+        Options {
+            shuffle: self.shuffle.then_some(self.seed),
+            compress: self.compress,
+            subsampling: self.subsampling,
+            low_res: self.low_res,
+            challenge: self.challenge,
+            rejected: self.rejected.clone(),
+            limits,
+        }
+    }
+
+    fn outdir(&self) -> &Path {
+        let given = self.outdir.as_deref().or(self.outdir_option.as_deref());
+        given.unwrap_or(&self.indir)
+    }
+
+    fn format(&self) -> Format {
+        self.to.unwrap_or(Format::Dataset)
+    }
+
+    /// What a split becomes.
+    fn path(&self, split: &Split) -> PathBuf {
+        let ending = match self.format() {
+            Format::Dataset => ".msgpack",
+            Format::Webdataset => ".tar",
+            Format::Images | Format::Mds => "",
+            format => &format!(".{format}"),
+        };
+        self.outdir().join(format!("{}{ending}", split.file))
+    }
+
+    /// Reports what is there before hours are spent.
+    fn check_outputs(&self, opening: &Opening<'_>) -> Outcome<()> {
+        let convert::Running { plan, dry_run, part, resume, .. } = self.running;
+        let prints = self.calculate_weights || self.scene_labels || plan || dry_run;
+        if prints || self.force || resume || part.is_some() {
+            return Ok(());
+        }
+        let wanted = opening.dataset.splits.iter().filter(|split| opening.wants(split.name));
+        for path in wanted.map(|split| self.path(split)) {
+            let what = if self.format() == Format::Dataset { "dataset" } else { "output" };
+            for (path, what) in [(labels_path(&path), "file"), (path, what)] {
+                if path.symlink_metadata().is_ok() {
+                    let message = format!("{}: the {what} exists already", path.display());
+                    return Err(Failure::trouble(message).hint("--force replaces it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The conversion of a split.
+    fn conversion(&self, pass: &Pass, split: &Split) -> Outcome<Conversion> {
+        let conversion = pass.conversion(split.name, self.path(split))?.overwrite(self.force);
+        let conversion = self.arrays.clone().apply(self.samples.clone().apply(conversion));
+        let conversion = self.writing.apply(self.running.apply(conversion));
+        Ok(match self.to {
+            Some(format) => conversion.to(format),
+            None => conversion,
+        })
+    }
+
+    fn print_plans(
+        &self,
+        passes: &[Pass],
+        opening: &Opening<'_>,
+        output: &Output,
+    ) -> Outcome<Exit> {
+        let mut plans = Vec::new();
+        for pass in passes {
+            for split in pass.splits.iter().filter(|split| opening.wants(split.name)) {
+                plans.push(self.conversion(pass, split)?.plan().map_err(failure)?);
+            }
+        }
+        match &plans[..] {
+            [plan] => output.json(plan)?,
+            plans => output.json(&plans)?,
+        }
+        Ok(Exit::Yes)
+    }
+
+    /// Writes the splits of a pass that are wanted.
+    fn write(
+        &self,
+        pass: &Pass,
+        opening: &Opening<'_>,
+        summary: &mut Summary,
+        output: &Output,
+    ) -> Outcome<Exit> {
+        let wanted = pass.splits.iter().filter(|split| opening.wants(split.name));
+        let wanted: Vec<&Split> = wanted.collect();
+        let mut exit = Exit::Yes;
+        if wanted.len() > 1 && self.is_plain() {
+            let outputs = pass.splits.iter();
+            let outputs: Vec<Option<PathBuf>> =
+                outputs.map(|split| opening.wants(split.name).then(|| self.path(split))).collect();
+            let options = self.writing.options().overwrite(self.force);
+            let mut monitor = monitor(&wanted, output);
+            let report = pass.write(&outputs, &options, &mut monitor).map_err(failure)?;
+            drop(monitor);
+            convert::print::report(&report, Format::Dataset, false, output)?;
+            summary.add(&wanted, &report);
+        } else {
+            for split in wanted {
+                exit = exit.max(self.convert(pass, split, summary, output)?);
+            }
+        }
+        let skipped = pass.skipped();
+        if skipped.count > 0 {
+            let samples = units::counted(skipped.count, "sample");
+            output.warn(format_args!("left out {samples} that cannot be used, such as"));
+            skipped.first.iter().for_each(|note| output.note(format_args!("  {note}")));
+        }
+        Ok(exit)
+    }
+
+    /// Whether nothing is asked for that only conversions do.
+    fn is_plain(&self) -> bool {
+        self.format() == Format::Dataset
+            && self.running == convert::Running::default()
+            && self.arrays == convert::Arrays::default()
+            && self.samples == convert::Samples::default()
+    }
+
+    /// Converts a split, or a part of it, or prints what would happen to its fields.
+    fn convert(
+        &self,
+        pass: &Pass,
+        split: &Split,
+        summary: &mut Summary,
+        output: &Output,
+    ) -> Outcome<Exit> {
+        let conversion = self.conversion(pass, split)?;
+        if self.running.dry_run {
+            return convert::print::dry_run(conversion.dry_run().map_err(failure)?, output);
+        }
+        let mut monitor = monitor(&[split], output);
+        if let Some(part) = self.running.part {
+            let name = format!("{}: part {part}", conversion.output().display());
+            let report = conversion.run_part(part, &mut monitor).map_err(failure)?;
+            drop(monitor);
+            return Ok(convert::print::part(&report, &name, output));
+        }
+        let report = conversion.run(&mut monitor).map_err(failure)?;
+        drop(monitor);
+        summary.add(&[split], &report);
+        convert::print::report(&report, self.format(), false, output)
+    }
+}
+
+impl Summary {
+    /// Adds splits, each of which has an output in the report.
+    fn add(&mut self, splits: &[&Split], report: &Report) {
+        for (split, made) in splits.iter().zip(&report.outputs) {
+            self.splits.push(Written {
+                split: split.name,
+                file: made.path.clone(),
+                samples: made.samples,
+                bytes: made.bytes,
+                labels: made.labels.clone(),
+                bad: report.bad.count,
+                seconds: report.duration.as_secs_f64(),
+            });
+        }
+    }
+}
+
+fn monitor<'a>(splits: &[&Split], output: &'a Output) -> Monitor<'a> {
+    let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
+    Monitor::new(output, false).doing(format!("writing {}", names.join(", ")))
+}
+
+/// Prints the names of the labels that the archive has, one per line.
+fn print_scenes(passes: &[Pass], json: bool, output: &Output) -> Outcome<Exit> {
+    // All splits have the same.
+    let scenes = passes.iter().find_map(|pass| pass.labels.as_deref()).unwrap_or_default();
+    if json {
+        output.json(&scenes)?;
+        return Ok(Exit::Yes);
+    }
+    let mut out = output.stdout();
+    for scene in scenes {
+        writeln!(out, "{scene}")?;
+    }
+    out.flush()?;
+    Ok(Exit::Yes)
+}
+
+/// Adds which option raises a limit, and leaves out the ones that this command does not have.
+pub(super) fn failure(error: Error) -> Failure {
+    let message = error.message();
+    let hint = match (error.kind(), error.remedy()) {
+        (ErrorKind::Limit, _) if message.contains(" pixels, found ") => {
+            "--max-pixels N raises the limit, if you trust the archive"
+        }
+        (ErrorKind::Limit, _) if message.contains(" bytes, found ") => {
+            "--max-bytes SIZE raises the limit, if you trust the archive"
+        }
+        (_, Some(Remedy::OverwriteOrAppend)) => "--force replaces it",
+        _ => return error.into(),
+    };
+    Failure::from(error).hint(hint)
+}
+
+/// The data set of this name.
+pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
+    let hint = "kiste datasets lists all there are";
+    datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
+}

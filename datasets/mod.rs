@@ -248,7 +248,7 @@ pub enum Take {
     Rejected,
     /// [`Pass::count`].
     Weights,
-    /// [`Pass::labels`] are those of the archive.
+    /// The labels are those of the archive.
     SceneLabels,
 }
 

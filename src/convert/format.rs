@@ -236,12 +236,13 @@ impl Format {
 
     /// Whether this build of the crate has it.
     pub fn is_available(self) -> bool {
-        match self.description().feature {
-            Some("formats") => cfg!(feature = "formats"),
-            Some("zip") => cfg!(feature = "zip"),
-            Some("parquet") => cfg!(feature = "parquet"),
-            _ => true,
-        }
+        let built = [
+            ("formats", cfg!(feature = "formats")),
+            ("parquet", cfg!(feature = "parquet")),
+            ("zip", cfg!(feature = "zip")),
+        ];
+        let is_built = |feature| built.contains(&(feature, true));
+        self.description().feature.is_none_or(is_built)
     }
 
     pub(super) fn output(self) -> Output {

@@ -15,6 +15,7 @@ mod demo_convert_index;
 mod convert_formats;
 #[cfg(feature = "datasets")]
 mod catalogue;
+#[cfg(feature = "datasets")]
 mod catalogue_conversions;
 mod convert_folders;
 #[cfg(feature = "images")]

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use kiste::array::{ArrayPolicy, Selection, StagedArray, parse_size};
-use kiste::convert::{Part, expand_braces};
+use kiste::convert::{Conversion, Emit, Input, Part, expand_braces};
 use kiste::format::blosc::Codec;
 use kiste::format::chunked::{format_time, names, parse_time};
 use kiste::natural_order;
@@ -27,19 +27,19 @@ mod exit;
 #[path = "../../../bin/expression.rs"]
 mod expression;
 #[allow(dead_code, reason = "of each file the target needs the parser alone")]
-#[path = "../../../bin/cmd/convert/key.rs"]
-mod key;
-#[allow(dead_code, reason = "of each file the target needs the parser alone")]
 #[path = "../../../bin/cmd/array/target.rs"]
 mod target;
 
-/// What the parser of targets says on the way, which nobody hears here.
-mod output {
-    pub(crate) struct Output;
-
+/// Stands in for `bin/printable.rs`.
+mod printable {
     pub(crate) fn escaped(text: &str) -> std::borrow::Cow<'_, str> {
         text.into()
     }
+}
+
+/// The remarks of the parser of targets go nowhere here.
+mod output {
+    pub(crate) struct Output;
 
     #[allow(dead_code, reason = "as above")]
     impl Output {
@@ -130,11 +130,26 @@ fn condition(text: &str) {
     }
 }
 
+/// A sample with this key.
+struct One(String);
+
+impl Input for One {
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn read(&self, _: usize, emit: &mut Emit<'_>) -> kiste::Result<()> {
+        let fields = vec![("key".into(), self.0.clone().into()), ("n".into(), 7.into())];
+        emit(Ok(kiste::format::msgpack::to_vec(&kiste::Value::Map(fields))?))
+    }
+}
+
+/// The key that a pattern makes of another one. A dry run to a dataset writes nothing.
 fn key(text: &str) {
     let (pattern, old) = two(text);
-    if let Ok(pattern) = pattern.parse::<key::KeyPattern>() {
-        assert!(pattern.fields().count() <= text.len());
-        pattern.key(old, |name| Ok::<_, ()>(name.to_owned())).unwrap();
+    let conversion = Conversion::from_input("one", One(old.to_owned()), "no-such-directory/x");
+    if let Ok(tried) = conversion.key(pattern).dry_run() {
+        assert_eq!(tried.fields.len(), 2);
     }
 }
 

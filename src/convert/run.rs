@@ -282,24 +282,21 @@ impl Conversion {
         let Exporting { format, before, unseen, quarantine, parts } = exporting;
         let path = &self.output;
         let is_joined = parts.is_some();
-        // While an export is written the tally has no log, so the counts need not be kept.
         let (written, tally, quarantine) = {
-            let export = Export::create(format, path, self.options.overwrite, source.label_names());
-            let mut export = match export {
+            let begun = Export::create(format, path, self.options.overwrite, source.label_names());
+            #[cfg(feature = "stat")]
+            let begun = begun.and_then(|export| {
+                let (first, labels) = (&source.first[..], source.label_names());
+                super::dry_run::report_changes(format, path, first, labels, monitor)?;
+                Ok(export)
+            });
+            let mut export = match begun {
                 Ok(export) => export,
                 Err(error) => {
                     quarantine.into_iter().for_each(Quarantine::abort);
                     return Err(error);
                 }
             };
-            #[cfg(feature = "stat")]
-            super::dry_run::report_changes(
-                format,
-                path,
-                &source.first,
-                source.label_names(),
-                monitor,
-            )?;
             if source.label_names().is_some() && !format.keeps_labels() {
                 monitor.notice(Notice::LabelsLost);
             }

@@ -2,9 +2,9 @@
 //! can resume after them.
 //!
 //! The log is the file `units` in `NAME.partial`, and goes with that directory. Its first line says
-//! of which plan it is; each of the others that all samples of the units before one are in the
-//! first so many bytes of the data, and what the CRC-32 of those since the line before is. So the
-//! disk may have lost any of it: what does not fit is converted again, and nothing has to be synced
+//! which plan it belongs to. Each further line says that all samples of the units before one unit are
+//! in the first N bytes of the data, and has the CRC-32 of the bytes since the line before. So the
+//! disk may lose any of it: what does not match is converted again, and nothing has to be synced
 //! meanwhile.
 
 use std::fs::{self, File};

@@ -13,7 +13,7 @@ pub const MAX_PIXELS: u64 = 1 << 28;
 ///
 /// ```
 /// use kiste::ErrorKind;
-/// use kiste::datasets::parts::Limits;
+/// use kiste::datasets::Limits;
 ///
 /// let limits = Limits { pixels: 100, ..Limits::default() };
 /// assert!(limits.check_pixels(10, 10).is_ok());

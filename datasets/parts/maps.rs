@@ -66,7 +66,7 @@ pub(crate) fn counts(gzip: &[u8]) -> Vec<(u16, f64)> {
 /// Multi-Scale Convolutional Architecture", 2015.
 ///
 /// ```
-/// use kiste::datasets::parts::median_frequency_weights;
+/// use kiste::datasets::median_frequency_weights;
 ///
 /// assert_eq!(median_frequency_weights(&[8.0, 2.0, 4.0]), [0.5, 2.0, 1.0]);
 /// ```

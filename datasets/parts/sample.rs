@@ -6,14 +6,6 @@ use crate::error::Result;
 use crate::value::NdArray;
 
 /// A sample while it gets its fields, which stay in the order in which they come.
-///
-/// ```
-/// use kiste::datasets::parts::Sample;
-///
-/// let packed = Sample::new("a.png").bytes("image", b"...").value("label", 7).pack()?;
-/// assert_eq!(packed, b"\x83\xa3key\xa5a.png\xa5image\xc4\x03...\xa5label\x07");
-/// # Ok::<(), kiste::Error>(())
-/// ```
 pub struct Sample<'a> {
     key: String,
     fields: Fields<'a>,
@@ -47,5 +39,17 @@ impl<'a> Sample<'a> {
     /// The sample as it is written.
     pub fn pack(&self) -> Result<Vec<u8>> {
         pack(&self.key, &self.fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stay_in_their_order() {
+        let sample = Sample::new("a.png").bytes("image", b"...").value("label", 7);
+        let expected = b"\x83\xa3key\xa5a.png\xa5image\xc4\x03...\xa5label\x07";
+        assert_eq!(sample.pack().unwrap(), expected);
     }
 }

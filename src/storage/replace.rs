@@ -306,10 +306,13 @@ impl<'a> ReplaceDir<'a> {
         let renamed = self.storage.rename(&self.path, &self.target);
         renamed.map_err(|error| error.shown_at(&self.target))?;
         self.finished = true;
-        match self.options.durable {
-            true => self.storage.sync_dir(parent_of(&self.target)),
-            false => Ok(()),
+        if !self.options.durable {
+            return Ok(());
         }
+        self.storage.sync_dir(parent_of(&self.target)).inspect_err(|_| {
+            // Nothing is replaced, so what is there now would be in the way of another try.
+            self.finished = self.storage.rename(&self.target, &self.path).is_err();
+        })
     }
 
     /// An error inside, by the name that the file will have: nothing else tells a user anything.
@@ -386,7 +389,7 @@ fn refuse_existing(storage: &dyn Storage, path: &Path) -> Result<()> {
 }
 
 fn exists(path: &Path) -> Error {
-    Error::new(ErrorKind::AlreadyExists, "there is something of this name already").at(path)
+    Error::new(ErrorKind::AlreadyExists, "exists already").at(path)
 }
 
 /// A name next to this one that no other process takes. Its number would not do: in containers and

@@ -49,7 +49,7 @@ fn without_the_feature_it_is_named() {
         assert!(failed.err.contains("hint: build it with --features parquet"), "{failed:?}");
         assert!(!dir.path().join(there).exists());
     }
-    run(&dir, ["convert", "t", "new.msgpack"]).fails(2, "was built without parquet");
+    run(&dir, ["convert", "t", "new.msgpack"]).fails(2, "this build of kiste has no parquet");
 }
 
 /// The field that is the key from now on may be the key already.

@@ -182,6 +182,9 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::EditImages => {
             "--resize, --image-format and --verify-images do something".to_owned()
         }
+        Remedy::RaiseLimit(option) => {
+            format!("{} raises the limit, if you trust the input", flag(option))
+        }
         Remedy::MakePart { first, missing } => match missing {
             (_, 1) => format!("make it: --part {first}"),
             (1, _) => format!("make it: the same command with --part {first}"),

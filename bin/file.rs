@@ -1,11 +1,10 @@
 //! Files that are written whole or not at all.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::SystemTime;
 
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
@@ -75,35 +74,6 @@ impl Seek for Named {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let result = self.new.seek(to);
         self.note(result)
-    }
-}
-
-/// A directory for temporary files that only this user can read, removed at the end.
-pub(crate) struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    pub(crate) fn create() -> Outcome<ScratchDir> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("kiste-{}-{}", std::process::id(), since.as_nanos());
-        let path = std::env::temp_dir().join(name);
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // A directory that exists is an error, so this one can only be ours.
-        match builder.create(&path) {
-            Ok(()) => Ok(ScratchDir(path)),
-            Err(error) => Err(Failure::io(&path, error)),
-        }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

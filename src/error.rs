@@ -90,6 +90,8 @@ pub enum Remedy {
     KeyField,
     /// Resize, encode or verify images.
     EditImages,
+    /// Raise this limit, such as `max_bytes`, if the input can be trusted.
+    RaiseLimit(&'static str),
     /// Make this part, and others if there are several missing.
     MakePart {
         /// The first that is missing, such as `3/7`.
@@ -278,6 +280,11 @@ impl Error {
     pub(crate) fn with_option(mut self, option: &'static str) -> Error {
         self.0.option = Some(option);
         self
+    }
+
+    /// Something larger than a limit, which this option raises.
+    pub(crate) fn above_limit(option: &'static str, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Limit, message).with_remedy(Remedy::RaiseLimit(option))
     }
 
     /// Adds what can be done about it, in place of what is known already.

@@ -40,7 +40,6 @@ mod plan;
 mod transfer;
 mod operand;
 mod rows;
-mod temporary;
 mod packed;
 pub mod bcolz;
 mod staged;

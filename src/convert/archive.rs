@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::compressed;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records};
 use crate::regular::open_regular;
@@ -206,7 +206,8 @@ impl<'a> Archive<'a> {
         let name = self.check_name(name, start)?;
         if size > self.max_bytes {
             let message = format!("expected at most {} bytes, found {size}", self.max_bytes);
-            return Err(self.error(ErrorKind::Limit, start, &name, &message));
+            let error = self.error(ErrorKind::Limit, start, &name, &message);
+            return Err(error.with_remedy(Remedy::RaiseLimit("max_bytes")));
         }
         Ok(())
     }

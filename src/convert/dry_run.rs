@@ -12,11 +12,11 @@ use super::export::Export;
 use super::format::Format;
 use super::monitor::{Monitor, Notice};
 use super::reshape::pack;
-use super::scratch_dir::ScratchDir;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 use crate::stat::type_name;
+use crate::storage::ScratchDir;
 
 /// Samples that are tried.
 const TRIED: usize = 100;

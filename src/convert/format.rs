@@ -229,6 +229,18 @@ impl Format {
         self.description().title
     }
 
+    /// The extension that names of outputs have, without the dot. `None` for directories.
+    ///
+    /// ```
+    /// use kiste::convert::Format;
+    ///
+    /// assert_eq!(Format::Webdataset.extension(), Some("tar"));
+    /// assert_eq!(Format::Mds.extension(), None);
+    /// ```
+    pub fn extension(self) -> Option<&'static str> {
+        self.description().endings.first().copied()
+    }
+
     /// Whether it keeps the names of numeric labels.
     pub fn keeps_labels(self) -> bool {
         self.description().keeps_labels
@@ -384,7 +396,7 @@ fn detect(path: &Path) -> Result<Format> {
     }
     // A pipe can be read only once.
     let is_file = path.metadata().map_err(|error| Error::io(path, error))?.is_file();
-    let head = if is_file { head(path) } else { Ok(Vec::new()) };
+    let head = if is_file { head(path, HEAD) } else { Ok(Vec::new()) };
     let head = head.map_err(|error| Error::io(path, error))?;
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let compressed = [".bz2", ".gz", ".zst"];
@@ -462,13 +474,13 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
 }
 
 /// The first bytes of a file, decompressed if they are compressed.
-fn head(path: &Path) -> io::Result<Vec<u8>> {
-    if let Ok(head) = compressed::first_bytes(path, HEAD) {
+pub(super) fn head(path: &Path, len: usize) -> io::Result<Vec<u8>> {
+    if let Ok(head) = compressed::first_bytes(path, len) {
         return Ok(head);
     }
     // What cannot be decompressed is reported by its reader.
     let mut head = Vec::new();
-    open_regular(path)?.take(HEAD as u64).read_to_end(&mut head).map(|_| head)
+    open_regular(path)?.take(len as u64).read_to_end(&mut head).map(|_| head)
 }
 
 #[cfg(test)]

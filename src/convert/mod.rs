@@ -68,8 +68,6 @@ mod unit_log;
 mod parts;
 mod plan;
 mod report;
-#[cfg(feature = "stat")]
-mod scratch_dir;
 mod export_dir;
 mod export;
 #[cfg(feature = "stat")]

@@ -12,8 +12,8 @@ use super::options::ReadOptions;
 use super::{ArrowIpcReader, ParquetReader};
 use super::{
     Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
-    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Source, WebDatasetReader, compressed,
-    expand_braces, place,
+    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Source, WebDatasetReader, expand_braces,
+    place,
 };
 #[cfg(feature = "formats")]
 use super::{CsvReader, TfRecordReader};
@@ -22,7 +22,6 @@ use super::{NpzOptions, NpzReader};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
-use crate::regular::open_regular;
 
 /// Samples to convert.
 pub(super) struct Opened {
@@ -445,7 +444,8 @@ fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {
 
 /// Images and perhaps labels, in either order: labels have one dimension.
 fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<MnistReader> {
-    let is_labels = |path: &Path| head(path).is_ok_and(|head| head == Some(1));
+    // The fourth byte of an idx file is its number of dimensions.
+    let is_labels = |path: &Path| format::head(path, 4).is_ok_and(|head| head.get(3) == Some(&1));
     let options = within(MnistReader::options(), max_bytes, MnistOptions::max_bytes);
     match paths {
         [images] => options.open(images),
@@ -459,14 +459,4 @@ fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<MnistReader> {
             Err(Error::new(ErrorKind::Invalid, message))
         }
     }
-}
-
-/// The number of dimensions of an idx file, which its fourth byte holds.
-fn head(path: &Path) -> io::Result<Option<u8>> {
-    if let Ok(head) = compressed::first_bytes(path, 4) {
-        return Ok(head.get(3).copied());
-    }
-    let mut head = Vec::new();
-    open_regular(path)?.take(4).read_to_end(&mut head)?;
-    Ok(head.get(3).copied())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bad::BadInput;
 use super::format::Format;
-use super::split::Split;
+use super::split::{Split, is_default};
 
 /// What happens to a sample whose key was there before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,9 +120,4 @@ impl Default for How {
     fn default() -> How {
         How { resume: false, durable: true, mapped: true }
     }
-}
-
-/// Whether a value is the default, and so left out of a plan.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }

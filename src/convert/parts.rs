@@ -17,7 +17,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ use super::Input;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 use crate::regular;
-use crate::storage::{LocalStorage, Lock, Storage};
+use crate::storage::{LocalStorage, Lock, Storage, random};
 
 /// More parts than this are a mistake.
 const MAX_PARTS: usize = 1_000_000;
@@ -153,17 +152,18 @@ impl Parts {
         let text = render(plan);
         if !path.exists() {
             // If several processes begin at the same time, the first one wins.
-            let beside = beside(&path);
-            write_synced(&beside, text.as_bytes()).map_err(|error| {
-                let _ = fs::remove_file(&beside);
+            let unfinished = unfinished(&path);
+            write_synced(&unfinished, text.as_bytes()).map_err(|error| {
+                let _ = fs::remove_file(&unfinished);
                 Error::io(&path, error)
             })?;
-            let linked = match fs::hard_link(&beside, &path) {
+            let linked = match fs::hard_link(&unfinished, &path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     // A file system without links.
-                    fs::rename(&beside, &path).inspect_err(|_| drop(fs::remove_file(&beside)))
+                    fs::rename(&unfinished, &path)
+                        .inspect_err(|_| drop(fs::remove_file(&unfinished)))
                 }
-                _ => fs::remove_file(&beside),
+                _ => fs::remove_file(&unfinished),
             };
             linked.map_err(|error| Error::io(&path, error))?;
             sync_dir(&dir)?;
@@ -377,11 +377,11 @@ impl Parts {
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<()> {
-        let beside = beside(path);
-        let written = write_synced(&beside, text.as_bytes());
-        written.and_then(|()| fs::rename(&beside, path)).map_err(|e| {
+        let unfinished = unfinished(path);
+        let written = write_synced(&unfinished, text.as_bytes());
+        written.and_then(|()| fs::rename(&unfinished, path)).map_err(|e| {
             // The first error is the one to report.
-            let _ = fs::remove_file(&beside);
+            let _ = fs::remove_file(&unfinished);
             Error::io(path, e)
         })?;
         sync_dir(&self.dir)
@@ -486,9 +486,8 @@ fn dir_of(dataset: &Path) -> PathBuf {
 }
 
 /// The name of a file that no other process takes, not even on another machine.
-fn beside(path: &Path) -> PathBuf {
-    let random = RandomState::new().hash_one(std::process::id());
-    path.with_extension(format!("{random:016x}.new"))
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension(format!("{:016x}.new", random()))
 }
 
 fn render(value: &impl Serialize) -> String {

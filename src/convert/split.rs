@@ -41,7 +41,7 @@ pub struct Split {
 }
 
 /// Whether a value is the default, and so left out of a plan.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -86,8 +86,14 @@ impl Split {
         self.shuffle
     }
 
-    /// Fails for names and shares that cannot be.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Checks the names, which become parts of file names, and the shares. A conversion does so
+    /// before it opens anything.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a name with other characters than letters, digits and
+    /// `._-+`, and for a share that is not above 0.
+    pub fn check(&self) -> Result<()> {
         let names =
             self.ratios.iter().map(|(name, _)| name).chain(self.lists.iter().map(|(n, _)| n));
         for name in names {

@@ -20,12 +20,16 @@ mod local;
 mod memory;
 mod mmap;
 mod replace;
+mod scratch_dir;
 
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
+pub(crate) use replace::{partial_name, random};
+#[doc(hidden)]
+pub use scratch_dir::ScratchDir;
 
 /// Files by name.
 ///

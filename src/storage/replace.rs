@@ -118,7 +118,7 @@ impl<'a> ReplaceFile<'a> {
     ) -> Result<ReplaceFile<'a>> {
         let shown = target.as_ref().to_path_buf();
         let Replaced { target, mode } = Replaced::find(storage, &shown, options)?;
-        let path = partial(&target);
+        let path = partial_name(&target);
         // One of this name is not ours: an error, and not removed.
         let sink = storage.create_as(&path, mode).map_err(|error| error.shown_at(&shown))?;
         let (sink, options) = (Some(sink), *options);
@@ -286,7 +286,7 @@ impl<'a> ReplaceDir<'a> {
         // Without a slash at the end, behind which there would be no name.
         let target: PathBuf = target.as_ref().components().collect();
         refuse_existing(storage, &target)?;
-        let path = partial(&target);
+        let path = partial_name(&target);
         storage.create_dir(&path).map_err(|error| error.shown_at(&target))?;
         Ok(ReplaceDir { storage, options: *options, target, path, finished: false })
     }
@@ -392,13 +392,17 @@ fn exists(path: &Path) -> Error {
     Error::new(ErrorKind::AlreadyExists, "exists already").at(path)
 }
 
-/// A name next to this one that no other process takes. Its number would not do: in containers and
-/// on shared disks two processes have the same.
-fn partial(path: &Path) -> PathBuf {
-    let random = RandomState::new().hash_one(std::process::id());
+/// A name next to this one that no other process takes.
+pub(crate) fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
-    name.push(format!(".{random:016x}.partial"));
+    name.push(format!(".{:016x}.partial", random()));
     PathBuf::from(name)
+}
+
+/// A number that no other process finds. That of the process would not do: in containers and on
+/// shared disks two processes have the same.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn parent_of(path: &Path) -> &Path {

@@ -6,11 +6,11 @@ use kiste::array::{PackOptions, parse_size};
 use kiste::format::blosc::Shuffle;
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
-use kiste::storage::LocalStorage;
+use kiste::storage::{LocalStorage, ScratchDir};
 
 use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{file, units};
+use crate::units;
 
 /// Compress a file
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ impl Args {
         if is_stdio(&target) {
             job.check_stdout()?;
             // The beginning of a container depends on its end.
-            let dir = file::ScratchDir::create()?;
+            let dir = ScratchDir::create()?;
             let container = dir.path().join("container.blp");
             self.pack(job, &container, metadata.as_deref())?;
             return job.output.copy(&container).map(|()| Exit::Yes);

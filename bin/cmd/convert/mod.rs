@@ -247,7 +247,6 @@ impl Args {
         let json = self.json;
         let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
         let conversion = self.conversion()?;
-        let format = conversion.output_format();
         if plan {
             output.json(&conversion.plan()?)?;
             return Ok(Exit::Yes);
@@ -263,7 +262,7 @@ impl Args {
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
-        print::report(&report, format, json, output)
+        print::report(&report, json, output)
     }
 
     /// What the arguments describe.
@@ -291,11 +290,7 @@ pub(super) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exi
     let mut monitor = Monitor::new(output, false);
     let report = kiste::convert::commit(dataset, &mut monitor)?;
     drop(monitor);
-    let format = match report.outputs.first() {
-        Some(made) if made.is_dataset => Format::Dataset,
-        _ => Format::Jsonl,
-    };
-    print::report(&report, format, json, output)
+    print::report(&report, json, output)
 }
 
 impl Arrays {
@@ -364,7 +359,7 @@ fn array_form(text: &str) -> Result<String, kiste::Error> {
 fn share(text: &str) -> Result<(String, f64), String> {
     let pair = text.split_once('=').and_then(|(name, share)| Some((name, share.parse().ok()?)));
     match pair {
-        Some((name, share)) if is_name(name) && share > 0.0 && f64::is_finite(share) => {
+        Some((name, share)) if Split::new().ratio(name, share).check().is_ok() => {
             Ok((name.to_owned(), share))
         }
         _ => Err("expected NAME=RATIO such as train=0.9".to_owned()),
@@ -373,16 +368,11 @@ fn share(text: &str) -> Result<(String, f64), String> {
 
 fn list(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
-        Some((name, path)) if is_name(name) && !path.is_empty() => {
+        Some((name, path)) if Split::new().list(name, path).check().is_ok() && !path.is_empty() => {
             Ok((name.to_owned(), PathBuf::from(path)))
         }
         _ => Err("expected NAME=FILE such as val=val-keys.txt".to_owned()),
     }
-}
-
-/// Whether this may be in the name of a file.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "._-+".contains(c))
 }
 
 #[cfg(test)]

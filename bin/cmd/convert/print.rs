@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kiste::array::ArrayTally;
-use kiste::convert::{DryRun, FieldOutcome, Format, Report, WrittenOutput};
+use kiste::convert::{DryRun, FieldOutcome, Report, WrittenOutput};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::io::Write;
@@ -13,31 +13,26 @@ use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::units;
 
-/// Prints the report of a conversion, or of joined parts, to this format.
-pub(in crate::cmd) fn report(
-    report: &Report,
-    format: Format,
-    json: bool,
-    output: &Output,
-) -> Outcome<Exit> {
+/// Prints the report of a conversion, or of joined parts.
+pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Outcome<Exit> {
     if !report.was_complete {
         for made in &report.outputs {
-            match format {
-                Format::Dataset => dataset_line(made, report.duration, output),
-                _ => export_line(made, output),
+            match made.is_dataset {
+                true => dataset_line(made, report.duration, output),
+                false => export_line(made, output),
             }
         }
         remarks(report, output);
     }
     if json {
-        match (format, &report.outputs[..]) {
-            (_, []) => {}
-            (Format::Dataset, [one]) => output.json(&dataset_json(one, report))?,
-            (Format::Dataset, all) => {
+        match &report.outputs[..] {
+            [] => {}
+            [made] if made.is_dataset => output.json(&dataset_json(made, report))?,
+            [made, ..] if !made.is_dataset => output.json(&export_json(made, report))?,
+            all => {
                 let all: Vec<_> = all.iter().map(|made| dataset_json(made, report)).collect();
                 output.json(&all)?;
             }
-            (_, [made, ..]) => output.json(&export_json(made, report))?,
         }
     }
     Ok(if report.bad.count > 0 { Exit::No } else { Exit::Yes })

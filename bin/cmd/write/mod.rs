@@ -11,7 +11,7 @@ use kiste::array::parse_size;
 use kiste::convert::{Conversion, Format, Report};
 use kiste::dataset::labels_path;
 use kiste::datasets::{self, Dataset, Limits, Opening, Options, Pass, Split, Subsampling, Take};
-use kiste::{Error, ErrorKind, Remedy};
+use kiste::{Error, Remedy};
 use serde::Serialize;
 
 use super::{classes, convert};
@@ -265,13 +265,11 @@ impl Args {
 
     /// What a split becomes.
     fn path(&self, split: &Split) -> PathBuf {
-        let ending = match self.format() {
-            Format::Dataset => ".msgpack",
-            Format::Webdataset => ".tar",
-            Format::Images | Format::Mds => "",
-            format => &format!(".{format}"),
+        let file = match self.format().extension() {
+            Some(extension) => format!("{}.{extension}", split.file),
+            None => split.file.to_owned(),
         };
-        self.outdir().join(format!("{}{ending}", split.file))
+        self.outdir().join(file)
     }
 
     /// Reports what is there before hours are spent.
@@ -343,7 +341,7 @@ impl Args {
             let mut monitor = monitor(&wanted, output);
             let report = pass.write(&outputs, &options, &mut monitor).map_err(failure)?;
             drop(monitor);
-            convert::print::report(&report, Format::Dataset, false, output)?;
+            convert::print::report(&report, false, output)?;
             summary.add(&wanted, &report);
         } else {
             for split in wanted {
@@ -389,7 +387,7 @@ impl Args {
         let report = conversion.run(&mut monitor).map_err(failure)?;
         drop(monitor);
         summary.add(&[split], &report);
-        convert::print::report(&report, self.format(), false, output)
+        convert::print::report(&report, false, output)
     }
 }
 
@@ -431,20 +429,11 @@ fn print_scenes(passes: &[Pass], json: bool, output: &Output) -> Outcome<Exit> {
     Ok(Exit::Yes)
 }
 
-/// Adds which option raises a limit, and leaves out the ones that this command does not have.
+/// Without the hint at `--append`, which this command does not have.
 pub(super) fn failure(error: Error) -> Failure {
-    let message = error.message();
-    let hint = match (error.kind(), error.remedy()) {
-        (ErrorKind::Limit, _) if message.contains(" pixels, found ") => {
-            "--max-pixels N raises the limit, if you trust the archive"
-        }
-        (ErrorKind::Limit, _) if message.contains(" bytes, found ") => {
-            "--max-bytes SIZE raises the limit, if you trust the archive"
-        }
-        (_, Some(Remedy::OverwriteOrAppend)) => "--force replaces it",
-        _ => return error.into(),
-    };
-    Failure::from(error).hint(hint)
+    let is_there = matches!(error.remedy(), Some(Remedy::OverwriteOrAppend));
+    let failure = Failure::from(error);
+    if is_there { failure.hint("--force replaces it") } else { failure }
 }
 
 /// The data set of this name.

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params};
 use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
-use crate::storage::{ReplaceFile, Sink, Source, Storage};
+use crate::storage::{ReplaceFile, Sink, Source, Storage, partial_name};
 
 use super::file::publish;
 use super::pack::{Job, PackOptions, refused};
 use super::stream::read_up_to;
 use super::workers::{compress, on_threads, pipeline, window};
 use crate::array::selection::invalid;
-use crate::array::temporary::partial_name;
 
 /// The permissions of a file that only its owner may read.
 const PRIVATE: u32 = 0o600;

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::array::temporary::random;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, MAX_CHUNK, MAX_TYPESIZE, Params, Scratch, Shuffle};
-use crate::storage::{Source, Storage};
+use crate::storage::{Source, Storage, random};
 
 /// Stores staged chunks outside of memory.
 pub trait SlabStore: fmt::Debug + Send + Sync {

@@ -20,7 +20,7 @@ pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     read.map_err(|error| compressed::blame(path, error))?;
     if bytes.len() as u64 > max_bytes {
         let message = format!("expected at most {max_bytes} bytes, found more");
-        return Err(Error::new(ErrorKind::Limit, message).at(path));
+        return Err(Error::above_limit("max_bytes", message).at(path));
     }
     Ok(bytes)
 }

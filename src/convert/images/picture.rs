@@ -126,7 +126,7 @@ impl ImageOptions {
         let (pixels, max) = (u64::from(width) * u64::from(height), self.max_pixels);
         if pixels > max {
             let message = format!("expected at most {max} pixels, found {width} × {height}");
-            return Err(Error::new(ErrorKind::Limit, message));
+            return Err(Error::above_limit("max_pixels", message));
         }
         Ok(())
     }

@@ -356,7 +356,7 @@ impl Batches<'_> {
             let at = self.position;
             let message =
                 format!("message at byte {at}: expected at most {max_bytes} bytes, found {len}");
-            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+            return Err(Error::above_limit("max_bytes", message).at(self.path));
         }
         let bytes = self.take(len)?;
         match bytes.len() as u64 == len {

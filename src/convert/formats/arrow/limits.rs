@@ -90,7 +90,7 @@ pub(super) fn check_pages(
             let message = format!(
                 "expected pages of at most {max_bytes} bytes, found one of {found} at byte {at}"
             );
-            Err(Error::new(ErrorKind::Limit, message).at(path))
+            Err(Error::above_limit("max_bytes", message).at(path))
         };
         if u64::from(header.uncompressed) > max_bytes {
             return limit(header.uncompressed.into());

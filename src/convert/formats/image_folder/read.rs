@@ -163,7 +163,7 @@ impl ImageFolderReader {
         let max = self.max_bytes;
         if len > max {
             let message = format!("expected at most {max} bytes, found {len}");
-            return Err(Error::new(ErrorKind::Limit, message));
+            return Err(Error::above_limit("max_bytes", message));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let mut out = self.head(file, len)?;

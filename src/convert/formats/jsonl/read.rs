@@ -321,7 +321,7 @@ pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
         read += input.take(left.saturating_sub(read)).skip_until(b'\n')? as u64;
     }
     let message = format!("expected at most {max_bytes} bytes, found more");
-    Ok((read, Err(Error::new(ErrorKind::Limit, message))))
+    Ok((read, Err(Error::above_limit("max_bytes", message))))
 }
 
 /// Removes the line end.

@@ -1,9 +1,8 @@
 //! Writes samples to JSON lines.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
 
@@ -22,8 +21,7 @@ use crate::format::{jsonl, msgpack};
 /// ```
 #[must_use = "the output is complete once it is finished"]
 pub struct JsonLinesWriter {
-    path: PathBuf,
-    file: BufWriter<File>,
+    file: NewFile,
     line: Vec<u8>,
 }
 
@@ -34,9 +32,7 @@ impl JsonLinesWriter {
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<JsonLinesWriter> {
-        let path = path.as_ref().to_path_buf();
-        let file = File::create_new(&path).map_err(|error| Error::io(&path, error))?;
-        Ok(JsonLinesWriter { path, file: BufWriter::new(file), line: Vec::new() })
+        Ok(JsonLinesWriter { file: NewFile::create(path.as_ref())?, line: Vec::new() })
     }
 
     /// Adds a packed sample.
@@ -50,17 +46,16 @@ impl JsonLinesWriter {
         jsonl::write(&msgpack::decode(packed)?, &mut self.line)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()).with_key(key))?;
         self.line.push(b'\n');
-        self.file.write_all(&self.line).map_err(|error| Error::io(&self.path, error))
+        self.file.append(&self.line)
     }
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
-    /// Makes the file durable.
+    /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
-        let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error);
-        file.and_then(|file| file.sync_all()).map_err(|error| Error::io(&self.path, error))
+        self.file.finish()
     }
 }

@@ -143,7 +143,7 @@ impl MdsReader {
         if info.raw.bytes > self.max_bytes {
             let (max, found) = (self.max_bytes, info.raw.bytes);
             let message = format!("expected a shard of at most {max} bytes, found {found}");
-            return Err(at(Error::new(ErrorKind::Limit, message)));
+            return Err(at(Error::above_limit("max_bytes", message)));
         }
         let source = LocalStorage::mapped().open(&path)?;
         let source = Bytes::File(source);

@@ -122,7 +122,7 @@ impl NpzOptions {
             let data = archive.read(index)?;
             left = left.checked_sub(data.len() as u64).ok_or_else(|| {
                 let message = format!("expected arrays of at most {max_bytes} bytes, found more");
-                Error::new(ErrorKind::Limit, message).at(path)
+                Error::above_limit("max_bytes", message).at(path)
             })?;
             let array = npy::decode(&data).map_err(|error| at(error.into()))?;
             let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();

@@ -250,7 +250,7 @@ impl Records<'_> {
                 "record at byte {}: expected at most {} bytes, found {length}",
                 self.position, self.max_bytes
             );
-            return Err(Error::new(ErrorKind::Limit, message).at(self.path));
+            return Err(Error::above_limit("max_bytes", message).at(self.path));
         }
         let mut data = self.take(length.saturating_add(FOOTER as u64))?;
         let footer = match data.split_last_chunk() {

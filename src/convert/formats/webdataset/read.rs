@@ -204,7 +204,7 @@ impl Group {
         // A sample of one file is limited by the size of the file alone.
         if self.bytes > max_bytes && !self.files.is_empty() {
             let message = format!("expected a sample of at most {max_bytes} bytes, found more");
-            self.refuse(Error::new(ErrorKind::Limit, message));
+            self.refuse(Error::above_limit("max_bytes", message));
         } else if !self.names.insert(suffix.to_owned()) {
             let message = format!("expected one file {suffix:?} of a sample, found two");
             self.refuse(Error::new(ErrorKind::Damaged, message));

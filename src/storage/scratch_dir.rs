@@ -7,10 +7,13 @@ use std::time::SystemTime;
 use crate::error::{Error, Result};
 
 /// A directory for temporary files that only this user can read, removed when it is dropped.
-pub(super) struct ScratchDir(PathBuf);
+#[derive(Debug)]
+#[must_use = "dropped, it is removed"]
+pub struct ScratchDir(PathBuf);
 
 impl ScratchDir {
-    pub(super) fn create() -> Result<ScratchDir> {
+    /// Creates it where the system keeps temporary files.
+    pub fn create() -> Result<ScratchDir> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("kiste-{}-{}", std::process::id(), since.as_nanos());
         let path = std::env::temp_dir().join(name);
@@ -24,7 +27,8 @@ impl ScratchDir {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -100,6 +100,22 @@
 //! | [`value`] | arrays and element types as in NumPy; [`serde_ndarray`] for fields of structs |
 //! | [`storage`] | where bytes live, and how a new file takes the place of an old one |
 //!
+//! # Features
+//!
+//! Without any feature there is what datasets need: [`Writer`], [`DatasetReader`], [`verify`],
+//! [`repair`], [`sampler`], [`loader`], from 40 crates and without a C compiler. NumPy arrays in
+//! samples are bytes to it, and a deep verification does not decode them. Programs that use the library
+//! take it with `default-features = false` and the features they need:
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `readers` | [`reader::DirectoryReader`], [`reader::ListReader`], [`natural_order`] |
+//! | `arrays` | [`array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
+//! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
+//! | `stat`, `datasets`, `burn` | the modules of these names |
+//! | `c-blosc` | Blosc by its C library |
+//! | `cli` (default) | the command and what it needs |
+//!
 //! # Costs
 //!
 //! Opening a dataset reads a few pages, at any size. A sample by index is a look into the map: it is
@@ -123,22 +139,36 @@
 //!   `complex`, as msgpack-numpy writes them; [`format::msgpack::numpy`] reads them. Pickles are
 //!   never executed.
 
+#![cfg_attr(
+    not(feature = "convert"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        reason = "some of what all rooms share is for conversion and arrays alone"
+    )
+)]
+
 pub mod error;
+#[cfg(feature = "arrays")]
 pub mod value;
+#[cfg(feature = "readers")]
 mod natural;
 mod regular;
 pub mod storage;
 pub mod format;
 pub mod reader;
 pub mod dataset;
+#[cfg(feature = "arrays")]
 pub mod array;
 pub mod sampler;
 pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;
+#[cfg(feature = "arrays")]
 pub mod rearrange;
 #[cfg(feature = "stat")]
 pub mod stat;
+#[cfg(feature = "convert")]
 pub mod convert;
 #[cfg(feature = "datasets")]
 #[path = "../datasets/mod.rs"]
@@ -146,7 +176,9 @@ pub mod datasets;
 
 pub use dataset::{DatasetReader, Stats, Writer, WriterOptions, index, repair, verify};
 pub use error::{Error, ErrorKind, Remedy, Result};
+#[cfg(feature = "arrays")]
 pub use format::msgpack::numpy::serde_ndarray;
+#[cfg(feature = "readers")]
 pub use natural::natural_order;
 pub use reader::{Reader, ReaderExt};
 pub use rmpv::Value;

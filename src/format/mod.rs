@@ -22,19 +22,31 @@ use std::fmt;
 
 use crate::error::{Error, ErrorKind};
 
+#[cfg(feature = "arrays")]
 pub mod numpy;
 pub mod msgpack;
+#[cfg(feature = "arrays")]
 pub mod jsonl;
 pub mod dataset;
+#[cfg(feature = "arrays")]
 pub mod blosc;
+#[cfg(feature = "arrays")]
 pub mod bloscpack;
+#[cfg(feature = "arrays")]
 pub mod chunked;
+#[cfg(feature = "arrays")]
 pub(crate) mod bcolz;
+#[cfg(feature = "convert")]
 pub(crate) mod mat;
+#[cfg(feature = "convert")]
 pub(crate) mod idx;
+#[cfg(feature = "convert")]
 pub(crate) mod pickle;
+#[cfg(feature = "convert")]
 pub(crate) mod tar;
+#[cfg(feature = "convert")]
 pub(crate) mod mds;
+#[cfg(feature = "convert")]
 pub(crate) mod parquet;
 #[cfg(feature = "formats")]
 pub(crate) mod tfrecord;

@@ -47,6 +47,7 @@
 //! does: [`ReaderOptions::checksums`](crate::dataset::ReaderOptions::checksums).
 
 mod batch;
+#[cfg(feature = "arrays")]
 mod columns;
 mod orders;
 mod pool;
@@ -59,11 +60,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
 use crate::sampler::{Partition, Sampler, State, Tail};
 
+#[cfg(feature = "arrays")]
 pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
+#[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, Columns};
 
 use batch::{Gather, MapSamples};
+#[cfg(feature = "arrays")]
 use columns::CollateColumns;
 use pool::Pool;
 
@@ -240,6 +244,7 @@ impl LoaderOptions {
     ///
     /// As [`map`](Self::map), with any policy; and [`Invalid`](ErrorKind::Invalid) for two columns
     /// of one name.
+    #[cfg(feature = "arrays")]
     pub fn columns(self, columns: Columns) -> Result<Loader<ColumnBatch>> {
         columns.check()?;
         let queue = self.batches();

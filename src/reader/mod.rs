@@ -66,16 +66,23 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::msgpack::{self, Cursor, Value, numpy};
+#[cfg(feature = "arrays")]
+use crate::format::msgpack::numpy;
+use crate::format::msgpack::{self, Cursor, Value};
 
 pub(crate) mod links;
+#[cfg(feature = "readers")]
 mod pattern;
+#[cfg(feature = "readers")]
 pub(crate) mod labels;
 mod key_index;
 pub(crate) mod pack;
 mod sharded;
+#[cfg(feature = "readers")]
 mod list;
+#[cfg(feature = "readers")]
 mod files;
+#[cfg(feature = "readers")]
 mod directory;
 #[cfg(feature = "zip")]
 mod zip;
@@ -83,12 +90,18 @@ mod range;
 mod select;
 mod join;
 
+#[cfg(feature = "readers")]
 pub use directory::DirectoryReader;
+#[cfg(feature = "readers")]
 pub use files::{FileEntry, FileOptions};
 pub use join::{JoinReader, Shared};
+#[cfg(feature = "readers")]
 pub use labels::Labels;
+#[cfg(feature = "readers")]
 pub use list::{ListOptions, ListReader};
+#[cfg(feature = "readers")]
 pub use pattern::fnmatch;
+#[cfg(feature = "convert")]
 pub(crate) use pattern::{Filter, NamePattern};
 pub use range::RangeReader;
 pub use select::SelectReader;
@@ -383,13 +396,18 @@ pub(crate) fn unpack<'a, T: Deserialize<'a>>(
 /// sample of another type.
 #[cold]
 pub(crate) fn not_of_type(sample: &[u8], error: &rmp_serde::decode::Error) -> Error {
-    damaged_array(sample).unwrap_or_else(|| {
-        let message = format!("the sample is not of the type asked for: {error}");
-        Error::new(ErrorKind::Invalid, message)
-    })
+    #[cfg(feature = "arrays")]
+    if let Some(damaged) = damaged_array(sample) {
+        return damaged;
+    }
+    #[cfg(not(feature = "arrays"))]
+    let _ = sample;
+    let message = format!("the sample is not of the type asked for: {error}");
+    Error::new(ErrorKind::Invalid, message)
 }
 
 /// What is wrong with the first array of a sample that cannot be decoded, if there is one.
+#[cfg(feature = "arrays")]
 fn damaged_array(sample: &[u8]) -> Option<Error> {
     let mut arrays = numpy::arrays_in(sample).ok()?;
     arrays.find_map(|stored| {

@@ -1,14 +1,18 @@
 //! [`ShardedReader`]: several readers seen as one.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+#[cfg(feature = "readers")]
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::path::Path;
 
+#[cfg(feature = "readers")]
 use super::pattern::PathPattern;
 use super::{Location, Reader, out_of_range};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "readers")]
 use crate::format::dataset::SideFile;
 use crate::format::msgpack::Value;
 
@@ -54,6 +58,7 @@ impl ShardedReader {
     ///
     /// [`NotFound`](ErrorKind::NotFound) if nothing matches, and those of
     /// [`DatasetReader::open`].
+    #[cfg(feature = "readers")]
     pub fn glob(pattern: &str) -> Result<ShardedReader> {
         let found = PathPattern::parse(pattern)?.glob(Path::new(""))?;
         let mut side_files = HashSet::new();
@@ -238,7 +243,7 @@ impl<R: Reader> Reader for ShardedReader<R> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "readers"))]
 mod tests {
     use super::*;
     use crate::reader::{ListReader, ReaderExt, SelectReader};

@@ -173,12 +173,31 @@ fn open_to_lock(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Takes the lock of a file, unless another process has it. It ends with this process. `File::try_lock`
+/// does the same from Rust 1.89.
+#[cfg(unix)]
+fn try_lock(file: &File) -> io::Result<bool> {
+    use rustix::fs::{FlockOperation, flock};
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(unix))]
+fn try_lock(file: &File) -> io::Result<bool> {
+    match fs4::FileExt::try_lock(file) {
+        Ok(()) => Ok(true),
+        Err(fs4::TryLockError::WouldBlock) => Ok(false),
+        Err(fs4::TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// Locks an open file, which must still be the one of this name afterwards.
 fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
-    match fs4::FileExt::try_lock(&file) {
-        Ok(()) => {}
-        Err(fs4::TryLockError::WouldBlock) => return Ok(None),
-        Err(fs4::TryLockError::Error(e)) => return Err(e),
+    if !try_lock(&file)? {
+        return Ok(None);
     }
     // The holder before us may have removed or replaced the file before letting go, and
     // another one may hold a new file of this name by now: what was locked here guards

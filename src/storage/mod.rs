@@ -25,8 +25,10 @@ mod scratch_dir;
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
+#[cfg(feature = "arrays")]
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
+#[cfg(feature = "arrays")]
 pub(crate) use replace::{partial_name, random};
 #[doc(hidden)]
 pub use scratch_dir::ScratchDir;

@@ -71,7 +71,8 @@ impl Verify {
     }
 
     /// Also decodes every sample with its arrays, plain and packed, and compares its key with the
-    /// list. Default: no, unless there is nothing to compare the data with.
+    /// list. Default: no, unless there is nothing to compare the data with. Arrays are decoded with the
+    /// feature `arrays`.
     pub fn deep(mut self, yes: bool) -> Verify {
         self.deep = yes;
         self

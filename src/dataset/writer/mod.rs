@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
+#[cfg(feature = "arrays")]
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -95,6 +96,7 @@ pub struct Writer {
     samples: u64,
     bytes: u64,
     packed: Vec<u8>,
+    #[cfg(feature = "arrays")]
     tally: ArrayTally,
     key_set: KeySet,
     broken: bool,
@@ -174,6 +176,7 @@ impl Writer {
             samples: 0,
             bytes: 0,
             packed: Vec::new(),
+            #[cfg(feature = "arrays")]
             tally: ArrayTally::default(),
             key_set: KeySet::new(),
             broken: false,
@@ -255,15 +258,17 @@ impl Writer {
         packed.clear();
         let result = encode(&mut packed).and_then(|()| {
             let key = key_of_encoded(&packed).map_err(invalid)?;
-            match self.options.arrays.clone() {
-                None => self.put(key, &packed),
-                Some(policy) => self.put_recoded(key, &packed, &policy),
+            #[cfg(feature = "arrays")]
+            if let Some(policy) = self.options.arrays.clone() {
+                return self.put_recoded(key, &packed, &policy);
             }
+            self.put(key, &packed)
         });
         self.packed = packed;
         result
     }
 
+    #[cfg(feature = "arrays")]
     fn put_recoded(&mut self, key: &str, packed: &[u8], policy: &ArrayPolicy) -> Result<()> {
         let mut tally = ArrayTally::default();
         let recoded = policy.recode(packed, &mut tally).map_err(|error| error.with_key(key))?;
@@ -380,6 +385,7 @@ impl Writer {
     }
 
     /// What happened to the arrays that [`WriterOptions::arrays`] applies to.
+    #[cfg(feature = "arrays")]
     pub fn arrays(&self) -> &ArrayTally {
         &self.tally
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "arrays")]
 use crate::array::ArrayPolicy;
 use crate::storage::{LocalStorage, Storage};
 
@@ -25,6 +26,7 @@ pub struct WriterOptions {
     pub(super) lookup: bool,
     pub(super) checksums: bool,
     pub(super) durable: bool,
+    #[cfg(feature = "arrays")]
     pub(super) arrays: Option<Arc<ArrayPolicy>>,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) hash_many: HashMany,
@@ -38,6 +40,7 @@ impl Default for WriterOptions {
             lookup: false,
             checksums: false,
             durable: true,
+            #[cfg(feature = "arrays")]
             arrays: None,
             storage: Arc::new(LocalStorage::mapped()),
             hash_many: index::hash_keys,
@@ -89,6 +92,7 @@ impl WriterOptions {
     /// [`write_value`](super::Writer::write_value). What is packed already is passed through: that
     /// is for [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
     /// [`PackedArray`](crate::array::PackedArray).
+    #[cfg(feature = "arrays")]
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));
         self

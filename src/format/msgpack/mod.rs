@@ -21,16 +21,18 @@
 mod cursor;
 mod decode;
 mod encode;
+#[cfg(feature = "arrays")]
 pub mod numpy;
 mod row_ref;
 pub mod sample;
 pub mod timestamp;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "arrays"))]
 pub(super) mod tests;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
+#[cfg(feature = "convert")]
 pub(crate) use encode::write_bin_len;
 pub use encode::{EncodeError, encode, to_vec, write_bin, write_map, write_text};
 pub use rmpv::Value;

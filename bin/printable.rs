@@ -7,7 +7,9 @@ use std::fmt::Display;
 /// Whether a terminal takes this for something else than a character to show: control characters,
 /// and those that turn the direction of what follows.
 pub(crate) fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A value as it can be shown: `\n` for a newline, `\u{1b}` for an escape character.
@@ -119,8 +121,8 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_and_nothing_else() {
-        let text = "a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\\";
-        let shown = r"a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{2066}ä→\";
+        let text = "a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{200e}\u{61c}ä→\\";
+        let shown = r"a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{200e}\u{61c}ä→\";
         assert_eq!(escaped(text), shown);
         assert_eq!(printable(text, true), shown);
         assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");

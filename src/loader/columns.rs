@@ -108,7 +108,7 @@ trait Column: Send + Sync {
 }
 
 /// The content of one column.
-trait Buffer: Any + Send {
+trait Buffer: Any + Send + Sync {
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
     fn bytes(&self) -> usize;
@@ -461,6 +461,16 @@ impl ColumnBatch {
         Ok(&self.column::<Fixed<T>>(name)?.values)
     }
 
+    /// The same, to be changed in place.
+    pub fn values_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
+        // Found by a shared reference first, whose error lists the columns.
+        self.column::<Fixed<T>>(name)?;
+        let at = self.columns.0.iter().position(|(known, _)| known == name);
+        let buffer = at.and_then(|at| self.buffers.get_mut(at));
+        let column = buffer.and_then(|buffer| buffer.as_any_mut().downcast_mut::<Fixed<T>>());
+        Ok(column.map(|column| &mut column.values[..]).unwrap_or_default())
+    }
+
     /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
     /// them.
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
@@ -553,10 +563,7 @@ impl CollateColumns {
                 column.fill(&mut *buffers[at], row, record)?;
             } else {
                 let read = found[at].take().ok_or_else(|| no_field(name))?;
-                // The error has no file yet; it is added later.
-                let named =
-                    |e: Error| Error::new(e.kind(), format!("field {name:?}: {}", e.message()));
-                read.map_err(named)?;
+                read.map_err(|error| error.with_field(name.as_str()))?;
             }
         }
         Ok(())

@@ -1,0 +1,60 @@
+"""Keyed ML sample datasets, compatible with datadings.
+
+>>> import pykiste as ki
+>>> path = getfixture("tmp_path") / "words.msgpack"
+>>> with ki.Writer(path) as writer:
+...     writer.write({"key": "en", "word": "crate"})
+...     writer.write({"key": "de", "word": "Kiste"})
+>>> words = ki.open(path)
+>>> len(words), words[0], words["de"]["word"]
+(2, {'key': 'en', 'word': 'crate'}, 'Kiste')
+
+Order and threads come from a sampler and a loader, whose state is two integers:
+
+>>> loader = ki.Loader(words, ki.Sampler.shuffle(len(words), seed=7), batch_size=2)
+>>> for batch in loader:
+...     print(sorted(sample["key"] for sample in batch.samples))
+['de', 'en']
+>>> loader.state_dict()
+{'epoch': 1, 'position': 0}
+"""
+
+from pykiste import errors
+from pykiste._core import (
+    Batch,
+    Dataset,
+    Loader,
+    Order,
+    Sampler,
+    View,
+    Writer,
+    index,
+    pack,
+    repair,
+    unpack,
+    verify,
+)
+from pykiste.errors import Error
+from pykiste.types import Extension, Timestamp
+
+open = Dataset
+
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Error",
+    "Extension",
+    "Loader",
+    "Order",
+    "Sampler",
+    "Timestamp",
+    "View",
+    "Writer",
+    "errors",
+    "index",
+    "open",
+    "pack",
+    "repair",
+    "unpack",
+    "verify",
+]

@@ -1,0 +1,23 @@
+"""How objects are made again that were pickled. Names here are in pickles: they stay."""
+
+from pykiste._core import Dataset, Sampler
+from pykiste.errors import ReplacedError
+
+
+def reopen(path, copy, samples, size):
+    """The dataset of this path, which must be the one that was pickled."""
+    dataset = Dataset(path, copy=copy)
+    if len(dataset) != samples or dataset.data_size != size:
+        message = (
+            f"{path}: expected the dataset that was pickled, with {samples} samples in {size} bytes, "
+            f"found one with {len(dataset)} samples in {dataset.data_size} bytes"
+        )
+        raise ReplacedError(message, path=path)
+    return dataset
+
+
+def sampler(parts):
+    """A sampler from its constructor's name and arguments."""
+    name, *arguments = parts
+    arguments = [sampler(part) if isinstance(part, tuple) else part for part in arguments]
+    return getattr(Sampler, name)(*arguments)

@@ -1,0 +1,106 @@
+"""What can go wrong. All are `Error`; some are also the built-in exception for the same thing.
+
+>>> import pykiste as ki
+>>> try:
+...     ki.open("no/such.msgpack")
+... except ki.Error as error:
+...     print(type(error).__name__, error.path, isinstance(error, FileNotFoundError))
+NotFoundError no/such.msgpack True
+"""
+
+__all__ = [
+    "AlreadyExistsError",
+    "CancelledError",
+    "DamagedError",
+    "DuplicateKeyError",
+    "Error",
+    "ForeignError",
+    "InterruptedError",
+    "InvalidError",
+    "IoError",
+    "LimitError",
+    "LockedError",
+    "NotFoundError",
+    "ReplacedError",
+    "UnsupportedError",
+]
+
+
+class Error(Exception):
+    """Any error of kiste, with what is known of the place.
+
+    `path` of the file, `index` and `key` of the sample, `field`, the byte `range` as a pair, and `raw`,
+    the bytes that are at fault.
+    """
+
+    def __init__(self, message, *, path=None, index=None, key=None, field=None, range=None, raw=None):
+        super().__init__(message)
+        self.path = path
+        self.index = index
+        self.key = key
+        self.field = field
+        self.range = range
+        self.raw = raw
+
+    def __str__(self):
+        return self.args[0]
+
+    def __reduce__(self):
+        # Keyword arguments are lost by the default.
+        return _again, (type(self), self.args[0], dict(self.__dict__))
+
+
+def _again(kind, message, fields):
+    return kind(message, **fields)
+
+
+class DamagedError(Error, ValueError):
+    """A file is truncated, changed, or was never of this format."""
+
+
+class InterruptedError(Error):
+    """A write to this dataset was cut short. `pykiste.repair` finishes or undoes it."""
+
+
+class ReplacedError(Error):
+    """The dataset was replaced by another one while it was open. Open it again."""
+
+
+class InvalidError(Error, ValueError):
+    """Something was asked for that makes no sense."""
+
+
+class DuplicateKeyError(Error, KeyError):
+    """A key was written that the dataset has already. The writer is still usable."""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """There is no such file."""
+
+
+class AlreadyExistsError(Error, FileExistsError):
+    """The output exists, and overwriting was not asked for."""
+
+
+class LockedError(Error, BlockingIOError):
+    """Another writer is at work on this dataset."""
+
+
+class ForeignError(Error):
+    """Something is in the way that kiste did not make. Nothing was touched."""
+
+
+class LimitError(Error, ValueError):
+    """More than the format can hold, or than an untrusted length is believed."""
+
+
+class UnsupportedError(Error, ValueError):
+    """Valid, but nothing that this version reads."""
+
+
+class IoError(Error, OSError):
+    """The operating system refused."""
+
+
+class CancelledError(Error):
+    """The caller stopped it."""

@@ -1,0 +1,43 @@
+"""Values of msgpack that Python has no type for."""
+
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+__all__ = ["Extension", "Timestamp"]
+
+
+class Extension(NamedTuple):
+    """Bytes with a type code.
+
+    >>> import pykiste as ki
+    >>> ki.unpack(ki.pack(Extension(5, b"abc")))
+    Extension(code=5, data=b'abc')
+    """
+
+    code: int
+    data: bytes
+
+
+class Timestamp(NamedTuple):
+    """A point in time: seconds since 1970 in UTC, and nanoseconds after them.
+
+    >>> import pykiste as ki
+    >>> ki.unpack(ki.pack(Timestamp(1, 500)))
+    Timestamp(seconds=1, nanoseconds=500)
+    """
+
+    seconds: int
+    nanoseconds: int = 0
+
+    def to_datetime(self):
+        """The same with a resolution of microseconds.
+
+        >>> Timestamp(0, 1_000_000).to_datetime()
+        datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=datetime.timezone.utc)
+
+        Raises `ValueError` if that would lose nanoseconds.
+        """
+        if self.nanoseconds % 1000:
+            raise ValueError(f"{self.nanoseconds} nanoseconds are no whole microseconds")
+        since = timedelta(seconds=self.seconds, microseconds=self.nanoseconds // 1000)
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + since

@@ -1,0 +1,320 @@
+//! [`Dataset`]: samples by index and by key.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use kiste::DatasetReader;
+use kiste::reader::Reader;
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyList, PyMemoryView, PySlice, PyString, PyTuple};
+
+use crate::decode::{Decoder, Place};
+use crate::errors::{bug, out_of_range, raise};
+use crate::view::View;
+
+/// A dataset on disk: a sequence of samples that is also looked up by key.
+///
+/// Opening touches a few pages, at any size. `dataset[3]` and `dataset["cat/07.jpg"]` are samples,
+/// which are dicts; a slice or a list of indices or keys is a list of samples. With `copy=False`, binary
+/// data and arrays are read-only views of the memory map, which they keep open.
+#[pyclass(frozen, sequence, module = "pykiste")]
+pub(crate) struct Dataset {
+    /// `None` once it is closed.
+    reader: Mutex<Option<DatasetReader>>,
+    decoder: Mutex<Decoder>,
+    path: PathBuf,
+    copy: bool,
+}
+
+impl Dataset {
+    /// The reader. Clones share one memory map.
+    pub(crate) fn reader(&self) -> PyResult<DatasetReader> {
+        let reader = self.reader.lock().map_err(|_| bug("a reader panicked"))?;
+        reader.clone().ok_or_else(|| PyValueError::new_err("the dataset is closed"))
+    }
+
+    /// Works with the decoder. Another thread may have it, and wait for the lock of Python that this one
+    /// holds: then a new one does.
+    fn decoder<T>(&self, work: impl FnOnce(&mut Decoder) -> T) -> T {
+        match self.decoder.try_lock() {
+            Ok(mut decoder) => work(&mut decoder),
+            Err(_) => work(&mut Decoder::new()),
+        }
+    }
+
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        reader: &DatasetReader,
+        index: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.decoder(|decoder| sample(py, reader, index, self.copy, decoder))
+    }
+
+    /// The index that an index or a key stands for.
+    fn resolve(&self, reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if let Ok(key) = item.cast::<PyString>() {
+            let found = reader.find(key.to_str()?).map_err(raise)?;
+            return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
+        }
+        // NumPy's integers too, by `__index__`.
+        let index: isize = item.extract().map_err(|_| {
+            let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!("expected an index or a key, found {name}"))
+        })?;
+        let len = reader.len();
+        let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
+        let found = from_end.and_then(|index| usize::try_from(index).ok());
+        found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+    }
+}
+
+/// A sample as a Python object.
+fn sample<'py>(
+    py: Python<'py>,
+    reader: &DatasetReader,
+    index: usize,
+    copy: bool,
+    decoder: &mut Decoder,
+) -> PyResult<Bound<'py, PyAny>> {
+    let raw = reader.get_raw(index).map_err(raise)?;
+    let place = Place { reader, index };
+    let decoded = decoder.sample(py, &raw, (!copy).then_some(&place));
+    decoded.map_err(|flaw| flaw.raise(|error| reader.locate(index).describe(error)))
+}
+
+#[pymethods]
+impl Dataset {
+    #[new]
+    #[pyo3(signature = (path, *, copy=true, verify=false))]
+    fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
+        let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
+        let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
+        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy })
+    }
+
+    /// The path of the data file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Whether samples own their memory. Otherwise binary data and arrays are views of the map.
+    #[getter]
+    fn copy(&self) -> bool {
+        self.copy
+    }
+
+    /// Bytes of the data file.
+    #[getter]
+    fn data_size(&self) -> PyResult<u64> {
+        Ok(self.reader()?.data_len())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.reader()?.len())
+    }
+
+    fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, reader) = (item.py(), self.reader()?);
+        if let Ok(slice) = item.cast::<PySlice>() {
+            let range = slice.indices(reader.len() as isize)?;
+            let samples = PyList::empty(py);
+            let mut index = range.start;
+            for _ in 0..range.slicelength {
+                samples.append(self.sample(py, &reader, index as usize)?)?;
+                index += range.step;
+            }
+            return Ok(samples.into_any());
+        }
+        let is_one = item.is_instance_of::<PyInt>()
+            || item.is_instance_of::<PyString>()
+            || item.hasattr("__index__")? && !item.hasattr("__len__")?;
+        if is_one {
+            let index = self.resolve(&reader, item)?;
+            return self.sample(py, &reader, index);
+        }
+        if item.is_instance_of::<PyBytes>() {
+            // Bytes are a sequence of numbers, and were meant for a key.
+            return Err(PyTypeError::new_err("expected an index or a key, found bytes"));
+        }
+        Ok(self.get_many(item)?.into_any())
+    }
+
+    /// The samples of these indices or keys, in their order. PyTorch's fetcher calls it.
+    fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (py, reader) = (items.py(), self.reader()?);
+        let indices: Vec<usize> =
+            items.try_iter()?.map(|item| self.resolve(&reader, &item?)).collect::<PyResult<_>>()?;
+        let samples = PyList::empty(py);
+        for index in indices {
+            samples.append(self.sample(py, &reader, index)?)?;
+        }
+        Ok(samples)
+    }
+
+    fn __getitems__<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        self.get_many(items)
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match key.cast::<PyString>() {
+            Ok(key) => self.reader()?.contains_key(key.to_str()?).map_err(raise),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn __iter__(&self) -> PyResult<Samples> {
+        let reader = self.reader()?;
+        let range = 0..reader.len();
+        Ok(Samples { reader, range, copy: self.copy, decoder: Decoder::new() })
+    }
+
+    /// The index of a key, or `None`.
+    fn find(&self, key: &str) -> PyResult<Option<usize>> {
+        self.reader()?.find(key).map_err(raise)
+    }
+
+    /// The key of a sample.
+    fn key(&self, index: &Bound<'_, PyAny>) -> PyResult<String> {
+        let reader = self.reader()?;
+        let index = self.resolve(&reader, index)?;
+        Ok(reader.key(index).map_err(raise)?.into_owned())
+    }
+
+    /// All keys, in the order of the samples.
+    fn keys(&self) -> PyResult<Keys> {
+        let reader = self.reader()?;
+        let range = 0..reader.len();
+        Ok(Keys { reader, range })
+    }
+
+    /// A sample, or `default` if there is no such key or index.
+    #[pyo3(signature = (item, default=None))]
+    fn get<'py>(
+        &self,
+        item: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        use pyo3::exceptions::PyLookupError;
+        let (py, reader) = (item.py(), self.reader()?);
+        match self.resolve(&reader, item) {
+            Ok(index) => self.sample(py, &reader, index).map(Some),
+            Err(error) if error.is_instance_of::<PyLookupError>(py) => Ok(default),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The packed bytes of a sample: `bytes`, or a `memoryview` of the map with `copy=False`.
+    #[pyo3(signature = (item, *, copy=None))]
+    fn raw<'py>(
+        &self,
+        item: &Bound<'py, PyAny>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, reader) = (item.py(), self.reader()?);
+        let index = self.resolve(&reader, item)?;
+        let raw = reader.get_raw(index).map_err(raise)?;
+        if copy.unwrap_or(self.copy) {
+            return Ok(PyBytes::new(py, &raw).into_any());
+        }
+        let view = View::of(&reader, index, 0..raw.len())?;
+        Ok(PyMemoryView::from(&Bound::new(py, view)?.into_any())?.into_any())
+    }
+
+    /// Asks the operating system to read these samples soon.
+    fn prefetch(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<()> {
+        let reader = self.reader()?;
+        py.detach(|| Reader::prefetch(&reader, &indices));
+        Ok(())
+    }
+
+    /// Closes it. Views of its memory stay valid: the last of them closes the map.
+    fn close(&self) -> PyResult<()> {
+        self.reader.lock().map_err(|_| bug("a reader panicked"))?.take();
+        Ok(())
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close()
+    }
+
+    /// A path, and how large the data file was: another process opens the same, or fails.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, PickledDataset)> {
+        let reader = self.reader()?;
+        let reopen = py.import("pykiste._pickle")?.getattr("reopen")?;
+        Ok((reopen, (self.path.clone(), self.copy, reader.len(), reader.data_len())))
+    }
+
+    fn __repr__(&self) -> String {
+        match self.reader() {
+            Ok(reader) => format!("pykiste.Dataset({:?}, {} samples)", self.path, reader.len()),
+            Err(_) => format!("pykiste.Dataset({:?}, closed)", self.path),
+        }
+    }
+}
+
+/// What a pickled dataset consists of.
+type PickledDataset = (PathBuf, bool, usize, u64);
+
+/// All samples in their order.
+#[pyclass(module = "pykiste")]
+pub(crate) struct Samples {
+    reader: DatasetReader,
+    range: Range<usize>,
+    copy: bool,
+    decoder: Decoder,
+}
+
+#[pymethods]
+impl Samples {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(index) = self.range.next() else { return Ok(None) };
+        sample(py, &self.reader, index, self.copy, &mut self.decoder).map(Some)
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// All keys in the order of their samples.
+#[pyclass(module = "pykiste")]
+pub(crate) struct Keys {
+    reader: DatasetReader,
+    range: Range<usize>,
+}
+
+#[pymethods]
+impl Keys {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        let Some(index) = self.range.next() else { return Ok(None) };
+        let key: Cow<'_, str> = self.reader.key(index).map_err(raise)?;
+        Ok(Some(PyString::new(py, &key)))
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// The reader as loaders take it.
+pub(crate) fn shared(dataset: &Dataset) -> PyResult<Arc<dyn Reader>> {
+    Ok(Arc::new(dataset.reader()?))
+}

@@ -1,0 +1,212 @@
+//! Python objects as packed bytes: the bytes that Python's datadings writes for them.
+
+use kiste::format::msgpack::numpy::{encode_array, encode_complex, encode_scalar};
+use kiste::format::msgpack::{self, MAX_DEPTH, Value};
+use kiste::value::{DType, NdArray};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyMemoryView,
+    PyString, PyTuple, PyType,
+};
+
+/// A container that is not whole yet: its values, and how many of them were packed.
+enum Open<'py> {
+    List(Bound<'py, PyList>, usize),
+    Tuple(Bound<'py, PyTuple>, usize),
+    /// The pairs of a dict, and whether the key of the next one was packed.
+    Pairs(Bound<'py, PyList>, usize, bool),
+}
+
+impl<'py> Open<'py> {
+    /// The next value to pack. `None` after the last one.
+    fn next(&mut self) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            Open::List(list, at) if *at < list.len() => {
+                *at += 1;
+                list.get_item(*at - 1).map(Some)
+            }
+            Open::Tuple(tuple, at) if *at < tuple.len() => {
+                *at += 1;
+                tuple.get_item(*at - 1).map(Some)
+            }
+            Open::Pairs(pairs, at, has_key) if *at < pairs.len() => {
+                let pair = pairs.get_item(*at)?.cast_into::<PyTuple>()?;
+                let item = pair.get_item(usize::from(*has_key))?;
+                *at += usize::from(*has_key);
+                *has_key = !*has_key;
+                Ok(Some(item))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Appends an object as a message. Nothing recurses, so that no object nests too deeply for the stack.
+pub(crate) fn append(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    let mut open = Vec::new();
+    value(object, out, &mut open)?;
+    while let Some(top) = open.last_mut() {
+        match top.next()? {
+            Some(next) => value(&next, out, &mut open)?,
+            None => drop(open.pop()),
+        }
+    }
+    Ok(())
+}
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Appends a value, or the header of a container, which is opened.
+fn value<'py>(
+    object: &Bound<'py, PyAny>,
+    out: &mut Vec<u8>,
+    open: &mut Vec<Open<'py>>,
+) -> PyResult<()> {
+    let py = object.py();
+    let container = if object.is_none() {
+        out.push(0xc0);
+        None
+    } else if object.is_instance_of::<PyBool>() {
+        out.push(if object.extract::<bool>()? { 0xc3 } else { 0xc2 });
+        None
+    } else if object.is_instance_of::<PyInt>() {
+        integer(object, out)?;
+        None
+    } else if let Ok(text) = object.cast::<PyString>() {
+        msgpack::write_text(text.to_str()?, out).map_err(refused)?;
+        None
+    } else if object.is_instance_of::<PyFloat>() {
+        msgpack::encode(&Value::F64(object.extract()?), out).map_err(refused)?;
+        None
+    } else if let Ok(bytes) = object.cast::<PyBytes>() {
+        msgpack::write_bin(bytes.as_bytes(), out).map_err(refused)?;
+        None
+    } else if let Ok(dict) = object.cast::<PyDict>() {
+        // A list of its own, which nothing changes meanwhile.
+        let pairs = dict.items();
+        msgpack::write_map(pairs.len(), out).map_err(refused)?;
+        Some(Open::Pairs(pairs, 0, false))
+    } else if let Ok(list) = object.cast::<PyList>() {
+        let items = list.get_slice(0, list.len());
+        array_header(items.len(), out)?;
+        Some(Open::List(items, 0))
+    } else if object.is_instance(extension_type(py)?)? {
+        let code: i8 = object.getattr("code")?.extract()?;
+        let data: Vec<u8> = object.getattr("data")?.extract()?;
+        msgpack::encode(&Value::Ext(code, data), out).map_err(refused)?;
+        None
+    } else if object.is_instance(timestamp_type(py)?)? {
+        let (seconds, nanoseconds) =
+            (object.getattr("seconds")?.extract()?, object.getattr("nanoseconds")?.extract()?);
+        let data = msgpack::timestamp::to_ext(seconds, nanoseconds).ok_or_else(|| {
+            PyValueError::new_err(format!("{nanoseconds} nanoseconds are a second or more"))
+        })?;
+        msgpack::encode(&Value::Ext(msgpack::timestamp::CODE, data), out).map_err(refused)?;
+        None
+    } else if let Ok(tuple) = object.cast::<PyTuple>() {
+        array_header(tuple.len(), out)?;
+        Some(Open::Tuple(tuple.clone(), 0))
+    } else if object.is_instance_of::<PyByteArray>() || object.is_instance_of::<PyMemoryView>() {
+        let bytes = PyBuffer::<u8>::get(object)?.to_vec(py)?;
+        msgpack::write_bin(&bytes, out).map_err(refused)?;
+        None
+    } else if let Ok(complex) = object.cast::<PyComplex>() {
+        encode_complex(complex.real(), complex.imag(), out).map_err(refused)?;
+        None
+    } else if object.is_instance(ndarray_type(py)?)? {
+        encode_array(&numpy_array(object)?, out).map_err(refused)?;
+        None
+    } else if object.is_instance(generic_type(py)?)? {
+        encode_scalar(&numpy_array(object)?, out).map_err(refused)?;
+        None
+    } else {
+        let name = object.get_type().fully_qualified_name()?;
+        let message = format!("an object of type {name} cannot be packed");
+        return Err(PyTypeError::new_err(message));
+    };
+    if let Some(container) = container {
+        if open.len() >= MAX_DEPTH {
+            let message = format!("expected at most {MAX_DEPTH} nested containers, found more");
+            return Err(PyValueError::new_err(message));
+        }
+        open.push(container);
+    }
+    Ok(())
+}
+
+fn integer(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    let packed = match object.extract::<i64>() {
+        Ok(number) => Value::from(number),
+        Err(_) => match object.extract::<u64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => {
+                let message = format!("expected an integer of 64 bits, found {object}");
+                return Err(PyOverflowError::new_err(message));
+            }
+        },
+    };
+    msgpack::encode(&packed, out).map_err(refused)
+}
+
+fn array_header(len: usize, out: &mut Vec<u8>) -> PyResult<()> {
+    match (u8::try_from(len), u16::try_from(len), u32::try_from(len)) {
+        (Ok(len), ..) if len < 16 => out.push(0x90 | len),
+        (_, Ok(len), _) => {
+            out.push(0xdc);
+            out.extend_from_slice(&len.to_be_bytes());
+        }
+        (.., Ok(len)) => {
+            out.push(0xdd);
+            out.extend_from_slice(&len.to_be_bytes());
+        }
+        _ => return Err(PyValueError::new_err("a list has more than 4,294,967,295 items")),
+    }
+    Ok(())
+}
+
+/// An array or scalar of NumPy, with its bytes in C order and its own byte order.
+fn numpy_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<NdArray<'static>> {
+    let dtype = object.getattr("dtype")?;
+    if dtype.getattr("hasobject")?.extract()? {
+        return Err(PyTypeError::new_err(
+            "an array of Python objects would have to be pickled, which kiste never does",
+        ));
+    }
+    let text = match dtype.getattr("fields")?.is_none() {
+        true => dtype.getattr("str")?,
+        false => dtype.getattr("descr")?.str()?.into_any(),
+    };
+    let dtype: DType =
+        text.extract::<String>()?.parse().map_err(|error: kiste::format::FormatError| {
+            PyTypeError::new_err(format!("{text}: {error}"))
+        })?;
+    let shape: Vec<usize> = object.getattr("shape")?.extract()?;
+    let bytes = object.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+    NdArray::new(dtype, shape, bytes.as_bytes().to_vec()).map_err(refused)
+}
+
+macro_rules! class {
+    ($name:ident, $module:literal, $class:literal) => {
+        fn $name(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+            static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+            TYPE.import(py, $module, $class)
+        }
+    };
+}
+class!(ndarray_type, "numpy", "ndarray");
+class!(generic_type, "numpy", "generic");
+class!(extension_type, "pykiste.types", "Extension");
+class!(timestamp_type, "pykiste.types", "Timestamp");
+
+/// Packs an object into one message, as `Writer.write` packs a sample.
+#[pyfunction]
+pub(crate) fn pack<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let mut out = Vec::new();
+    append(object, &mut out)?;
+    Ok(PyBytes::new(object.py(), &out))
+}

@@ -1,0 +1,36 @@
+//! The native part of pykiste. Each file wraps one concept of the library; what is only Python
+//! (the exception tree, adapters for torch and Grain, the drop-in for datadings) is in `pykiste/`.
+
+use pyo3::prelude::*;
+
+mod dataset;
+mod decode;
+mod encode;
+mod errors;
+mod loader;
+mod pool;
+mod sampler;
+mod view;
+mod whole;
+mod writer;
+
+/// Native code of pykiste.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::dataset::{Dataset, Keys, Samples};
+    #[pymodule_export]
+    use super::decode::unpack;
+    #[pymodule_export]
+    use super::encode::pack;
+    #[pymodule_export]
+    use super::loader::{Batch, Loader};
+    #[pymodule_export]
+    use super::sampler::{Order, Sampler};
+    #[pymodule_export]
+    use super::view::View;
+    #[pymodule_export]
+    use super::whole::{index, repair, verify};
+    #[pymodule_export]
+    use super::writer::Writer;
+}

@@ -1,0 +1,273 @@
+//! [`Sampler`] and [`Order`]: in which order samples come, as numbers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kiste::sampler::{
+    BlockShuffle, Cycle, DatadingsQuasiShuffle, DatadingsShuffle, Repeat, Sequential, Shuffle,
+};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyTuple, PyType};
+
+use crate::errors::raise;
+
+/// Orders of samples, one for each epoch, as pure functions of their arguments.
+#[pyclass(frozen, module = "pykiste")]
+pub(crate) struct Sampler {
+    inner: Arc<dyn kiste::sampler::Sampler>,
+    recipe: Recipe,
+}
+
+/// How a sampler is made again: after pickling, and for people.
+#[derive(Clone)]
+struct Recipe {
+    name: &'static str,
+    arguments: Vec<Argument>,
+}
+
+#[derive(Clone)]
+enum Argument {
+    Integer(i128),
+    Float(f64),
+    None,
+    Sampler(Recipe),
+}
+
+impl From<u64> for Argument {
+    fn from(number: u64) -> Argument {
+        Argument::Integer(number.into())
+    }
+}
+
+impl From<f64> for Argument {
+    fn from(number: f64) -> Argument {
+        Argument::Float(number)
+    }
+}
+
+impl From<Option<i128>> for Argument {
+    fn from(seed: Option<i128>) -> Argument {
+        seed.map_or(Argument::None, Argument::Integer)
+    }
+}
+
+impl From<&Sampler> for Argument {
+    fn from(sampler: &Sampler) -> Argument {
+        Argument::Sampler(sampler.recipe.clone())
+    }
+}
+
+impl Recipe {
+    /// The name of the constructor, and its arguments.
+    fn to_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let mut parts = vec![self.name.into_bound_py_any(py)?];
+        for argument in &self.arguments {
+            parts.push(match argument {
+                Argument::Integer(number) => number.into_bound_py_any(py)?,
+                Argument::Float(number) => number.into_bound_py_any(py)?,
+                Argument::None => py.None().into_bound(py),
+                Argument::Sampler(recipe) => recipe.to_tuple(py)?.into_any(),
+            });
+        }
+        PyTuple::new(py, parts)
+    }
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pykiste.Sampler.{}(", self.name)?;
+        for (at, argument) in self.arguments.iter().enumerate() {
+            f.write_str(if at > 0 { ", " } else { "" })?;
+            match argument {
+                Argument::Integer(number) => write!(f, "{number}")?,
+                Argument::Float(number) => write!(f, "{number:?}")?,
+                Argument::None => f.write_str("None")?,
+                Argument::Sampler(recipe) => write!(f, "{recipe}")?,
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+impl Sampler {
+    fn new(
+        inner: impl kiste::sampler::Sampler + 'static,
+        name: &'static str,
+        arguments: Vec<Argument>,
+    ) -> Sampler {
+        Sampler { inner: Arc::new(inner), recipe: Recipe { name, arguments } }
+    }
+
+    /// One for the library.
+    pub(crate) fn shared(&self) -> Arc<dyn kiste::sampler::Sampler> {
+        self.inner.clone()
+    }
+}
+
+#[pymethods]
+impl Sampler {
+    /// The samples in their own order.
+    #[classmethod]
+    fn sequential(_class: &Bound<'_, PyType>, samples: u64) -> Sampler {
+        Sampler::new(Sequential::new(samples), "sequential", vec![samples.into()])
+    }
+
+    /// A uniform random order of all samples, another one in each epoch.
+    #[classmethod]
+    #[pyo3(signature = (samples, seed=0))]
+    fn shuffle(_class: &Bound<'_, PyType>, samples: u64, seed: u64) -> Sampler {
+        Sampler::new(Shuffle::new(samples, seed), "shuffle", vec![samples.into(), seed.into()])
+    }
+
+    /// Blocks of neighbours in random order, shuffled among as many as `window` holds: for disks and
+    /// networks that read neighbours faster.
+    #[classmethod]
+    #[pyo3(signature = (samples, block, window, seed=0))]
+    fn block_shuffle(
+        _class: &Bound<'_, PyType>,
+        samples: u64,
+        block: u64,
+        window: u64,
+        seed: u64,
+    ) -> PyResult<Sampler> {
+        let inner = BlockShuffle::new(samples, block, window, seed).map_err(raise)?;
+        let arguments = [samples, block, window, seed].map(Argument::from);
+        Ok(Sampler::new(inner, "block_shuffle", arguments.into()))
+    }
+
+    /// The order of `datadings.reader.Shuffler` with this seed.
+    #[classmethod]
+    #[pyo3(signature = (samples, seed=None))]
+    fn datadings_shuffle(_class: &Bound<'_, PyType>, samples: u64, seed: Option<i128>) -> Sampler {
+        let arguments = vec![samples.into(), seed.into()];
+        Sampler::new(DatadingsShuffle::new(samples, seed), "datadings_shuffle", arguments)
+    }
+
+    /// The order of `datadings.reader.QuasiShuffler` with these arguments.
+    #[classmethod]
+    #[pyo3(signature = (samples, buffer=0.01, chunk=16, seed=None))]
+    fn datadings_quasi_shuffle(
+        _class: &Bound<'_, PyType>,
+        samples: u64,
+        buffer: f64,
+        chunk: u64,
+        seed: Option<i128>,
+    ) -> PyResult<Sampler> {
+        let inner = DatadingsQuasiShuffle::new(samples, buffer, chunk, seed).map_err(raise)?;
+        let arguments = vec![samples.into(), buffer.into(), chunk.into(), seed.into()];
+        Ok(Sampler::new(inner, "datadings_quasi_shuffle", arguments))
+    }
+
+    /// Each epoch of another sampler, this many times in one epoch.
+    #[classmethod]
+    fn repeat(
+        _class: &Bound<'_, PyType>,
+        sampler: PyRef<'_, Sampler>,
+        times: u64,
+    ) -> PyResult<Sampler> {
+        let inner = Repeat::new(sampler.shared(), times).map_err(raise)?;
+        Ok(Sampler::new(inner, "repeat", vec![Argument::from(&*sampler), times.into()]))
+    }
+
+    /// All epochs of another sampler as one that does not end.
+    #[classmethod]
+    fn cycle(_class: &Bound<'_, PyType>, sampler: PyRef<'_, Sampler>) -> PyResult<Sampler> {
+        let inner = Cycle::new(sampler.shared());
+        Ok(Sampler::new(inner, "cycle", vec![Argument::from(&*sampler)]))
+    }
+
+    /// How many samples an epoch has.
+    fn __len__(&self) -> PyResult<usize> {
+        let len = self.inner.len();
+        // Longer ones exist: those that cycle do not end.
+        isize::try_from(len).map(|len| len as usize).map_err(|_| {
+            pyo3::exceptions::PyOverflowError::new_err(format!("an epoch has {len} samples"))
+        })
+    }
+
+    /// The order of an epoch.
+    #[pyo3(signature = (epoch=0))]
+    fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
+        Ok(Order { inner: py.detach(|| self.inner.order(epoch)).map_err(raise)? })
+    }
+
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyTuple>,))> {
+        let make = py.import("pykiste._pickle")?.getattr("sampler")?;
+        Ok((make, (self.recipe.to_tuple(py)?,)))
+    }
+
+    fn __repr__(&self) -> String {
+        self.recipe.to_string()
+    }
+}
+
+/// The order of one epoch: a sequence of indices. None of it is in memory.
+#[pyclass(frozen, sequence, module = "pykiste")]
+pub(crate) struct Order {
+    inner: Arc<dyn kiste::sampler::Order>,
+}
+
+#[pymethods]
+impl Order {
+    fn __len__(&self) -> PyResult<usize> {
+        isize::try_from(self.inner.len())
+            .map(|len| len as usize)
+            .map_err(|_| pyo3::exceptions::PyOverflowError::new_err("the order does not end"))
+    }
+
+    /// The index at a position, or an array of those of a slice.
+    fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, len) = (item.py(), self.inner.len());
+        if let Ok(slice) = item.cast::<PySlice>() {
+            let range = slice.indices(isize::try_from(len).unwrap_or(isize::MAX))?;
+            if range.step == 1 {
+                let end = range.start as u64 + range.slicelength as u64;
+                return Ok(self.fill(py, range.start as u64, end)?.into_any());
+            }
+            let at = |nth: usize| range.start + nth as isize * range.step;
+            let indices: Vec<u64> =
+                (0..range.slicelength).map(|nth| self.inner.index_at(at(nth) as u64)).collect();
+            return Ok(indices.into_pyarray(py).into_any());
+        }
+        let position: i64 = item.extract()?;
+        let from_end = if position < 0 {
+            len.checked_add_signed(position)
+        } else {
+            u64::try_from(position).ok()
+        };
+        let position = from_end.filter(|position| *position < len).ok_or_else(|| {
+            PyIndexError::new_err(format!(
+                "position {position} is out of range for {len} positions"
+            ))
+        })?;
+        self.inner.index_at(position).into_pyobject(py).map(Bound::into_any).map_err(Into::into)
+    }
+
+    /// The indices at the positions from `start` up to `end`, as an array of uint64.
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        start: u64,
+        end: u64,
+    ) -> PyResult<Bound<'py, PyArray1<u64>>> {
+        if start > end || end > self.inner.len() {
+            let len = self.inner.len();
+            let message = format!("positions {start} to {end} are out of range for {len}");
+            return Err(PyValueError::new_err(message));
+        }
+        let mut indices = Vec::new();
+        py.detach(|| self.inner.fill(start..end, &mut indices));
+        Ok(indices.into_pyarray(py))
+    }
+
+    /// The position at which an index comes, or `None` where that is not known without a search.
+    fn position_of(&self, index: u64) -> Option<u64> {
+        self.inner.position_of(index)
+    }
+}

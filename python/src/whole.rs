@@ -1,0 +1,68 @@
+//! Work on whole datasets: verification, side files, repair.
+
+use std::path::PathBuf;
+
+use kiste::repair::Repair;
+use kiste::verify::Verify;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::raise;
+use crate::pool;
+
+/// Checks a dataset against its side files. Returns a dict with `good` and a list of `problems`; with
+/// `deep=True` every sample is decoded too.
+#[pyfunction]
+#[pyo3(signature = (path, *, deep=false))]
+pub(crate) fn verify<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    deep: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = pool::run(py, || Verify::of(path).deep(deep).run())?.map_err(raise)?;
+    let problems = PyList::empty(py);
+    for problem in &report.problems {
+        let one = PyDict::new(py);
+        one.set_item("file", &problem.file)?;
+        one.set_item("index", problem.index)?;
+        one.set_item("key", problem.key.as_deref())?;
+        one.set_item("range", problem.bytes.as_ref().map(|bytes| (bytes.start, bytes.end)))?;
+        one.set_item("message", &problem.message)?;
+        problems.append(one)?;
+    }
+    let dict = PyDict::new(py);
+    dict.set_item("good", report.is_good())?;
+    dict.set_item("samples", report.samples)?;
+    dict.set_item("bytes", report.bytes)?;
+    dict.set_item("problems", problems)?;
+    dict.set_item("missing", &report.missing)?;
+    Ok(dict)
+}
+
+/// Makes the side files that are missing, or all of them with `force=True`.
+#[pyfunction]
+#[pyo3(signature = (path, *, force=false, lookup=false, checksums=false))]
+pub(crate) fn index(
+    py: Python<'_>,
+    path: PathBuf,
+    force: bool,
+    lookup: bool,
+    checksums: bool,
+) -> PyResult<()> {
+    let options = kiste::index::IndexOptions::default();
+    let options = options.force(force).lookup(lookup).checksums(checksums);
+    pool::run(py, || options.build(path))?.map_err(raise)?;
+    Ok(())
+}
+
+/// Finishes a write that was cut short, or undoes it with `undo=True`.
+#[pyfunction]
+#[pyo3(signature = (path, *, undo=false))]
+pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {
+    let repair = Repair::of(path);
+    pool::run(py, || match undo {
+        true => repair.undo(),
+        false => repair.finish().map(drop),
+    })?
+    .map_err(raise)
+}

@@ -1,0 +1,156 @@
+"""Datasets are what datadings reads, by index, key, slice and list."""
+
+import gc
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from conftest import GOLDEN, same
+
+import pykiste as ki
+
+datadings = pytest.importorskip("datadings.reader")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_golden_sample_is_what_datadings_decodes(golden):
+    theirs, ours = datadings.MsgpackReader(golden), ki.open(golden)
+    assert len(ours) == len(theirs)
+    assert list(ours.keys()) == [theirs.find_key(index) for index in range(len(theirs))]
+    refused = 0
+    for index in range(len(theirs)):
+        theirs.seek_index(index)
+        try:
+            expected = theirs.next()
+        except Exception:
+            with pytest.raises(Exception):
+                ours[index]
+            continue
+        if golden.stem == "objects" and index in (0, 2):
+            # Pickles, which datadings executes.
+            with pytest.raises(ki.errors.UnsupportedError):
+                ours[index]
+            refused += 1
+            continue
+        assert same(expected, ours[index]), (index, expected, ours[index])
+        theirs.seek_index(index)
+        assert ours.raw(index) == theirs.rawnext()
+    assert refused == (2 if golden.stem == "objects" else 0)
+
+
+def test_views_are_equal_to_copies_and_cannot_be_written(golden):
+    copies, views = ki.open(golden), ki.open(golden, copy=False)
+    for index in range(len(copies)):
+        assert views.raw(index) == copies.raw(index)
+        try:
+            copy = copies[index]
+        except ki.Error:
+            continue
+        view = views[index]
+        for name, value in copy.items():
+            if isinstance(value, np.ndarray):
+                assert same(value, view[name])
+                assert value.flags.writeable
+                assert value.nbytes == 0 or not view[name].flags.writeable
+            elif isinstance(value, bytes):
+                assert isinstance(view[name], memoryview) and view[name] == value
+                assert view[name].readonly
+
+
+def test_a_view_outlives_its_dataset(numbers):
+    dataset = ki.open(numbers, copy=False)
+    sample, raw = dataset[50], dataset.raw(51)
+    expected = bytes(raw)
+    dataset.close()
+    with pytest.raises(ValueError, match="closed"):
+        dataset[0]
+    del dataset
+    gc.collect()
+    assert (sample["image"] == 50).all() and bytes(sample["data"]) == bytes([50]) * 50
+    assert bytes(raw) == expected
+
+
+def test_items_by_index_key_slice_and_list(numbers):
+    dataset = ki.open(numbers)
+    labels = lambda samples: [sample["label"] for sample in samples]
+    assert dataset[0]["label"] == 0 and dataset[-1]["label"] == 99
+    assert dataset[np.int64(7)]["label"] == 7 and dataset["042"]["label"] == 42
+    assert labels(dataset[10:13]) == [10, 11, 12] and labels(dataset[3::-2]) == [3, 1]
+    assert labels(dataset[[5, "006", -1]]) == [5, 6, 99]
+    assert labels(dataset[np.array([1, 2])]) == [1, 2]
+    assert labels(dataset.__getitems__([4, 3])) == [4, 3]
+    assert labels(dataset) == list(range(100))
+    assert "042" in dataset and "42" not in dataset and 42 not in dataset
+    assert dataset.find("010") == 10 and dataset.find("x") is None
+    assert dataset.key(3) == "003" and dataset.get("x") is None and dataset.get(1000, 5) == 5
+
+
+@pytest.mark.parametrize("index", [100, -101, 2**62, -(2**62)])
+def test_an_index_beyond_the_end_is_an_index_error(numbers, index):
+    with pytest.raises(IndexError, match="out of range for 100 samples"):
+        ki.open(numbers)[index]
+
+
+def test_a_key_that_is_not_there_is_a_key_error(numbers):
+    with pytest.raises(KeyError, match="x"):
+        ki.open(numbers)["x"]
+
+
+@pytest.mark.parametrize("item", [None, 1.5, b"001"])
+def test_what_is_no_index_is_a_type_error(numbers, item):
+    with pytest.raises((TypeError)):
+        ki.open(numbers)[item]
+
+
+def test_errors_say_where(tmp_path, numbers):
+    with pytest.raises(FileNotFoundError) as caught:
+        ki.open(tmp_path / "none.msgpack")
+    assert isinstance(caught.value, ki.Error) and caught.value.path == tmp_path / "none.msgpack"
+    data = bytearray(numbers.read_bytes())
+    start = ki.open(numbers).raw(3, copy=False)
+    at = data.find(bytes(start))
+    data[at + 1] = 0xC1
+    numbers.write_bytes(data)
+    with pytest.raises(ki.errors.DamagedError) as caught:
+        ki.open(numbers)[3]
+    assert caught.value.index == 3
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.index == 3
+
+
+def test_pickles_are_small_and_refuse_another_dataset(numbers):
+    dataset = ki.open(numbers)
+    pickled = pickle.dumps(dataset)
+    assert len(pickled) < 1000
+    assert pickle.loads(pickled)[5]["label"] == 5
+    with ki.Writer(numbers, append=True) as writer:
+        writer.write({"key": "more"})
+    with pytest.raises(ki.errors.ReplacedError):
+        pickle.loads(pickled)
+
+
+def test_threads_share_a_dataset(numbers):
+    dataset, failed = ki.open(numbers), []
+
+    def read():
+        try:
+            for _ in range(20):
+                assert [sample["label"] for sample in dataset[:]] == list(range(100))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not failed
+
+
+def test_deep_nesting_is_an_error_and_no_crash():
+    with pytest.raises(ki.errors.DamagedError):
+        ki.unpack(b"\x91" * 5000 + b"\xc0")
+    nested = []
+    for _ in range(5000):
+        nested = [nested]
+    with pytest.raises(ValueError):
+        ki.pack(nested)

@@ -1,0 +1,142 @@
+"""Loaders give every sample once, in the order of their sampler, and resume exactly."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import pykiste as ki
+
+COLUMNS = {"label": "int64", "image": ("float32", (4, 3)), "data": bytes}
+
+
+def test_columns_are_what_the_samples_have(numbers):
+    dataset = ki.open(numbers)
+    sampler = ki.Sampler.shuffle(100, 3)
+    seen = []
+    for batch in ki.Loader(dataset, sampler, batch_size=16, columns=COLUMNS, threads=2):
+        label, image, data = batch["label"], batch["image"], batch["data"]
+        assert label.dtype == np.int64 and image.dtype == np.float32
+        assert image.shape == (len(batch), 4, 3) and len(data) == len(batch)
+        for row, number in enumerate(label):
+            assert (image[row] == number).all() and data[row] == bytes([number]) * number
+        assert list(batch.indices) == list(label)
+        assert batch.keys() == ["label", "image", "data"] and "label" in batch
+        seen.extend(label.tolist())
+    assert seen == sampler.order(0)[:].tolist() and sorted(seen) == list(range(100))
+
+
+def test_a_loop_is_an_epoch_and_the_next_one_the_next(numbers):
+    dataset, sampler = ki.open(numbers), ki.Sampler.shuffle(100, 1)
+    loader = ki.Loader(dataset, sampler, batch_size=30, columns={"label": int})
+    epochs = [[n for batch in loader for n in batch["label"].tolist()] for _ in range(3)]
+    assert epochs == [sampler.order(epoch)[:].tolist() for epoch in range(3)]
+    assert loader.state_dict() == {"epoch": 3, "position": 0}
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_a_run_resumes_on_another_number_of_ranks(numbers, world):
+    dataset, sampler = ki.open(numbers), ki.Sampler.shuffle(100, 9)
+    first = ki.Loader(dataset, sampler, batch_size=8, columns={"label": "int64"})
+    seen = [number for _, batch in zip(range(5), first) for number in batch["label"].tolist()]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    assert state == {"epoch": 0, "position": 40}
+    rest = []
+    for rank in range(world):
+        loader = ki.Loader(
+            dataset, sampler, batch_size=5, rank=rank, world=world, tail="uneven",
+            columns={"label": "int64"},
+        )
+        loader.load_state_dict(state)
+        rest += [number for batch in loader for number in batch["label"].tolist()]
+    assert sorted(seen + rest) == list(range(100))
+
+
+def test_memory_is_used_again_once_a_batch_is_gone(numbers):
+    dataset = ki.open(numbers)
+    loader = ki.Loader(dataset, batch_size=10, columns={"image": COLUMNS["image"]}, threads=1, queue=2)
+    places = set()
+    for _ in range(10):
+        for batch in loader:
+            image = batch["image"]
+            places.add(image.ctypes.data)
+            image += 1
+        del batch, image
+        gc.collect()
+    assert len(places) <= 6, "a loop of 100 batches has new memory for each"
+
+
+def test_an_array_keeps_its_memory(numbers):
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns={"image": COLUMNS["image"]})
+    kept = [batch["image"] for batch in loader]
+    gc.collect()
+    for nth, image in enumerate(kept):
+        assert (image[:, 0, 0] == np.arange(10 * nth, 10 * nth + 10)).all()
+
+
+def test_samples_without_columns(numbers):
+    loader = ki.Loader(ki.open(numbers), batch_size=7)
+    labels = [sample["label"] for batch in loader for sample in batch.samples]
+    assert labels == list(range(100))
+    batch = next(iter(loader))
+    assert batch[0]["label"] == 0 and batch[-1]["label"] == 6
+    with pytest.raises(IndexError):
+        batch[7]
+    with pytest.raises(KeyError):
+        batch["label"]
+
+
+def test_what_does_not_fit_is_an_error_with_its_place(numbers):
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns={"image": ("float64", (4, 3))})
+    with pytest.raises(ki.Error) as caught:
+        next(iter(loader))
+    assert caught.value.field == "image" and caught.value.index == 0
+    for columns in [{"label": "U3"}, {"label": ">i4"}]:
+        with pytest.raises(TypeError):
+            ki.Loader(ki.open(numbers), columns=columns)
+    with pytest.raises(ValueError, match="tail"):
+        ki.Loader(ki.open(numbers), tail="x")
+
+
+def test_bad_samples_are_skipped_and_listed(tmp_path):
+    path = tmp_path / "x.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(10):
+            writer.write({"key": str(number), "n": "text" if number == 4 else number})
+    loader = ki.Loader(ki.open(path), batch_size=10, columns={"n": "int64"}, on_error="skip")
+    batch = next(iter(loader))
+    assert batch["n"].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    [(index, key, message)] = batch.failures
+    assert (index, key) == (4, "4") and "found" in message
+
+
+def test_samplers_are_functions_of_their_arguments():
+    for sampler in [
+        ki.Sampler.sequential(10),
+        ki.Sampler.shuffle(10, 2**63),
+        ki.Sampler.block_shuffle(1000, 10, 100, 5),
+        ki.Sampler.datadings_shuffle(10, 7),
+        ki.Sampler.datadings_shuffle(10, None),
+        ki.Sampler.datadings_quasi_shuffle(1000, 0.1, 4, 7),
+        ki.Sampler.repeat(ki.Sampler.shuffle(5, 1), 3),
+    ]:
+        again = pickle.loads(pickle.dumps(sampler))
+        assert repr(again) == repr(sampler) and len(again) == len(sampler)
+        if "None" not in repr(sampler):
+            order = sampler.order(2)
+            assert again.order(2)[:].tolist() == order[:].tolist()
+            assert order[3] == order[:][3] and order[-1] == order[:].tolist()[-1]
+            assert order[::-1].tolist() == order[:].tolist()[::-1]
+            assert order.position_of(order[3]) in (3, None)
+    with pytest.raises(OverflowError):
+        len(ki.Sampler.cycle(ki.Sampler.shuffle(5, 1)))
+    with pytest.raises(IndexError):
+        ki.Sampler.sequential(3).order()[3]
+
+
+def test_the_shuffle_of_datadings():
+    reader = pytest.importorskip("datadings.reader")
+    samples = [{"key": str(n), "n": n} for n in range(50)]
+    theirs = [s["n"] for s in reader.Shuffler(reader.ListReader(samples), seed=5)]
+    assert ki.Sampler.datadings_shuffle(50, 5).order(0)[:].tolist() == theirs

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyInt, PyList, PyMemoryView, PySlice, PyString, PyTup
 
 use crate::decode::{Decoder, Place};
 use crate::errors::{bug, out_of_range, raise};
-use crate::view::View;
+use crate::view::{Mapped, View};
 
 /// A dataset on disk: a sequence of samples that is also looked up by key.
 ///
@@ -81,8 +81,8 @@ fn sample<'py>(
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
     let raw = reader.get_raw(index).map_err(raise)?;
-    let place = Place { reader, index };
-    let decoded = decoder.sample(py, &raw, (!copy).then_some(&place));
+    let place = if copy { None } else { Place::of(reader, &raw) };
+    let decoded = decoder.sample(py, &raw, place.as_ref());
     decoded.map_err(|flaw| flaw.raise(|error| reader.locate(index).describe(error)))
 }
 
@@ -218,11 +218,11 @@ impl Dataset {
         let (py, reader) = (item.py(), self.reader()?);
         let index = self.resolve(&reader, item)?;
         let raw = reader.get_raw(index).map_err(raise)?;
-        if copy.unwrap_or(self.copy) {
+        let Some(mapped) = Mapped::of(&raw).filter(|_| !copy.unwrap_or(self.copy)) else {
             return Ok(PyBytes::new(py, &raw).into_any());
-        }
-        let view = View::of(&reader, index, 0..raw.len())?;
-        Ok(PyMemoryView::from(&Bound::new(py, view)?.into_any())?.into_any())
+        };
+        let view = Bound::new(py, View::of(&reader, mapped, 0..raw.len()))?;
+        Ok(PyMemoryView::from(view.as_any())?.into_any())
     }
 
     /// Asks the operating system to read these samples soon.

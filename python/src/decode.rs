@@ -1,6 +1,9 @@
 //! Packed samples as Python objects: what Python's datadings returns for the same bytes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Mutex;
 
 use kiste::DatasetReader;
 use kiste::ErrorKind;
@@ -17,7 +20,7 @@ use pyo3::types::{
 };
 
 use crate::errors::raise;
-use crate::view::View;
+use crate::view::{Mapped, View};
 
 /// Why a sample was not decoded: its bytes, or Python.
 pub(crate) enum Flaw {
@@ -52,30 +55,29 @@ impl Flaw {
 }
 
 /// Names of fields as strings of Python. Samples have few, and each comes in every sample.
-struct Names(Vec<Option<Py<PyString>>>);
+struct Names(Vec<Option<(Box<str>, Py<PyString>)>>);
 
 impl Names {
     const SLOTS: usize = 256;
     /// Longer strings are no names of fields.
     const LONGEST: usize = 64;
 
-    fn get<'py>(&mut self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
+    fn get<'py>(&mut self, py: Python<'py>, text: &str) -> Bound<'py, PyString> {
         if text.len() > Self::LONGEST {
-            return Ok(PyString::new(py, text));
+            return PyString::new(py, text);
         }
         let hash = text
             .bytes()
             .fold(text.len(), |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(byte)));
         let slot = &mut self.0[hash % Self::SLOTS];
-        if let Some(known) = slot {
-            let known = known.bind(py);
-            if known.to_str()? == text {
-                return Ok(known.clone());
+        if let Some((known, made)) = slot {
+            if **known == *text {
+                return made.bind(py).clone();
             }
         }
         let made = PyString::new(py, text);
-        *slot = Some(made.clone().unbind());
-        Ok(made)
+        *slot = Some((text.into(), made.clone().unbind()));
+        made
     }
 }
 
@@ -127,10 +129,22 @@ impl<'py> Open<'py, '_> {
     }
 }
 
-/// Where the bytes of a sample are, if arrays and binary data are to be views of them.
+/// A mapped sample, if arrays and binary data are to be views of it.
 pub(crate) struct Place<'a> {
-    pub(crate) reader: &'a DatasetReader,
-    pub(crate) index: usize,
+    reader: &'a DatasetReader,
+    raw: Mapped<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// A sample that this reader returned. `None` if its bytes are not in a map.
+    pub(crate) fn of(reader: &'a DatasetReader, raw: &Cow<'a, [u8]>) -> Option<Place<'a>> {
+        Mapped::of(raw).map(|raw| Place { reader, raw })
+    }
+
+    /// A view of a part of the sample.
+    fn view<'py>(&self, py: Python<'py>, range: Range<usize>) -> PyResult<Bound<'py, View>> {
+        Bound::new(py, View::of(self.reader, self.raw, range))
+    }
 }
 
 impl Decoder {
@@ -202,7 +216,7 @@ impl Decoder {
                 Err(_) => cursor.read_u64()?.into_bound_py_any(py)?,
             },
             Kind::Float => PyFloat::new(py, cursor.read_f64()?).into_any(),
-            Kind::Str if is_name => self.names.get(py, cursor.read_str()?)?.into_any(),
+            Kind::Str if is_name => self.names.get(py, cursor.read_str()?).into_any(),
             Kind::Str => PyString::new(py, cursor.read_str()?).into_any(),
             Kind::Bin if is_name => {
                 let name = cursor.read_bin()?;
@@ -286,8 +300,7 @@ impl Decoder {
         let offset = (bytes.as_ptr() as usize).wrapping_sub(packed.as_ptr() as usize);
         let buffer = match place {
             Some(place) if !bytes.is_empty() && offset < packed.len() => {
-                let view = View::of(place.reader, place.index, offset..offset + bytes.len())?;
-                Bound::new(py, view)?.into_any()
+                place.view(py, offset..offset + bytes.len())?.into_any()
             }
             _ => PyByteArray::new(py, bytes).into_any(),
         };
@@ -320,8 +333,8 @@ fn binary<'py>(
     place: Option<&Place<'_>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(place) = place else { return Ok(PyBytes::new(py, bytes).into_any()) };
-    let view = View::of(place.reader, place.index, end - bytes.len()..end)?;
-    Ok(PyMemoryView::from(&Bound::new(py, view)?.into_any())?.into_any())
+    let view = place.view(py, end - bytes.len()..end)?;
+    Ok(PyMemoryView::from(view.as_any())?.into_any())
 }
 
 fn ndarray_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
@@ -347,5 +360,11 @@ fn extension<'py>(py: Python<'py>, cursor: &mut Cursor<'_>) -> Result<Bound<'py,
 /// Decodes one packed message, as `Dataset.raw` returns it.
 #[pyfunction]
 pub(crate) fn unpack<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    Decoder::new().sample(py, packed, None).map_err(|flaw| flaw.raise(|error| error))
+    static DECODER: Mutex<Option<Decoder>> = Mutex::new(None);
+    // Another thread may have it, and wait for the lock of Python that this one holds.
+    let decoded = match DECODER.try_lock() {
+        Ok(mut known) => known.get_or_insert_with(Decoder::new).sample(py, packed, None),
+        Err(_) => Decoder::new().sample(py, packed, None),
+    };
+    decoded.map_err(|flaw| flaw.raise(|error| error))
 }

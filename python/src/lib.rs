@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod convert;
 mod dataset;
 mod decode;
 mod encode;
@@ -17,6 +18,8 @@ mod writer;
 /// Native code of pykiste.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::convert::{commit, convert};
     #[pymodule_export]
     use super::dataset::{Dataset, Keys, Samples};
     #[pymodule_export]

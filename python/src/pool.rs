@@ -14,12 +14,13 @@ static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 /// forked process, where its threads are gone.
 pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| {
-        let pool = pool()?;
+        let pool = shared()?;
         Ok(pool.install(work))
     })
 }
 
-fn pool() -> PyResult<Arc<ThreadPool>> {
+/// The pool of this process.
+pub(crate) fn shared() -> PyResult<Arc<ThreadPool>> {
     let process = std::process::id();
     let mut known = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((of, pool)) = &*known {

@@ -6,11 +6,22 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
 use kiste::DatasetReader;
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::errors::raise;
+/// Bytes in the memory map of a reader.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapped<'a>(&'a [u8]);
+
+impl<'a> Mapped<'a> {
+    /// A sample as a reader returned it. `None` if it is a copy, as of a dataset that is not mapped.
+    pub(crate) fn of(raw: &Cow<'a, [u8]>) -> Option<Mapped<'a>> {
+        match raw {
+            Cow::Borrowed(raw) => Some(Mapped(raw)),
+            Cow::Owned(_) => None,
+        }
+    }
+}
 
 /// Read-only bytes of a sample in the memory map of its dataset.
 ///
@@ -18,49 +29,37 @@ use crate::errors::raise;
 /// for as long as they live.
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct View {
-    bytes: Held,
+    bytes: *const [u8],
+    /// Keeps the map open.
+    _reader: DatasetReader,
 }
 
-enum Held {
-    /// Bytes `range` of the packed sample `index`. The map is kept open by the reader.
-    Mapped { reader: DatasetReader, index: usize, range: Range<usize> },
-    /// Bytes of their own, where the dataset is not mapped.
-    Owned(Vec<u8>),
-}
+// SAFETY: nobody writes to the bytes through this pointer, and they stay where they are: see `of`.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
 
 impl View {
-    /// A view of bytes of a sample. `range` lies within the packed sample.
-    pub(crate) fn of(reader: &DatasetReader, index: usize, range: Range<usize>) -> PyResult<View> {
-        let bytes = match reader.get_raw(index).map_err(raise)? {
-            Cow::Borrowed(raw) if range.end <= raw.len() => {
-                Held::Mapped { reader: reader.clone(), index, range }
-            }
-            raw => Held::Owned(raw.get(range).unwrap_or_default().to_vec()),
-        };
-        Ok(View { bytes })
+    /// A view of a part of a sample that this reader returned.
+    pub(crate) fn of(reader: &DatasetReader, sample: Mapped<'_>, range: Range<usize>) -> View {
+        // The clone shares the map, which is unmapped when the last clone is dropped.
+        View { bytes: &sample.0[range], _reader: reader.clone() }
     }
 
-    fn bytes(&self) -> PyResult<&[u8]> {
-        match &self.bytes {
-            Held::Owned(bytes) => Ok(bytes),
-            Held::Mapped { reader, index, range } => {
-                match reader.get_raw(*index).map_err(raise)? {
-                    Cow::Borrowed(raw) => Ok(&raw[range.clone()]),
-                    Cow::Owned(_) => Err(PyBufferError::new_err("the dataset is not mapped")),
-                }
-            }
-        }
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the pointer is that of a slice in the map, which `_reader` keeps.
+        unsafe { &*self.bytes }
     }
 }
 
 #[pymethods]
 impl View {
-    fn __len__(&self) -> PyResult<usize> {
-        Ok(self.bytes()?.len())
+    fn __len__(&self) -> usize {
+        self.bytes().len()
     }
 
-    fn __bytes__(&self) -> PyResult<Cow<'_, [u8]>> {
-        Ok(Cow::Borrowed(self.bytes()?))
+    fn __bytes__(&self) -> &[u8] {
+        self.bytes()
     }
 
     /// The buffer protocol: consumers see the bytes themselves, read-only.
@@ -69,11 +68,10 @@ impl View {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let bytes = slf.bytes()?;
+        let bytes = slf.bytes();
         let (data, len) = (bytes.as_ptr() as *mut c_void, bytes.len() as ffi::Py_ssize_t);
         // SAFETY: `view` is the caller's to fill. The bytes live as long as `slf`, to which the buffer
-        // takes a reference: a reader never unmaps while a clone of it lives, and owned bytes do not
-        // move. The last argument but one makes requests for writable memory fail.
+        // takes a reference. The last argument but one makes requests for writable memory fail.
         let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), data, len, 1, flags) };
         match filled {
             0 => Ok(()),

@@ -1,0 +1,130 @@
+"""PyTorch: samplers with state, and batches as tensors.
+
+`pykiste.Dataset` is a map-style dataset as it is: it has `__len__`, `__getitem__` and `__getitems__`, and
+pickles to its path. A `DataLoader` takes it, with workers of any start method::
+
+    import pykiste as ki
+    from pykiste.torch import StatefulSampler
+    from torch.utils.data import DataLoader
+
+    train = ki.open("train.msgpack")
+    sampler = StatefulSampler(ki.Sampler.shuffle(len(train), seed=1), rank=rank, world=world)
+    loader = DataLoader(train, batch_size=64, sampler=sampler, num_workers=4, collate_fn=collate)
+
+`TensorLoader` needs no workers: its threads are those of `pykiste.Loader`, which need no lock of Python.
+"""
+
+import numpy as np
+
+import pykiste as ki
+
+__all__ = ["StatefulSampler", "TensorLoader"]
+
+
+class StatefulSampler:
+    """The indices of an epoch for one rank, for `DataLoader(sampler=…)`.
+
+    Ranks take turns: rank `r` of `w` has the positions `r`, `r + w`, … of the order. Ranks have equally
+    many, so that none waits for another: a few samples come twice, or with `drop_last` are left out.
+    `state_dict()` counts the positions of all ranks, so that a run goes on with another number of them.
+
+    >>> import pykiste as ki
+    >>> sampler = StatefulSampler(ki.Sampler.sequential(10), rank=1, world=2)
+    >>> list(sampler)
+    [1, 3, 5, 7, 9]
+    >>> sampler.set_epoch(1)
+    >>> indices = iter(sampler)
+    >>> next(indices), next(indices), sampler.state_dict()
+    (1, 3, {'epoch': 1, 'position': 4})
+    >>> sampler = StatefulSampler(ki.Sampler.sequential(10))
+    >>> sampler.load_state_dict({'epoch': 1, 'position': 4})
+    >>> list(sampler)
+    [4, 5, 6, 7, 8, 9]
+    """
+
+    def __init__(self, sampler, *, rank=0, world=1, drop_last=False):
+        if not 0 <= rank < world:
+            raise ValueError(f"expected a rank from 0 to {world - 1}, found {rank}")
+        self.sampler = sampler
+        self.rank = rank
+        self.world = world
+        self.drop_last = drop_last
+        self.epoch = 0
+        self.position = 0
+
+    def __len__(self):
+        """Indices that are left in the epoch for this rank."""
+        left = len(self.sampler) - self.position
+        return left // self.world if self.drop_last else -(-left // self.world)
+
+    def __iter__(self):
+        order, samples = self.sampler.order(self.epoch), len(self.sampler)
+        start, steps = self.position, len(self)
+        for step in range(steps):
+            position = start + step * self.world + self.rank
+            self.position = start + (step + 1) * self.world
+            # Beyond the end of the epoch its beginning fills up the last step.
+            yield order[position % samples]
+        self.epoch += 1
+        self.position = 0
+
+    def set_epoch(self, epoch):
+        """Begins an epoch, as `DistributedSampler.set_epoch` does."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.position = 0
+
+    def state_dict(self):
+        """Where the run is after the indices so far.
+
+        A `DataLoader` takes indices ahead of its batches: save the state of a `StatefulDataLoader`, which
+        knows of that, or the positions of the batches that were trained on.
+        """
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state):
+        """Goes on from a saved state."""
+        self.epoch = state["epoch"]
+        self.position = state["position"]
+
+
+class TensorLoader:
+    """Batches of tensors from the threads of a `pykiste.Loader` with columns.
+
+    Tensors own their memory, pinned with `pin_memory=True`; it is used again by each batch with
+    `reuse=True`, for loops that are done with a batch before they take the next one.
+    """
+
+    def __init__(self, loader, *, pin_memory=False, reuse=False):
+        import torch
+
+        self._torch = torch
+        self.loader = loader
+        self.pin_memory = pin_memory
+        self.reuse = reuse
+        self._kept = {}
+
+    def __iter__(self):
+        for batch in self.loader:
+            yield {name: self._tensor(name, batch[name]) for name in batch.keys()}
+
+    def _tensor(self, name, column):
+        if not isinstance(column, np.ndarray):
+            return column
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < len(column) or not self.reuse:
+            dtype = self._torch.from_numpy(np.empty(0, column.dtype)).dtype
+            kept = self._torch.empty(column.shape, dtype=dtype, pin_memory=self.pin_memory)
+            if self.reuse:
+                self._kept[name] = kept
+        made = kept[: len(column)]
+        made.copy_(self._torch.from_numpy(column))
+        return made
+
+    def state_dict(self):
+        """Where the run is after the batches so far."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state):
+        """Goes on from a saved state."""
+        self.loader.load_state_dict(state)

@@ -1,0 +1,282 @@
+//! [`convert`]: conversions with a progress callback that Ctrl-C stops.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use kiste::convert::{
+    BadInput, Conversion, Duplicates, Format, Monitor, Notice, Part, Phase, Progress, Report, Total,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::errors::{bug, raise};
+use crate::pool;
+
+/// How often the calling thread looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
+///
+/// `sources` is a path or a list of paths. All options are those of the command, with underscores. With
+/// `part=(i, n)` only the i-th of n parts is made, which `commit` joins. `progress` is called with a dict
+/// a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what was written.
+#[pyfunction]
+#[pyo3(signature = (sources, output, *, part=None, progress=None, **options))]
+pub(crate) fn convert<'py>(
+    py: Python<'py>,
+    sources: &Bound<'py, PyAny>,
+    output: PathBuf,
+    part: Option<(usize, usize)>,
+    progress: Option<Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let sources: Vec<PathBuf> = match sources.extract::<PathBuf>() {
+        Ok(one) => vec![one],
+        Err(_) => sources.extract()?,
+    };
+    let mut conversion = Conversion::new(sources, output);
+    for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
+        let name: String = name.extract()?;
+        if !value.is_none() {
+            conversion = with_option(conversion, &name, &value)?;
+        }
+    }
+    let part = part.map(|(part, of)| format!("{part}/{of}").parse::<Part>()).transpose();
+    let part = part.map_err(raise)?;
+    let report = watched(py, progress, |monitor| match part {
+        Some(part) => conversion.run_part(part, monitor),
+        None => conversion.run(monitor),
+    })?;
+    described(py, &report)
+}
+
+/// Joins the parts of a conversion.
+#[pyfunction]
+#[pyo3(signature = (output, *, progress=None))]
+pub(crate) fn commit<'py>(
+    py: Python<'py>,
+    output: PathBuf,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = watched(py, progress, |monitor| kiste::convert::commit(&output, monitor))?;
+    described(py, &report)
+}
+
+fn with_option(
+    conversion: Conversion,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<Conversion> {
+    let parsed = |error: kiste::Error| raise(error);
+    let text = || value.extract::<String>();
+    let yes = || value.extract::<bool>();
+    let several = || match value.cast::<PyString>() {
+        Ok(one) => Ok(vec![one.to_string()]),
+        Err(_) => value.extract::<Vec<String>>(),
+    };
+    Ok(match name {
+        "from_format" => conversion.from(text()?.parse::<Format>().map_err(parsed)?),
+        "to_format" => conversion.to(text()?.parse::<Format>().map_err(parsed)?),
+        "texts" => conversion.texts(several()?),
+        "guess_types" => conversion.guess_types(yes()?),
+        "max_bytes" => conversion.max_bytes(value.extract()?),
+        "pattern" => conversion.pattern(several()?),
+        "include" => conversion.include(several()?),
+        "exclude" => conversion.exclude(several()?),
+        "root" => conversion.root(value.extract::<PathBuf>()?),
+        "header" => conversion.header(yes()?),
+        "labels" => conversion.labels(value.extract::<PathBuf>()?),
+        "text_labels" => conversion.text_labels(yes()?),
+        "fields" => conversion.fields(several()?),
+        "drop" => conversion.drop_fields(several()?),
+        "rename" => {
+            let mut names = value.cast::<PyDict>()?.iter();
+            names.try_fold(conversion, |conversion, (old, new)| {
+                PyResult::Ok(conversion.rename(old.extract::<String>()?, new.extract::<String>()?))
+            })?
+        }
+        "key_field" => conversion.key_field(text()?),
+        "key" => conversion.key(text()?),
+        "limit" => conversion.limit(value.extract()?),
+        "arrays" => conversion.arrays(text()?),
+        "arrays_min" => conversion.arrays_min(value.extract()?),
+        "arrays_fields" => conversion.arrays_fields(several()?),
+        "bad" => conversion.on_bad_input(match &text()?[..] {
+            "stop" => BadInput::Stop,
+            "skip" => BadInput::Skip,
+            "quarantine" => BadInput::Quarantine,
+            other => {
+                let message = format!("expected 'stop', 'skip' or 'quarantine', found {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        }),
+        "skip_duplicates" => conversion.on_duplicates(match yes()? {
+            true => Duplicates::Skip,
+            false => Duplicates::Refuse,
+        }),
+        "append" => conversion.append(yes()?),
+        "overwrite" => conversion.overwrite(yes()?),
+        "digests" => conversion.digests(yes()?),
+        "lookup" => conversion.lookup(yes()?),
+        "checksums" => conversion.checksums(yes()?),
+        "resume" => conversion.resume(yes()?),
+        "durable" => conversion.durable(yes()?),
+        other => {
+            let message = format!("convert() got an unexpected keyword argument '{other}'");
+            return Err(PyTypeError::new_err(message));
+        }
+    })
+}
+
+fn described<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+    let outputs = PyList::empty(py);
+    for made in &report.outputs {
+        let one = PyDict::new(py);
+        one.set_item("path", &made.path)?;
+        one.set_item("files", &made.files)?;
+        one.set_item("samples", made.samples)?;
+        one.set_item("bytes", made.bytes)?;
+        one.set_item("added", made.added)?;
+        one.set_item("labels", made.labels.as_ref())?;
+        outputs.append(one)?;
+    }
+    let bad = PyDict::new(py);
+    bad.set_item("count", report.bad.count)?;
+    bad.set_item("first", &report.bad.first)?;
+    let dict = PyDict::new(py);
+    dict.set_item("outputs", outputs)?;
+    dict.set_item("bad", bad)?;
+    dict.set_item("quarantine", report.quarantine.as_ref())?;
+    dict.set_item("skipped_duplicates", report.skipped_duplicates)?;
+    dict.set_item("skipped_files", report.skipped_files)?;
+    dict.set_item("seconds", report.duration.as_secs_f64())?;
+    Ok(dict)
+}
+
+/// What a conversion reports, on its way to the thread that called it.
+enum News {
+    Phase(&'static str, Total),
+    Progress(Progress),
+    Notice(String),
+}
+
+struct Messenger<'a> {
+    news: Sender<News>,
+    cancelled: &'a AtomicBool,
+}
+
+impl Monitor for Messenger<'_> {
+    fn begin(&mut self, phase: Phase, total: Total) {
+        let name = match phase {
+            Phase::Converting | Phase::Part(_) => "converting",
+            Phase::Joining => "joining",
+            Phase::Shuffling => "shuffling",
+            Phase::Finishing => "finishing",
+            _ => "working",
+        };
+        // A receiver that is gone has stopped listening, not the conversion.
+        let _ = self.news.send(News::Phase(name, total));
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        let _ = self.news.send(News::Progress(progress));
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        let _ = self.news.send(News::Notice(notice.to_string()));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
+
+/// Runs a conversion on a thread of its own. This one, which alone hears of signals, waits, calls back,
+/// and asks the conversion to stop if that raises an exception.
+fn watched<'py>(
+    py: Python<'py>,
+    callback: Option<Bound<'py, PyAny>>,
+    run: impl FnOnce(&mut dyn Monitor) -> kiste::Result<Report> + Send,
+) -> PyResult<Report> {
+    let cancelled = AtomicBool::new(false);
+    let callback = callback.map(Bound::unbind);
+    let (raised, finished) = py.detach(|| {
+        let (news, heard) = channel();
+        let mut raised = None;
+        let finished = std::thread::scope(|scope| {
+            let mut messenger = Messenger { news, cancelled: &cancelled };
+            let worker = scope.spawn(move || {
+                let pool = pool::shared()?;
+                Ok(pool.install(|| run(&mut messenger)))
+            });
+            let mut state = State::default();
+            loop {
+                let first = match heard.recv_timeout(TICK) {
+                    Ok(news) => Some(news),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                let is_new = first.is_some();
+                first.into_iter().chain(heard.try_iter()).for_each(|news| state.take(news));
+                if raised.is_some() {
+                    continue;
+                }
+                let called = Python::attach(|py| {
+                    py.check_signals()?;
+                    match &callback {
+                        Some(callback) if is_new => state.tell(py, callback.bind(py)),
+                        _ => Ok(()),
+                    }
+                });
+                if let Err(error) = called {
+                    cancelled.store(true, Relaxed);
+                    raised = Some(error);
+                }
+            }
+            worker.join().map_err(|_| bug("a conversion panicked"))
+        });
+        (raised, finished)
+    });
+    let report: PyResult<kiste::Result<Report>> = finished?;
+    match (raised, report?) {
+        // Too late to stop it: what it wrote is whole, and the caller hears of the exception.
+        (Some(raised), _) => Err(raised),
+        (None, report) => report.map_err(raise),
+    }
+}
+
+/// What the callback is told.
+#[derive(Default)]
+struct State {
+    phase: &'static str,
+    total: Total,
+    progress: Progress,
+    notices: Vec<String>,
+}
+
+impl State {
+    fn take(&mut self, news: News) {
+        match news {
+            News::Phase(phase, total) => {
+                (self.phase, self.total, self.progress) = (phase, total, Progress::default());
+            }
+            News::Progress(progress) => self.progress = progress,
+            News::Notice(notice) => self.notices.push(notice),
+        }
+    }
+
+    fn tell(&mut self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let dict = PyDict::new(py);
+        dict.set_item("phase", self.phase)?;
+        dict.set_item("samples", self.progress.samples)?;
+        dict.set_item("bytes", self.progress.bytes)?;
+        dict.set_item("input_bytes", self.progress.input_bytes)?;
+        dict.set_item("total_samples", self.total.samples)?;
+        dict.set_item("total_input_bytes", self.total.input_bytes)?;
+        dict.set_item("notices", std::mem::take(&mut self.notices))?;
+        callback.call1((dict,)).map(drop)
+    }
+}

@@ -52,7 +52,8 @@ impl Conversion {
             let message = "cannot be combined with parts";
             return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
         }
-        let opened = self.open()?;
+        let mut opened = self.open()?;
+        opened.tell(monitor);
         if let Samples::Stream(_) = opened.samples {
             return Err(no_units());
         }

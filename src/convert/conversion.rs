@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
+use super::formats::jsonl::KeyRule;
+use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
@@ -167,10 +169,17 @@ impl Conversion {
         self
     }
 
-    /// Whether columns of CSV and TSV that hold numbers become numbers, for which the files are read
-    /// twice. Default: no; they are strings.
+    /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
+    /// read twice. Default: no; they are strings.
     pub fn guess_types(mut self, yes: bool) -> Self {
         self.options.read.guess_types = yes;
+        self
+    }
+
+    /// The byte between the values of a row in CSV, TSV and lists. Default: a tab in TSV and in lists
+    /// whose names do not end in `.csv`, else a comma.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.options.read.delimiter = Some(delimiter.into());
         self
     }
 
@@ -452,6 +461,16 @@ impl Conversion {
     pub(super) fn own_key(&self) -> Option<&str> {
         let key = self.options.key_field.as_deref();
         key.filter(|name| *name == crate::format::msgpack::sample::KEY)
+    }
+
+    /// What the keys of JSON lines are, given what happens to them afterwards.
+    pub(super) fn line_keys(&self) -> Result<KeyRule> {
+        if let Some(key) = self.own_key() {
+            return Ok(KeyRule::Field(key.to_owned()));
+        }
+        let pattern = self.options.key.as_deref().map(str::parse::<KeyPattern>).transpose()?;
+        let is_replaced = self.options.key_field.is_some() || pattern.is_some_and(|p| !p.has_key());
+        Ok(if is_replaced { KeyRule::Any } else { KeyRule::Own })
     }
 
     /// Fails if the description makes no sense, before anything is opened.

@@ -18,9 +18,13 @@ pub(super) struct Reading {
     /// TFRecord: the features that are strings; other byte strings stay bytes
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     texts: Vec<String>,
-    /// CSV and TSV: columns that hold numbers become numbers; reads the files twice
+    /// CSV, TSV and lists: columns that hold numbers become numbers; reads tables twice
     #[arg(long)]
     guess_types: bool,
+    /// CSV, TSV and lists: what separates the values of a row, such as ';' or tab. Default: a tab in
+    /// TSV and in lists that are not named .csv, else a comma
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
     /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
     /// than this when decompressed. Default: 1G; shards of mds and files of mnist 4G; all arrays of
     /// an npz together 16G
@@ -94,6 +98,15 @@ struct Images {
     max_pixels: Option<u64>,
 }
 
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if ["tab", "\\t"].contains(&text) => Ok(b'\t'),
+        // What a row ends with and what quotes values cannot separate them.
+        [byte] if byte.is_ascii() && !b"\n\r\"".contains(byte) => Ok(*byte),
+        _ => Err("expected one character of ASCII such as ';', or tab".to_owned()),
+    }
+}
+
 fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),
@@ -117,7 +130,7 @@ pub(super) fn given<T>(
 impl Reading {
     /// The conversion with these options.
     pub(super) fn apply(self, conversion: Conversion) -> Conversion {
-        let Reading { from, texts, guess_types, max_bytes, files, images } = self;
+        let Reading { from, texts, guess_types, delimiter, max_bytes, files, images } = self;
         let conversion = conversion
             .texts(texts)
             .guess_types(guess_types)
@@ -129,6 +142,7 @@ impl Reading {
             .verify_images(images.verify_images)
             .image_fields(images.image_fields);
         let conversion = given(conversion, from, Conversion::from);
+        let conversion = given(conversion, delimiter, Conversion::delimiter);
         let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
         let conversion = given(conversion, files.root, Conversion::root);
         let conversion = given(conversion, files.header, Conversion::header);

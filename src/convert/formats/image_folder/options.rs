@@ -50,6 +50,8 @@ pub struct FolderOptions {
     pub(super) text_labels: bool,
     pub(super) delimiter: Option<u8>,
     pub(super) header: Option<bool>,
+    #[cfg_attr(not(feature = "formats"), expect(dead_code, reason = "for lists"))]
+    pub(super) guess_types: bool,
     pub(super) max_bytes: u64,
 }
 
@@ -62,6 +64,7 @@ impl Default for FolderOptions {
             text_labels: false,
             delimiter: None,
             header: None,
+            guess_types: false,
             max_bytes: MAX_BYTES,
         }
     }
@@ -72,7 +75,8 @@ pub(super) struct Found {
     pub(super) key: String,
     pub(super) path: Option<String>,
     pub(super) label: Option<String>,
-    pub(super) extra: Vec<String>,
+    /// The packed values of the columns.
+    pub(super) extra: Vec<Vec<u8>>,
     /// Its row in a metadata file.
     pub(super) row: Option<Row>,
 }
@@ -144,6 +148,13 @@ impl FolderOptions {
     /// `path`, `file`, `file_name`, `filename` or `image`, and no file has that name.
     pub fn header(mut self, header: bool) -> Self {
         self.header = Some(header);
+        self
+    }
+
+    /// Whether the columns of a list that hold numbers become numbers, as in
+    /// [tables](crate::convert::Conversion::guess_types). Default: no; they are strings.
+    pub fn guess_types(mut self, yes: bool) -> Self {
+        self.guess_types = yes;
         self
     }
 

@@ -71,8 +71,8 @@ pub(super) struct ImageFile {
     /// The path below the folder, if it differs from the key.
     pub(super) path: Option<Box<str>>,
     pub(super) label: Option<u32>,
-    /// The values of the columns.
-    pub(super) extra: Box<[Box<str>]>,
+    /// The packed values of the columns.
+    pub(super) extra: Box<[Box<[u8]>]>,
     /// All fields, if a metadata file lists the image.
     pub(super) row: Option<Box<metadata::Row>>,
 }
@@ -134,7 +134,7 @@ impl ImageFolderReader {
         }
         for (name, value) in self.columns.iter().zip(&file.extra) {
             msgpack::write_text(stored_name(name), &mut out)?;
-            msgpack::write_text(value, &mut out)?;
+            out.extend_from_slice(value);
         }
         Ok(out)
     }
@@ -216,7 +216,7 @@ impl ImageFolderReader {
             row.head(&label, len, &mut out)?;
             return Ok(out);
         }
-        let extra: usize = file.extra.iter().map(|value| value.len() + 5).sum();
+        let extra: usize = file.extra.iter().map(|value| value.len()).sum();
         let names: usize = self.columns.iter().map(|name| name.len() + 5).sum();
         let label = match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => labels[label as usize].len(),
@@ -286,7 +286,7 @@ impl Input for ImageFolderReader {
             add(file.path().as_bytes());
             add(file.key.as_bytes());
             add(&file.label.unwrap_or(u32::MAX).to_le_bytes());
-            file.extra.iter().for_each(|value| add(value.as_bytes()));
+            file.extra.iter().for_each(|value| add(value));
             file.row.iter().for_each(|row| add(row.bytes()));
         }
         self.labels.iter().flatten().for_each(|label| add(label.as_bytes()));

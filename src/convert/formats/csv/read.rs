@@ -506,7 +506,6 @@ mod tests {
             ("a;b\n1;2\n", b';', None),
             ("a;b,c\n1;2,3\n", b',', None),
             ("text\nfirst; second\n", b',', None),
-            ("\"a;b\n", b',', None),
             ("", b',', None),
         ] {
             std::fs::write(&path, text).unwrap();

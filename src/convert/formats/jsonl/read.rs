@@ -486,8 +486,7 @@ mod tests {
 
     #[test]
     fn numbered_keys_are_the_same_for_units_of_any_size_and_for_a_stream() {
-        let text =
-            "?\n\n{\"n\":1}\n{\"n\":22222222222222222222}\r\n\n{\"key\":\"a\"}\n{\"n\":3}\n{}";
+        let text = "?\n\n{\"n\":1}\n{\"n\":2222222222}\r\n\n{\"key\":\"a\"}\n{\"n\":3}\n{}";
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("words.en.jsonl");
         std::fs::write(&path, text).unwrap();

@@ -71,9 +71,16 @@ impl Args {
         let reader = file::open(&self.input)?;
         let order = self.ordering.sampler(reader.len() as u64)?.order(0)?;
         let made = self.making.make(&[&self.input], &self.out, output, |writer| {
-            let passes = if self.memory.is_some() { 2 } else { 1 };
-            let progress = output.progress("shuffling", Some(reader.len() as u64 * passes));
-            let hear = |n| progress.set(n);
+            let samples = reader.len() as u64;
+            let progress = output.progress("shuffling", Some(samples));
+            // In two passes every sample is moved twice, but there are not more of them.
+            let hear = |n| match n > samples {
+                true => {
+                    progress.say("shuffling, second pass");
+                    progress.set(n - samples);
+                }
+                false => progress.set(n),
+            };
             match self.memory {
                 Some(memory) => {
                     rearrange::external_shuffle(&reader, &*order, memory, writer, hear)?;

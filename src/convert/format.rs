@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::formats::image_folder;
 use super::{MdsReader, compressed};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::regular::open_regular;
@@ -461,6 +462,13 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
         _ if plain.ends_with(".npz") => {
             ("named like npz, but it is no zip archive", Remedy::ReadAs("npz"))
         }
+        _ if image_folder::is_image(plain) => (
+            "this is one image, which is no set of samples",
+            Remedy::Advice(
+                "images are read from the folder that they are in, a zip archive, a pattern such as \
+                 'photos/{LABEL}/**' or a table that lists them",
+            ),
+        ),
         [0x80, 2..=5, ..] => ("this is a pickle, which may be CIFAR", cifar()),
         _ if size > 0 && (size % 3073 == 0 || size % 3074 == 0) => {
             ("this may be CIFAR by its size", cifar())

@@ -377,21 +377,27 @@ fn image_options(options: &ReadOptions) -> Result<super::ImageOptions> {
         .verify(options.verify_images)
         .fields(&options.image_fields);
     if let Some(size) = &options.resize {
-        image = image.resize(size.parse()?);
+        image = image.resize(parsed("resize", size)?);
     }
     if let Some(format) = &options.image_format {
-        image = image.format(format.parse()?);
+        image = image.format(parsed("image_format", format)?);
     }
     if let Some(quality) = options.quality {
         image = image.quality(quality);
     }
     if let Some(subsampling) = &options.subsampling {
-        image = image.subsampling(subsampling.parse()?);
+        image = image.subsampling(parsed("subsampling", subsampling)?);
     }
     Ok(match options.max_pixels {
         Some(max) => image.max_pixels(max),
         None => image,
     })
+}
+
+/// The value of an option, whose name is part of the error.
+#[cfg(feature = "images")]
+fn parsed<T: std::str::FromStr<Err = Error>>(option: &'static str, text: &str) -> Result<T> {
+    text.parse().map_err(|error: Error| error.with_option(option))
 }
 
 #[cfg(not(feature = "images"))]

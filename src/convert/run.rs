@@ -236,7 +236,8 @@ impl Conversion {
 
     fn array_policy(&self) -> Result<Option<ArrayPolicy>> {
         let Some(form) = &self.options.arrays else { return Ok(None) };
-        let mut policy: ArrayPolicy = form.parse()?;
+        let policy = form.parse::<ArrayPolicy>();
+        let mut policy = policy.map_err(|error| error.with_option("arrays"))?;
         if let Some(bytes) = self.options.arrays_min {
             policy = policy.min_bytes(bytes);
         }

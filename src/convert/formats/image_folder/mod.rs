@@ -15,5 +15,6 @@ mod write;
 #[cfg(feature = "formats")]
 pub(in crate::convert) use list::delimiter_of;
 pub use options::FolderOptions;
+pub(in crate::convert) use options::is_image;
 pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;

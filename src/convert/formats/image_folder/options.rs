@@ -10,7 +10,7 @@ use super::metadata::{Row, is_metadata};
 use super::read::{ImageFile, ImageFolderReader, Place};
 use crate::Value;
 use crate::convert::natural_order;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
@@ -88,9 +88,16 @@ struct Walk {
     /// Metadata files.
     metadata: Vec<String>,
     skipped: u64,
+    /// The first of the skipped files.
+    first_skipped: Option<String>,
 }
 
 impl Walk {
+    fn skip(&mut self, name: String) {
+        self.skipped += 1;
+        self.first_skipped.get_or_insert(name);
+    }
+
     /// Whether this is a metadata file, which is added then.
     fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -207,6 +214,8 @@ impl FolderOptions {
         if found.is_empty() {
             loose.retain(|name| self.filter.keeps(name));
             let files = loose.len();
+            let other = loose.iter().find(|name| !self.takes(name)).cloned();
+            walk.first_skipped = walk.first_skipped.or(other);
             loose.retain(|name| self.takes(name));
             skipped += (files - loose.len()) as u64;
             loose.sort_by(|a, b| natural_order(a, b));
@@ -217,8 +226,7 @@ impl FolderOptions {
             skipped += images.count() as u64;
         }
         if found.is_empty() {
-            let message = "expected folders of images ({label}/name.ext), found none";
-            return Err(Error::new(ErrorKind::Invalid, message).at(root));
+            return Err(no_images(walk.first_skipped.as_deref(), skipped).at(root));
         }
         // A folder without images has a number too, so that two halves of a data set agree.
         let labels = match &self.labels {
@@ -365,7 +373,7 @@ impl FolderOptions {
                 let dir = dir.join(entry.name);
                 links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
             } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
-                if self.takes(&key) { walk.images.push(key) } else { walk.skipped += 1 }
+                if self.takes(&key) { walk.images.push(key) } else { walk.skip(key) }
             }
         }
         Ok(())
@@ -457,13 +465,29 @@ impl Place {
     }
 }
 
+/// Files, but no images: how many, and the first of them.
+fn no_images(first: Option<&str>, skipped: u64) -> Error {
+    let expected = "expected folders of images ({label}/name.ext), found";
+    let Some(first) = first else {
+        return Error::new(ErrorKind::Invalid, format!("{expected} none"));
+    };
+    let files = if skipped == 1 { "file" } else { "files" };
+    let message = format!("{expected} {skipped} other {files} such as {first}");
+    let error = Error::new(ErrorKind::Invalid, message);
+    match Path::new(first).extension().and_then(|ending| ending.to_str()) {
+        Some(ending) => error.with_remedy(Remedy::IncludeFiles(format!(".{ending}"))),
+        None => error,
+    }
+}
+
 /// Whether a pattern asks for files by their names, and not only for a folder.
 fn names_files(pattern: &str) -> bool {
     let last = pattern.rsplit('/').next().unwrap_or_default();
     !matches!(last, "*" | "**" | "{LABEL}")
 }
 
-pub(super) fn is_image(name: &str) -> bool {
+/// Whether a file of this name is an image.
+pub(in crate::convert) fn is_image(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();
     let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))

@@ -23,7 +23,7 @@ const BYTES: u64 = 4 << 20;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Form {
     /// Print one JSON object a line with nothing left out: "convert --from jsonl" reads it back
-    #[arg(long, conflicts_with = "raw")]
+    #[arg(long, alias = "json", conflicts_with = "raw")]
     pub(crate) jsonl: bool,
     /// Print the packed samples as they are, one after another: a data file without side files
     #[arg(long)]

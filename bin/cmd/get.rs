@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace OUT if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, short, requires = "output")]
     force: bool,
 }
 

@@ -18,7 +18,10 @@ use crate::rearrange::{Making, scalars};
 /// The parts are ROOT-0.EXT, ROOT-1.EXT and so on for an input ROOT.EXT, or ROOT-VALUE.EXT with
 /// --by-class. They are published one after the other, each as a whole.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "\
+    kiste split [OPTIONS] <IN> <POS>...
+       kiste split [OPTIONS] <IN> --ratio <LIST>
+       kiste split [OPTIONS] <IN> --by-class <FIELD>")]
 #[command(group = clap::ArgGroup::new("how").required(true).args(["at", "ratio", "by_class"]))]
 pub(crate) struct Args {
     /// Data file to read

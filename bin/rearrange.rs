@@ -73,6 +73,9 @@ pub(crate) struct MadeOf {
     #[serde(flatten)]
     pub(crate) made: Made,
     pub(crate) of: u64,
+    /// What they were drawn by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
 }
 
 impl Making {
@@ -171,6 +174,11 @@ impl Made {
             units::byte_rate(self.bytes, time),
         ));
     }
+}
+
+/// Says which seed was used: with it, all of it can be made again.
+pub(crate) fn tell_seed(path: &Path, seed: impl std::fmt::Display, output: &Output) {
+    output.note(format_args!("{}: drawn with --seed {seed}", path.display()));
 }
 
 /// A field of each sample, to sort or group by. `key` is a field as any other.

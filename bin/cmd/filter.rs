@@ -59,7 +59,7 @@ impl Args {
         let chosen = self.choose(&reader, output)?;
         let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
         if self.making.json {
-            output.json(&MadeOf { made, of: reader.len() as u64 })?;
+            output.json(&MadeOf { made, of: reader.len() as u64, seed: None })?;
         }
         Ok(Exit::Yes)
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::rearrange::{Made, Making};
+use crate::rearrange::{Made, Making, tell_seed};
 use crate::{file, units};
 
 /// Write the samples of several datasets to one
@@ -86,6 +86,8 @@ struct Merged {
     #[serde(flatten)]
     made: Made,
     skipped_duplicates: u64,
+    /// What they were interleaved by.
+    seed: Option<u64>,
 }
 
 impl Args {
@@ -119,8 +121,12 @@ impl Args {
             let file = made.file.display();
             output.note(format_args!("{file}: skipped {samples} whose key was there before"));
         }
+        let seed = (self.strategy() != Strategy::Concat).then_some(self.seed);
+        if let Some(seed) = seed {
+            tell_seed(&made.file, seed, output);
+        }
         if self.making.json {
-            output.json(&Merged { made, skipped_duplicates: skipped })?;
+            output.json(&Merged { made, skipped_duplicates: skipped, seed })?;
         }
         Ok(Exit::Yes)
     }
@@ -164,12 +170,16 @@ impl Args {
         }
     }
 
+    fn strategy(&self) -> Strategy {
+        let weighted = !self.weights.is_empty();
+        self.strategy.unwrap_or(if weighted { Strategy::Weighted } else { Strategy::Concat })
+    }
+
     /// The input of each sample.
     fn order(&self, readers: &[DatasetReader]) -> Outcome<Box<dyn Iterator<Item = usize>>> {
         let lens: Vec<usize> = readers.iter().map(DatasetReader::len).collect();
         let weighted = !self.weights.is_empty();
-        let default = if weighted { Strategy::Weighted } else { Strategy::Concat };
-        match self.strategy.unwrap_or(default) {
+        match self.strategy() {
             Strategy::Weighted if !weighted => {
                 Err(Failure::trouble("--strategy weighted needs --weights"))
             }

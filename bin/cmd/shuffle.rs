@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::ordering::{Name, Ordering};
 use crate::output::Output;
-use crate::rearrange::{Made, Making};
+use crate::rearrange::{Made, Making, tell_seed};
 use crate::{file, units};
 
 /// Write the samples of a dataset in another order
@@ -94,10 +94,13 @@ impl Args {
             progress.say("finishing");
             Ok(())
         })?;
+        if let Some(seed) = self.ordering.seed_in_use() {
+            tell_seed(&made.file, seed, output);
+        }
         if self.making.json {
             let sampler = clap::ValueEnum::to_possible_value(&self.ordering.sampler);
             let sampler = sampler.map(|value| value.get_name().to_string()).unwrap_or_default();
-            output.json(&Shuffled { made, sampler, seed: self.ordering.seed })?;
+            output.json(&Shuffled { made, sampler, seed: self.ordering.seed_in_use() })?;
         }
         Ok(Exit::Yes)
     }

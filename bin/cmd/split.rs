@@ -7,7 +7,7 @@ use kiste::rearrange::{self, Scalar};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, scalars};
+use crate::rearrange::{Making, scalars, tell_seed};
 
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
@@ -76,6 +76,9 @@ impl Args {
         let mut made = Vec::new();
         for (part, name) in parts.into_iter().zip(&names) {
             made.push(self.making.make_of(&self.input, &reader, part.indices, name, output)?);
+        }
+        if !self.ratio.is_empty() {
+            tell_seed(&self.input, self.seed, output);
         }
         if self.making.json {
             output.json(&made)?;

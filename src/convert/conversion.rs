@@ -377,7 +377,10 @@ impl Conversion {
         self
     }
 
-    /// Replaces an output that is there. Default: that is an error.
+    /// Replaces an output that is there, when the new one is complete: a dataset, a file, all shards
+    /// of the name, or a folder with nothing but shards of MDS. A folder of images is never
+    /// replaced, as nothing says that its files came from a conversion. Default: an output that is
+    /// there is an error.
     pub fn overwrite(mut self, yes: bool) -> Self {
         self.options.overwrite = yes;
         self
@@ -521,12 +524,6 @@ impl Conversion {
             () if options.lookup => "lookup",
             () if options.checksums => "checksums",
             () if !self.how.durable => "durable",
-            () if options.overwrite && format.output() != format::Output::File => {
-                let message = "replaces datasets and single files only";
-                return Err(Error::new(ErrorKind::Invalid, message)
-                    .with_option("overwrite")
-                    .advise("remove what is there first"));
-            }
             () => return Ok(()),
         };
         Err(only(option).with_remedy(Remedy::WriteDataset))

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;
 use crate::output::Output;
-use crate::rearrange::Writing;
+use crate::rearrange::{Writing, tell_seed};
 
 /// Convert raw data, other formats or datasets to a dataset; or a dataset to another format
 ///
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     running: Running,
     #[command(flatten)]
     writing: Writing,
-    /// Print one JSON object that says what was written
+    /// Print one JSON object that says what was written, or with --dry-run what would be
     #[arg(long, conflicts_with = "part")]
     json: bool,
     /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
@@ -241,6 +241,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let Running { plan, dry_run, part, .. } = self.running;
         let json = self.json;
+        let seed = self.splitting.shuffle.then_some(self.splitting.seed);
         let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
         let conversion = self.conversion()?;
         if plan {
@@ -248,7 +249,7 @@ impl Args {
             return Ok(Exit::Yes);
         }
         if dry_run {
-            return print::dry_run(conversion.dry_run()?, output);
+            return print::dry_run(conversion.dry_run()?, json, output);
         }
         if let Some(part) = part {
             let name = format!("{}: part {part}", conversion.output().display());
@@ -258,7 +259,11 @@ impl Args {
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
-        print::report(&report, json, output)
+        let exit = print::report(&report, json, output)?;
+        if let Some(seed) = seed {
+            tell_seed(conversion.output(), seed, output);
+        }
+        Ok(exit)
     }
 
     /// What the arguments describe.

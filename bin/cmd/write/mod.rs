@@ -18,7 +18,7 @@ use super::{classes, convert};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::output::Output;
-use crate::rearrange::Writing;
+use crate::rearrange::{Writing, tell_seed};
 use crate::units;
 
 /// Make datasets of a well-known data set, from the archives that its authors publish
@@ -216,6 +216,9 @@ impl Args {
             exit = exit.max(self.write(pass, &opening, &mut summary, output)?);
         }
         summary.seconds = start.elapsed().as_secs_f64();
+        if self.shuffle && !self.running.dry_run {
+            tell_seed(self.outdir(), self.seed, output);
+        }
         if self.json && !self.running.dry_run {
             output.json(&summary)?;
         }
@@ -374,7 +377,8 @@ impl Args {
     ) -> Outcome<Exit> {
         let conversion = self.conversion(pass, split)?;
         if self.running.dry_run {
-            return convert::print::dry_run(conversion.dry_run().map_err(failure)?, output);
+            let tried = conversion.dry_run().map_err(failure)?;
+            return convert::print::dry_run(tried, self.json, output);
         }
         let mut monitor = monitor(&[split], output);
         if let Some(part) = self.running.part {

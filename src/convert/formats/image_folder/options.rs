@@ -90,6 +90,8 @@ struct Walk {
     skipped: u64,
     /// The first of the skipped files.
     first_skipped: Option<String>,
+    /// Images, and folders, whose names cannot be part of a key.
+    unnamed: Vec<PathBuf>,
 }
 
 impl Walk {
@@ -186,16 +188,16 @@ impl FolderOptions {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that cannot be a key because
-    /// it is not UTF-8.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no image. An image or a folder whose name is not
+    /// UTF-8, and so cannot be part of a key, is an error when it is read, before all others.
     pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let root = root.as_ref().to_path_buf();
         let (mut labels, mut loose) = (Vec::new(), Vec::new());
-        for entry in list(&root)? {
+        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
+        for entry in self.entries(&root, &mut walk)? {
             if entry.is_dir { labels.push(entry.name) } else { loose.push(entry.name) }
         }
         labels.sort_by(|a, b| natural_order(a, b));
-        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
         loose.retain(|name| !walk.is_metadata(name, &self.filter));
         for label in &labels {
             let dir = root.join(label);
@@ -209,7 +211,8 @@ impl FolderOptions {
         if !walk.metadata.is_empty() {
             loose.retain(|name| self.filter.keeps(name) && is_image(name));
             loose.extend(found.into_iter().map(|file: Found| file.key));
-            return self.described(&root, walk.metadata, &loose, skipped);
+            let reader = self.described(&root, walk.metadata, &loose, skipped)?;
+            return Ok(reader.with_unnamed(walk.unnamed));
         }
         if found.is_empty() {
             loose.retain(|name| self.filter.keeps(name));
@@ -233,7 +236,8 @@ impl FolderOptions {
             Labels::Sorted => Labels::given(labels),
             given => given.clone(),
         };
-        self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)
+        let reader = self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        Ok(reader.with_unnamed(walk.unnamed))
     }
 
     /// Opens the files that match these patterns, as [`DirectoryReader`] does.
@@ -280,9 +284,10 @@ impl FolderOptions {
         let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let options = self.without_hidden(&patterns);
         let mut images = 0;
         if patterns.is_empty() {
-            let (anywhere, filter) = (LabelPattern::all(["*"])?, self.zip_filter(false));
+            let (anywhere, filter) = (LabelPattern::all(["*"])?, options.zip_filter(false));
             let names: Vec<&str> =
                 directory.list(&anywhere, &filter).map(|(_, name, _)| name).collect();
             patterns.push(guess_pattern(&names));
@@ -290,14 +295,14 @@ impl FolderOptions {
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let patterns = LabelPattern::all(&patterns)?;
-        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
-        let options = options.filter(self.zip_filter(named));
-        let reader = options.open_directory(directory.clone(), &patterns)?;
+        let zip = ZipReader::options().numeric_labels(false).max_bytes(options.max_bytes);
+        let zip = zip.filter(options.zip_filter(named));
+        let reader = zip.open_directory(directory.clone(), &patterns)?;
         reader.check_sizes()?;
         let loose = images.saturating_sub(reader.len());
-        let skipped = match named || !self.filter.include.is_empty() {
+        let skipped = match named || !options.filter.include.is_empty() {
             true => 0,
-            false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
+            false => directory.list(&patterns, &options.zip_filter(true)).count() - reader.len(),
         };
         let found = reader.entries().iter().map(|entry| Found {
             key: entry.key.clone(),
@@ -307,7 +312,7 @@ impl FolderOptions {
             row: None,
         });
         let found = found.collect();
-        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
+        options.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
     }
 
     /// This build cannot read archives.
@@ -338,6 +343,17 @@ impl FolderOptions {
         filter
     }
 
+    /// The same options without hidden files and folders, unless these patterns ask for some: as
+    /// in folders on disk.
+    #[cfg(feature = "zip")]
+    fn without_hidden(mut self, patterns: &[String]) -> FolderOptions {
+        let is_hidden = |pattern: &String| pattern.split('/').any(|part| part.starts_with('.'));
+        if !patterns.iter().any(is_hidden) {
+            self.filter.exclude.extend(NamePattern::all([".*", "*/.*"]));
+        }
+        self
+    }
+
     /// The entries of a reader, without those that are not images and were not asked for by name.
     fn found(
         &self,
@@ -365,9 +381,36 @@ impl FolderOptions {
         Ok((found, skipped))
     }
 
+    /// The entries of a folder that are not hidden, in any order. Of those whose names are not
+    /// UTF-8, folders and images are noted, and other files skipped.
+    fn entries(&self, dir: &Path, walk: &mut Walk) -> Result<Vec<Entry>> {
+        let at = |error| Error::io(dir, error);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            // The folder has the kind of each entry, except what a link leads to.
+            let kind = entry.file_type().map_err(at)?;
+            let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
+            match name.to_str() {
+                Some(name) => entries.push(Entry { name: name.to_owned(), is_dir }),
+                None if is_dir || self.takes(&name.to_string_lossy()) => {
+                    walk.unnamed.push(entry.path());
+                }
+                None => walk.skip(name.to_string_lossy().into_owned()),
+            }
+        }
+        // A folder has its entries in any order.
+        walk.unnamed.sort();
+        Ok(entries)
+    }
+
     /// Adds the images below a folder.
     fn collect(&self, dir: &Path, key: &str, walk: &mut Walk, links: &mut Links) -> Result<()> {
-        for entry in list(dir)? {
+        for entry in self.entries(dir, walk)? {
             let key = format!("{key}/{}", entry.name);
             if entry.is_dir {
                 let dir = dir.join(entry.name);
@@ -436,6 +479,7 @@ impl FolderOptions {
             skipped,
             max_bytes: self.max_bytes,
             stamps: OnceLock::new(),
+            unnamed: Vec::new(),
         })
     }
 }
@@ -529,26 +573,4 @@ fn unavailable(what: &str, feature: &'static str, path: &Path) -> Error {
 struct Entry {
     name: String,
     is_dir: bool,
-}
-
-/// The entries of a folder that are not hidden, in any order.
-fn list(dir: &Path) -> Result<Vec<Entry>> {
-    let at = |error| Error::io(dir, error);
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(dir).map_err(at)? {
-        let entry = entry.map_err(at)?;
-        let name = entry.file_name();
-        if name.as_encoded_bytes().starts_with(b".") {
-            continue;
-        }
-        let Some(name) = name.to_str() else {
-            let message = "the name is not UTF-8, so it cannot be a key";
-            return Err(Error::new(ErrorKind::Invalid, message).at(entry.path()));
-        };
-        // The folder has the kind of each entry, except what a link leads to.
-        let kind = entry.file_type().map_err(at)?;
-        let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
-        entries.push(Entry { name: name.to_owned(), is_dir });
-    }
-    Ok(entries)
 }

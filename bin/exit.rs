@@ -212,6 +212,14 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
 }
 
 fn hint_for(error: &kiste::Error) -> Option<String> {
+    if let (Some(Remedy::SkipBad), ErrorKind::Invalid, Some(field)) =
+        (error.remedy(), error.kind(), error.field())
+    {
+        let field = quoted(Path::new(field));
+        return Some(format!(
+            "--drop {field} leaves the field out of all samples, --bad skip leaves out such samples"
+        ));
+    }
     let worded = error.remedy().and_then(|remedy| worded(remedy, error.path()));
     if worded.is_some() {
         return worded;

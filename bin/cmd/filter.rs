@@ -81,6 +81,10 @@ impl Args {
         drop(progress);
         samples.check_found()?;
         samples.warn(output);
+        if chosen.is_empty() && !reader.is_empty() {
+            let path = self.input.display();
+            output.warn(format_args!("{path}: the condition is true of no sample"));
+        }
         Ok(chosen)
     }
 

@@ -400,6 +400,10 @@ fn what_is_no_input_is_told_from_what_could_be_one() {
     }
     run(&dir, ["convert", "words.msgpack", "x.msgpack", "--key", "same"])
         .fails(2, "--key expected {key} or {FIELD} in it");
+    let listed = "{\"key\":\"a\",\"tags\":[1]}\n";
+    run_with(&dir, ["convert", "-", "tags.msgpack"], listed.as_bytes()).exits(0);
+    let failed = run(&dir, ["convert", "tags.msgpack", "x.csv"]).exits(2);
+    assert!(failed.err.contains("hint: --drop tags leaves the field out"), "{failed:?}");
     if cfg!(feature = "images") {
         let wrong = ["convert", "words.msgpack", "x.msgpack", "--resize", "10x"];
         run(&dir, wrong).fails(2, "--resize expected a size such as 640x480");

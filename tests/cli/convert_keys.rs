@@ -73,3 +73,18 @@ fn a_line_that_lost_its_key_gets_none_made_up() {
     run(&dir, ["convert", "x.jsonl", "x.msgpack", "--force", "--bad", "skip"]).exits(1);
     assert_eq!(keys(&dir, "x.msgpack"), "a\n");
 }
+
+/// Many programs call JSON lines `.json`.
+#[test]
+fn lines_of_objects_are_json_lines_by_any_of_their_names() {
+    let dir = scratch();
+    fs::write(dir.path().join("captions.json"), CAPTIONS).unwrap();
+    run(&dir, ["convert", "captions.json", "c.msgpack", "--key-field", "id"]).exits(0);
+    assert_eq!(keys(&dir, "c.msgpack"), "7\n9\n");
+    for content in ["[{\"id\": 7}]\n", "{\n  \"id\": 7\n}\n", ""] {
+        fs::write(dir.path().join("captions.json"), content).unwrap();
+        let failed = run(&dir, ["convert", "captions.json", "x.msgpack"])
+            .fails(2, "captions.json: named like JSON, but its first line is no object");
+        assert!(failed.err.contains("hint: JSON is read as lines of one object"), "{failed:?}");
+    }
+}

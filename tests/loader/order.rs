@@ -322,7 +322,7 @@ fn random_numbers_of_a_sample_are_those_of_its_place() {
     let reader = Bytes::count(10);
     let drawn = |threads, ranks, rank, start: State| {
         let options = Loader::options(reader.clone(), Shuffle::new(10, 7)).batch_size(3).epochs(2);
-        let options = options.threads(threads).rank(ranks, rank).resume(start);
+        let options = options.threads(threads).rank(rank, ranks).resume(start);
         let map = |record: &Record<'_>| {
             let place = (record.epoch(), record.position());
             Ok((place, record.rng(42).next_u64()))

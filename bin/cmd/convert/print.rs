@@ -87,6 +87,11 @@ fn remarks(report: &Report, output: &Output) {
         output.note(format_args!("{path}: skipped {samples} whose key was there before"));
     }
     bad_samples(report, report.quarantine.as_deref(), output);
+    let written = |made: &WrittenOutput| if made.is_dataset { made.added } else { made.samples };
+    let left_out = report.bad.count + report.skipped_duplicates;
+    if left_out == 0 && report.outputs.iter().all(|made| written(made) == 0) {
+        output.warn(format_args!("{}: the input has no samples", last.path.display()));
+    }
     if report.skipped_files > 0 {
         let files = units::counted(report.skipped_files, "file");
         output.warn(format_args!(

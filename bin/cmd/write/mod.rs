@@ -136,6 +136,10 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written, or counted
     #[arg(long, conflicts_with = "part")]
     json: bool,
+    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
+    /// error [default: bar]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    progress: Option<convert::Showing>,
     #[command(flatten)]
     samples: convert::Samples,
 }
@@ -340,7 +344,7 @@ impl Args {
             let outputs: Vec<Option<PathBuf>> =
                 outputs.map(|split| opening.wants(split.name).then(|| self.path(split))).collect();
             let options = self.writing.options().overwrite(self.force);
-            let mut monitor = monitor(&wanted, output);
+            let mut monitor = self.monitor(&wanted, output);
             let report = pass.write(&outputs, &options, &mut monitor).map_err(failure)?;
             drop(monitor);
             convert::print::report(&report, false, output)?;
@@ -367,6 +371,12 @@ impl Args {
             && self.samples == convert::Samples::default()
     }
 
+    fn monitor<'a>(&self, splits: &[&Split], output: &'a Output) -> Monitor<'a> {
+        let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
+        let is_json = self.progress == Some(convert::Showing::Json);
+        Monitor::new(output, is_json).doing(format!("writing {}", names.join(", ")))
+    }
+
     /// Converts a split, or a part of it, or prints what would happen to its fields.
     fn convert(
         &self,
@@ -380,7 +390,7 @@ impl Args {
             let tried = conversion.dry_run().map_err(failure)?;
             return convert::print::dry_run(tried, self.json, output);
         }
-        let mut monitor = monitor(&[split], output);
+        let mut monitor = self.monitor(&[split], output);
         if let Some(part) = self.running.part {
             let name = format!("{}: part {part}", conversion.output().display());
             let report = conversion.run_part(part, &mut monitor).map_err(failure)?;
@@ -409,11 +419,6 @@ impl Summary {
             });
         }
     }
-}
-
-fn monitor<'a>(splits: &[&Split], output: &'a Output) -> Monitor<'a> {
-    let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
-    Monitor::new(output, false).doing(format!("writing {}", names.join(", ")))
 }
 
 /// Prints the names of the labels that the archive has, one per line.

@@ -51,7 +51,7 @@ impl FolderOptions {
         let names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
         let found = self.typed(found, &names).map_err(|error| error.at(list))?;
         let root: PathBuf = self.root.clone();
-        self.finish(Place::Folder(root), found, names, 0)
+        self.finish(Place::Folder(root), found, names, 0).map_err(|error| error.at(list))
     }
 
     /// The files with packed values in the columns.

@@ -436,9 +436,7 @@ impl FolderOptions {
         skipped: u64,
     ) -> Result<ImageFolderReader> {
         if found.is_empty() {
-            return Err(
-                Error::new(ErrorKind::Invalid, "expected images, found none").at(place.path())
-            );
+            return Err(place.blame(Error::new(ErrorKind::Invalid, "expected images, found none")));
         }
         let values: Vec<Value> =
             found.iter().filter_map(|file| file.label.as_deref().map(Value::from)).collect();
@@ -457,7 +455,7 @@ impl FolderOptions {
         };
         let mut files = Vec::with_capacity(found.len());
         for file in found {
-            let label = label(&file).map_err(|error| error.at(place.path()).with_key(&file.key))?;
+            let label = label(&file).map_err(|error| place.blame(error).with_key(&file.key))?;
             files.push(ImageFile {
                 key: file.key.into(),
                 path: file.path.map(Into::into),
@@ -498,6 +496,11 @@ impl Place {
             #[cfg(feature = "zip")]
             Place::Zip(_) => None,
         }
+    }
+
+    /// The error at the folder or archive. The working directory has no name to show.
+    fn blame(&self, error: Error) -> Error {
+        if self.path().as_os_str().is_empty() { error } else { error.at(self.path()) }
     }
 
     fn path(&self) -> &Path {

@@ -260,7 +260,7 @@ impl Args {
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
         let exit = print::report(&report, json, output)?;
-        if let Some(seed) = seed {
+        if let Some(seed) = seed.filter(|_| !report.was_complete) {
             tell_seed(conversion.output(), seed, output);
         }
         Ok(exit)

@@ -89,6 +89,8 @@ fn get_writes_a_field_as_it_is() {
     };
     assert_eq!(get(&["c", "--field", "raw"]), [0, 1, 2]);
     assert_eq!(get(&["c", "--field", "text"]), b"drei");
+    assert_eq!(get(&["c", "--field", "text", "--json"]), b"\"drei\"\n");
+    assert_eq!(get(&["c", "--field", "raw", "--json"]), b"{\"$bin\":\"AAEC\"}\n");
     assert_eq!(get(&["--index", "1", "--field", "n"]), b"2\n");
     assert_eq!(get(&["b"]), WORDS.split_inclusive('\n').nth(1).unwrap().as_bytes());
     assert_eq!(get(&["a", "--field", "raw", "-o", "raw.bin"]), b"");

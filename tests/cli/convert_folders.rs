@@ -396,6 +396,10 @@ fn names_that_are_not_utf8_are_bad_input() {
     assert_eq!(aside.lines().count(), 2);
     let keys = run(&dir, ["ls", "p.msgpack"]).quietly().out;
     assert_eq!(keys, "cat/a b.jpg\ncat/line\nend.jpg\ncat/ü.jpg\n");
+    let args = ["convert", "photos/{LABEL}/**", "r.msgpack", "--bad", "skip"];
+    let made = run(&dir, args).exits(1);
+    assert!(made.err.contains("left out 2 bad samples"), "{made:?}");
+    assert_eq!(run(&dir, ["ls", "r.msgpack"]).quietly().out, keys);
     // Parts agree on it, and only one has the bad names.
     for part in ["2/2", "1/2"] {
         let part = ["convert", "photos", "q.msgpack", "--bad", "skip", "--part", part];

@@ -254,7 +254,9 @@ impl FolderOptions {
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
         let options = options.filter(self.filter.clone());
-        let reader = options.open(&patterns)?;
+        let mut unnamed = Vec::new();
+        let reader = options.open_noting(&patterns, &mut unnamed)?;
+        unnamed.retain(|path| path.is_dir() || self.takes(&path.to_string_lossy()));
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
         if found.is_empty() {
             let message =
@@ -262,7 +264,8 @@ impl FolderOptions {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let root = self.root.clone();
-        self.finish(Place::Folder(root), found, Vec::new(), skipped)
+        let reader = self.finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        Ok(reader.with_unnamed(unnamed))
     }
 
     /// Opens the files of an archive that match these patterns, by

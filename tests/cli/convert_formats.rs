@@ -386,6 +386,18 @@ fn records_that_are_compressed_need_not_be_named() {
 }
 
 #[test]
+fn a_dry_run_can_be_read_by_programs() {
+    let dir = with_words();
+    let args = ["convert", "words.msgpack", "w.tar", "--dry-run", "--json"];
+    let tried = run(&dir, args).exits(0).json();
+    let fields = tried["fields"].as_array().unwrap();
+    let key = fields.iter().find(|field| field["field"] == "key").unwrap();
+    assert_eq!((&key["outcome"], &key["becomes"]), (&"same".into(), &"key".into()));
+    assert!(fields.iter().all(|field| field["types"].is_string()), "{tried}");
+    assert!(!dir.path().join("w-000000.tar").exists());
+}
+
+#[test]
 fn what_is_no_input_is_told_from_what_could_be_one() {
     let dir = with_words();
     fs::write(dir.path().join("cat.jpg"), b"\xff\xd8\xff\xe0").unwrap();

@@ -50,7 +50,6 @@ pub struct FolderOptions {
     pub(super) text_labels: bool,
     pub(super) delimiter: Option<u8>,
     pub(super) header: Option<bool>,
-    #[cfg_attr(not(feature = "formats"), expect(dead_code, reason = "for lists"))]
     pub(super) guess_types: bool,
     pub(super) max_bytes: u64,
 }

@@ -176,6 +176,9 @@ fn inputs_with_different_labels_are_not_mixed() {
     );
     assert_eq!(names(dir.path()), before);
 
+    run(&dir, ["convert", "a.msgpack", "b.msgpack", "m.msgpack"])
+        .fails(2, "a.msgpack and b.msgpack have different labels");
+
     run(&dir, [&args[..], &["--remap-labels"]].concat()).exits(0);
     assert_eq!(labels("m.msgpack"), [0, 1, 1, 2, 0]);
     let written = fs::read_to_string(dir.path().join("m.msgpack.labels")).unwrap();

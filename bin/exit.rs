@@ -200,7 +200,10 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
              dataset of this name"
         ),
         Remedy::IncludeFiles(ending) => {
-            format!("--include '*{ending}' takes them as samples, whatever is in them")
+            format!(
+                "--include '*{ending}' takes them, into a field \"image\" that --rename can name \
+                 otherwise"
+            )
         }
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {

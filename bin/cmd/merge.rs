@@ -143,14 +143,9 @@ impl Args {
         if self.remap_labels {
             let mut merged = MergedLabels::new();
             for (input, labels) in inputs.iter().zip(&found) {
+                // Without names, no sample may have a label.
+                let added = merged.add(labels.as_deref().unwrap_or_default());
                 let path = labels_path(input);
-                let labels = labels.as_deref().ok_or_else(|| {
-                    Failure::trouble(format_args!(
-                        "{}: expected the names of labels for --remap-labels, found no such file",
-                        path.display()
-                    ))
-                })?;
-                let added = merged.add(labels);
                 added.map_err(|e| Failure::trouble(format_args!("{}: {e}", path.display())))?;
             }
             return Ok(Labels::Renumbered(merged));
@@ -161,10 +156,8 @@ impl Args {
             Some(at) => {
                 let difference =
                     difference(inputs[0], first.as_deref(), inputs[at], found[at].as_deref());
-                let all = found.iter().all(Option::is_some);
-                let remap = if all { "--remap-labels numbers labels by their names, " } else { "" };
-                let hint =
-                    format!("{remap}--no-labels leaves the numbers as they are, without names");
+                let hint = "--remap-labels numbers labels by their names, --no-labels leaves the \
+                            numbers as they are, without names";
                 Err(Failure::trouble(difference).hint(hint))
             }
         }

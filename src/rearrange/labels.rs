@@ -48,7 +48,7 @@ impl MergedLabels {
         MergedLabels::default()
     }
 
-    /// Adds the labels of the next dataset.
+    /// Adds the labels of the next dataset; none, if its samples have none.
     ///
     /// # Errors
     ///
@@ -153,7 +153,10 @@ fn check(packed: &[u8], labels: usize) -> Result<()> {
 /// The number that a label is, if it is not nil.
 fn number_of(value: &Value, labels: usize) -> Result<Option<usize>> {
     let invalid = |found: &dyn fmt::Display| {
-        let message = format!("expected the number of a label, below {labels}, found {found}");
+        let message = match labels {
+            0 => format!("expected no label, as none has a name, found {found}"),
+            _ => format!("expected the number of a label, below {labels}, found {found}"),
+        };
         Error::new(ErrorKind::Invalid, message).with_field(LABEL)
     };
     match Scalar::of(value) {
@@ -214,6 +217,8 @@ mod tests {
                 assert_eq!(*labels.renumber(dataset, &none).unwrap(), *none);
             }
         }
+        let error = labels.renumber(2, &sample(Some(0.into()))).unwrap_err();
+        assert!(error.message().contains("expected no label, as none has a name"), "{error}");
     }
 
     #[test]

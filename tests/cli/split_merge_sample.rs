@@ -200,7 +200,13 @@ fn inputs_with_different_labels_are_not_mixed() {
 
     fs::remove_file(dir.path().join("b.msgpack.labels")).unwrap();
     run(&dir, args).fails(2, "a.msgpack.labels is there, but b.msgpack.labels is not");
-    run(&dir, &remap).fails(2, "b.msgpack.labels: expected the names of labels");
+    run(&dir, &remap).fails(2, "expected no label, as none has a name, found 0");
+    let unlabelled = "{\"key\":\"c\"}\n";
+    run_with(&dir, ["convert", "-", "b.msgpack", "--force"], unlabelled.as_bytes()).exits(0);
+    run(&dir, &remap).exits(0);
+    assert_eq!(labels("m.msgpack"), [0.into(), 1.into(), Json::Null]);
+    let written = fs::read_to_string(dir.path().join("m.msgpack.labels")).unwrap();
+    assert_eq!(written, "cat\ndog\n");
     labelled("b", &[1, 0], "cat\ndog\n");
     run(&dir, [&args[..], &["-f"]].concat()).exits(0);
     assert_eq!(labels("m.msgpack"), [0, 1, 1, 0]);

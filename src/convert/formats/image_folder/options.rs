@@ -96,7 +96,10 @@ struct Walk {
 impl Walk {
     fn skip(&mut self, name: String) {
         self.skipped += 1;
-        self.first_skipped.get_or_insert(name);
+        // A folder has its entries in any order.
+        if self.first_skipped.as_ref().is_none_or(|first| name < *first) {
+            self.first_skipped = Some(name);
+        }
     }
 
     /// Whether this is a metadata file, which is added then.
@@ -216,7 +219,7 @@ impl FolderOptions {
         if found.is_empty() {
             loose.retain(|name| self.filter.keeps(name));
             let files = loose.len();
-            let other = loose.iter().find(|name| !self.takes(name)).cloned();
+            let other = loose.iter().filter(|name| !self.takes(name)).min().cloned();
             walk.first_skipped = walk.first_skipped.or(other);
             loose.retain(|name| self.takes(name));
             skipped += (files - loose.len()) as u64;

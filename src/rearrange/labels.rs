@@ -29,8 +29,8 @@ const LABEL: &str = "label";
 /// assert_eq!(merged.names(), ["cat", "dog", "emu"]);
 ///
 /// let sample = Value::Map(vec![("key".into(), "a".into()), ("label".into(), 0.into())]);
-/// let moved = merged.renumber(1, &to_vec(&sample)?)?;
-/// assert_eq!(decode(&moved)?["label"], 1.into());
+/// let packed = to_vec(&sample)?;
+/// assert_eq!(decode(&merged.renumber(1, &packed)?)?["label"], 1.into());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

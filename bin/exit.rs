@@ -199,6 +199,12 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             "names end in {names}; --to images and --to mds write folders, and --to dataset a \
              dataset of this name"
         ),
+        Remedy::IncludeFiles(ending) => {
+            format!(
+                "--include '*{ending}' takes them, into a field \"image\" that --rename can name \
+                 otherwise"
+            )
+        }
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;
@@ -209,6 +215,14 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
 }
 
 fn hint_for(error: &kiste::Error) -> Option<String> {
+    if let (Some(Remedy::SkipBad), ErrorKind::Invalid, Some(field)) =
+        (error.remedy(), error.kind(), error.field())
+    {
+        let field = quoted(Path::new(field));
+        return Some(format!(
+            "--drop {field} leaves the field out of all samples, --bad skip leaves out such samples"
+        ));
+    }
     let worded = error.remedy().and_then(|remedy| worded(remedy, error.path()));
     if worded.is_some() {
         return worded;
@@ -216,6 +230,10 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     let path = error.path()?;
     let data = data_file_of(path);
     match error.kind() {
+        ErrorKind::NotFound if is_url(path) => Some(
+            "object stores and web addresses cannot be read yet: copy it to a disk, or mount it"
+                .to_owned(),
+        ),
         ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),
         ErrorKind::Damaged | ErrorKind::NotFound if is_checksums(path) => {
             Some(format!("try: kiste index --crc {}", quoted(&data)))
@@ -232,6 +250,12 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     }
 }
 
+/// Whether it is named as an object of a store is, such as `s3://bucket/name`.
+fn is_url(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|name| name.split_once(":/")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|s| s.len() > 1 && s.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
 fn is_checksums(path: &Path) -> bool {
     kiste::format::dataset::SideFile::of(path) == Some(kiste::format::dataset::SideFile::Crc)
 }
@@ -246,7 +270,7 @@ fn data_file_of(path: &Path) -> PathBuf {
 
 /// Whether this is meant for a dataset, by its name or the files next to it: of other files
 /// `verify` knows nothing.
-fn is_dataset(data: &Path) -> bool {
+pub(crate) fn is_dataset(data: &Path) -> bool {
     let beside = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
     data.extension().is_some_and(|ending| ending == "msgpack") || beside()
 }

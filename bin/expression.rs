@@ -9,12 +9,48 @@
 //!           | FIELD ( "~" | "!~" ) PATTERN
 //! ```
 //!
-//! A field that is not there is null. Values of different kinds are never equal and in no order.
+//! A field that is not there is null. Values of different kinds are never equal and in no order:
+//! [`Fields::differ`] hears of them, as that is rarely what was meant. Where numbers of labels have
+//! names, the names mean the numbers: [`Expression::name_labels`].
 
 use kiste::reader::fnmatch;
 use kiste::rearrange::Scalar;
 
 use crate::exit::Outcome;
+
+/// The field whose numbers `.labels` names.
+const LABEL: &str = "label";
+
+/// The fields of one sample after the other.
+pub(crate) trait Fields {
+    /// The value of a field; `None` is one that is not there.
+    fn field(&mut self, name: &str) -> Outcome<Option<Scalar>>;
+
+    /// Hears that the value of a field was compared with one of another kind.
+    fn differ(&mut self, name: &str, found: &Scalar, other: &Scalar) {
+        let _ = (name, found, other);
+    }
+}
+
+impl<F: FnMut(&str) -> Outcome<Option<Scalar>>> Fields for F {
+    fn field(&mut self, name: &str) -> Outcome<Option<Scalar>> {
+        self(name)
+    }
+}
+
+/// What a value is, in a word. Nothing is of the kind of everything.
+pub(crate) fn kind(scalar: &Scalar) -> Option<&'static str> {
+    match scalar {
+        Scalar::Nothing => None,
+        Scalar::Truth(_) => Some("true or false"),
+        Scalar::Whole(_) | Scalar::Float(_) => Some("a number"),
+        Scalar::Text(_) => Some("text"),
+    }
+}
+
+fn is_alike(a: &Scalar, b: &Scalar) -> bool {
+    kind(a).zip(kind(b)).is_none_or(|(a, b)| a == b)
+}
 
 /// A condition, parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,24 +87,79 @@ impl Expression {
         }
     }
 
-    /// Whether it is true of a sample: `field` knows its fields, `None` is one that is not there.
-    pub(crate) fn holds(
-        &self,
-        field: &mut dyn FnMut(&str) -> Outcome<Option<Scalar>>,
-    ) -> Outcome<bool> {
-        let mut value =
-            |name: &str| -> Outcome<Scalar> { Ok(field(name)?.unwrap_or(Scalar::Nothing)) };
+    /// Whether it is true of a sample.
+    pub(crate) fn holds(&self, fields: &mut dyn Fields) -> Outcome<bool> {
         Ok(match self {
-            Expression::Or(a, b) => a.holds(field)? || b.holds(field)?,
-            Expression::And(a, b) => a.holds(field)? && b.holds(field)?,
-            Expression::Not(a) => !a.holds(field)?,
-            Expression::Has(name) => field(name)?.is_some(),
-            Expression::Compare(name, how, other) => how.holds(&value(name)?, other),
-            Expression::In(name, others) => others.contains(&value(name)?),
-            Expression::Matches(name, pattern) => match value(name)? {
-                Scalar::Text(text) => fnmatch(&text, pattern),
-                _ => false,
+            Expression::Or(a, b) => a.holds(fields)? || b.holds(fields)?,
+            Expression::And(a, b) => a.holds(fields)? && b.holds(fields)?,
+            Expression::Not(a) => !a.holds(fields)?,
+            Expression::Has(name) => fields.field(name)?.is_some(),
+            Expression::Compare(name, how, other) => {
+                let value = fields.field(name)?.unwrap_or(Scalar::Nothing);
+                if !is_alike(&value, other) {
+                    fields.differ(name, &value, other);
+                }
+                how.holds(&value, other)
+            }
+            Expression::In(name, others) => {
+                let value = fields.field(name)?.unwrap_or(Scalar::Nothing);
+                if let Some(other) = others.first() {
+                    if !others.iter().any(|other| is_alike(&value, other)) {
+                        fields.differ(name, &value, other);
+                    }
+                }
+                others.contains(&value)
+            }
+            Expression::Matches(name, pattern) => match fields.field(name)? {
+                Some(Scalar::Text(text)) => fnmatch(&text, pattern),
+                None | Some(Scalar::Nothing) => false,
+                Some(value) => {
+                    fields.differ(name, &value, &Scalar::Text(pattern.clone()));
+                    false
+                }
             },
+        })
+    }
+
+    /// Lets names of labels mean their numbers, of which the first is named first. Fails for a name
+    /// or a pattern of none.
+    pub(crate) fn name_labels(self, names: &[String]) -> Result<Expression, String> {
+        let numbered = |is_it: &dyn Fn(&str) -> bool| -> Vec<Scalar> {
+            let named = names.iter().enumerate().filter(|(_, name)| is_it(name));
+            named.map(|(number, _)| Scalar::Whole(number as i128)).collect()
+        };
+        let label = |text: String| match numbered(&|name| name == text) {
+            numbers if numbers.is_empty() => Err(format!("no label is named {text:?}")),
+            // Labels that are text all the same.
+            numbers => Ok([numbers, vec![Scalar::Text(text)]].concat()),
+        };
+        let both = |a: Expression, b: Expression| {
+            Ok::<_, String>((Box::new(a.name_labels(names)?), Box::new(b.name_labels(names)?)))
+        };
+        Ok(match self {
+            Expression::Or(a, b) => both(*a, *b).map(|(a, b)| Expression::Or(a, b))?,
+            Expression::And(a, b) => both(*a, *b).map(|(a, b)| Expression::And(a, b))?,
+            Expression::Not(a) => Expression::Not(Box::new(a.name_labels(names)?)),
+            Expression::Compare(name, Comparison::Equal, Scalar::Text(text)) if name == LABEL => {
+                Expression::In(name, label(text)?)
+            }
+            Expression::In(name, others) if name == LABEL => {
+                let mut all = Vec::new();
+                for other in others {
+                    match other {
+                        Scalar::Text(text) => all.extend(label(text)?),
+                        other => all.push(other),
+                    }
+                }
+                Expression::In(name, all)
+            }
+            Expression::Matches(name, pattern) if name == LABEL => {
+                match numbered(&|name| fnmatch(name, &pattern)) {
+                    none if none.is_empty() => return Err(format!("no label matches {pattern:?}")),
+                    numbers => Expression::In(name, numbers),
+                }
+            }
+            other => other,
         })
     }
 
@@ -357,6 +448,73 @@ mod tests {
             "label in 1,2",
         ] {
             assert!(!holds(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_labels_mean_their_numbers() {
+        let names = ["cat", "dog", "cat"].map(str::to_owned);
+        let holds = |text: &str, label: Scalar| {
+            let expression = Expression::parse(text).unwrap().name_labels(&names).unwrap();
+            let mut field = |name: &str| Ok((name == "label").then(|| label.clone()));
+            expression.holds(&mut field).unwrap()
+        };
+        for text in ["label == cat", "label in cat,7", "label ~ 'c*'", "not label == 'dog'"] {
+            for (label, expected) in [(0, true), (1, false), (2, true)] {
+                assert_eq!(holds(text, Scalar::Whole(label)), expected, "{text}: {label}");
+            }
+        }
+        assert!(holds("label == 2", Scalar::Whole(2)) && holds("label in 7,cat", Scalar::Whole(7)));
+        assert!(holds("label == cat", Scalar::Text("cat".to_owned())));
+        for (text, says) in [
+            ("label == cow", "no label is named \"cow\""),
+            ("x == 1 or not label in 1,cow", "no label is named \"cow\""),
+            ("label !~ 'x*'", "no label matches \"x*\""),
+        ] {
+            assert_eq!(Expression::parse(text).unwrap().name_labels(&names).unwrap_err(), says);
+        }
+    }
+
+    #[test]
+    fn values_of_different_kinds_are_heard_of() {
+        struct Heard(Vec<String>);
+        impl Fields for Heard {
+            fn field(&mut self, name: &str) -> Outcome<Option<Scalar>> {
+                Ok(match name {
+                    "text" => Some(Scalar::Text("84".to_owned())),
+                    "number" => Some(Scalar::Whole(84)),
+                    "null" => Some(Scalar::Nothing),
+                    _ => None,
+                })
+            }
+
+            fn differ(&mut self, name: &str, found: &Scalar, other: &Scalar) {
+                self.0.push(format!("{name}: {} {}", kind(found).unwrap(), kind(other).unwrap()));
+            }
+        }
+        for (text, expected) in [
+            ("text > 80", "text: text a number"),
+            ("number == '84'", "number: a number text"),
+            ("number != true", "number: a number true or false"),
+            ("number in a,b", "number: a number text"),
+            ("number ~ '8*'", "number: a number text"),
+        ] {
+            let mut heard = Heard(Vec::new());
+            Expression::parse(text).unwrap().holds(&mut heard).unwrap();
+            assert_eq!(heard.0, [expected], "{text}");
+        }
+        for text in [
+            "number > 80",
+            "text > '8'",
+            "null > 80",
+            "none == 1",
+            "number == null",
+            "number in a,84",
+            "none ~ x",
+        ] {
+            let mut heard = Heard(Vec::new());
+            Expression::parse(text).unwrap().holds(&mut heard).unwrap();
+            assert!(heard.0.is_empty(), "{text}: {:?}", heard.0);
         }
     }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use kiste::convert::Format;
+use kiste::format::dataset::SideFile;
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
 use crate::exit::{Failure, Outcome, quoted};
@@ -104,7 +106,29 @@ pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
         let message = format!("{}: this dataset was never finished", path.display());
         return Err(Failure::trouble(message).hint(format!("try: kiste repair {}", quoted(path))));
     }
-    Ok(())
+    check_is_no_other(path)
+}
+
+/// Fails for a file of another format: without side files to contradict it, any bytes could be
+/// taken for packed values.
+fn check_is_no_other(path: &Path) -> Outcome<()> {
+    let has_side = || SideFile::ALL.iter().any(|file| file.path(path).exists());
+    if !path.is_file() || has_side() {
+        return Ok(());
+    }
+    match Format::of_input(path) {
+        Ok(format) if format != Format::Dataset => {
+            let (name, title) = (path.display(), format.title());
+            let message = format!("{name}: expected a dataset, found {title}");
+            let hint = format!(
+                "\"kiste convert {} {}\" makes one of it",
+                quoted(path),
+                quoted(&path.with_extension("msgpack"))
+            );
+            Err(Failure::trouble(message).hint(hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Set once, before any command runs.

@@ -63,6 +63,12 @@ impl convert::Monitor for Monitor<'_> {
             Notice::UnusedListKeys { .. } => {
                 self.output.warn(format_args!("--split-list: {notice}"));
             }
+            Notice::OneColumn { delimiter, .. } => {
+                self.output.warn(&notice);
+                let shell =
+                    if delimiter == '\t' { "tab".to_owned() } else { format!("'{delimiter}'") };
+                self.output.hint(format_args!("--delimiter {shell} separates them"));
+            }
             notice if notice.is_warning() => self.output.warn(notice),
             notice => self.output.note(notice),
         }

@@ -71,6 +71,15 @@ impl Ordering {
         })
     }
 
+    /// The seed, given or not. Python's samplers have one of their own, which is no number.
+    pub(crate) fn seed_in_use(&self) -> Option<i128> {
+        match self.sampler {
+            Name::Sequential => None,
+            Name::Shuffle | Name::Block => Some(self.seed.unwrap_or(0)),
+            Name::DatadingsShuffle | Name::DatadingsQuasi => self.seed,
+        }
+    }
+
     /// The buffer in samples.
     fn buffer(&self, samples: u64, default: f64) -> Outcome<f64> {
         let buffer = self.buf_size.unwrap_or(default);

@@ -48,7 +48,7 @@ impl Writing {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Making {
     /// Replace a dataset that exists
-    #[arg(long, short = 'y')]
+    #[arg(long, short = 'f', short_alias = 'y')]
     pub(crate) force: bool,
     #[command(flatten)]
     writing: Writing,
@@ -73,6 +73,9 @@ pub(crate) struct MadeOf {
     #[serde(flatten)]
     pub(crate) made: Made,
     pub(crate) of: u64,
+    /// What they were drawn by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
 }
 
 impl Making {
@@ -95,7 +98,7 @@ impl Making {
         Ok(())
     }
 
-    /// Makes a dataset of what `fill` writes, and names its labels as those of the inputs.
+    /// Makes a dataset of what `fill` writes, and names its labels as those of its only input.
     pub(crate) fn make(
         &self,
         inputs: &[&Path],
@@ -103,9 +106,25 @@ impl Making {
         output: &Output,
         fill: impl FnOnce(&mut Writer) -> Outcome<()>,
     ) -> Outcome<Made> {
+        self.check(inputs, out)?;
+        let labels = match inputs {
+            [input] => read_labels(input)?,
+            _ => None,
+        };
+        self.make_with(labels.as_deref(), inputs, out, output, fill)
+    }
+
+    /// Makes a dataset whose labels have these names.
+    pub(crate) fn make_with(
+        &self,
+        labels: Option<&[String]>,
+        inputs: &[&Path],
+        out: &Path,
+        output: &Output,
+        fill: impl FnOnce(&mut Writer) -> Outcome<()>,
+    ) -> Outcome<Made> {
         let start = Instant::now();
         self.check(inputs, out)?;
-        let labels = common_labels(inputs, out, output)?;
         let mut writer = self.writing.options().overwrite(self.force).create(out)?;
         if let Err(failure) = fill(&mut writer) {
             // The first error is the one to tell.
@@ -113,7 +132,7 @@ impl Making {
             return Err(failure);
         }
         // None would be those of the dataset that is replaced.
-        writer.set_labels(labels.as_deref())?;
+        writer.set_labels(labels)?;
         let stats = writer.finish()?;
         let seconds = start.elapsed().as_secs_f64();
         let (samples, bytes) = (stats.samples, stats.bytes);
@@ -157,21 +176,9 @@ impl Made {
     }
 }
 
-/// Numbers mean the same in the new dataset as in the old ones, if they meant the same there.
-fn common_labels(inputs: &[&Path], out: &Path, output: &Output) -> Outcome<Option<Vec<String>>> {
-    let mut found = Vec::new();
-    for input in inputs {
-        found.push(read_labels(input)?);
-    }
-    let first = found.first().cloned().flatten();
-    let alike = found.iter().all(|labels| *labels == first);
-    if !alike {
-        output.warn(format_args!(
-            "{}: the inputs have different .labels, so labels may not mean the same; none written",
-            out.display()
-        ));
-    }
-    Ok(first.filter(|_| alike))
+/// Says which seed was used: with it, all of it can be made again.
+pub(crate) fn tell_seed(path: &Path, seed: impl std::fmt::Display, output: &Output) {
+    output.note(format_args!("{}: drawn with --seed {seed}", path.display()));
 }
 
 /// A field of each sample, to sort or group by. `key` is a field as any other.

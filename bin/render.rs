@@ -3,9 +3,11 @@
 //! Samples are rendered in batches, each on all cores and written in order while the next one is
 //! being rendered. The first batches are small, so that `head -1` has its line at once.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::ops::Range;
 
+use kiste::format::msgpack::sample;
 use kiste::format::{jsonl, msgpack};
 use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
@@ -23,11 +25,14 @@ const BYTES: u64 = 4 << 20;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Form {
     /// Print one JSON object a line with nothing left out: "convert --from jsonl" reads it back
-    #[arg(long, conflicts_with = "raw")]
+    #[arg(long, alias = "json", conflicts_with = "raw")]
     pub(crate) jsonl: bool,
     /// Print the packed samples as they are, one after another: a data file without side files
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Only these fields, and the key
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "raw")]
+    fields: Vec<String>,
     /// Shorten strings, bytes and lists for the eye to about this length
     #[arg(long, value_name = "N", default_value_t = 64, conflicts_with_all = ["jsonl", "raw"])]
     max: usize,
@@ -39,6 +44,8 @@ pub(crate) struct Printer<'a> {
     output: &'a Output,
     out: Stdout,
     inexact: u64,
+    /// The fields that were asked for and have been seen.
+    seen: HashSet<String>,
 }
 
 /// Lines of some samples, up to the first error.
@@ -46,6 +53,7 @@ pub(crate) struct Printer<'a> {
 struct Lines {
     text: Vec<u8>,
     inexact: u64,
+    seen: HashSet<String>,
     error: Option<kiste::Error>,
 }
 
@@ -55,7 +63,8 @@ impl<'a> Printer<'a> {
             let failure = Failure::trouble("packed samples are not for a terminal");
             return Err(failure.hint("redirect them: kiste cat --raw FILE > OUT"));
         }
-        Ok(Printer { form, output, out: output.stdout(), inexact: 0 })
+        let (out, seen) = (output.stdout(), HashSet::new());
+        Ok(Printer { form, output, out, inexact: 0, seen })
     }
 
     /// Prints the samples of these indices, in this order.
@@ -88,9 +97,10 @@ impl<'a> Printer<'a> {
     }
 
     fn write(&mut self, lines: Vec<Lines>) -> Outcome<()> {
-        for Lines { text, inexact, error } in lines {
+        for Lines { text, inexact, seen, error } in lines {
             self.out.write_all(&text)?;
             self.inexact += inexact;
+            self.seen.extend(seen);
             if let Some(error) = error {
                 self.out.flush()?;
                 return Err(error.into());
@@ -103,6 +113,9 @@ impl<'a> Printer<'a> {
     /// Says what was lost, if anything.
     pub(crate) fn finish(mut self) -> Outcome<()> {
         self.out.flush()?;
+        for name in self.form.fields.iter().filter(|name| !self.seen.contains(*name)) {
+            self.output.warn(format_args!("no sample that was printed has a field {name:?}"));
+        }
         if self.inexact > 0 {
             let samples = crate::units::counted(self.inexact, "sample");
             self.output.note(format_args!(
@@ -140,9 +153,15 @@ impl Lines {
             self.text.extend_from_slice(&reader.get_raw(index)?);
             return Ok(());
         }
-        let value = reader.get(index)?;
+        let mut value = reader.get(index)?;
+        self.choose(&form.fields, &mut value);
         if form.jsonl {
-            self.inexact += u64::from(!is_exact(&value, &reader.get_raw(index)?));
+            let exact = match form.fields.is_empty() {
+                true => is_exact(&value, &reader.get_raw(index)?),
+                // What is left out cannot be read back anyway.
+                false => !has_short_floats(&value),
+            };
+            self.inexact += u64::from(!exact);
             let line = json(reader, index, &value)?;
             match std::str::from_utf8(&line) {
                 Ok(line) if terminal => self.text.extend_from_slice(json_escaped(line).as_bytes()),
@@ -155,6 +174,19 @@ impl Lines {
         }
         self.text.push(b'\n');
         Ok(())
+    }
+
+    /// Keeps only these fields and the key, if any are named.
+    fn choose(&mut self, fields: &[String], value: &mut Value) {
+        let (false, Value::Map(entries)) = (fields.is_empty(), value) else { return };
+        entries.retain(|(name, _)| {
+            let Some(name) = name.as_str() else { return false };
+            let wanted = fields.iter().any(|field| field == name);
+            if wanted && !self.seen.contains(name) {
+                self.seen.insert(name.to_owned());
+            }
+            wanted || name == sample::KEY
+        });
     }
 }
 

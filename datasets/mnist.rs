@@ -183,7 +183,7 @@ fn load(path: &Path, limits: Limits) -> Result<NdArray<'static>> {
     read.map_err(|error| compressed::blame(path, error))?;
     if bytes.len() as u64 > limits.bytes {
         let message = format!("expected at most {} bytes, found more", limits.bytes);
-        return Err(Error::new(ErrorKind::Limit, message).at(path));
+        return Err(Error::above_limit("max_bytes", message).at(path));
     }
     let array = idx::decode(&bytes).map_err(|error| Error::from(error).at(path))?.into_owned();
     match *array.dtype() == DType::of::<u8>() {

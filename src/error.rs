@@ -107,6 +107,8 @@ pub enum Remedy {
     Feature(&'static str),
     /// The name of the output should end like this; or say what to write.
     NameOutput(&'static str),
+    /// Read files with this ending too, such as `.wav`.
+    IncludeFiles(String),
     /// Something else, in words that name no command and no option.
     Advice(&'static str),
     /// The first of these with new parts, after the directory of the old ones is removed.

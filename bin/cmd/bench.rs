@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODE", default_value = "seq", hide_possible_values = true)]
     mode: Mode,
     /// Do not decode samples, only copy their bytes
-    #[arg(long, short)]
+    #[arg(long, short_alias = 'r')]
     raw: bool,
     /// Times to read everything
     #[arg(long, value_name = "N", default_value_t = 1)]

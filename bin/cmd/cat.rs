@@ -37,6 +37,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   kiste cat train.msgpack --range 100..110
+  kiste cat train.msgpack --fields caption,label
   kiste cat train.msgpack --jsonl | jq .label | sort | uniq -c
   kiste cat a.msgpack b.msgpack --jsonl | kiste convert --from jsonl - both.msgpack
   kiste ls train.msgpack | grep cat | kiste cat train.msgpack --keys -";

@@ -16,7 +16,7 @@ use crate::units;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Which one. Default: all are listed
+    /// Which one [default: all are listed]
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Print all of its classes: their numbers, names and colours, how many training images each

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(default_value = "kiste-demo")]
     dir: PathBuf,
     /// Write to DIR even if it is there and was not made by an earlier demo
-    #[arg(long)]
+    #[arg(long, short)]
     force: bool,
 }
 

@@ -27,11 +27,14 @@ pub(crate) struct Args {
     /// Only this field
     #[arg(long, value_name = "NAME")]
     field: Option<String>,
+    /// Print a field that is text or bytes as JSON, too
+    #[arg(long)]
+    json: bool,
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace OUT if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, short, requires = "output")]
     force: bool,
 }
 
@@ -39,7 +42,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste get train.msgpack cat/0001.png | jq .label
   kiste get train.msgpack cat/0001.png --field image -o cat.png
-  kiste get train.msgpack --index 0 --field label
+  kiste get train.msgpack --index 0 --field caption --json
 
 Exit code 1 if there is no such sample or field.";
 
@@ -82,8 +85,8 @@ impl Args {
     /// What to write of this field, and whether it is bytes.
     fn field(&self, reader: &DatasetReader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
         match reader.field(index, name)? {
-            Some(Value::Binary(bytes)) => Ok((bytes, true)),
-            Some(Value::String(text)) => Ok((text.into_bytes(), false)),
+            Some(Value::Binary(bytes)) if !self.json => Ok((bytes, true)),
+            Some(Value::String(text)) if !self.json => Ok((text.into_bytes(), false)),
             Some(value) => Ok((line(reader, index, &value)?, false)),
             None => {
                 let path = self.file.display();

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Rebuild all side files, also those that are there
-    #[arg(long)]
+    #[arg(long, short)]
     force: bool,
     /// Also make .lookup, with which finding the first keys among millions takes no time
     #[arg(long)]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_md5: bool,
     /// Print one JSON object a line for each dataset
-    #[arg(long)]
+    #[arg(long, alias = "json")]
     jsonl: bool,
 }
 

@@ -117,8 +117,9 @@ impl Info {
         write!(out, "{}{}", label("bytes"), units::count(self.bytes))?;
         match &self.sample_bytes {
             Some(SampleBytes { min, mean, max }) => {
+                let mean = units::count(mean.round() as u64);
                 let (min, max) = (units::count(*min), units::count(*max));
-                writeln!(out, ", a sample has {min} to {max}, on average {mean:.0}")?;
+                writeln!(out, ", a sample has {min} to {max}, on average {mean}")?;
             }
             None => writeln!(out)?,
         }

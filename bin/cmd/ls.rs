@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     long: bool,
     /// Print objects {"index", "key", "bytes"}, one a line
-    #[arg(long, conflicts_with = "long")]
+    #[arg(long, alias = "json", conflicts_with = "long")]
     jsonl: bool,
 }
 

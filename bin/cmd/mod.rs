@@ -42,22 +42,20 @@ mod write;
 
 /// Keyed ML sample datasets: make, inspect, rearrange, convert and check them
 #[derive(Debug, Parser)]
-#[command(name = "kiste", version, max_term_width = 100, styles = STYLES)]
+#[command(name = "kiste", version, max_term_width = MAX_WIDTH, styles = STYLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Print only errors on standard error: no remarks, warnings or progress
     #[arg(long, short, global = true, display_order = 100)]
     pub(crate) quiet: bool,
-    /// When to use colour
+    /// When to use colour: auto, always or never
     #[arg(
         long,
         global = true,
         value_name = "WHEN",
         default_value = "auto",
         hide_possible_values = true,
-        hide_default_value = true,
-        help = "When to use colour: auto (the default), always or never",
         display_order = 101
     )]
     pub(crate) color: Colour,
@@ -70,6 +68,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Args),
+    #[command(aliases = ["import", "export"])]
     Convert(Box<convert::Args>),
     #[cfg(feature = "datasets")]
     Write(Box<write::Args>),
@@ -78,15 +77,20 @@ pub(crate) enum Command {
     Commit(commit::Args),
     Index(index::Args),
     Cat(cat::Args),
+    #[command(aliases = ["show", "view", "peek"])]
     Head(head::Args),
     Tail(tail::Args),
+    #[command(aliases = ["list", "keys"])]
     Ls(ls::Args),
     Get(get::Args),
+    #[command(aliases = ["count", "describe"])]
     Info(info::Args),
+    #[command(aliases = ["stats", "summary"])]
     Stat(stat::Args),
     Order(order::Args),
     Shuffle(shuffle::Args),
     Split(split::Args),
+    #[command(aliases = ["concat", "join"])]
     Merge(merge::Args),
     Sample(sample::Args),
     Select(select::Args),
@@ -96,6 +100,7 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Array(array::Args),
     Blpk(blpk::Args),
+    #[command(aliases = ["check", "validate"])]
     Verify(verify::Args),
     Repair(repair::Args),
     Completions(completions::Args),
@@ -194,14 +199,47 @@ pub(crate) fn command_line() -> clap::Command {
     command.help_template(template).after_help(after).subcommand_required(true)
 }
 
+/// The widest line of help. Wider ones are hard to read.
+const MAX_WIDTH: usize = 100;
+/// The column in which commands are described.
+const COLUMN: usize = 15;
+
+/// The width of help, as clap finds it.
+fn help_width() -> usize {
+    let terminal = terminal_size::terminal_size().map(|(width, _)| width.0.into());
+    let variable = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    terminal.or_else(variable).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
+}
+
+/// Text in lines of this width, all but the first indented to [`COLUMN`].
+fn wrapped(text: &str, width: usize) -> String {
+    let (mut lines, mut left) = (String::new(), width.max(COLUMN + 1) - COLUMN);
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if lines.is_empty() {
+            lines += word;
+            left = left.saturating_sub(len);
+        } else if len < left {
+            lines += &format!(" {word}");
+            left -= len + 1;
+        } else {
+            lines += &format!("\n{:COLUMN$}{word}", "");
+            left = (width.max(COLUMN + 1) - COLUMN).saturating_sub(len);
+        }
+    }
+    lines
+}
+
 /// What the help of a command is made of that has commands itself.
 fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
+    let width = help_width();
     let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
     for (group, names) in groups {
         template += &format!("\n{HEADING}{group}:{HEADING:#}\n");
         for name in *names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = wrapped(&about, width);
             template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
         }
     }
@@ -234,6 +272,61 @@ mod tests {
             grouped.sort_unstable();
             assert_eq!(names, grouped);
         }
+    }
+
+    /// All commands, with those of `array` and `blpk`, and their names.
+    fn all_commands(command_line: &clap::Command) -> Vec<(String, &clap::Command)> {
+        let mut all = Vec::new();
+        for command in command_line.get_subcommands() {
+            let name = command.get_name();
+            all.push((name.to_owned(), command));
+            all.extend(command.get_subcommands().map(|c| (format!("{name} {}", c.get_name()), c)));
+        }
+        all
+    }
+
+    /// Whoever knows one command knows the options of all.
+    #[test]
+    fn an_option_means_the_same_everywhere() {
+        let command_line = command_line();
+        let mut shorts: std::collections::BTreeMap<char, String> = Default::default();
+        for (name, command) in all_commands(&command_line) {
+            for arg in command.get_arguments() {
+                let (Some(long), short) = (arg.get_long(), arg.get_short()) else { continue };
+                if long == "force" {
+                    assert_eq!(short, Some('f'), "{name}");
+                }
+                assert!(!["field", "overwrite", "out"].contains(&long) || name == "get", "{name}");
+                // These are the options of the program blpk.
+                let Some(short) = short.filter(|_| !name.starts_with("blpk")) else { continue };
+                let known = shorts.entry(short).or_insert_with(|| long.to_owned());
+                let outputs = ["output", "outputs", "outdir"];
+                assert!(
+                    known == long || (outputs.contains(&&**known) && outputs.contains(&long)),
+                    "-{short} is --{known}, but --{long} of {name}"
+                );
+            }
+        }
+    }
+
+    /// Defaults are said as clap says them, and an installed command has no folder docs.
+    #[test]
+    fn help_says_defaults_alike_and_names_no_file_that_is_not_there() {
+        let command_line = command_line();
+        for (name, command) in all_commands(&command_line) {
+            let help = command.clone().render_long_help().to_string();
+            for wrong in ["Default: ", "(the default)", "docs/"] {
+                assert!(!help.contains(wrong), "{name}: {wrong}: {help}");
+            }
+        }
+    }
+
+    #[test]
+    fn descriptions_wrap_under_each_other() {
+        let indent = " ".repeat(COLUMN);
+        assert_eq!(wrapped("aa bb cc", 23), "aa bb cc");
+        assert_eq!(wrapped("aa bb cc", 22), format!("aa bb\n{indent}cc"));
+        assert_eq!(wrapped("aa bb", 0), format!("aa\n{indent}bb"));
     }
 
     #[test]

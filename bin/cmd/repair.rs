@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "OUT", conflicts_with_all = ["finish", "undo"])]
     output: Option<PathBuf>,
     /// Replace OUT if it exists
-    #[arg(long, requires = "output")]
+    #[arg(long, short, requires = "output")]
     force: bool,
     /// Print one JSON object that says what was done
     #[arg(long)]

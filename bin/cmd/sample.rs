@@ -8,7 +8,7 @@ use kiste::sampler::{Order, Sampler, Shuffle};
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::rearrange::{MadeOf, Making, scalars};
+use crate::rearrange::{MadeOf, Making, scalars, tell_seed};
 use crate::{file, units};
 
 /// Write some samples of a dataset, drawn at random or the first
@@ -75,8 +75,12 @@ impl Args {
         };
         let chosen = self.choose(&reader, amount, output)?;
         let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
+        let seed = (self.strategy == Strategy::Random).then_some(self.seed);
+        if let Some(seed) = seed {
+            tell_seed(&made.file, seed, output);
+        }
         if self.making.json {
-            output.json(&MadeOf { made, of })?;
+            output.json(&MadeOf { made, of, seed })?;
         }
         Ok(Exit::Yes)
     }

@@ -14,7 +14,10 @@ use crate::{file, units};
 /// They come in the order of the list. A sample cannot be chosen twice, as keys are unique. If a
 /// key is not there nothing is written, unless --skip-missing says otherwise.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "\
+    kiste select [OPTIONS] <IN> <OUT> --keys <LIST>
+       kiste select [OPTIONS] <IN> <OUT> --range <A..B>
+       kiste select [OPTIONS] <IN> <OUT> --indices <LIST>")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["keys", "range", "indices"]))]
 pub(crate) struct Args {
     /// Data file to read

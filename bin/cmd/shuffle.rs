@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::ordering::{Name, Ordering};
 use crate::output::Output;
-use crate::rearrange::{Made, Making};
+use crate::rearrange::{Made, Making, tell_seed};
 use crate::{file, units};
 
 /// Write the samples of a dataset in another order
@@ -71,9 +71,16 @@ impl Args {
         let reader = file::open(&self.input)?;
         let order = self.ordering.sampler(reader.len() as u64)?.order(0)?;
         let made = self.making.make(&[&self.input], &self.out, output, |writer| {
-            let passes = if self.memory.is_some() { 2 } else { 1 };
-            let progress = output.progress("shuffling", Some(reader.len() as u64 * passes));
-            let hear = |n| progress.set(n);
+            let samples = reader.len() as u64;
+            let progress = output.progress("shuffling", Some(samples));
+            // In two passes every sample is moved twice, but there are not more of them.
+            let hear = |n| match n > samples {
+                true => {
+                    progress.say("shuffling, second pass");
+                    progress.set(n - samples);
+                }
+                false => progress.set(n),
+            };
             match self.memory {
                 Some(memory) => {
                     rearrange::external_shuffle(&reader, &*order, memory, writer, hear)?;
@@ -87,10 +94,13 @@ impl Args {
             progress.say("finishing");
             Ok(())
         })?;
+        if let Some(seed) = self.ordering.seed_in_use() {
+            tell_seed(&made.file, seed, output);
+        }
         if self.making.json {
             let sampler = clap::ValueEnum::to_possible_value(&self.ordering.sampler);
             let sampler = sampler.map(|value| value.get_name().to_string()).unwrap_or_default();
-            output.json(&Shuffled { made, sampler, seed: self.ordering.seed })?;
+            output.json(&Shuffled { made, sampler, seed: self.ordering.seed_in_use() })?;
         }
         Ok(Exit::Yes)
     }

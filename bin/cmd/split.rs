@@ -7,7 +7,7 @@ use kiste::rearrange::{self, Scalar};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, scalars};
+use crate::rearrange::{Making, scalars, tell_seed};
 
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
@@ -18,7 +18,10 @@ use crate::rearrange::{Making, scalars};
 /// The parts are ROOT-0.EXT, ROOT-1.EXT and so on for an input ROOT.EXT, or ROOT-VALUE.EXT with
 /// --by-class. They are published one after the other, each as a whole.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "\
+    kiste split [OPTIONS] <IN> <POS>...
+       kiste split [OPTIONS] <IN> --ratio <LIST>
+       kiste split [OPTIONS] <IN> --by-class <FIELD>")]
 #[command(group = clap::ArgGroup::new("how").required(true).args(["at", "ratio", "by_class"]))]
 pub(crate) struct Args {
     /// Data file to read
@@ -73,6 +76,9 @@ impl Args {
         let mut made = Vec::new();
         for (part, name) in parts.into_iter().zip(&names) {
             made.push(self.making.make_of(&self.input, &reader, part.indices, name, output)?);
+        }
+        if !self.ratio.is_empty() {
+            tell_seed(&self.input, self.seed, output);
         }
         if self.making.json {
             output.json(&made)?;

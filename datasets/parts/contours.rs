@@ -8,7 +8,7 @@
 //! corner cases; so the choices that the papers leave open are OpenCV's.
 
 use super::Limits;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// A polygon: x and y of each corner.
 pub(crate) type Contour = Vec<[i32; 2]>;
@@ -18,7 +18,7 @@ pub(crate) type Contour = Vec<[i32; 2]>;
 ///
 /// # Errors
 ///
-/// [`Limit`](ErrorKind::Limit) if they are spread over more than `limits` allow.
+/// [`Limit`](crate::ErrorKind::Limit) if they are spread over more than `limits` allow.
 pub(crate) fn contours(pixels: &[(usize, usize)], limits: Limits) -> Result<Vec<Contour>> {
     let mut mask = Mask::around(pixels, limits)?;
     for (row, column) in pixels {
@@ -68,7 +68,7 @@ impl Mask {
                 "expected a mask of at most {} pixels, found one to {bottom}, {right}",
                 limits.pixels
             );
-            return Err(Error::new(ErrorKind::Limit, message));
+            return Err(Error::above_limit("max_pixels", message));
         }
         Ok(Mask { cells: vec![EMPTY; cells], stride: width + 2, height, top, left })
     }
@@ -309,6 +309,7 @@ impl Curve {
 mod tests {
     use super::super::{MAX_FILE, MAX_PIXELS};
     use super::*;
+    use crate::error::ErrorKind;
 
     const ALL: Limits = Limits { bytes: MAX_FILE, pixels: MAX_PIXELS };
 

@@ -70,7 +70,11 @@ pub(crate) fn read_with<T>(
 
 /// An error in a file in an archive.
 pub(crate) fn in_file(path: &Path, name: &str, error: &Error) -> Error {
-    Error::new(error.kind(), format!("file {name:?}: {error}")).at(path)
+    let located = Error::new(error.kind(), format!("file {name:?}: {error}")).at(path);
+    match error.remedy() {
+        Some(remedy) => located.with_remedy(remedy.clone()),
+        None => located,
+    }
 }
 
 /// The last two components of a name: the key of most images.

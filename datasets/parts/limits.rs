@@ -1,6 +1,6 @@
 //! [`Limits`]: how much memory untrusted input may take.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The default for the bytes of a file in an archive.
 pub const MAX_FILE: u64 = 1 << 30;
@@ -40,26 +40,26 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`Limit`](ErrorKind::Limit) if not.
+    /// [`Limit`](crate::ErrorKind::Limit) if not.
     pub fn check_bytes(self, found: u64) -> Result<()> {
         if found <= self.bytes {
             return Ok(());
         }
         let message = format!("expected at most {} bytes, found {found}", self.bytes);
-        Err(Error::new(ErrorKind::Limit, message))
+        Err(Error::above_limit("max_bytes", message))
     }
 
     /// Checks the size of an image.
     ///
     /// # Errors
     ///
-    /// [`Limit`](ErrorKind::Limit) if not.
+    /// [`Limit`](crate::ErrorKind::Limit) if not.
     pub fn check_pixels(self, width: u32, height: u32) -> Result<()> {
         if u64::from(width) * u64::from(height) <= self.pixels {
             return Ok(());
         }
         let message = format!("expected at most {} pixels, found {width} x {height}", self.pixels);
-        Err(Error::new(ErrorKind::Limit, message))
+        Err(Error::above_limit("max_pixels", message))
     }
 
     /// The memory a decoder may take: twice all pixels of 16 bits in four channels, and what it

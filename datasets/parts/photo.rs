@@ -147,7 +147,7 @@ fn gunzip(bytes: &[u8], limits: Limits) -> Result<Vec<u8>> {
     read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
     if inner.len() as u64 > limits.bytes {
         let message = format!("expected at most {} bytes, found more", limits.bytes);
-        return Err(Error::new(ErrorKind::Limit, message));
+        return Err(Error::above_limit("max_bytes", message));
     }
     Ok(inner)
 }

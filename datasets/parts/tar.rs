@@ -69,10 +69,8 @@ impl<'b> TarFile<'_, 'b> {
     ///
     /// [`Limit`](ErrorKind::Limit) for more bytes than was allowed.
     pub fn read(self) -> Result<Vec<u8>> {
-        self.limits.check_bytes(self.entry.size).map_err(|error| {
-            let message = format!("file {:?}: {error}", self.entry.name);
-            Error::new(error.kind(), message)
-        })?;
+        let within = |error: Error| error.within(format_args!("file {:?}", self.entry.name));
+        self.limits.check_bytes(self.entry.size).map_err(within)?;
         *self.consumed = true;
         self.archive.read(self.entry.size)
     }

@@ -21,10 +21,19 @@ impl Chained {
     /// [`Invalid`](ErrorKind::Invalid) if their labels have different names, as one number would
     /// mean two things.
     pub fn new(inputs: Vec<Box<dyn Input>>) -> Result<Chained> {
-        if !inputs.windows(2).all(|pair| pair[0].label_names() == pair[1].label_names()) {
-            let message =
-                "the sources have different labels, so the numbers would not mean the same";
-            return Err(Error::new(ErrorKind::Invalid, message));
+        let differ = |pair: &&[Box<dyn Input>]| pair[0].label_names() != pair[1].label_names();
+        if let Some(pair) = inputs.windows(2).find(differ) {
+            let name = |input: &dyn Input| match input.path(0) {
+                Some(path) => path.display().to_string(),
+                None => "another source".to_owned(),
+            };
+            let (a, b) = (name(&*pair[0]), name(&*pair[1]));
+            let message = format!(
+                "{a} and {b} have different labels, so the numbers would not mean the same"
+            );
+            return Err(Error::new(ErrorKind::Invalid, message).advise(
+                "convert each to a dataset, and merge these with labels numbered by their names",
+            ));
         }
         let (mut starts, mut units) = (Vec::with_capacity(inputs.len()), 0usize);
         for input in &inputs {

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
 use super::export;
-use super::format::Format;
+use super::format::{Format, Output};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
@@ -52,7 +52,15 @@ impl Conversion {
             let message = "cannot be combined with parts";
             return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
         }
-        let opened = self.open()?;
+        let replaced = self.output_format().output();
+        if self.options.overwrite && matches!(replaced, Output::Shards | Output::Directory) {
+            let message = "cannot be combined with parts where the output is several files";
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .with_option("overwrite")
+                .advise("remove what is there first"));
+        }
+        let mut opened = self.open()?;
+        opened.tell(monitor);
         if let Samples::Stream(_) = opened.samples {
             return Err(no_units());
         }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
+use super::formats::jsonl::KeyRule;
+use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
@@ -167,10 +169,17 @@ impl Conversion {
         self
     }
 
-    /// Whether columns of CSV and TSV that hold numbers become numbers, for which the files are read
-    /// twice. Default: no; they are strings.
+    /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
+    /// read twice. Default: no; they are strings.
     pub fn guess_types(mut self, yes: bool) -> Self {
         self.options.read.guess_types = yes;
+        self
+    }
+
+    /// The byte between the values of a row in CSV, TSV and lists. Default: a tab in TSV and in lists
+    /// whose names do not end in `.csv`, else a comma.
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.options.read.delimiter = Some(delimiter.into());
         self
     }
 
@@ -368,7 +377,10 @@ impl Conversion {
         self
     }
 
-    /// Replaces an output that is there. Default: that is an error.
+    /// Replaces an output that is there, when the new one is complete: a dataset, a file, all shards
+    /// of the name, or a folder with nothing but shards of MDS. A folder of images is never
+    /// replaced, as nothing says that its files came from a conversion. Default: an output that is
+    /// there is an error.
     pub fn overwrite(mut self, yes: bool) -> Self {
         self.options.overwrite = yes;
         self
@@ -454,6 +466,16 @@ impl Conversion {
         key.filter(|name| *name == crate::format::msgpack::sample::KEY)
     }
 
+    /// What the keys of JSON lines are, given what happens to them afterwards.
+    pub(super) fn line_keys(&self) -> Result<KeyRule> {
+        if let Some(key) = self.own_key() {
+            return Ok(KeyRule::Field(key.to_owned()));
+        }
+        let pattern = self.options.key.as_deref().map(str::parse::<KeyPattern>).transpose()?;
+        let is_replaced = self.options.key_field.is_some() || pattern.is_some_and(|p| !p.has_key());
+        Ok(if is_replaced { KeyRule::Any } else { KeyRule::Own })
+    }
+
     /// Fails if the description makes no sense, before anything is opened.
     pub(super) fn check(&self) -> Result<()> {
         let invalid = |message: &str| Error::new(ErrorKind::Invalid, message);
@@ -502,12 +524,6 @@ impl Conversion {
             () if options.lookup => "lookup",
             () if options.checksums => "checksums",
             () if !self.how.durable => "durable",
-            () if options.overwrite && format.output() != format::Output::File => {
-                let message = "replaces datasets and single files only";
-                return Err(Error::new(ErrorKind::Invalid, message)
-                    .with_option("overwrite")
-                    .advise("remove what is there first"));
-            }
             () => return Ok(()),
         };
         Err(only(option).with_remedy(Remedy::WriteDataset))

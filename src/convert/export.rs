@@ -13,7 +13,7 @@ use super::{ArrowIpcWriter, ParquetWriter};
 #[cfg(feature = "formats")]
 use super::{CsvWriter, TfRecordWriter};
 use super::{ImageFolderWriter, JsonLinesWriter, MdsWriter, Parts, Place, WebDatasetWriter};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{LocalStorage, Storage};
 
 /// The field of the numbers whose names are in `NAME.labels`.
@@ -62,7 +62,25 @@ impl Export {
         self.dir.sync()?;
         // Something may have come there meanwhile that nobody allowed to replace.
         check_place(self.format, &self.path, self.overwrite)?;
-        publish(&self.dir, &self.path, publishing)
+        match self.format.output() {
+            Output::Directory if self.path.symlink_metadata().is_ok() => {
+                // No file system replaces a directory in one step. This one is removed with the
+                // directory of the export, after the new one has its name.
+                self.dir.set_aside(&self.path)?;
+                let published = publish(&self.dir, &self.path, publishing);
+                published.inspect_err(|_| self.dir.put_back(&self.path))
+            }
+            Output::Shards if self.overwrite => {
+                let old = shards(&self.path)?;
+                let files = publish(&self.dir, &self.path, publishing)?;
+                // If the old ones were more, the rest would be read as part of the new ones.
+                for old in old.into_iter().filter(|shard| !files.contains(shard)) {
+                    fs::remove_file(&old).map_err(|error| Error::io(&old, error))?;
+                }
+                Ok(files)
+            }
+            _ => publish(&self.dir, &self.path, publishing),
+        }
     }
 
     /// The same for a trial that is read and thrown away: it is not synced.
@@ -188,15 +206,18 @@ pub(super) fn check_place(format: Format, path: &Path, overwrite: bool) -> Resul
     let exists = |path: &Path| Error::new(ErrorKind::AlreadyExists, "exists already").at(path);
     match format.output() {
         Output::Shards => match shards(path)?.first() {
-            Some(shard) => {
-                Err(exists(shard).advise("remove the old shards first: new ones may be fewer"))
-            }
-            None => Ok(()),
+            Some(shard) if !overwrite => Err(exists(shard).with_remedy(Remedy::Overwrite)),
+            _ => Ok(()),
         },
         _ if path.symlink_metadata().is_err() => Ok(()),
-        Output::Directory => {
-            Err(exists(path).advise("remove the old folder first, or name another"))
+        Output::Directory if format == Format::Mds => {
+            check_is_mds(path)?;
+            if overwrite { Ok(()) } else { Err(exists(path).with_remedy(Remedy::Overwrite)) }
         }
+        Output::Directory => Err(exists(path).advise(
+            "remove it first, or name another: a folder of images is never replaced, as its files \
+             may have come from anywhere",
+        )),
         _ if path.is_dir() => {
             let message = "expected a file to make, found a directory";
             Err(Error::new(ErrorKind::Invalid, message).at(path))
@@ -204,6 +225,33 @@ pub(super) fn check_place(format: Format, path: &Path, overwrite: bool) -> Resul
         _ if overwrite => Ok(()),
         _ => Err(exists(path)),
     }
+}
+
+/// Fails unless this is a folder of MDS with nothing else in it, which would be lost.
+fn check_is_mds(path: &Path) -> Result<()> {
+    let at = |error| Error::io(path, error);
+    let foreign = |found: &Path| {
+        let message = "exists already, and is not a folder of MDS alone";
+        let error = Error::new(ErrorKind::AlreadyExists, message).at(found);
+        error.advise("remove it first, or name another")
+    };
+    if !path.symlink_metadata().map_err(at)?.is_dir() || !path.join("index.json").is_file() {
+        return Err(foreign(path));
+    }
+    for entry in fs::read_dir(path).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| {
+            let (number, _) = name.strip_prefix("shard.")?.split_once(".mds")?;
+            Some(number.to_owned())
+        });
+        let is_shard =
+            number.is_some_and(|n| n.len() >= 5 && n.bytes().all(|byte| byte.is_ascii_digit()));
+        if !(is_shard || name == "index.json") || !entry.file_type().map_err(at)?.is_file() {
+            return Err(foreign(&entry.path()));
+        }
+    }
+    Ok(())
 }
 
 /// The shards that are there.

@@ -14,6 +14,9 @@ use crate::storage::{LocalStorage, Lock, Storage};
 /// The file that marks the directory as ours, and is locked while its process lives.
 const LOCK: &str = ".kiste-lock";
 
+/// What is replaced, until it is removed.
+const OLD: &str = ".kiste-old";
+
 /// A directory that belongs to this process alone. When dropped, it is removed with its contents.
 pub(super) struct ExportDir {
     dir: PathBuf,
@@ -69,6 +72,7 @@ impl ExportDir {
             let message = "expected only files and folders of an export here";
             return Err(foreign(message.to_owned()).at(other));
         }
+        put_back(&dir, path);
         fs::remove_dir_all(&dir).map_err(at)
     }
 
@@ -79,6 +83,16 @@ impl ExportDir {
     /// The names of the files and directories in it, sorted.
     pub(super) fn entries(&self) -> Result<Vec<PathBuf>> {
         entries(&self.dir)
+    }
+
+    /// Moves a directory in here, with which it is removed.
+    pub(super) fn set_aside(&self, path: &Path) -> Result<()> {
+        fs::rename(path, self.dir.join(OLD)).map_err(|error| Error::io(path, error))
+    }
+
+    /// Moves it back to its place, where nothing has come.
+    pub(super) fn put_back(&self, path: &Path) {
+        put_back(&self.dir, path);
     }
 
     /// Makes everything in it durable.
@@ -96,6 +110,14 @@ impl Drop for ExportDir {
     }
 }
 
+/// Moves what was to be replaced back to its place, unless there is something by now.
+fn put_back(dir: &Path, path: &Path) {
+    if path.symlink_metadata().is_err() {
+        // If it is not there, there is nothing to do.
+        let _ = fs::rename(dir.join(OLD), path);
+    }
+}
+
 fn dir_of(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_os_string();
     partial.push(".partial");
@@ -107,7 +129,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(at)? {
         let name = entry.map_err(at)?.file_name();
-        if name != LOCK {
+        if name != LOCK && name != OLD {
             names.push(PathBuf::from(name));
         }
     }

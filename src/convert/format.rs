@@ -13,8 +13,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::formats::image_folder;
 use super::{MdsReader, compressed};
+use crate::Value;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::jsonl;
 use crate::regular::open_regular;
 
 /// What a conversion reads or writes. As a string: its [`name`](Format::name).
@@ -403,6 +406,16 @@ fn detect(path: &Path) -> Result<Format> {
     let plain = compressed.iter().find_map(|ending| file_name.strip_suffix(ending));
     let plain = plain.unwrap_or(&file_name);
     let ends = |endings: &[&str]| endings.iter().any(|ending| plain.ends_with(ending));
+    // A file without bytes has no samples, where a format can be without any; else it was cut short.
+    if is_file && head.is_empty() {
+        let binary = [".arrow", ".feather", ".mds", ".npz", ".parquet", ".tar", ".tgz", ".zip"];
+        if plain.contains(".tfrecord") {
+            return Ok(Format::Tfrecord);
+        }
+        if ends(&binary) {
+            return Err(Error::new(ErrorKind::Damaged, "the file is empty").at(path));
+        }
+    }
     // First the formats that their first bytes identify.
     #[cfg(feature = "formats")]
     if head.first_chunk().is_some_and(|head| crate::format::tfrecord::parse_header(head).is_ok()) {
@@ -425,6 +438,8 @@ fn detect(path: &Path) -> Result<Format> {
         () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(Format::Webdataset),
         () if ends(&[".csv"]) => Ok(Format::Csv),
         () if ends(&[".tsv"]) => Ok(Format::Tsv),
+        // Many programs call JSON lines so.
+        () if ends(&[".json"]) && begins_with_object(path) => Ok(Format::Jsonl),
         () => Err(unknown(path, &head, plain)),
     }
 }
@@ -449,6 +464,16 @@ fn detect_directory(path: &Path) -> Result<Format> {
     Ok(Format::Images)
 }
 
+/// Bytes of a first line that is looked at.
+const FIRST_LINE: usize = 1 << 20;
+
+/// Whether the first line is an object.
+fn begins_with_object(path: &Path) -> bool {
+    let head = head(path, FIRST_LINE).unwrap_or_default();
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    matches!(jsonl::parse(line), Ok(Value::Map(_)))
+}
+
 /// Says what it could be.
 fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
     let size = path.metadata().map_or(0, |metadata| metadata.len());
@@ -461,6 +486,20 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
         _ if plain.ends_with(".npz") => {
             ("named like npz, but it is no zip archive", Remedy::ReadAs("npz"))
         }
+        _ if image_folder::is_image(plain) => (
+            "this is one image, which is no set of samples",
+            Remedy::Advice(
+                "images are read from the folder that they are in, a zip archive, a pattern such as \
+                 'photos/{LABEL}/**' or a table that lists them",
+            ),
+        ),
+        _ if plain.ends_with(".json") => (
+            "named like JSON, but its first line is no object",
+            Remedy::Advice(
+                "JSON is read as lines of one object each, as jq -c makes of it: '.[]' of an array, \
+                 '.' of objects",
+            ),
+        ),
         [0x80, 2..=5, ..] => ("this is a pickle, which may be CIFAR", cifar()),
         _ if size > 0 && (size % 3073 == 0 || size % 3074 == 0) => {
             ("this may be CIFAR by its size", cifar())

@@ -30,6 +30,11 @@ impl KeyPattern {
         })
     }
 
+    /// Whether the old key is in it.
+    pub(super) fn has_key(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Key | Piece::Stem | Piece::Name))
+    }
+
     /// The key that it makes; `field` knows the texts of fields.
     pub(super) fn key<E>(
         &self,
@@ -122,5 +127,6 @@ mod tests {
         }
         let pattern: KeyPattern = "{key}{a}{b}".parse().unwrap();
         assert_eq!(pattern.fields().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(pattern.has_key() && !"{a}-{b}".parse::<KeyPattern>().unwrap().has_key());
     }
 }

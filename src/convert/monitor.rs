@@ -133,6 +133,13 @@ pub enum Notice {
     KeyBecomesField(PathBuf),
     /// More fields change: [`dry_run`](super::Conversion::dry_run) lists all.
     MoreFieldsChange,
+    /// A table has one column, in which another delimiter occurs in every row.
+    OneColumn {
+        /// The table.
+        path: PathBuf,
+        /// What may be the delimiter.
+        delimiter: char,
+    },
     /// Keys in lists of a split that no sample has.
     UnusedListKeys {
         /// How many.
@@ -145,7 +152,10 @@ pub enum Notice {
 impl Notice {
     /// Whether something may be other than expected. Else it is only for information.
     pub fn is_warning(&self) -> bool {
-        matches!(self, Notice::LabelsLost | Notice::UnusedListKeys { .. })
+        matches!(
+            self,
+            Notice::LabelsLost | Notice::OneColumn { .. } | Notice::UnusedListKeys { .. }
+        )
     }
 }
 
@@ -170,6 +180,10 @@ impl fmt::Display for Notice {
                 write!(f, "{}: the key becomes a field \"key\"", path.display())
             }
             Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
+            Notice::OneColumn { path, delimiter } => {
+                let path = path.display();
+                write!(f, "{path}: has one column, whose values may be separated by {delimiter:?}")
+            }
             Notice::UnusedListKeys { keys, first } => {
                 write!(f, "no samples for {}, such as {first:?}", counted(*keys, "key"))
             }

@@ -1,19 +1,22 @@
 //! Opens the sources of a conversion in their format.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::chained_streams::ChainedStreams;
 use super::conversion::{Conversion, OwnInput};
 use super::format::{self, Format};
 use super::formats::image_folder::{FolderOptions, ImageFolderReader};
+use super::formats::jsonl::KeyRule;
+#[cfg(feature = "formats")]
+use super::formats::{csv, image_folder};
 use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpcReader, ParquetReader};
 use super::{
     Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
-    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Source, WebDatasetReader, expand_braces,
-    place,
+    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
+    WebDatasetReader, expand_braces, place,
 };
 #[cfg(feature = "formats")]
 use super::{CsvReader, TfRecordReader};
@@ -28,6 +31,15 @@ pub(super) struct Opened {
     pub(super) samples: Samples,
     /// Files of a folder that are no images, or have no place in it.
     pub(super) skipped_files: u64,
+    /// What a person should know about them.
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Opened {
+    /// Tells the monitor what there is to know.
+    pub(super) fn tell(&mut self, monitor: &mut dyn Monitor) {
+        self.notices.drain(..).for_each(|notice| monitor.notice(notice));
+    }
 }
 
 /// Samples as they can be had.
@@ -72,7 +84,7 @@ impl Conversion {
         if let Some(OwnInput(input)) = &self.input {
             check_images(&self.options.read)?;
             let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
-            return Ok(Opened { samples, skipped_files: 0 });
+            return Ok(Opened { samples, skipped_files: 0, notices: Vec::new() });
         }
         place::check_sources(&self.sources)?;
         let paths = expand(&self.sources)?;
@@ -94,11 +106,12 @@ impl Conversion {
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
+        let notices = options.suspect(format, &paths)?;
         let (samples, skipped_files) = self.open_as(format, &paths)?;
         if format == Format::Dataset {
             place::check_is_other(&self.sources, &self.output)?;
         }
-        Ok(Opened { samples: with_images(samples, options)?, skipped_files })
+        Ok(Opened { samples: with_images(samples, options)?, skipped_files, notices })
     }
 
     fn open_as(&self, format: Format, paths: &[PathBuf]) -> Result<(Samples, u64)> {
@@ -110,7 +123,7 @@ impl Conversion {
                 return Ok((Samples::units(folder.0), folder.1));
             }
             Format::List => Samples::units(options.open_list(only(paths, "a list of files")?)?),
-            Format::Jsonl => each(paths, |path| lines(path, max))?,
+            Format::Jsonl => each(paths, |path| lines(path, max, self.line_keys()?))?,
             Format::Dataset => each(paths, |path| {
                 place::check_finished(path)?;
                 let reader = DatasetReader::options().storage(self.storage()).open(path)?;
@@ -148,8 +161,8 @@ impl Conversion {
             }
             #[cfg(feature = "formats")]
             Format::Csv | Format::Tsv => {
-                let delimiter = if format == Format::Csv { b',' } else { b'\t' };
-                let table = CsvReader::open_all(paths)?.delimiter(delimiter);
+                let table = CsvReader::open_all(paths)?;
+                let table = table.delimiter(options.delimiter_of(format, &paths[0])?);
                 let table = with_key(within(table, max, CsvReader::max_bytes), key, CsvReader::key);
                 Samples::units(if options.guess_types { table.guess_types()? } else { table })
             }
@@ -178,13 +191,14 @@ impl Conversion {
 impl ReadOptions {
     /// Fails for an option that would change nothing: it was meant for something else.
     fn check(&self, format: Format) -> Result<()> {
-        let table = matches!(format, Format::Csv | Format::Tsv);
+        let table = matches!(format, Format::Csv | Format::Tsv | Format::List);
         let (option, formats) = match () {
             () if !self.texts.is_empty() && format != Format::Tfrecord => ("texts", "tfrecord"),
             () if self.max_bytes.is_some() && format == Format::Dataset => {
                 ("max_bytes", "what other programs wrote")
             }
-            () if self.guess_types && !table => ("guess_types", "csv and tsv"),
+            () if self.guess_types && !table => ("guess_types", "csv, tsv and list"),
+            () if self.delimiter.is_some() && !table => ("delimiter", "csv, tsv and list"),
             () if matches!(format, Format::Images | Format::List) => return Ok(()),
             () => match self.folder_option() {
                 Some(option) => (option, "images and list"),
@@ -192,6 +206,37 @@ impl ReadOptions {
             },
         };
         Err(misplaced(option, formats, format))
+    }
+
+    /// The delimiter that was given, or that tables of this format and name have.
+    #[cfg(feature = "formats")]
+    fn delimiter_of(&self, format: Format, path: &Path) -> Result<u8> {
+        match (self.delimiter, format) {
+            (Some(delimiter), _) => u8::try_from(delimiter).map_err(|_| {
+                let message = format!("expected a character of ASCII, found {delimiter:?}");
+                Error::new(ErrorKind::Invalid, message).with_option("delimiter")
+            }),
+            (None, Format::List) => Ok(image_folder::delimiter_of(path)),
+            (None, Format::Tsv) => Ok(b'\t'),
+            (None, _) => Ok(b','),
+        }
+    }
+
+    /// Says where a table seems to have another delimiter.
+    #[cfg(feature = "formats")]
+    fn suspect(&self, format: Format, paths: &[PathBuf]) -> Result<Vec<Notice>> {
+        let is_table = matches!(format, Format::Csv | Format::Tsv | Format::List);
+        let (true, Some(path)) = (is_table && self.delimiter.is_none(), paths.first()) else {
+            return Ok(Vec::new());
+        };
+        let found = csv::other_delimiter(path, self.delimiter_of(format, path)?)?;
+        let notice = |found| Notice::OneColumn { path: path.clone(), delimiter: found };
+        Ok(found.map(notice).into_iter().collect())
+    }
+
+    #[cfg(not(feature = "formats"))]
+    fn suspect(&self, _: Format, _: &[PathBuf]) -> Result<Vec<Notice>> {
+        Ok(Vec::new())
     }
 
     /// An option for images or lists that was given.
@@ -256,6 +301,11 @@ impl ReadOptions {
         if let Some(header) = self.header {
             options = options.header(header);
         }
+        #[cfg(feature = "formats")]
+        {
+            options = options.delimiter(self.delimiter_of(Format::List, list)?);
+        }
+        options = options.guess_types(self.guess_types);
         options.list(list)
     }
 
@@ -327,21 +377,27 @@ fn image_options(options: &ReadOptions) -> Result<super::ImageOptions> {
         .verify(options.verify_images)
         .fields(&options.image_fields);
     if let Some(size) = &options.resize {
-        image = image.resize(size.parse()?);
+        image = image.resize(parsed("resize", size)?);
     }
     if let Some(format) = &options.image_format {
-        image = image.format(format.parse()?);
+        image = image.format(parsed("image_format", format)?);
     }
     if let Some(quality) = options.quality {
         image = image.quality(quality);
     }
     if let Some(subsampling) = &options.subsampling {
-        image = image.subsampling(subsampling.parse()?);
+        image = image.subsampling(parsed("subsampling", subsampling)?);
     }
     Ok(match options.max_pixels {
         Some(max) => image.max_pixels(max),
         None => image,
     })
+}
+
+/// The value of an option, whose name is part of the error.
+#[cfg(feature = "images")]
+fn parsed<T: std::str::FromStr<Err = Error>>(option: &'static str, text: &str) -> Result<T> {
+    text.parse().map_err(|error: Error| error.with_option(option))
 }
 
 #[cfg(not(feature = "images"))]
@@ -420,16 +476,14 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Samples>) -> Result<Sa
     Ok(Samples::units(Chained::new(all.into_iter().filter_map(input).collect())?))
 }
 
-fn lines(path: &Path, max_bytes: Option<u64>) -> Result<Samples> {
-    let name = path.display().to_string();
-    if name == "-" {
-        return Ok(stream(JsonLinesStream::new(io::stdin(), name), max_bytes));
+fn lines(path: &Path, max_bytes: Option<u64>, keys: KeyRule) -> Result<Samples> {
+    if path == Path::new("-") {
+        let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys);
+        let stream = within(stream, max_bytes, JsonLinesStream::max_bytes);
+        return Ok(Samples::Stream(Box::new(stream)));
     }
-    Ok(Samples::units(within(JsonLinesReader::open(path)?, max_bytes, JsonLinesReader::max_bytes)))
-}
-
-fn stream<R: Read + Send + 'static>(lines: JsonLinesStream<R>, max_bytes: Option<u64>) -> Samples {
-    Samples::Stream(Box::new(within(lines, max_bytes, JsonLinesStream::max_bytes)))
+    let file = JsonLinesReader::open(path)?.keys(keys);
+    Ok(Samples::units(within(file, max_bytes, JsonLinesReader::max_bytes)))
 }
 
 fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {

@@ -75,6 +75,8 @@ pub(super) struct ReadOptions {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) guess_types: bool,
     #[serde(skip_serializing_if = "is_default")]
+    pub(super) delimiter: Option<char>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) max_bytes: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) pattern: Vec<String>,

@@ -46,6 +46,8 @@ impl Conversion {
                     None => Ok((names.len() > lines.len()).then(|| names.to_vec())),
                 }
             }
+            // The writer reports that there is nothing to append to.
+            (true, None) if dataset.symlink_metadata().is_err() => Ok(Some(names.to_vec())),
             (true, None) => {
                 let message = "not there, so the meaning of the numbers is unknown";
                 Err(invalid(message.to_owned())

@@ -40,7 +40,8 @@ pub(super) fn check(options: &Options) -> Result<()> {
 }
 
 fn pattern(options: &Options) -> Result<Option<KeyPattern>> {
-    options.key.as_deref().map(str::parse).transpose()
+    let pattern = options.key.as_deref().map(str::parse::<KeyPattern>).transpose();
+    pattern.map_err(|error| error.with_option("key"))
 }
 
 /// A source whose samples are changed as the options say.

@@ -37,7 +37,8 @@ impl Conversion {
     /// [`on_bad_input`](Self::on_bad_input) leaves it out, and errors of the system.
     pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         self.check()?;
-        let opened = self.open()?;
+        let mut opened = self.open()?;
+        opened.tell(monitor);
         match self.output_format() {
             Format::Dataset if self.options.split.is_wanted() => self.run_split(opened, monitor),
             Format::Dataset => self.run_dataset(opened, monitor),
@@ -235,7 +236,8 @@ impl Conversion {
 
     fn array_policy(&self) -> Result<Option<ArrayPolicy>> {
         let Some(form) = &self.options.arrays else { return Ok(None) };
-        let mut policy: ArrayPolicy = form.parse()?;
+        let policy = form.parse::<ArrayPolicy>();
+        let mut policy = policy.map_err(|error| error.with_option("arrays"))?;
         if let Some(bytes) = self.options.arrays_min {
             policy = policy.min_bytes(bytes);
         }

@@ -58,9 +58,7 @@ pub(crate) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
         return Err(invalid(format!("expected a field {name:?} for the key, found none")));
     };
     let text = match field {
-        Field::Value(Value::String(text)) => text.as_str().map(str::to_owned),
-        Field::Value(Value::Integer(number)) => Some(number.to_string()),
-        Field::Value(Value::Binary(bytes)) => String::from_utf8(bytes.clone()).ok(),
+        Field::Value(value) => key_text(value),
         Field::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
         _ => None,
     };
@@ -69,6 +67,16 @@ pub(crate) fn key_from(fields: &Fields<'_>, name: &str) -> Result<String> {
             "expected a string or an integer as the key in field {name:?}, found neither"
         ))
     })
+}
+
+/// The key that a value is: a string, bytes in UTF-8, or an integer.
+pub(crate) fn key_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => text.as_str().map(str::to_owned),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Binary(bytes) => String::from_utf8(bytes.clone()).ok(),
+        _ => None,
+    }
 }
 
 impl Field<'_> {

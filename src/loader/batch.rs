@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Value};
 use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
+use crate::sampler::rng::StableRng;
 
 /// What happens to a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,13 +72,55 @@ pub type Samples<T> = Vec<T>;
 pub struct Record<'a> {
     reader: &'a dyn Reader,
     index: usize,
+    epoch: u64,
+    position: u64,
     raw: &'a [u8],
 }
+
+/// What the seed of [`Record::rng`] is combined with. Frozen.
+const PURPOSE: u64 = 0x7265_636f_7264;
 
 impl<'a> Record<'a> {
     /// Its index in the reader.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The epoch in which it is seen, counted from 0.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Its position in the epoch, counted from 0 over all ranks.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Random numbers for this sample in this epoch, such as for augmentation. They are a function of
+    /// the seed, the epoch and the position alone: the same for any number of threads, workers and
+    /// ranks, and after a run is resumed. Another epoch has others.
+    ///
+    /// The generator is `StableRng::new(&[0x7265636f7264, seed, epoch, position])`, in every release.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use kiste::loader::Loader;
+    /// use kiste::reader::ListReader;
+    /// use kiste::sampler::Shuffle;
+    ///
+    /// let letters = ["a", "b", "c"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// let reader = Arc::new(ListReader::pack(letters)?);
+    /// let flips = |threads| -> kiste::Result<Vec<bool>> {
+    ///     let options = Loader::options(reader.clone(), Shuffle::new(3, 42)).threads(threads);
+    ///     let batches = options.epochs(2).map(|record| Ok(record.rng(7).random() < 0.5))?;
+    ///     Ok(batches.map(|batch| Ok(batch?.data)).collect::<kiste::Result<Vec<_>>>()?.concat())
+    /// };
+    /// assert_eq!(flips(0)?, flips(4)?);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn rng(&self, seed: u64) -> StableRng {
+        StableRng::new(&[PURPOSE, seed, self.epoch, self.position])
     }
 
     /// Its packed bytes.
@@ -148,6 +191,7 @@ pub(super) struct Fetched {
 /// The samples of one batch.
 pub(super) struct Task<'a> {
     pub(super) reader: &'a dyn Reader,
+    pub(super) epoch: u64,
     pub(super) positions: &'a [u64],
     /// How many of the positions come before those that are padding.
     pub(super) real: usize,
@@ -198,7 +242,8 @@ impl Task<'_> {
             let result = match std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[]))) {
                 Ok(raw) => {
                     let index = in_reader(index);
-                    let record = Record { reader: self.reader, index, raw: &raw };
+                    let (reader, epoch, position) = (self.reader, self.epoch, self.positions[at]);
+                    let record = Record { reader, index, epoch, position, raw: &raw };
                     let describe = |e| self.reader.locate(index).describe(e);
                     decode(state, &record).map_err(describe)
                 }

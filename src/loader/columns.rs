@@ -47,7 +47,30 @@ impl Columns {
 
     /// A field that is an array of this shape: a NumPy array of exactly this type (in either byte
     /// order), binary data of the same length, or a bloscpack container of such an array (also in
-    /// either memory order), which is decompressed straight into the batch.
+    /// either memory order), which is decompressed straight into the batch. Or lists of numbers,
+    /// one in another for each dimension, whose numbers are taken as a [`scalar`](Self::scalar) is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use kiste::loader::{Columns, Loader};
+    /// use kiste::reader::ListReader;
+    /// use kiste::sampler::Sequential;
+    ///
+    /// #[derive(serde::Serialize)]
+    /// struct Boxes {
+    ///     key: &'static str,
+    ///     corners: Vec<Vec<i64>>,
+    /// }
+    ///
+    /// let corners = vec![vec![1, 2], vec![3, 4]];
+    /// let reader = Arc::new(ListReader::pack([Boxes { key: "a", corners }])?);
+    /// let columns = Columns::new().array::<f32>("corners", &[2, 2]);
+    /// let mut batches = Loader::options(reader, Sequential::new(1)).columns(columns)?;
+    /// let batch = batches.next().unwrap()?;
+    /// assert_eq!(batch.data.values::<f32>("corners")?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
     pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
         let shape = shape.to_vec();
         self.with(field, FieldColumn::<T> { shape, kind: std::marker::PhantomData })
@@ -221,6 +244,7 @@ impl<T: Element> Column for FieldColumn<T> {
                 Ok(())
             }
             Kind::Bin => copy(row, field.read_bin()?, false),
+            Kind::Array => read_list(row, &self.shape, &self.shape, field),
             kind => Err(unfit("an array", name_of(kind))),
         }
     }
@@ -235,8 +259,45 @@ fn unfit(expected: impl Display, found: impl Display) -> Error {
     Error::new(ErrorKind::Invalid, format!("expected {expected}, found {found}"))
 }
 
-fn name_of(kind: Kind) -> String {
-    format!("{kind:?}").to_lowercase()
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Nil => "nil",
+        Kind::Bool => "a boolean",
+        Kind::Int => "an integer",
+        Kind::Float => "a float",
+        Kind::Str => "a string",
+        Kind::Bin => "binary data",
+        Kind::Array => "a list",
+        Kind::Map => "a map",
+        Kind::Ext => "an extension",
+    }
+}
+
+/// Lists in one another, of which these are the lengths of those that are still to come.
+fn read_list<T: Element>(
+    row: &mut [T],
+    left: &[usize],
+    shape: &[usize],
+    field: &mut Cursor<'_>,
+) -> Result<()> {
+    let Some((len, inner)) = left.split_first() else {
+        row[0] = read_number(field)?;
+        return Ok(());
+    };
+    let expected = || format!("lists of numbers of shape {shape:?}");
+    let kind = field.peek()?;
+    if kind != Kind::Array {
+        return Err(unfit(expected(), name_of(kind)));
+    }
+    let found = field.read_array_len()? as usize;
+    if found != *len {
+        return Err(unfit(expected(), format!("a list of {found}")));
+    }
+    let width: usize = inner.iter().product();
+    for at in 0..found {
+        read_list(&mut row[at * width..(at + 1) * width], inner, shape, field)?;
+    }
+    Ok(())
 }
 
 fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {

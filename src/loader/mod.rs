@@ -166,7 +166,9 @@ impl LoaderOptions {
         self.map_sized(|record| Ok(record.raw().to_vec()), Vec::len)
     }
 
-    /// Batches of your own type.
+    /// Batches of your own type. Arrays in it own their elements: see
+    /// [`PackedArray::deserialize_owned`](crate::array::PackedArray::deserialize_owned) and
+    /// [`NdArray::deserialize_owned`](crate::value::NdArray::deserialize_owned).
     pub fn typed<T: DeserializeOwned + Send + 'static>(self) -> Result<Loader<Samples<T>>> {
         self.map(|record| record.get_as())
     }

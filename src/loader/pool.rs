@@ -259,7 +259,8 @@ impl<D: Send + 'static> Shared<D> {
         let reader = &*self.options.reader;
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
-        let task = Task { reader, positions: &positions, real, indices: &indices, on_error };
+        let indices = &indices;
+        let task = Task { reader, epoch, positions: &positions, real, indices, on_error };
         let Gathered { fetched, data, bytes } = self.gather.gather(&task)?;
         let batch = Batch {
             epoch,

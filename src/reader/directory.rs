@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::files::{FileEntry, FileOptions, Files, too_large};
-use super::pattern::PathPattern;
+use super::pattern::{PathPattern, check_named};
 use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
@@ -80,8 +80,20 @@ impl FileOptions {
     /// label that is not among those given, and a name that is not UTF-8;
     /// [`DuplicateKey`](ErrorKind::DuplicateKey); [`Io`](ErrorKind::Io).
     pub fn open<S: AsRef<str>>(
+        self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<DirectoryReader> {
+        let mut unnamed = Vec::new();
+        let reader = self.open_noting(patterns, &mut unnamed)?;
+        check_named(&unnamed)?;
+        Ok(reader)
+    }
+
+    /// The same, with what has a name that is not UTF-8 for the caller to report.
+    pub(crate) fn open_noting<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
+        unnamed: &mut Vec<PathBuf>,
     ) -> Result<DirectoryReader> {
         let mut sources = Vec::new();
         for pattern in patterns {
@@ -96,7 +108,9 @@ impl FileOptions {
         for source in &sources {
             match source {
                 Pattern::List(path) => self.read_list(path, &mut entries)?,
-                Pattern::Glob(pattern) => self.list_tree(pattern, &prefix, &mut entries)?,
+                Pattern::Glob(pattern) => {
+                    self.list_tree(pattern, &prefix, &mut entries, unnamed)?;
+                }
             }
         }
         let max_bytes = self.max_bytes;
@@ -108,8 +122,9 @@ impl FileOptions {
         pattern: &PathPattern,
         prefix: &str,
         entries: &mut Vec<FileEntry>,
+        unnamed: &mut Vec<PathBuf>,
     ) -> Result<()> {
-        for (path, label) in pattern.glob(&self.root)? {
+        for (path, label) in pattern.glob_noting(&self.root, unnamed)? {
             if self.filter.keeps(&path) {
                 let key = path.strip_prefix(prefix).unwrap_or(&path).to_string();
                 entries.push(FileEntry { key, label, path: self.rooted(&path)?, extra: vec![] });

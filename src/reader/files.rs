@@ -7,7 +7,7 @@ use super::key_index::KeyIndex;
 use super::labels::{LabelMap, Labels};
 use super::pattern::{Filter, NamePattern};
 use super::{out_of_range, pack};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::msgpack::{Value, encode};
 
 /// What `bin` can hold.
@@ -203,5 +203,5 @@ impl Files {
 
 /// An error about a file with more bytes than are read.
 pub(super) fn too_large(found: u64, max: u64) -> Error {
-    Error::new(ErrorKind::Limit, format!("expected at most {max} bytes, found {found}"))
+    Error::above_limit("max_bytes", format!("expected at most {max} bytes, found {found}"))
 }

@@ -235,6 +235,27 @@ pub trait ReaderExt: Reader {
         self.find(key)?.map(|index| self.get(index)).transpose()
     }
 
+    /// The sample with this key as a type of yours, if there is one: [`get_as`](Self::get_as) by
+    /// key.
+    ///
+    /// ```
+    /// use kiste::reader::{ListReader, ReaderExt};
+    ///
+    /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    /// struct Word<'a> {
+    ///     key: &'a str,
+    ///     length: u64,
+    /// }
+    ///
+    /// let words = ListReader::pack([Word { key: "one", length: 3 }])?;
+    /// assert_eq!(words.get_by_key_as::<Word>("one")?.map(|word| word.length), Some(3));
+    /// assert_eq!(words.get_by_key_as::<Word>("two")?, None);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    fn get_by_key_as<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Result<Option<T>> {
+        self.find(key)?.map(|index| self.get_as(index)).transpose()
+    }
+
     /// One field of a sample, the rest of which is not decoded.
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let raw = self.get_raw(index)?;

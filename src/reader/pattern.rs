@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::links::Links;
 use crate::error::{Error, ErrorKind, Result};
@@ -198,15 +198,41 @@ impl PathPattern {
     /// other wildcards stay within a component; hidden names match only what begins with a dot
     /// itself. Links to directories are followed, except to those that they are in.
     pub(super) fn glob(&self, root: &Path) -> Result<Vec<(String, Option<String>)>> {
+        let mut unnamed = Vec::new();
+        let found = self.glob_noting(root, &mut unnamed)?;
+        check_named(&unnamed)?;
+        Ok(found)
+    }
+
+    /// The same, with what has a name that is not UTF-8, and so can be neither matched nor a key,
+    /// for the caller to report.
+    pub(super) fn glob_noting(
+        &self,
+        root: &Path,
+        unnamed: &mut Vec<PathBuf>,
+    ) -> Result<Vec<(String, Option<String>)>> {
         let mut found = Vec::new();
         let (base, skip) = match self.components.first() {
             Some(first) if first.is_empty() && self.components.len() > 1 => ("/", 1),
             _ => ("", 0),
         };
-        Search { root, pattern: self, found: &mut found }.expand(base, skip, None)?;
+        Search { root, pattern: self, found: &mut found, unnamed }.expand(base, skip, None)?;
+        unnamed.sort();
+        unnamed.dedup();
         found.sort_by(|a, b| natural_order(&a.0, &b.0));
         found.dedup_by(|a, b| a.0 == b.0);
         Ok(found)
+    }
+}
+
+/// Fails if there is a name that is not UTF-8.
+pub(super) fn check_named(unnamed: &[PathBuf]) -> Result<()> {
+    match unnamed.first() {
+        Some(path) => {
+            let message = "the name is not UTF-8, so it cannot be a key";
+            Err(Error::new(ErrorKind::Invalid, message).at(path))
+        }
+        None => Ok(()),
     }
 }
 
@@ -214,6 +240,14 @@ struct Search<'a> {
     root: &'a Path,
     pattern: &'a PathPattern,
     found: &'a mut Vec<(String, Option<String>)>,
+    unnamed: &'a mut Vec<PathBuf>,
+}
+
+/// The name of an entry.
+enum Name {
+    Text(String),
+    /// One that is not UTF-8: as much as can be shown of it, and the path.
+    Other(String, PathBuf),
 }
 
 impl Search<'_> {
@@ -234,10 +268,18 @@ impl Search<'_> {
         let is_last = at + 1 == self.pattern.components.len();
         let pattern = NamePattern::new(component);
         for name in self.list(base)? {
-            let visible = !name.starts_with('.') || component.starts_with('.');
-            if !visible || !pattern.matches(&name) {
+            let (Name::Text(shown) | Name::Other(shown, _)) = &name;
+            let visible = !shown.starts_with('.') || component.starts_with('.');
+            if !visible || !pattern.matches(shown) {
                 continue;
             }
+            let name = match name {
+                Name::Text(name) => name,
+                Name::Other(_, path) => {
+                    self.unnamed.push(path);
+                    continue;
+                }
+            };
             let path = join(base, &name);
             if is_last || self.root.join(&path).is_dir() {
                 let label = if self.pattern.label == Some(at) { Some(&*name) } else { label };
@@ -258,9 +300,16 @@ impl Search<'_> {
         self.expand(base, at + 1, label)?;
         let is_last = at + 1 == self.pattern.components.len();
         for name in self.list(base)? {
-            if name.starts_with('.') {
-                continue;
-            }
+            let name = match name {
+                Name::Text(name) | Name::Other(name, _) if name.starts_with('.') => continue,
+                Name::Text(name) => name,
+                Name::Other(_, path) => {
+                    if is_last || path.is_dir() {
+                        self.unnamed.push(path);
+                    }
+                    continue;
+                }
+            };
             let path = join(base, &name);
             let full = self.root.join(&path);
             if full.is_dir() {
@@ -273,7 +322,7 @@ impl Search<'_> {
     }
 
     /// The names in a directory; none where there is no directory.
-    fn list(&self, base: &str) -> Result<Vec<String>> {
+    fn list(&self, base: &str) -> Result<Vec<Name>> {
         let mut dir = self.root.join(base);
         if dir.as_os_str().is_empty() {
             dir.push(".");
@@ -289,9 +338,9 @@ impl Search<'_> {
         };
         let name = |entry: io::Result<fs::DirEntry>| {
             let entry = entry.map_err(|e| Error::io(&dir, e))?;
-            entry.file_name().into_string().map_err(|_| {
-                let message = "the name is not UTF-8, so it cannot be a key";
-                Error::new(ErrorKind::Invalid, message).at(entry.path())
+            Ok(match entry.file_name().into_string() {
+                Ok(name) => Name::Text(name),
+                Err(name) => Name::Other(name.to_string_lossy().into_owned(), entry.path()),
             })
         };
         entries.map(name).collect()

@@ -65,8 +65,7 @@ fn by_count(left: &[u64], rng: &mut StableRng) -> usize {
 fn by_weight(left: &[u64], weights: &[f64], rng: &mut StableRng) -> usize {
     let open = || (0..left.len()).filter(|&input| left[input] > 0);
     let sum: f64 = open().map(|input| weights[input]).sum();
-    // All 53 bits that a float has, as in Python's `random()`.
-    let mut drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * sum;
+    let mut drawn = rng.random() * sum;
     let input = open().find(|&input| {
         drawn -= weights[input];
         drawn < 0.0

@@ -11,6 +11,7 @@
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
 //! | [`ByKey`] | the same by nothing but the key of each |
 //! | [`interleave`] | from which input the next sample is taken |
+//! | [`MergedLabels`] | one numbering for the labels of several datasets |
 //! | [`diff`] | how two datasets differ, by key |
 //! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
 
@@ -21,6 +22,7 @@ use crate::reader::Reader;
 mod by_key;
 mod diff;
 mod external;
+mod labels;
 mod merge;
 mod parts;
 mod scalar;
@@ -28,6 +30,7 @@ mod scalar;
 pub use by_key::ByKey;
 pub use diff::{Changed, Difference, Side, diff};
 pub use external::external_shuffle;
+pub use labels::MergedLabels;
 pub use merge::interleave;
 pub use parts::{parts, whole_groups};
 pub use scalar::Scalar;

@@ -132,6 +132,11 @@ impl StableRng {
         }
     }
 
+    /// At least 0 and below 1: the high 53 bits of the next 64.
+    pub fn random(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// Puts items in random order: from the last item down, swapped with one not behind it.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

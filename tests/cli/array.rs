@@ -563,3 +563,20 @@ fn a_full_disk_is_an_error_wherever_it_is_full() {
     }
     assert_eq!(names(dir.path()), ["rows.npy", "x"]);
 }
+
+/// A hint leads to a command that works.
+#[test]
+fn what_is_no_array_is_not_sent_to_import() {
+    let dir = with_words();
+    let failed = run(&dir, ["array", "info", "words.msgpack"])
+        .fails(2, "words.msgpack: expected the directory of an array, found a dataset");
+    assert!(failed.err.contains("\"kiste info words.msgpack\""), "{failed:?}");
+    for (name, hint) in [
+        ("x.npy", "\"kiste array import x.npy NAME\" makes an array of it"),
+        ("x.txt", "makes arrays of .npy, .npz and .blp files"),
+    ] {
+        fs::write(dir.path().join(name), "x").unwrap();
+        let failed = run(&dir, ["array", "info", name]).fails(2, "found a file");
+        assert!(failed.err.contains(hint), "{failed:?}");
+    }
+}

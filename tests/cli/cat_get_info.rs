@@ -89,6 +89,8 @@ fn get_writes_a_field_as_it_is() {
     };
     assert_eq!(get(&["c", "--field", "raw"]), [0, 1, 2]);
     assert_eq!(get(&["c", "--field", "text"]), b"drei");
+    assert_eq!(get(&["c", "--field", "text", "--json"]), b"\"drei\"\n");
+    assert_eq!(get(&["c", "--field", "raw", "--json"]), b"{\"$bin\":\"AAEC\"}\n");
     assert_eq!(get(&["--index", "1", "--field", "n"]), b"2\n");
     assert_eq!(get(&["b"]), WORDS.split_inclusive('\n').nth(1).unwrap().as_bytes());
     assert_eq!(get(&["a", "--field", "raw", "-o", "raw.bin"]), b"");
@@ -188,4 +190,25 @@ fn stat_of_nothing_is_short() {
     let text = run(&dir, ["stat", "empty.msgpack"]).quietly().out;
     assert_eq!(text, "empty.msgpack: 0 samples, 0 B\n");
     run(&dir, ["stat", "empty.msgpack", "--html", "page.html"]).quietly();
+}
+
+#[test]
+fn some_fields_can_be_printed() {
+    let dir = with_words();
+    let samples = |args: &[&str]| {
+        let printed = run(&dir, [&["cat", "words.msgpack", "--jsonl"], args].concat()).exits(0);
+        (printed.jsonl(), printed.err)
+    };
+    let (whole, _) = samples(&[]);
+    let (some, told) = samples(&["--fields", "text,n"]);
+    assert_eq!(told, "");
+    for (some, whole) in some.iter().zip(&whole) {
+        let names = some.as_object().unwrap().keys().map(String::as_str);
+        assert!(names.clone().all(|name| ["key", "text", "n"].contains(&name)), "{some}");
+        assert!(names.clone().all(|name| some[name] == whole[name]));
+        assert!(some["key"].is_string());
+    }
+    let (none, told) = samples(&["--fields", "txt"]);
+    assert_eq!(none.len(), 3);
+    assert!(told.contains("warning: no sample that was printed has a field \"txt\""), "{told}");
 }

@@ -11,7 +11,7 @@ fn bad_lines_stop_are_skipped_or_set_aside() {
     let dir = scratch();
     fs::write(dir.path().join("some.jsonl"), SOME).unwrap();
     let before = snapshot(dir.path());
-    let failed = run(&dir, ["convert", "some.jsonl", "x.msgpack"]).fails(2, "some.jsonl: line 2: ");
+    let failed = run(&dir, ["convert", "some.jsonl", "x.msgpack"]).fails(1, "some.jsonl: line 2: ");
     assert!(failed.err.contains("hint: --bad skip"), "{failed:?}");
     assert_eq!(snapshot(dir.path()), before);
 
@@ -34,7 +34,7 @@ fn bad_lines_stop_are_skipped_or_set_aside() {
     let raw: Vec<&str> = aside.iter().map(|bad| bad["raw"].as_str().unwrap()).collect();
     assert_eq!(raw, ["{\"key\":", "not json", "{\"no\":\"key\"}"]);
     assert_eq!(aside[2]["file"], "some.jsonl");
-    assert!(aside[2]["reason"].as_str().unwrap().starts_with("line 5: not a sample"));
+    assert!(aside[2]["reason"].as_str().unwrap().starts_with("line 5: expected a \"key\""));
 
     // Nothing is bad: no file, and the exit code says so.
     fs::write(dir.path().join("some.jsonl"), "{\"key\":\"a\"}").unwrap();
@@ -291,4 +291,54 @@ fn a_folder_of_images_can_be_read_back_whatever_was_left_out() {
         .map(|line| serde_json::from_str::<Json>(line).unwrap()["label"].clone())
         .collect();
     assert_eq!(labels, [0, 2]);
+}
+
+/// A file without samples is no error, but seldom what somebody meant; one that was cut to nothing
+/// is damaged, whatever its format.
+#[test]
+fn inputs_without_samples_are_alike() {
+    let dir = with_words();
+    for (name, content) in [
+        ("e.jsonl", ""),
+        ("e.csv", ""),
+        ("h.csv", "a,b\n"),
+        ("e.tsv", ""),
+        ("e.tfrecord", ""),
+        ("e.msgpack", ""),
+    ] {
+        fs::write(dir.path().join(name), content).unwrap();
+        let made = run(&dir, ["convert", name, "x.msgpack", "--force"]).exits(0);
+        assert!(made.err.contains("warning: x.msgpack: the input has no samples"), "{made:?}");
+        let made = run(&dir, ["convert", name, "x.jsonl", "--force"]).exits(0);
+        assert!(made.err.contains("warning: x.jsonl: the input has no samples"), "{made:?}");
+        run(&dir, ["convert", name, "x.tar"]).fails(2, "expected samples to write, found none");
+    }
+    let mut cut = vec!["e.tar", "e.npz", "e.zip", "e.tar.gz"];
+    if cfg!(feature = "parquet") {
+        cut.extend(["e.parquet", "e.arrow"]);
+    }
+    for name in cut {
+        fs::write(dir.path().join(name), "").unwrap();
+        run(&dir, ["convert", name, "x.msgpack"]).fails(1, &format!("{name}: the file is empty"));
+    }
+    fs::write(dir.path().join("list.csv"), "path,label\n").unwrap();
+    run(&dir, ["convert", "list.csv", "x.msgpack", "--from", "list"])
+        .fails(2, "list.csv: expected images, found none");
+}
+
+/// What is damaged ends with 1 in all formats.
+#[test]
+fn damage_has_one_exit_code() {
+    let dir = scratch();
+    for (name, content) in [
+        ("x.jsonl", "{\"key\":\"a\"}\n{\"key\":\n"),
+        ("x.csv", "a,b\n1,2\n3\n"),
+        ("x.tsv", "a\tb\n1\t2\n3\n"),
+        ("list.csv", "path,label\na.jpg,cat\nb.jpg\n"),
+    ] {
+        fs::write(dir.path().join(name), content).unwrap();
+        let from: &[&str] = if name == "list.csv" { &["--from", "list"] } else { &[] };
+        let args = [&["convert", name, "x.msgpack"], from].concat();
+        assert_eq!(run(&dir, args).code, Some(1), "{name}");
+    }
 }

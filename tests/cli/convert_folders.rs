@@ -370,3 +370,76 @@ fn metadata_beside_the_images_says_what_they_are() {
     let keys: Vec<Json> = without_images(&dir).into_iter().map(|row| row["key"].clone()).collect();
     assert_eq!(keys, ["0", "1", "2", "3", "4"]);
 }
+
+/// One name that cannot be a key does not end a folder of a million.
+#[cfg(unix)]
+#[test]
+fn names_that_are_not_utf8_are_bad_input() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let odd = ["cat/a b.jpg", "cat/line\nend.jpg", "cat/ü.jpg", "cat/.hidden.jpg", ".git/x.jpg"];
+    let dir = with_photos(&odd);
+    let at = |name: &[u8]| dir.path().join("photos").join(OsStr::from_bytes(name));
+    fs::write(at(b"cat/\xff.jpg"), "image").unwrap();
+    fs::write(at(b"cat/\xff.txt"), "text").unwrap();
+    fs::create_dir(at(b"\xfe")).unwrap();
+    fs::write(at(b"\xfe/1.jpg"), "image").unwrap();
+    let failed = run(&dir, ["convert", "photos", "p.msgpack"]).fails(2, "expected a name in UTF-8");
+    assert!(failed.err.contains("photos/cat/\u{fffd}.jpg: "), "{failed:?}");
+    assert!(failed.err.contains("hint: --bad skip"), "{failed:?}");
+
+    let args = ["convert", "photos", "p.msgpack", "--bad", "quarantine"];
+    let made = run(&dir, args).exits(1);
+    assert!(made.err.contains("left out 2 bad samples"), "{made:?}");
+    assert!(made.err.contains("skipped 1 file"), "{made:?}");
+    let aside = fs::read_to_string(dir.path().join("p.msgpack.quarantine.jsonl")).unwrap();
+    assert_eq!(aside.lines().count(), 2);
+    let keys = run(&dir, ["ls", "p.msgpack"]).quietly().out;
+    assert_eq!(keys, "cat/a b.jpg\ncat/line\nend.jpg\ncat/ü.jpg\n");
+    let args = ["convert", "photos/{LABEL}/**", "r.msgpack", "--bad", "skip"];
+    let made = run(&dir, args).exits(1);
+    assert!(made.err.contains("left out 2 bad samples"), "{made:?}");
+    assert_eq!(run(&dir, ["ls", "r.msgpack"]).quietly().out, keys);
+    // Parts agree on it, and only one has the bad names.
+    for part in ["2/2", "1/2"] {
+        let part = ["convert", "photos", "q.msgpack", "--bad", "skip", "--part", part];
+        run(&dir, part).exits(0);
+    }
+    run(&dir, ["commit", "q.msgpack"]).exits(1);
+    let bytes = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert_eq!(bytes("p.msgpack"), bytes("q.msgpack"));
+}
+
+#[test]
+fn hidden_files_are_left_out_of_folders_and_archives_alike() {
+    let all = ["cat/1.jpg", "cat/.2.jpg", ".trash/3.jpg", "dog/.deep/4.jpg", "dog/5.jpg"];
+    let dir = with_photos(&all);
+    zip(&dir.path().join("photos.zip"), &all);
+    let keys = |samples: Vec<(String, Json, String)>| {
+        samples.into_iter().map(|(key, _, _)| key).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(made(&dir, &["photos"])), ["cat/1.jpg", "dog/5.jpg"]);
+    assert_eq!(keys(made(&dir, &["photos.zip"])), ["cat/1.jpg", "dog/5.jpg"]);
+    // As on disk, who names a dot means it.
+    assert_eq!(keys(made(&dir, &["photos.zip", "--pattern", "{LABEL}/.2*"])), ["cat/.2.jpg"]);
+    assert_eq!(keys(made(&dir, &["photos/{LABEL}/.*"])), ["cat/.2.jpg"]);
+}
+
+#[test]
+fn a_folder_of_other_files_says_how_to_take_them() {
+    let dir = with_photos(&["cat/1.wav", "cat/2.wav", "dog/3.wav"]);
+    let says = "photos: expected folders of images ({label}/name.ext), found 3 other files such as";
+    let failed = run(&dir, ["convert", "photos", "p.msgpack"]).fails(2, says);
+    assert!(failed.err.contains("hint: --include '*.wav' takes them"), "{failed:?}");
+    let args = ["convert", "photos", "p.msgpack", "--include", "*.wav", "--rename", "image=audio"];
+    run(&dir, args).exits(0);
+    assert_eq!(run(&dir, ["ls", "p.msgpack"]).quietly().out, "cat/1.wav\ncat/2.wav\ndog/3.wav\n");
+
+    // There is nothing whose labels could be compared.
+    let failed = run(&dir, ["convert", "photos", "new.msgpack", "--include", "*", "--append"]);
+    let failed = failed.fails(2, "new.msgpack: ");
+    assert!(
+        !failed.err.contains(".labels") && failed.err.contains("without --append"),
+        "{failed:?}"
+    );
+}

@@ -192,7 +192,6 @@ fn what_is_there_is_not_replaced_unasked() {
     }
     convert("w.tar", &[]).exits(0);
     convert("w.tar", &[]).fails(2, "w-000000.tar: exists already");
-    convert("w.tar", &["--force"]).fails(2, "--force replaces datasets and single files only");
     convert("mds", &["--to", "mds"]).exits(0);
     convert("mds", &["--to", "mds"]).fails(2, "mds: exists already");
     convert("w.npz", &["--append"]).fails(2, "--append is for datasets");
@@ -200,6 +199,45 @@ fn what_is_there_is_not_replaced_unasked() {
     fs::write(dir.path().join("x.jsonl.partial/mine"), "").unwrap();
     let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial: exists already");
     assert!(failed.err.contains("hint: remove or rename it"), "{failed:?}");
+}
+
+/// What takes the place of old shards is all that is there then, and nothing else is touched.
+#[test]
+fn outputs_of_several_files_are_replaced_as_a_whole() {
+    let dir = with_words();
+    let convert = |there: &str, options: &[&str]| {
+        run(&dir, [&["convert", "words.msgpack", there], options].concat())
+    };
+    // As if the last run had made more of them, next to files of other names.
+    for name in ["w-000000.tar", "w-000001.tar", "w-1.tar", "w-x.tar", "ww-000001.tar"] {
+        fs::write(dir.path().join(name), "old").unwrap();
+    }
+    let failed = convert("w.tar", &[]).fails(2, "exists already");
+    assert!(failed.err.contains("hint: --force replaces it"), "{failed:?}");
+    convert("w.tar", &["--force", "--bad", "quarantine"]).exits(0);
+    let left = names(dir.path()).into_iter().filter(|name| name.ends_with(".tar"));
+    assert_eq!(left.collect::<Vec<_>>(), ["w-000000.tar", "w-1.tar", "w-x.tar", "ww-000001.tar"]);
+    assert_ne!(fs::read(dir.path().join("w-000000.tar")).unwrap(), b"old");
+    let args = ["convert", "words.msgpack", "v.tar", "--part", "1/2", "--force"];
+    run(&dir, args).fails(2, "--force cannot be combined with parts");
+
+    convert("mds", &["--to", "mds"]).exits(0);
+    let first = snapshot(&dir.path().join("mds"));
+    fs::write(dir.path().join("mds/shard.00007.mds"), "old").unwrap();
+    // An error in the input leaves the old one.
+    fs::write(dir.path().join("bad.jsonl"), "{").unwrap();
+    let before = (snapshot(&dir.path().join("mds")), names(dir.path()));
+    run(&dir, ["convert", "bad.jsonl", "mds", "--to", "mds", "--force"]).exits(1);
+    assert_eq!((snapshot(&dir.path().join("mds")), names(dir.path())), before);
+    convert("mds", &["--to", "mds", "--force"]).exits(0);
+    assert_eq!(snapshot(&dir.path().join("mds")), first);
+    for mine in ["mds/mine.txt", "mds/shard.x.mds"] {
+        fs::write(dir.path().join(mine), "mine").unwrap();
+        convert("mds", &["--to", "mds", "--force"]).fails(2, &format!("{mine}: exists already"));
+        fs::remove_file(dir.path().join(mine)).unwrap();
+    }
+    fs::remove_file(dir.path().join("mds/index.json")).unwrap();
+    convert("mds", &["--to", "mds", "--force"]).fails(2, "mds: exists already");
 }
 
 #[test]
@@ -344,5 +382,42 @@ fn records_that_are_compressed_need_not_be_named() {
     let all = samples_of(&dir, &[&data("tfrecord-1.14.6/some.tfrecord")], &[]);
     for name in ["x.tfrecord.bz2", "x.tfrecord.zst"] {
         assert_eq!(samples_of(&dir, &[name], &[]), all, "{name}");
+    }
+}
+
+#[test]
+fn a_dry_run_can_be_read_by_programs() {
+    let dir = with_words();
+    let args = ["convert", "words.msgpack", "w.tar", "--dry-run", "--json"];
+    let tried = run(&dir, args).exits(0).json();
+    let fields = tried["fields"].as_array().unwrap();
+    let key = fields.iter().find(|field| field["field"] == "key").unwrap();
+    assert_eq!((&key["outcome"], &key["becomes"]), (&"same".into(), &"key".into()));
+    assert!(fields.iter().all(|field| field["types"].is_string()), "{tried}");
+    assert!(!dir.path().join("w-000000.tar").exists());
+}
+
+#[test]
+fn what_is_no_input_is_told_from_what_could_be_one() {
+    let dir = with_words();
+    fs::write(dir.path().join("cat.jpg"), b"\xff\xd8\xff\xe0").unwrap();
+    let failed = run(&dir, ["convert", "cat.jpg", "x.msgpack"])
+        .fails(2, "cat.jpg: this is one image, which is no set of samples");
+    assert!(failed.err.contains("hint: images are read from the folder"), "{failed:?}");
+    for url in ["s3://bucket/a.jsonl", "https://example.org/a.msgpack", "gs://b/x.tar"] {
+        for args in [["convert", url, "x.msgpack"], ["merge", url, "x.msgpack"]] {
+            let failed = run(&dir, args).fails(2, "no such file");
+            assert!(failed.err.contains("hint: object stores and web addresses"), "{failed:?}");
+        }
+    }
+    run(&dir, ["convert", "words.msgpack", "x.msgpack", "--key", "same"])
+        .fails(2, "--key expected {key} or {FIELD} in it");
+    let listed = "{\"key\":\"a\",\"tags\":[1]}\n";
+    run_with(&dir, ["convert", "-", "tags.msgpack"], listed.as_bytes()).exits(0);
+    let failed = run(&dir, ["convert", "tags.msgpack", "x.csv"]).exits(2);
+    assert!(failed.err.contains("hint: --drop tags leaves the field out"), "{failed:?}");
+    if cfg!(feature = "images") {
+        let wrong = ["convert", "words.msgpack", "x.msgpack", "--resize", "10x"];
+        run(&dir, wrong).fails(2, "--resize expected a size such as 640x480");
     }
 }

@@ -140,8 +140,9 @@ fn a_folder_comes_back_as_it_was() {
         assert_eq!(read("p"), read("again"));
     }
     run(&dir, ["convert", "p.msgpack", "again", "--to", "images"]).fails(2, "exists already");
-    run(&dir, ["convert", "p.msgpack", "new", "--to", "images", "--force"])
-        .fails(2, "--force replaces datasets and single files only");
+    let args = ["convert", "p.msgpack", "again", "--to", "images", "--force"];
+    let failed = run(&dir, args).fails(2, "exists already");
+    assert!(failed.err.contains("a folder of images is never replaced"), "{failed:?}");
 }
 
 /// A dataset of samples with these fields and the same small GIF each.

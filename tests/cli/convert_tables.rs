@@ -93,3 +93,61 @@ fn a_decoder_that_panics_says_nothing_of_it() {
     let failed = done.fails(1, "x.arrow: its parts contradict each other, and the decoder gave up");
     assert!(!failed.err.contains("panicked"), "{failed:?}");
 }
+
+/// A table with another delimiter has one giant column, which nobody wants.
+#[test]
+fn another_delimiter_is_suspected_and_can_be_given() {
+    let dir = scratch();
+    fs::write(dir.path().join("p.csv"), "name;age\nana;7\nbo;8\n").unwrap();
+    let made = run(&dir, ["convert", "p.csv", "p.msgpack"]).exits(0);
+    let warning = "warning: p.csv: has one column, whose values may be separated by ';'\n";
+    let hint = "hint: --delimiter ';' separates them\n";
+    assert!(made.err.contains(&format!("{warning}{hint}")), "{made:?}");
+    let args = ["convert", "p.csv", "p.msgpack", "--force", "--delimiter", ";", "--guess-types"];
+    let made = run(&dir, args).exits(0);
+    assert!(!made.err.contains("warning"), "{made:?}");
+    let lines = run(&dir, ["cat", "p.msgpack", "--jsonl"]).quietly().jsonl();
+    assert_eq!(lines[1], serde_json::json!({"key": "p/000000001", "name": "bo", "age": 8}));
+
+    fs::write(dir.path().join("p.csv"), "name\tage\nana\t7\n").unwrap();
+    let made = run(&dir, ["convert", "p.csv", "p.msgpack", "--force"]).exits(0);
+    assert!(made.err.contains("hint: --delimiter tab separates them\n"), "{made:?}");
+    let args = ["convert", "p.csv", "p.msgpack", "--force", "--delimiter", "tab", "--key-field"];
+    run(&dir, args.into_iter().chain(["name"])).exits(0);
+    assert_eq!(run(&dir, ["ls", "p.msgpack"]).quietly().out, "ana\n");
+
+    // Text with such a character in it is no other table.
+    fs::write(dir.path().join("p.csv"), "text\none; two\n").unwrap();
+    let made = run(&dir, ["convert", "p.csv", "p.msgpack", "--force"]).exits(0);
+    assert!(!made.err.contains("warning"), "{made:?}");
+    run(&dir, ["convert", "p.msgpack", "q.msgpack", "--delimiter", ";"])
+        .fails(2, "--delimiter is for csv, tsv and list, but this is dataset");
+}
+
+#[test]
+fn columns_of_a_list_have_the_types_that_those_of_a_table_have() {
+    let dir = scratch();
+    for name in ["a.jpg", "b.jpg"] {
+        fs::write(dir.path().join(name), "an image").unwrap();
+    }
+    let list = "path;label;score;age;name\na.jpg;cat;0.5;7;x\nb.jpg;dog;1;;007\n";
+    fs::write(dir.path().join("list.csv"), list).unwrap();
+    let args = ["convert", "list.csv", "t.msgpack", "--from", "list"];
+    let made = run(&dir, args);
+    assert!(made.err.contains("--delimiter ';' separates them"), "{made:?}");
+    let args = [&args[..], &["--delimiter", ";", "--force"]].concat();
+    let samples = |args: &[&str]| {
+        run(&dir, args).exits(0);
+        run(&dir, ["cat", "t.msgpack", "--jsonl"]).quietly().jsonl()
+    };
+    let samples_of = |types: bool| {
+        let more: &[&str] = if types { &["--guess-types"] } else { &[] };
+        let fields = |sample: &Json| ["score", "age", "name"].map(|name| sample[name].clone());
+        samples(&[&args[..], more].concat()).iter().map(fields).collect::<Vec<_>>()
+    };
+    let json = |text: &str| serde_json::from_str::<Json>(text).unwrap();
+    assert_eq!(Json::from(samples_of(false)[0].to_vec()), json(r#"["0.5", "7", "x"]"#));
+    let typed = samples_of(true);
+    assert_eq!(Json::from(typed[0].to_vec()), json(r#"[0.5, 7, "x"]"#));
+    assert_eq!(Json::from(typed[1].to_vec()), json(r#"[1.0, null, "007"]"#));
+}

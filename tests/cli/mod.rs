@@ -23,6 +23,7 @@ mod convert_images;
 mod convert_parts;
 mod convert_bad_input;
 mod convert_split;
+mod convert_keys;
 mod convert_tables;
 mod arrays;
 mod cat_get_info;

@@ -138,3 +138,48 @@ fn of_an_empty_dataset_nothing_is_chosen() {
         assert!(keys(&dir, "o.msgpack").is_empty());
     }
 }
+
+/// Silence and an empty dataset would look like an answer.
+#[test]
+fn a_filter_knows_names_of_labels_and_says_where_types_differ() {
+    let dir = scratch();
+    let lines = "{\"key\":\"a\",\"label\":0,\"quality\":\"84\"}\n\
+                 {\"key\":\"b\",\"label\":1,\"quality\":\"9\"}\n\
+                 {\"key\":\"c\",\"label\":0,\"quality\":95}\n";
+    run_with(&dir, ["convert", "-", "x.msgpack"], lines.as_bytes()).exits(0);
+    let filter = |condition: &str| {
+        let made = run(&dir, ["filter", "x.msgpack", "f.msgpack", condition, "-f"]);
+        let keys = match made.code {
+            Some(0) => run(&dir, ["ls", "f.msgpack"]).quietly().out.replace('\n', ""),
+            _ => String::new(),
+        };
+        (made, keys)
+    };
+    let (made, keys) = filter("label == cat");
+    assert_eq!(keys, "");
+    let says = "warning: x.msgpack: 3 samples have a number in \"label\", such as 0, which is never \
+                equal to and in no order with text\n";
+    assert!(made.err.contains(says), "{made:?}");
+    assert!(made.err.contains("hint: names of labels are known where there is"), "{made:?}");
+
+    fs::write(dir.path().join("x.msgpack.labels"), "cat\ndog\n").unwrap();
+    for (condition, expected) in [
+        ("label == cat", "ac"),
+        ("label != 'cat'", "b"),
+        ("label in dog,7", "b"),
+        ("label ~ 'c*'", "ac"),
+    ] {
+        let (made, keys) = filter(condition);
+        assert_eq!(keys, expected, "{made:?}");
+        assert!(!made.err.contains("warning"), "{made:?}");
+    }
+    let (made, _) = filter("label == cta");
+    let failed = made.fails(2, "x.msgpack.labels: no label is named \"cta\"");
+    assert!(failed.err.contains("hint: there are cat, dog"), "{failed:?}");
+
+    let (made, keys) = filter("quality > 80");
+    assert_eq!(keys, "c");
+    assert!(made.err.contains("2 samples have text in \"quality\", such as \"84\""), "{made:?}");
+    let (made, _) = filter("qualty > 80");
+    made.fails(2, "x.msgpack: no sample has a field \"qualty\"");
+}

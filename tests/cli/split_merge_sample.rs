@@ -148,16 +148,68 @@ fn a_duplicate_in_a_merge_names_both_inputs() {
 }
 
 #[test]
-fn inputs_with_different_labels_have_none_together() {
+fn inputs_with_different_labels_are_not_mixed() {
     let dir = scratch();
-    numbered(&dir, "n.msgpack", 10);
-    run(&dir, ["split", "n.msgpack", "5"]).exits(0);
-    fs::write(dir.path().join("n-0.msgpack.labels"), "a\nb\nc\n").unwrap();
-    let args = ["merge", "n-0.msgpack", "n-1.msgpack", "m.msgpack", "-y"];
-    assert!(run(&dir, args).exits(0).err.contains("warning: m.msgpack: the inputs have different"));
+    let labelled = |name: &str, labels: &[u64], names: &str| {
+        let lines = labels.iter().enumerate();
+        let lines = lines.map(|(n, l)| format!("{{\"key\":\"{name}{n}\",\"label\":{l}}}\n"));
+        let (file, lines) = (format!("{name}.msgpack"), lines.collect::<String>());
+        run_with(&dir, ["convert", "-", &file, "--force"], lines.as_bytes()).exits(0);
+        fs::write(dir.path().join(format!("{file}.labels")), names).unwrap();
+    };
+    let labels = |name: &str| {
+        let samples = run(&dir, ["cat", name, "--jsonl"]).quietly().jsonl();
+        samples.iter().map(|sample| sample["label"].clone()).collect::<Vec<_>>()
+    };
+    labelled("a", &[0, 1], "cat\ndog\n");
+    labelled("b", &[0, 1, 2], "dog\nemu\ncat\n");
+    let before = names(dir.path());
+    let args = ["merge", "a.msgpack", "b.msgpack", "m.msgpack"];
+    let failed = run(&dir, args).fails(
+        2,
+        "label 0 is \"cat\" in a.msgpack.labels, but \"dog\" in b.msgpack.labels, so a number does \
+         not mean the same",
+    );
+    assert!(
+        failed.err.contains("hint: --remap-labels numbers labels by their names"),
+        "{failed:?}"
+    );
+    assert_eq!(names(dir.path()), before);
+
+    run(&dir, ["convert", "a.msgpack", "b.msgpack", "m.msgpack"])
+        .fails(2, "a.msgpack and b.msgpack have different labels");
+
+    run(&dir, [&args[..], &["--remap-labels"]].concat()).exits(0);
+    assert_eq!(labels("m.msgpack"), [0, 1, 1, 2, 0]);
+    let written = fs::read_to_string(dir.path().join("m.msgpack.labels")).unwrap();
+    assert_eq!(written, "cat\ndog\nemu\n");
+
+    run(&dir, [&args[..], &["-f", "--no-labels"]].concat()).exits(0);
+    assert_eq!(labels("m.msgpack"), [0, 1, 0, 1, 2]);
     assert!(!dir.path().join("m.msgpack.labels").exists());
-    fs::write(dir.path().join("n-1.msgpack.labels"), "a\nb\nc\n").unwrap();
-    run(&dir, args).exits(0);
+
+    // A number without a name has no place in the new list, and a name that is there twice none in
+    // particular.
+    labelled("b", &[3], "dog\nemu\ncat\n");
+    let remap = [&args[..], &["-f", "--remap-labels"]].concat();
+    let expected = "expected the number of a label, below 3, found 3";
+    let failed = run(&dir, &remap).fails(2, expected);
+    assert!(failed.err.contains("b.msgpack") && failed.err.contains("label"), "{failed:?}");
+    labelled("b", &[0], "dog\ndog\n");
+    run(&dir, &remap).fails(2, "b.msgpack.labels: expected labels of different names");
+
+    fs::remove_file(dir.path().join("b.msgpack.labels")).unwrap();
+    run(&dir, args).fails(2, "a.msgpack.labels is there, but b.msgpack.labels is not");
+    run(&dir, &remap).fails(2, "expected no label, as none has a name, found 0");
+    let unlabelled = "{\"key\":\"c\"}\n";
+    run_with(&dir, ["convert", "-", "b.msgpack", "--force"], unlabelled.as_bytes()).exits(0);
+    run(&dir, &remap).exits(0);
+    assert_eq!(labels("m.msgpack"), [0.into(), 1.into(), Json::Null]);
+    let written = fs::read_to_string(dir.path().join("m.msgpack.labels")).unwrap();
+    assert_eq!(written, "cat\ndog\n");
+    labelled("b", &[1, 0], "cat\ndog\n");
+    run(&dir, [&args[..], &["-f"]].concat()).exits(0);
+    assert_eq!(labels("m.msgpack"), [0, 1, 1, 0]);
     assert!(dir.path().join("m.msgpack.labels").exists());
 }
 

@@ -150,3 +150,64 @@ fn an_empty_dataset_is_a_dataset() {
     run_with(&dir, ["convert", "--append", "-", "new.msgpack"], b"{\"key\":\"a\"}").exits(0);
     assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "a\n");
 }
+
+/// Any bytes are packed values of some kind, so another format would print nonsense.
+#[test]
+fn a_file_of_another_format_is_no_dataset() {
+    let dir = scratch();
+    fs::write(dir.path().join("a.jsonl"), "{\"key\":\"a\"}\n").unwrap();
+    fs::write(dir.path().join("a.csv"), "key\na\n").unwrap();
+    for command in ["cat", "head", "ls", "info", "verify", "index", "stat"] {
+        for (name, title) in [("a.jsonl", "JSON lines"), ("a.csv", "comma-separated values")] {
+            let failed = run(&dir, [command, name])
+                .fails(2, &format!("{name}: expected a dataset, found {title}"));
+            let hint = format!("hint: \"kiste convert {name} a.msgpack\" makes one of it");
+            assert!(failed.err.contains(&hint), "{failed:?}");
+        }
+    }
+    run(&dir, ["convert", "a.jsonl", "a.msgpack"]).exits(0);
+    // Without side files a dataset is known by its name, or has none that says anything else.
+    fs::copy(dir.path().join("a.msgpack"), dir.path().join("bare")).unwrap();
+    assert_eq!(run(&dir, ["ls", "bare"]).exits(0).out, "a\n");
+}
+
+/// What people try first is known, though the help names each command once.
+#[test]
+fn commands_have_the_names_that_people_try() {
+    let dir = with_words();
+    for (name, other) in [("head", "show"), ("head", "view"), ("info", "count"), ("stat", "stats")]
+    {
+        let outputs = [name, other].map(|name| run(&dir, [name, "words.msgpack"]).exits(0).out);
+        assert_eq!(outputs[0], outputs[1], "{other}");
+    }
+}
+
+#[test]
+fn help_wraps_at_any_width() {
+    for width in [40, 60, 80] {
+        for command in [&[][..], &["array"], &["merge"], &["filter"]] {
+            let args = [command, &["--help"]].concat();
+            let help = kiste().args(&args).env("COLUMNS", width.to_string()).output().unwrap();
+            let help = String::from_utf8(help.stdout).unwrap();
+            // Usage and examples are to be copied, so they stay in one line each.
+            let is_text = |line: &&str| !line.contains("kiste ") && !line.contains('<');
+            for line in help.lines().filter(is_text) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+/// As they are typed, operands stand in the usage.
+#[test]
+fn usage_has_the_order_of_the_operands() {
+    for (command, usage) in [
+        ("merge", "kiste merge [OPTIONS] <IN>... <OUT>\n"),
+        ("split", "kiste split [OPTIONS] <IN> <POS>...\n"),
+        ("select", "kiste select [OPTIONS] <IN> <OUT> --keys <LIST>\n"),
+        ("convert", "kiste convert [OPTIONS] <SRC>... <DST>\n"),
+    ] {
+        let help = run(&scratch(), [command, "--help"]).quietly().out;
+        assert!(help.contains(usage), "{help}");
+    }
+}

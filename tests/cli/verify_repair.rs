@@ -292,3 +292,25 @@ fn what_was_saved_of_unknown_damage_says_so() {
     assert_eq!(kept["proof"], "doubtful");
     run(&dir, ["verify", "saved.msgpack"]).quietly();
 }
+
+/// Five thousand lines that say the same hide the one that does not.
+#[test]
+fn problems_of_one_kind_are_counted_after_the_first() {
+    let dir = scratch();
+    let lines: String = (10..50).map(|n| format!("{{\"key\":\"{n}\",\"n\":{n}}}\n")).collect();
+    run_with(&dir, ["convert", "-", "n.msgpack"], lines.as_bytes()).exits(0);
+    run(&dir, ["index", "--crc", "n.msgpack"]).exits(0);
+    let entries = run(&dir, ["ls", "--jsonl", "n.msgpack"]).quietly().jsonl();
+    let mut end = 0;
+    for entry in entries {
+        end += entry["bytes"].as_u64().unwrap() as usize;
+        if entry["index"].as_u64() < Some(30) {
+            flip(&dir.path().join("n.msgpack"), end - 1);
+        }
+    }
+    let found = run(&dir, ["verify", "n.msgpack"]).exits(1);
+    assert_eq!(found.out.matches("n.msgpack: sample ").count(), 10, "{found:?}");
+    assert!(found.out.contains("\nn.msgpack: and 20 more of this kind: "), "{found:?}");
+    assert!(found.out.contains("31 problems"), "{found:?}");
+    assert_eq!(run(&dir, ["verify", "n.msgpack", "--jsonl"]).exits(1).jsonl().len(), 31);
+}

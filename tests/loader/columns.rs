@@ -126,10 +126,25 @@ fn an_error_of_a_column_says_which_one_and_what_is_wrong() {
         (256.into(), scalar(), "field \"v\": expected a number of type u1, found 256"),
         ((-1).into(), scalar(), "field \"v\": expected a number of type u1, found -1"),
         (1.5.into(), scalar(), "field \"v\": expected a number of type u1, found 1.5"),
-        ("a".into(), scalar(), "field \"v\": expected a number, found str"),
-        (1.into(), Columns::new().bytes("v"), "field \"v\": expected bytes or text, found int"),
+        ("a".into(), scalar(), "field \"v\": expected a number, found a string"),
+        (
+            1.into(),
+            Columns::new().bytes("v"),
+            "field \"v\": expected bytes or text, found an integer",
+        ),
         (1.into(), Columns::new().bytes("x"), "there is no field \"x\""),
-        (1.into(), array(), "field \"v\": expected an array, found int"),
+        (1.into(), array(), "field \"v\": expected an array, found an integer"),
+        (Value::Array(vec![1.into()]), scalar(), "field \"v\": expected a number, found a list"),
+        (
+            Value::Array(vec![1.into()]),
+            array(),
+            "field \"v\": expected lists of numbers of shape [2], found a list of 1",
+        ),
+        (
+            Value::Array(vec![1.into(), "a".into()]),
+            array(),
+            "field \"v\": expected a number, found a string",
+        ),
         (bin(&[1]), array(), "field \"v\": expected 8 bytes for 2 of f4, found 1"),
         (
             nd("<f8", &[2], &[0; 16]),
@@ -225,7 +240,9 @@ fn arrays_of_both_byte_orders_bytes_and_nothing_else() {
         (nd("<u4", &[2], &little), pair.clone()),
         (nd(">u4", &[2], &big), pair.clone()),
         (nd("=u4", &[2], &little), pair.clone()),
-        (bin(&little), pair),
+        (bin(&little), pair.clone()),
+        (Value::Array(vec![1.into(), 2.into()]), pair),
+        (Value::Array(vec![1.into(), (-2).into()]), None),
         (nd("|u4", &[2], &little), None),
         (nd("u4", &[2], &little), None),
         (nd("<i4", &[2], &little), None),
@@ -243,7 +260,6 @@ fn arrays_of_both_byte_orders_bytes_and_nothing_else() {
         (bin(&[]), None),
         ("12345678".into(), None),
         (1.into(), None),
-        (Value::Array(vec![1.into(), 2.into()]), None),
         (Value::Map(vec![]), None),
         (Value::Map(vec![(bin(b"data"), bin(&little))]), None),
         (Value::Map(vec![(1.into(), bin(&little))]), None),
@@ -433,4 +449,17 @@ fn a_shape_that_no_machine_can_hold_is_refused() {
     let columns = Columns::new().array::<f32>("x", &[usize::MAX / 2, 3]);
     let options = Loader::options(reader, Sequential::new(0));
     assert_eq!(options.columns(columns).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+#[test]
+fn lists_of_numbers_are_arrays() {
+    let list = |values: &[Value]| Value::Array(values.to_vec());
+    let rows = list(&[list(&[1.into(), 2.5.into()]), list(&[true.into(), (-3).into()])]);
+    let reader = Bytes::of([rows, list(&[1.into(), 2.into()]), list(&[])]);
+    let expected = [Some(vec![1.0, 2.5, 1.0, -3.0]), None, None];
+    assert_eq!(read::<f32>(&reader, Some(&[2, 2])), expected);
+    assert_eq!(read::<u8>(&reader, Some(&[2])), [None, Some(vec![1, 2]), None]);
+    // As for a number of its own: what does not fit is refused.
+    assert_eq!(read::<u8>(&reader, Some(&[2, 2])), [None, None, None]);
+    assert_eq!(read::<u8>(&reader, Some(&[0])), [None, None, Some(vec![])]);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use kiste::format::msgpack;
 use kiste::loader::{Batch, Columns, Loader, LoaderOptions, OnError, Record, Samples};
 use kiste::reader::{ListReader, Reader, ReaderExt, ShardedReader};
+use kiste::sampler::rng::StableRng;
 use kiste::sampler::{Cycle, Order, Sampler, Sequential, Shuffle, State, Tail};
 use kiste::storage::LocalStorage;
 use kiste::{DatasetReader, ErrorKind, Result, Value, Writer};
@@ -313,4 +314,37 @@ fn any_reader_is_loaded() {
     assert_eq!((failure.position, failure.index, failure.key.as_deref()), (47, 47, Some("k47")));
     assert_eq!(failure.error.path(), Some(paths[1].as_path()));
     assert_eq!((failure.error.index(), failure.error.range()), (Some(7), Some(range)));
+}
+
+/// What augments a sample depends on the seed, the epoch and the position alone.
+#[test]
+fn random_numbers_of_a_sample_are_those_of_its_place() {
+    let reader = Bytes::count(10);
+    let drawn = |threads, ranks, rank, start: State| {
+        let options = Loader::options(reader.clone(), Shuffle::new(10, 7)).batch_size(3).epochs(2);
+        let options = options.threads(threads).rank(rank, ranks).resume(start);
+        let map = |record: &Record<'_>| {
+            let place = (record.epoch(), record.position());
+            Ok((place, record.rng(42).next_u64()))
+        };
+        let batches = all(options.map(map).unwrap());
+        batches.into_iter().flat_map(|batch| batch.data).collect::<BTreeSet<_>>()
+    };
+    let places = (0..2).flat_map(|epoch| (0..10).map(move |position| (epoch, position)));
+    let of = |(epoch, position)| {
+        let rng = &mut StableRng::new(&[0x7265_636f_7264, 42, epoch, position]);
+        ((epoch, position), rng.next_u64())
+    };
+    let expected: BTreeSet<_> = places.map(of).collect();
+    let start = State { epoch: 0, position: 0 };
+    assert_eq!(drawn(0, 1, 0, start), expected);
+    assert_eq!(drawn(4, 1, 0, start), expected);
+    let ranks = (0..2).flat_map(|rank| drawn(2, 2, rank, start)).collect::<BTreeSet<_>>();
+    assert_eq!(ranks, expected);
+    let mut rest = drawn(1, 1, 0, State { epoch: 1, position: 3 });
+    rest.retain(|((epoch, _), _)| *epoch == 1);
+    assert_eq!(
+        rest,
+        expected.into_iter().filter(|((epoch, at), _)| *epoch == 1 && *at >= 3).collect()
+    );
 }

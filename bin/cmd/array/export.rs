@@ -29,9 +29,8 @@ pub(super) struct Args {
     target: Target,
     /// File to write; a directory for bcolz
     dst: PathBuf,
-    /// Format, if the name of DST does not tell
+    /// Format: npy, npz, blp or bcolz [default: from the name of DST]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(help = "Format: npy, npz, blp or bcolz [default: from the name of DST]")]
     to: Option<Format>,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
     #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
@@ -42,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", default_value = "arr_0")]
     member: String,
     /// Replace the file DST if it exists
-    #[arg(long)]
+    #[arg(long, short)]
     force: bool,
 }
 

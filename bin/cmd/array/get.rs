@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     npy: Option<PathBuf>,
     /// Replace FILE if it exists
-    #[arg(long, requires = "npy")]
+    #[arg(long, short, requires = "npy")]
     force: bool,
     #[command(flatten)]
     conversion: Conversion,

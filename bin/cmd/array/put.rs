@@ -14,7 +14,9 @@ use crate::output::Output;
 /// of the array if NumPy allows it (same_kind). It is read and written piece by piece, as one
 /// version, so it may be larger than memory; with lists of positions it is read as a whole.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "\
+    kiste array put [OPTIONS] <NAME[...]> --npy <FILE>
+       kiste array put [OPTIONS] <NAME[...]> --value <VALUE>")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {
     /// Array, or a part of it: 'x[0:10, 5]'

@@ -7,7 +7,8 @@ use kiste::array::{ArrayStore, At, ChunkedArray, Selection, VersionInfo};
 use kiste::format::chunked::parse_time;
 use kiste::{Error, ErrorKind};
 
-use crate::exit::{Failure, Outcome};
+use super::export::Format;
+use crate::exit::{Failure, Outcome, is_dataset};
 use crate::output::Output;
 
 /// An array, or a part of it: `NAME` or `NAME[...]`.
@@ -104,10 +105,17 @@ fn explain(path: &Path, error: Error) -> Failure {
     }
     let name = crate::exit::quoted(path);
     if path.is_file() && error.path().is_none_or(|at| at != path) {
-        let message =
-            format!("{}: expected the directory of an array, found a file", path.display());
-        let hint = format!("\"kiste array import {name} NAME\" makes an array of it");
-        return Failure::trouble(message).hint(hint);
+        let expected = format!("{}: expected the directory of an array", path.display());
+        let failure = |found| Failure::trouble(format_args!("{expected}, found {found}"));
+        return match () {
+            () if is_dataset(path) => {
+                failure("a dataset").hint(format!("\"kiste info {name}\" says what is in it"))
+            }
+            () if Format::of(path).is_some() => failure("a file")
+                .hint(format!("\"kiste array import {name} NAME\" makes an array of it")),
+            () => failure("a file")
+                .hint("\"kiste array import\" makes arrays of .npy, .npz and .blp files"),
+        };
     }
     let error = error.at(path);
     let dir = path.join("meta/versions");

@@ -22,7 +22,7 @@ mod json;
 /// Compress files and arrays to bloscpack containers (.blp), and decompress them
 ///
 /// The containers are those of the program blpk, and so are the options, their defaults and the
-/// names of output files. docs/from-bloscpack.md compares the commands of both.
+/// names of output files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Args {

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;
 use crate::output::Output;
-use crate::rearrange::Writing;
+use crate::rearrange::{Writing, tell_seed};
 
 /// Convert raw data, other formats or datasets to a dataset; or a dataset to another format
 ///
@@ -29,10 +29,11 @@ use crate::rearrange::Writing;
 /// list): CSV or TSV with path, label and further columns, which become fields. A zip archive of
 /// images is read like a folder. Images of a folder without folders have no labels.
 ///
-/// JSON lines are samples as "cat --jsonl" prints them: objects with a "key".
+/// JSON lines are samples as "cat --jsonl" prints them: objects with a "key". If they have none, their
+/// keys are the name of the file and the number of the line.
 ///
 /// WebDataset brings its own keys. TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have none: their keys
-/// are the name of the file and a number. The format of SRC is detected from its name or its first
+/// are the name of the file and a number, unless --key-field or --key says otherwise. The format of SRC is detected from its name or its first
 /// bytes, except CIFAR, which has to be named. Several sources are read one after the other; those of
 /// MNIST are the images and the labels.
 ///
@@ -56,17 +57,17 @@ use crate::rearrange::Writing;
 /// continues from it.
 ///
 /// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number
-/// of machines, in any order, as often as it takes; then "kiste commit DST". The result has the same
-/// bytes as one run. docs/convert-many.md has examples.
+/// of machines, in any order, as often as it takes; then "kiste commit DST", whose help has examples.
+/// The result has the same bytes as one run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
-    /// Folders or files to read, whose names may have braces such as {000..123}, or - for JSON lines
-    /// from standard input; last the output
-    #[arg(required = true, num_args = 1.., value_name = "SRC>... <DST")]
+    /// SRC: folders or files to read, whose names may have braces such as {000..123}, or - for JSON
+    /// lines from standard input. DST, the last one: the output
+    #[arg(required = true, num_args = 1.., value_name = "SRC> <DST")]
     files: Vec<PathBuf>,
-    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow.
-    /// Default: what its name says, or else a dataset
+    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow
+    /// [default: what its name says, or else a dataset]
     #[arg(long, value_name = "FORMAT", value_parser = format::writable(), hide_possible_values = true)]
     to: Option<Format>,
     #[command(flatten)]
@@ -75,17 +76,17 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["force", "part", "resume", "dry_run"])]
     append: bool,
     /// Replace a dataset or file that exists
-    #[arg(long)]
+    #[arg(long, short)]
     force: bool,
     #[command(flatten)]
     running: Running,
     #[command(flatten)]
     writing: Writing,
-    /// Print one JSON object that says what was written
+    /// Print one JSON object that says what was written, or with --dry-run what would be
     #[arg(long, conflicts_with = "part")]
     json: bool,
-    /// How to show progress: bar (the default), only on a terminal; or json, a line every two seconds
-    /// on standard error
+    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
+    /// error [default: bar]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     progress: Option<Showing>,
     #[command(flatten)]
@@ -100,10 +101,10 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub(super) struct Arrays {
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
-    /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle. Default: as they are
+    /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle [default: as they are]
     #[arg(long, value_name = "FORM", value_parser = array_form)]
     arrays: Option<String>,
-    /// Pack only arrays of at least this many bytes. Default: 1K
+    /// Pack only arrays of at least this many bytes [default: 1K]
     #[arg(long, value_name = "SIZE", requires = "arrays", value_parser = parse_size)]
     arrays_min: Option<usize>,
     /// Only the arrays in these fields
@@ -129,15 +130,9 @@ pub(super) struct Running {
     /// for the next run
     #[arg(long)]
     pub(super) resume: bool,
-    /// What happens to bad input: stop (the default); skip it; or quarantine it, which lists it in
+    /// What happens to bad input: stop; skip it; or quarantine it, which lists it in
     /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "stop",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     bad: Bad,
     /// Skip samples whose key was there before, and count them, instead of stopping
     #[arg(long)]
@@ -218,6 +213,7 @@ Examples:
   kiste convert train.csv train.msgpack --from list --root photos/
   kiste convert photos/ small.msgpack --resize short:256 --quality 85
   kiste convert words.jsonl words.msgpack
+  kiste convert captions.jsonl captions.msgpack --key-field id
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
   kiste convert shards-{000..123}.tar photos.msgpack
   kiste convert train-*.tfrecord train.msgpack --texts caption
@@ -245,6 +241,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let Running { plan, dry_run, part, .. } = self.running;
         let json = self.json;
+        let seed = self.splitting.shuffle.then_some(self.splitting.seed);
         let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
         let conversion = self.conversion()?;
         if plan {
@@ -252,7 +249,7 @@ impl Args {
             return Ok(Exit::Yes);
         }
         if dry_run {
-            return print::dry_run(conversion.dry_run()?, output);
+            return print::dry_run(conversion.dry_run()?, json, output);
         }
         if let Some(part) = part {
             let name = format!("{}: part {part}", conversion.output().display());
@@ -262,7 +259,11 @@ impl Args {
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
-        print::report(&report, json, output)
+        let exit = print::report(&report, json, output)?;
+        if let Some(seed) = seed.filter(|_| !report.was_complete) {
+            tell_seed(conversion.output(), seed, output);
+        }
+        Ok(exit)
     }
 
     /// What the arguments describe.

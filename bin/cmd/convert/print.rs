@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kiste::array::ArrayTally;
-use kiste::convert::{DryRun, FieldOutcome, Report, WrittenOutput};
+use kiste::convert::{DryRun, FieldOutcome, Report, TriedField, WrittenOutput};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::io::Write;
@@ -87,6 +87,11 @@ fn remarks(report: &Report, output: &Output) {
         output.note(format_args!("{path}: skipped {samples} whose key was there before"));
     }
     bad_samples(report, report.quarantine.as_deref(), output);
+    let written = |made: &WrittenOutput| if made.is_dataset { made.added } else { made.samples };
+    let left_out = report.bad.count + report.skipped_duplicates;
+    if left_out == 0 && report.outputs.iter().all(|made| written(made) == 0) {
+        output.warn(format_args!("{}: the input has no samples", last.path.display()));
+    }
     if report.skipped_files > 0 {
         let files = units::counted(report.skipped_files, "file");
         output.warn(format_args!(
@@ -170,8 +175,36 @@ fn export_json(made: &WrittenOutput, report: &Report) -> Json {
     })
 }
 
+/// What would happen to each field.
+fn dry_run_json(tried: &DryRun) -> Json {
+    let field = |field: &TriedField| {
+        let (outcome, name, types, reason) = match &field.becomes {
+            FieldOutcome::Field { name, types, is_same: true, .. } => {
+                ("same", Some(name), Some(types), None)
+            }
+            FieldOutcome::Field { name, types, .. } => ("changed", Some(name), Some(types), None),
+            FieldOutcome::Lost => ("lost", None, None, None),
+            FieldOutcome::Refused(reason) => ("refused", None, None, Some(reason)),
+            _ => ("untried", None, None, None),
+        };
+        json!({
+            "field": field.name,
+            "types": field.types,
+            "outcome": outcome,
+            "becomes": name,
+            "new_types": types,
+            "reason": reason,
+        })
+    };
+    json!({ "fields": tried.fields.iter().map(field).collect::<Vec<_>>() })
+}
+
 /// Prints a table of what would happen to each field.
-pub(in crate::cmd) fn dry_run(tried: DryRun, output: &Output) -> Outcome<Exit> {
+pub(in crate::cmd) fn dry_run(tried: DryRun, json: bool, output: &Output) -> Outcome<Exit> {
+    if json {
+        output.json(&dry_run_json(&tried))?;
+        return tried.error.map_or(Ok(Exit::Yes), |error| Err(error.into()));
+    }
     let mut out = output.stdout();
     out.row(&["field", "type", "becomes", "note"].map(|name| output.bold(name)))?;
     for field in &tried.fields {

@@ -12,18 +12,22 @@ use super::format;
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
     /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100,
-    /// mnist, npz, csv, tsv, parquet or arrow. Default: detected, where that is certain
+    /// mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
     #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
     from: Option<Format>,
     /// TFRecord: the features that are strings; other byte strings stay bytes
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     texts: Vec<String>,
-    /// CSV and TSV: columns that hold numbers become numbers; reads the files twice
+    /// CSV, TSV and lists: columns that hold numbers become numbers; reads tables twice
     #[arg(long)]
     guess_types: bool,
+    /// CSV, TSV and lists: what separates the values of a row, such as ';' or tab [default: a tab in
+    /// TSV and in lists that are not named .csv, else a comma]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
     /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
-    /// than this when decompressed. Default: 1G; shards of mds and files of mnist 4G; all arrays of
-    /// an npz together 16G
+    /// than this when decompressed [default: 1G; shards of mds and files of mnist 4G; all arrays of
+    /// an npz together 16G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
     max_bytes: Option<usize>,
     #[command(flatten)]
@@ -46,15 +50,15 @@ struct Files {
     /// No files that match. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// The folder that paths in a list are relative to; a SRC that is a file is then a list.
-    /// Default: the folder of the list
+    /// The folder that paths in a list are relative to; a SRC that is a file is then a list
+    /// [default: the folder of the list]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Whether the first row of a list names the columns: yes or no. Default: yes if a column is
-    /// called path, file, file_name, filename or image
+    /// Whether the first row of a list names the columns: yes or no [default: yes if a column is
+    /// called path, file, file_name, filename or image]
     #[arg(long, value_name = "YES", value_parser = yes_or_no)]
     header: Option<bool>,
-    /// All labels, one per line, that of number 0 first. Default: those that occur, in natural order
+    /// All labels, one per line, that of number 0 first [default: those that occur, in natural order]
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
     /// Store labels as strings instead of numbers
@@ -73,25 +77,34 @@ struct Images {
     /// Enlarge small images too
     #[arg(long, requires = "resize", hide = !cfg!(feature = "images"))]
     upscale: bool,
-    /// Encode images in another format: jpeg, png, webp (lossless) or keep. Default: keep
+    /// Encode images in another format: jpeg, png, webp (lossless) or keep [default: keep]
     #[arg(long, value_name = "FORMAT", hide = !cfg!(feature = "images"))]
     image_format: Option<String>,
-    /// The quality of encoded JPEG, 1 to 100. Default: 90
+    /// The quality of encoded JPEG, 1 to 100 [default: 90]
     #[arg(long, value_name = "Q", hide = !cfg!(feature = "images"),
         value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
-    /// The chroma subsampling of encoded JPEG: 4:4:4, 4:2:2 or 4:2:0. Default: 4:2:0
+    /// The chroma subsampling of encoded JPEG: 4:4:4, 4:2:2 or 4:2:0 [default: 4:2:0]
     #[arg(long, value_name = "RATIO", hide = !cfg!(feature = "images"))]
     subsampling: Option<String>,
     /// Decode all images, to find damaged ones
     #[arg(long, hide = !cfg!(feature = "images"))]
     verify_images: bool,
-    /// The fields that hold images. Default: all that start like an image
+    /// The fields that hold images [default: all that start like an image]
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', hide = !cfg!(feature = "images"))]
     image_fields: Vec<String>,
-    /// Refuse images of more pixels than this. Default: 200 million
+    /// Refuse images of more pixels than this [default: 200 million]
     #[arg(long, value_name = "N", hide = !cfg!(feature = "images"))]
     max_pixels: Option<u64>,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if ["tab", "\\t"].contains(&text) => Ok(b'\t'),
+        // What a row ends with and what quotes values cannot separate them.
+        [byte] if byte.is_ascii() && !b"\n\r\"".contains(byte) => Ok(*byte),
+        _ => Err("expected one character of ASCII such as ';', or tab".to_owned()),
+    }
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -117,7 +130,7 @@ pub(super) fn given<T>(
 impl Reading {
     /// The conversion with these options.
     pub(super) fn apply(self, conversion: Conversion) -> Conversion {
-        let Reading { from, texts, guess_types, max_bytes, files, images } = self;
+        let Reading { from, texts, guess_types, delimiter, max_bytes, files, images } = self;
         let conversion = conversion
             .texts(texts)
             .guess_types(guess_types)
@@ -129,6 +142,7 @@ impl Reading {
             .verify_images(images.verify_images)
             .image_fields(images.image_fields);
         let conversion = given(conversion, from, Conversion::from);
+        let conversion = given(conversion, delimiter, Conversion::delimiter);
         let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
         let conversion = given(conversion, files.root, Conversion::root);
         let conversion = given(conversion, files.header, Conversion::header);

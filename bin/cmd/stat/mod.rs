@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Data file
     file: PathBuf,
     /// Look at these fields alone, and show all their values
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    #[arg(long = "fields", alias = "field", value_name = "FIELD,...", value_delimiter = ',')]
     field: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
@@ -43,14 +43,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 48, requires = "html")]
     show: usize,
     /// Replace a page that exists
-    #[arg(long, requires = "html")]
+    #[arg(long, short, requires = "html")]
     force: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   kiste stat train.msgpack
-  kiste stat train.msgpack --field label
+  kiste stat train.msgpack --fields label
   kiste stat train.msgpack --json | jq '.fields[].types'
   kiste stat train.msgpack --html train.html";
 

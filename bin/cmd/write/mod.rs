@@ -18,7 +18,7 @@ use super::{classes, convert};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::output::Output;
-use crate::rearrange::Writing;
+use crate::rearrange::{Writing, tell_seed};
 use crate::units;
 
 /// Make datasets of a well-known data set, from the archives that its authors publish
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Folder with its files
     #[arg(value_name = "INDIR")]
     indir: PathBuf,
-    /// Folder for the datasets, created if it is not there. Default: INDIR
+    /// Folder for the datasets, created if it is not there [default: INDIR]
     #[arg(value_name = "OUTDIR")]
     outdir: Option<PathBuf>,
     /// The same as OUTDIR
@@ -60,11 +60,11 @@ pub(crate) struct Args {
     #[cfg(feature = "download")]
     #[arg(long)]
     download: bool,
-    /// Only these splits. Default: all
+    /// Only these splits [default: all]
     #[arg(long, value_name = "SPLIT,...", value_delimiter = ',')]
     splits: Vec<String>,
     /// Do not compare the files with their digests
-    #[arg(long, short)]
+    #[arg(long, short_alias = 's')]
     skip_verification: bool,
     /// Write samples in random order
     #[arg(long, help_heading = "Samples")]
@@ -75,12 +75,11 @@ pub(crate) struct Args {
         value_name = "S",
         help_heading = "Samples",
         requires = "shuffle",
-        default_value_t = 0,
-        hide_default_value = true
+        default_value_t = 0
     )]
     seed: u64,
-    /// Encode images that are large enough as JPEG of quality Q, 0 to 100. Default: 85. Those that
-    /// are larger still shrink to 500 x 375 pixels
+    /// Encode images that are large enough as JPEG of quality Q, 0 to 100, which is 85 without Q.
+    /// Those that are larger still shrink to 500 x 375 pixels
     #[arg(
         long,
         value_name = "Q",
@@ -90,28 +89,28 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u8).range(0..=100),
     )]
     compress: Option<u8>,
-    /// The chroma subsampling of images that are re-encoded: 444, 422, 420, 440, 411 or Gray.
-    /// Default: 422
+    /// The chroma subsampling of images that are re-encoded: 444, 422, 420, 440, 411 or Gray
+    /// [default: 422]
     #[arg(long, value_name = "FORM", help_heading = "Samples")]
     subsampling: Option<Subsampling>,
     /// The version of the data set with small images
-    #[arg(long, short, help_heading = "Samples")]
+    #[arg(long, short_alias = 'l', help_heading = "Samples")]
     low_res: bool,
     /// The version of the data set with the larger training set
-    #[arg(long, short, help_heading = "Samples")]
+    #[arg(long, short_alias = 'c', help_heading = "Samples")]
     challenge: bool,
     /// A list of images to leave out
     #[arg(long, value_name = "FILE", help_heading = "Samples")]
     rejected: Option<PathBuf>,
-    /// Refuse files in archives that are larger than this when decompressed. Default: 1G
+    /// Refuse files in archives that are larger than this when decompressed [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
     #[arg(help_heading = "Limits")]
     max_bytes: Option<usize>,
-    /// Refuse images of more pixels than this. Default: 268 million
+    /// Refuse images of more pixels than this [default: 268 million]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_pixels: Option<u64>,
-    /// Threads that decode and encode. Default: 0, which is one for each core
-    #[arg(long, short, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Threads that decode and encode; 0 is one for each core
+    #[arg(long, short, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Print how many maps each class would fill, and its weight for training: the median frequency
     /// of all classes, divided by its own
@@ -122,13 +121,13 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "calculate_weights", help_heading = "Instead of writing")]
     scene_labels: bool,
     /// What is written: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow,
-    /// to OUTDIR/SPLIT with the ending of the format. Default: dataset
+    /// to OUTDIR/SPLIT with the ending of the format [default: dataset]
     #[arg(long, value_name = "FORMAT", value_parser = convert::writable(), hide_possible_values = true)]
     to: Option<Format>,
     #[command(flatten)]
     arrays: convert::Arrays,
     /// Replace datasets that exist
-    #[arg(long, short = 'y')]
+    #[arg(long, short = 'f', short_alias = 'y')]
     force: bool,
     #[command(flatten)]
     running: convert::Running,
@@ -137,6 +136,10 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written, or counted
     #[arg(long, conflicts_with = "part")]
     json: bool,
+    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
+    /// error [default: bar]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    progress: Option<convert::Showing>,
     #[command(flatten)]
     samples: convert::Samples,
 }
@@ -217,6 +220,9 @@ impl Args {
             exit = exit.max(self.write(pass, &opening, &mut summary, output)?);
         }
         summary.seconds = start.elapsed().as_secs_f64();
+        if self.shuffle && !self.running.dry_run {
+            tell_seed(self.outdir(), self.seed, output);
+        }
         if self.json && !self.running.dry_run {
             output.json(&summary)?;
         }
@@ -338,7 +344,7 @@ impl Args {
             let outputs: Vec<Option<PathBuf>> =
                 outputs.map(|split| opening.wants(split.name).then(|| self.path(split))).collect();
             let options = self.writing.options().overwrite(self.force);
-            let mut monitor = monitor(&wanted, output);
+            let mut monitor = self.monitor(&wanted, output);
             let report = pass.write(&outputs, &options, &mut monitor).map_err(failure)?;
             drop(monitor);
             convert::print::report(&report, false, output)?;
@@ -365,6 +371,12 @@ impl Args {
             && self.samples == convert::Samples::default()
     }
 
+    fn monitor<'a>(&self, splits: &[&Split], output: &'a Output) -> Monitor<'a> {
+        let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
+        let is_json = self.progress == Some(convert::Showing::Json);
+        Monitor::new(output, is_json).doing(format!("writing {}", names.join(", ")))
+    }
+
     /// Converts a split, or a part of it, or prints what would happen to its fields.
     fn convert(
         &self,
@@ -375,9 +387,10 @@ impl Args {
     ) -> Outcome<Exit> {
         let conversion = self.conversion(pass, split)?;
         if self.running.dry_run {
-            return convert::print::dry_run(conversion.dry_run().map_err(failure)?, output);
+            let tried = conversion.dry_run().map_err(failure)?;
+            return convert::print::dry_run(tried, self.json, output);
         }
-        let mut monitor = monitor(&[split], output);
+        let mut monitor = self.monitor(&[split], output);
         if let Some(part) = self.running.part {
             let name = format!("{}: part {part}", conversion.output().display());
             let report = conversion.run_part(part, &mut monitor).map_err(failure)?;
@@ -406,11 +419,6 @@ impl Summary {
             });
         }
     }
-}
-
-fn monitor<'a>(splits: &[&Split], output: &'a Output) -> Monitor<'a> {
-    let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
-    Monitor::new(output, false).doing(format!("writing {}", names.join(", ")))
 }
 
 /// Prints the names of the labels that the archive has, one per line.

@@ -16,6 +16,9 @@ use crate::regular::open_regular;
 /// Default for the bytes of a row.
 pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
 
+/// Bytes of a row that is looked at for another delimiter.
+const SUSPECTED_ROW: u64 = 1 << 16;
+
 /// The type of the values in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -287,24 +290,63 @@ impl CsvReader {
     }
 
     fn field<'a>(&self, name: &str, text: &'a str) -> Result<Field<'a>> {
-        let invalid = |expected: &str| {
-            let start: String = text.chars().take(30).collect();
-            let message = format!("column {name:?}: expected {expected}, found {start:?}");
-            Error::new(ErrorKind::Invalid, message)
-        };
         let of = self.types.get(name).copied().unwrap_or(CsvType::Text);
-        let value = match of {
-            CsvType::Text => Value::from(text),
-            _ if text.is_empty() => Value::Nil,
-            CsvType::Int => {
-                let signed = text.parse::<i64>().map(Value::from);
-                let number = signed.or_else(|_| text.parse::<u64>().map(Value::from));
-                number.map_err(|_| invalid("an integer of 64 bits"))?
-            }
-            CsvType::Float => Value::F64(text.parse().map_err(|_| invalid("a number"))?),
-        };
-        Ok(Field::Value(value))
+        typed(of, name, text).map(Field::Value)
     }
+}
+
+/// A value of a column of this type.
+pub(in crate::convert) fn typed(of: CsvType, name: &str, text: &str) -> Result<Value> {
+    let invalid = |expected: &str| {
+        let start: String = text.chars().take(30).collect();
+        let message = format!("column {name:?}: expected {expected}, found {start:?}");
+        Error::new(ErrorKind::Invalid, message)
+    };
+    Ok(match of {
+        CsvType::Text => Value::from(text),
+        _ if text.is_empty() => Value::Nil,
+        CsvType::Int => {
+            let signed = text.parse::<i64>().map(Value::from);
+            let number = signed.or_else(|_| text.parse::<u64>().map(Value::from));
+            number.map_err(|_| invalid("an integer of 64 bits"))?
+        }
+        CsvType::Float => Value::F64(text.parse().map_err(|_| invalid("a number"))?),
+    })
+}
+
+/// The type of a column of these values; `None` if all are empty.
+pub(in crate::convert) fn guess<'a>(values: impl Iterator<Item = &'a str>) -> Option<CsvType> {
+    let values = values.filter(|text| !text.is_empty());
+    values.fold(None, |known, text| match known {
+        Some(CsvType::Text) => known,
+        known => Some(common(known, type_of(text))),
+    })
+}
+
+/// What seems to be the delimiter of a table that has one column with this one: what is in its first
+/// two rows as often.
+pub(in crate::convert) fn other_delimiter(path: &Path, delimiter: u8) -> Result<Option<char>> {
+    // A pipe can be read only once.
+    if !path.metadata().is_ok_and(|file| file.is_file()) {
+        return Ok(None);
+    }
+    let input = Bounded::new(compressed::open(path)?, SUSPECTED_ROW);
+    let mut builder = ::csv::ReaderBuilder::new();
+    builder.delimiter(delimiter).has_headers(false).flexible(true);
+    let mut rows = Vec::new();
+    // What is wrong with a row is reported where it is read.
+    for row in builder.from_reader(input).records().take(2).map_while(std::result::Result::ok) {
+        if row.len() != 1 {
+            return Ok(None);
+        }
+        rows.push(row[0].to_owned());
+    }
+    let count = |row: &String, found: char| row.chars().filter(|c| *c == found).count();
+    let is_alike = |found: &char| {
+        rows.windows(2).all(|pair| count(&pair[0], *found) == count(&pair[1], *found))
+    };
+    let mut found = [';', '\t', ',', '|'].into_iter().filter(|c| *c != char::from(delimiter));
+    Ok(found.find(|c| rows.first().is_some_and(|row| row.contains(*c)) && is_alike(c)))
 }
 
 fn never_closed() -> Error {
@@ -445,7 +487,29 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(type_of(text), expected, "{text}");
         }
+        assert_eq!(guess(["", "1", "2.5", ""].into_iter()), Some(Float));
+        assert_eq!(guess(["1", "x", "2"].into_iter()), Some(Text));
+        assert_eq!(guess([""].into_iter()), None);
         assert_eq!(common(Some(Int), Float), Float);
         assert_eq!(common(Some(Float), Text), Text);
+    }
+
+    #[test]
+    fn another_delimiter_is_suspected() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.csv");
+        for (text, delimiter, expected) in [
+            ("a;b\n1;2\n", b',', Some(';')),
+            ("a\tb\n1\t2\n", b',', Some('\t')),
+            ("a|b", b',', Some('|')),
+            ("a.jpg,cat\nb.jpg,dog\n", b'\t', Some(',')),
+            ("a;b\n1;2\n", b';', None),
+            ("a;b,c\n1;2,3\n", b',', None),
+            ("text\nfirst; second\n", b',', None),
+            ("", b',', None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(other_delimiter(&path, delimiter).unwrap(), expected, "{text:?}");
+        }
     }
 }

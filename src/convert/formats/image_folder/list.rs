@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use super::options::{FolderOptions, Found};
 use super::read::{ImageFolderReader, Place};
 use crate::convert::compressed;
-use crate::convert::formats::csv;
+use crate::convert::formats::csv::{self, CsvType};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack;
 
 /// The possible names of the column with the path.
 const PATHS: [&str; 5] = ["path", "file", "file_name", "filename", "image"];
@@ -29,9 +30,10 @@ impl FolderOptions {
     /// `formats`.
     ///
     /// With a [header](Self::header), columns are found by their names: the path is `path`, `file`,
-    /// `file_name`, `filename` or `image`, the label is `label`, and the others become strings of
-    /// these names. Without one the first column is the path, the second is the label, and the
-    /// third is called `column3`. The key is the path as listed.
+    /// `file_name`, `filename` or `image`, the label is `label`, and the others become fields of
+    /// these names: strings, unless [types are guessed](Self::guess_types). Without one the first
+    /// column is the path, the second is the label, and the third is called `column3`. The key is
+    /// the path as listed.
     ///
     /// # Errors
     ///
@@ -46,9 +48,29 @@ impl FolderOptions {
         }
         let (columns, found) = self.read_list(list).map_err(|error| error.at(list))?;
         check_keys(&found).map_err(|error| error.at(list))?;
-        let names = columns.others.into_iter().map(|(_, name)| name).collect();
+        let names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
+        let found = self.typed(found, &names).map_err(|error| error.at(list))?;
         let root: PathBuf = self.root.clone();
-        self.finish(Place::Folder(root), found, names, 0)
+        self.finish(Place::Folder(root), found, names, 0).map_err(|error| error.at(list))
+    }
+
+    /// The files with packed values in the columns.
+    fn typed(&self, mut found: Vec<Found>, names: &[String]) -> Result<Vec<Found>> {
+        for (at, name) in names.iter().enumerate() {
+            let text = |file: &Found| String::from_utf8_lossy(&file.extra[at]).into_owned();
+            let of = match self.guess_types {
+                true => {
+                    let texts = found.iter().map(|file| &*file.extra[at]);
+                    csv::guess(texts.filter_map(|text| std::str::from_utf8(text).ok()))
+                }
+                false => None,
+            };
+            for file in &mut found {
+                let value = csv::typed(of.unwrap_or(CsvType::Text), name, &text(file))?;
+                file.extra[at] = msgpack::to_vec(&value)?;
+            }
+        }
+        Ok(found)
     }
 
     fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>)> {
@@ -79,7 +101,7 @@ impl FolderOptions {
                     key: path.to_owned(),
                     path: None,
                     label: columns.label.map(|at| record[at].to_owned()).filter(|l| !l.is_empty()),
-                    extra: columns.others.iter().map(|(at, _)| record[*at].to_owned()).collect(),
+                    extra: columns.others.iter().map(|(at, _)| record[*at].into()).collect(),
                     row: None,
                 });
             }
@@ -127,7 +149,8 @@ fn numbered(first: &::csv::StringRecord) -> Columns {
     Columns { path: 0, label: (first.len() > 1).then_some(1), others }
 }
 
-fn delimiter_of(list: &Path) -> u8 {
+/// The delimiter of a list of this name.
+pub(in crate::convert) fn delimiter_of(list: &Path) -> u8 {
     let name = list.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let endings = [".bz2", ".gz", ".zst"];
     let plain = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);

@@ -12,6 +12,9 @@ mod options;
 mod read;
 mod write;
 
+#[cfg(feature = "formats")]
+pub(in crate::convert) use list::delimiter_of;
 pub use options::FolderOptions;
+pub(in crate::convert) use options::is_image;
 pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;

@@ -10,7 +10,7 @@ use super::metadata::{Row, is_metadata};
 use super::read::{ImageFile, ImageFolderReader, Place};
 use crate::Value;
 use crate::convert::natural_order;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
@@ -50,6 +50,7 @@ pub struct FolderOptions {
     pub(super) text_labels: bool,
     pub(super) delimiter: Option<u8>,
     pub(super) header: Option<bool>,
+    pub(super) guess_types: bool,
     pub(super) max_bytes: u64,
 }
 
@@ -62,6 +63,7 @@ impl Default for FolderOptions {
             text_labels: false,
             delimiter: None,
             header: None,
+            guess_types: false,
             max_bytes: MAX_BYTES,
         }
     }
@@ -72,7 +74,8 @@ pub(super) struct Found {
     pub(super) key: String,
     pub(super) path: Option<String>,
     pub(super) label: Option<String>,
-    pub(super) extra: Vec<String>,
+    /// The packed values of the columns.
+    pub(super) extra: Vec<Vec<u8>>,
     /// Its row in a metadata file.
     pub(super) row: Option<Row>,
 }
@@ -84,9 +87,21 @@ struct Walk {
     /// Metadata files.
     metadata: Vec<String>,
     skipped: u64,
+    /// The first of the skipped files.
+    first_skipped: Option<String>,
+    /// Images, and folders, whose names cannot be part of a key.
+    unnamed: Vec<PathBuf>,
 }
 
 impl Walk {
+    fn skip(&mut self, name: String) {
+        self.skipped += 1;
+        // A folder has its entries in any order.
+        if self.first_skipped.as_ref().is_none_or(|first| name < *first) {
+            self.first_skipped = Some(name);
+        }
+    }
+
     /// Whether this is a metadata file, which is added then.
     fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -147,6 +162,13 @@ impl FolderOptions {
         self
     }
 
+    /// Whether the columns of a list that hold numbers become numbers, as in
+    /// [tables](crate::convert::Conversion::guess_types). Default: no; they are strings.
+    pub fn guess_types(mut self, yes: bool) -> Self {
+        self.guess_types = yes;
+        self
+    }
+
     /// Refuses files with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes.min(u64::from(u32::MAX));
@@ -168,16 +190,16 @@ impl FolderOptions {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there is no image, or a name that cannot be a key because
-    /// it is not UTF-8.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no image. An image or a folder whose name is not
+    /// UTF-8, and so cannot be part of a key, is an error when it is read, before all others.
     pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let root = root.as_ref().to_path_buf();
         let (mut labels, mut loose) = (Vec::new(), Vec::new());
-        for entry in list(&root)? {
+        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
+        for entry in self.entries(&root, &mut walk)? {
             if entry.is_dir { labels.push(entry.name) } else { loose.push(entry.name) }
         }
         labels.sort_by(|a, b| natural_order(a, b));
-        let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
         loose.retain(|name| !walk.is_metadata(name, &self.filter));
         for label in &labels {
             let dir = root.join(label);
@@ -191,11 +213,14 @@ impl FolderOptions {
         if !walk.metadata.is_empty() {
             loose.retain(|name| self.filter.keeps(name) && is_image(name));
             loose.extend(found.into_iter().map(|file: Found| file.key));
-            return self.described(&root, walk.metadata, &loose, skipped);
+            let reader = self.described(&root, walk.metadata, &loose, skipped)?;
+            return Ok(reader.with_unnamed(walk.unnamed));
         }
         if found.is_empty() {
             loose.retain(|name| self.filter.keeps(name));
             let files = loose.len();
+            let other = loose.iter().filter(|name| !self.takes(name)).min().cloned();
+            walk.first_skipped = walk.first_skipped.or(other);
             loose.retain(|name| self.takes(name));
             skipped += (files - loose.len()) as u64;
             loose.sort_by(|a, b| natural_order(a, b));
@@ -206,15 +231,15 @@ impl FolderOptions {
             skipped += images.count() as u64;
         }
         if found.is_empty() {
-            let message = "expected folders of images ({label}/name.ext), found none";
-            return Err(Error::new(ErrorKind::Invalid, message).at(root));
+            return Err(no_images(walk.first_skipped.as_deref(), skipped).at(root));
         }
         // A folder without images has a number too, so that two halves of a data set agree.
         let labels = match &self.labels {
             Labels::Sorted => Labels::given(labels),
             given => given.clone(),
         };
-        self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)
+        let reader = self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        Ok(reader.with_unnamed(walk.unnamed))
     }
 
     /// Opens the files that match these patterns, as [`DirectoryReader`] does.
@@ -231,7 +256,9 @@ impl FolderOptions {
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
         let options = options.filter(self.filter.clone());
-        let reader = options.open(&patterns)?;
+        let mut unnamed = Vec::new();
+        let reader = options.open_noting(&patterns, &mut unnamed)?;
+        unnamed.retain(|path| path.is_dir() || self.takes(&path.to_string_lossy()));
         let (found, skipped) = self.found(&patterns, reader.entries(), &self.root)?;
         if found.is_empty() {
             let message =
@@ -239,7 +266,8 @@ impl FolderOptions {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let root = self.root.clone();
-        self.finish(Place::Folder(root), found, Vec::new(), skipped)
+        let reader = self.finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        Ok(reader.with_unnamed(unnamed))
     }
 
     /// Opens the files of an archive that match these patterns, by
@@ -261,9 +289,10 @@ impl FolderOptions {
         let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
+        let options = self.without_hidden(&patterns);
         let mut images = 0;
         if patterns.is_empty() {
-            let (anywhere, filter) = (LabelPattern::all(["*"])?, self.zip_filter(false));
+            let (anywhere, filter) = (LabelPattern::all(["*"])?, options.zip_filter(false));
             let names: Vec<&str> =
                 directory.list(&anywhere, &filter).map(|(_, name, _)| name).collect();
             patterns.push(guess_pattern(&names));
@@ -271,14 +300,14 @@ impl FolderOptions {
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let patterns = LabelPattern::all(&patterns)?;
-        let options = ZipReader::options().numeric_labels(false).max_bytes(self.max_bytes);
-        let options = options.filter(self.zip_filter(named));
-        let reader = options.open_directory(directory.clone(), &patterns)?;
+        let zip = ZipReader::options().numeric_labels(false).max_bytes(options.max_bytes);
+        let zip = zip.filter(options.zip_filter(named));
+        let reader = zip.open_directory(directory.clone(), &patterns)?;
         reader.check_sizes()?;
         let loose = images.saturating_sub(reader.len());
-        let skipped = match named || !self.filter.include.is_empty() {
+        let skipped = match named || !options.filter.include.is_empty() {
             true => 0,
-            false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
+            false => directory.list(&patterns, &options.zip_filter(true)).count() - reader.len(),
         };
         let found = reader.entries().iter().map(|entry| Found {
             key: entry.key.clone(),
@@ -288,7 +317,7 @@ impl FolderOptions {
             row: None,
         });
         let found = found.collect();
-        self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
+        options.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
     }
 
     /// This build cannot read archives.
@@ -319,6 +348,17 @@ impl FolderOptions {
         filter
     }
 
+    /// The same options without hidden files and folders, unless these patterns ask for some: as
+    /// in folders on disk.
+    #[cfg(feature = "zip")]
+    fn without_hidden(mut self, patterns: &[String]) -> FolderOptions {
+        let is_hidden = |pattern: &String| pattern.split('/').any(|part| part.starts_with('.'));
+        if !patterns.iter().any(is_hidden) {
+            self.filter.exclude.extend(NamePattern::all([".*", "*/.*"]));
+        }
+        self
+    }
+
     /// The entries of a reader, without those that are not images and were not asked for by name.
     fn found(
         &self,
@@ -346,15 +386,42 @@ impl FolderOptions {
         Ok((found, skipped))
     }
 
+    /// The entries of a folder that are not hidden, in any order. Of those whose names are not
+    /// UTF-8, folders and images are noted, and other files skipped.
+    fn entries(&self, dir: &Path, walk: &mut Walk) -> Result<Vec<Entry>> {
+        let at = |error| Error::io(dir, error);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            // The folder has the kind of each entry, except what a link leads to.
+            let kind = entry.file_type().map_err(at)?;
+            let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
+            match name.to_str() {
+                Some(name) => entries.push(Entry { name: name.to_owned(), is_dir }),
+                None if is_dir || self.takes(&name.to_string_lossy()) => {
+                    walk.unnamed.push(entry.path());
+                }
+                None => walk.skip(name.to_string_lossy().into_owned()),
+            }
+        }
+        // A folder has its entries in any order.
+        walk.unnamed.sort();
+        Ok(entries)
+    }
+
     /// Adds the images below a folder.
     fn collect(&self, dir: &Path, key: &str, walk: &mut Walk, links: &mut Links) -> Result<()> {
-        for entry in list(dir)? {
+        for entry in self.entries(dir, walk)? {
             let key = format!("{key}/{}", entry.name);
             if entry.is_dir {
                 let dir = dir.join(entry.name);
                 links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
             } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
-                if self.takes(&key) { walk.images.push(key) } else { walk.skipped += 1 }
+                if self.takes(&key) { walk.images.push(key) } else { walk.skip(key) }
             }
         }
         Ok(())
@@ -374,9 +441,7 @@ impl FolderOptions {
         skipped: u64,
     ) -> Result<ImageFolderReader> {
         if found.is_empty() {
-            return Err(
-                Error::new(ErrorKind::Invalid, "expected images, found none").at(place.path())
-            );
+            return Err(place.blame(Error::new(ErrorKind::Invalid, "expected images, found none")));
         }
         let values: Vec<Value> =
             found.iter().filter_map(|file| file.label.as_deref().map(Value::from)).collect();
@@ -395,7 +460,7 @@ impl FolderOptions {
         };
         let mut files = Vec::with_capacity(found.len());
         for file in found {
-            let label = label(&file).map_err(|error| error.at(place.path()).with_key(&file.key))?;
+            let label = label(&file).map_err(|error| place.blame(error).with_key(&file.key))?;
             files.push(ImageFile {
                 key: file.key.into(),
                 path: file.path.map(Into::into),
@@ -417,6 +482,7 @@ impl FolderOptions {
             skipped,
             max_bytes: self.max_bytes,
             stamps: OnceLock::new(),
+            unnamed: Vec::new(),
         })
     }
 }
@@ -437,6 +503,11 @@ impl Place {
         }
     }
 
+    /// The error at the folder or archive. The working directory has no name to show.
+    fn blame(&self, error: Error) -> Error {
+        if self.path().as_os_str().is_empty() { error } else { error.at(self.path()) }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Place::Folder(root) => root,
@@ -446,13 +517,29 @@ impl Place {
     }
 }
 
+/// Files, but no images: how many, and the first of them.
+fn no_images(first: Option<&str>, skipped: u64) -> Error {
+    let expected = "expected folders of images ({label}/name.ext), found";
+    let Some(first) = first else {
+        return Error::new(ErrorKind::Invalid, format!("{expected} none"));
+    };
+    let files = if skipped == 1 { "file" } else { "files" };
+    let message = format!("{expected} {skipped} other {files} such as {first}");
+    let error = Error::new(ErrorKind::Invalid, message);
+    match Path::new(first).extension().and_then(|ending| ending.to_str()) {
+        Some(ending) => error.with_remedy(Remedy::IncludeFiles(format!(".{ending}"))),
+        None => error,
+    }
+}
+
 /// Whether a pattern asks for files by their names, and not only for a folder.
 fn names_files(pattern: &str) -> bool {
     let last = pattern.rsplit('/').next().unwrap_or_default();
     !matches!(last, "*" | "**" | "{LABEL}")
 }
 
-pub(super) fn is_image(name: &str) -> bool {
+/// Whether a file of this name is an image.
+pub(in crate::convert) fn is_image(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();
     let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
@@ -494,26 +581,4 @@ fn unavailable(what: &str, feature: &'static str, path: &Path) -> Error {
 struct Entry {
     name: String,
     is_dir: bool,
-}
-
-/// The entries of a folder that are not hidden, in any order.
-fn list(dir: &Path) -> Result<Vec<Entry>> {
-    let at = |error| Error::io(dir, error);
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(dir).map_err(at)? {
-        let entry = entry.map_err(at)?;
-        let name = entry.file_name();
-        if name.as_encoded_bytes().starts_with(b".") {
-            continue;
-        }
-        let Some(name) = name.to_str() else {
-            let message = "the name is not UTF-8, so it cannot be a key";
-            return Err(Error::new(ErrorKind::Invalid, message).at(entry.path()));
-        };
-        // The folder has the kind of each entry, except what a link leads to.
-        let kind = entry.file_type().map_err(at)?;
-        let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
-        entries.push(Entry { name: name.to_owned(), is_dir });
-    }
-    Ok(entries)
 }

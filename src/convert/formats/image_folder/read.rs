@@ -1,6 +1,7 @@
 //! Reads samples from files of images.
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -56,6 +57,8 @@ pub struct ImageFolderReader {
     pub(super) max_bytes: u64,
     /// Size and time of each file of a folder, once they were needed.
     pub(super) stamps: OnceLock<Vec<Stamp>>,
+    /// What has a name that cannot be part of a key. If there is something, it is the first unit.
+    pub(super) unnamed: Vec<PathBuf>,
 }
 
 /// Where the files are.
@@ -71,8 +74,8 @@ pub(super) struct ImageFile {
     /// The path below the folder, if it differs from the key.
     pub(super) path: Option<Box<str>>,
     pub(super) label: Option<u32>,
-    /// The values of the columns.
-    pub(super) extra: Box<[Box<str>]>,
+    /// The packed values of the columns.
+    pub(super) extra: Box<[Box<[u8]>]>,
     /// All fields, if a metadata file lists the image.
     pub(super) row: Option<Box<metadata::Row>>,
 }
@@ -100,6 +103,18 @@ impl ImageFolderReader {
     /// for, and images without a label because they are next to the folders of labels.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// The same reader, which reports these first.
+    pub(super) fn with_unnamed(self, unnamed: Vec<PathBuf>) -> ImageFolderReader {
+        ImageFolderReader { unnamed, ..self }
+    }
+
+    /// The files of a unit; `None` for the unit of those without a name.
+    fn files_of(&self, unit: usize) -> Option<Range<usize>> {
+        let unit = unit.checked_sub(usize::from(!self.unnamed.is_empty()))?;
+        let start = unit.saturating_mul(RUN).min(self.files.len());
+        Some(start..start.saturating_add(RUN).min(self.files.len()))
     }
 
     /// Sizes and times of all files of a folder. For cached files of 4 KiB this takes a third of
@@ -134,7 +149,7 @@ impl ImageFolderReader {
         }
         for (name, value) in self.columns.iter().zip(&file.extra) {
             msgpack::write_text(stored_name(name), &mut out)?;
-            msgpack::write_text(value, &mut out)?;
+            out.extend_from_slice(value);
         }
         Ok(out)
     }
@@ -216,7 +231,7 @@ impl ImageFolderReader {
             row.head(&label, len, &mut out)?;
             return Ok(out);
         }
-        let extra: usize = file.extra.iter().map(|value| value.len() + 5).sum();
+        let extra: usize = file.extra.iter().map(|value| value.len()).sum();
         let names: usize = self.columns.iter().map(|name| name.len() + 5).sum();
         let label = match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => labels[label as usize].len(),
@@ -247,13 +262,18 @@ impl ImageFile {
 
 impl Input for ImageFolderReader {
     fn units(&self) -> usize {
-        self.files.len().div_ceil(RUN)
+        self.files.len().div_ceil(RUN) + usize::from(!self.unnamed.is_empty())
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let start = unit.saturating_mul(RUN).min(self.files.len());
-        let end = start.saturating_add(RUN).min(self.files.len());
-        for index in start..end {
+        let Some(files) = self.files_of(unit) else {
+            let error = |path| {
+                let message = "expected a name in UTF-8, as keys are, found another";
+                Error::new(ErrorKind::Invalid, message).at(path)
+            };
+            return self.unnamed.iter().try_for_each(|path| emit(Err(error(path))));
+        };
+        for index in files {
             emit(self.sample(index))?;
         }
         Ok(())
@@ -270,9 +290,9 @@ impl Input for ImageFolderReader {
 
     /// A missing file counts as empty: reading it reports the error.
     fn bytes(&self, unit: usize) -> Option<u64> {
-        let start = unit.saturating_mul(RUN);
-        let run = self.stamps()?.iter().skip(start).take(RUN);
-        Some(run.flatten().map(|(bytes, _)| bytes).sum())
+        let stamps = self.stamps()?;
+        let Some(files) = self.files_of(unit) else { return Some(0) };
+        Some(stamps[files].iter().flatten().map(|(bytes, _)| bytes).sum())
     }
 
     /// Names, labels, and sizes and times of files, which show whether an image has changed.
@@ -286,10 +306,11 @@ impl Input for ImageFolderReader {
             add(file.path().as_bytes());
             add(file.key.as_bytes());
             add(&file.label.unwrap_or(u32::MAX).to_le_bytes());
-            file.extra.iter().for_each(|value| add(value.as_bytes()));
+            file.extra.iter().for_each(|value| add(value));
             file.row.iter().for_each(|row| add(row.bytes()));
         }
         self.labels.iter().flatten().for_each(|label| add(label.as_bytes()));
+        self.unnamed.iter().for_each(|path| add(path.as_os_str().as_encoded_bytes()));
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -1,16 +1,15 @@
 //! Reads samples from JSON lines, in a file or a stream.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
+use super::keys::{KeyRule, has_key};
 use crate::convert::input::{Emit, Input};
-use crate::convert::{Source, compressed};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{jsonl, msgpack};
+use crate::convert::{Source, compressed, names};
+use crate::error::{Error, Result};
 use crate::regular::open_regular;
 
 /// The most bytes of lines that are parsed at a time.
@@ -23,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const UNIT: u64 = 2 << 20;
 
 /// Reads samples from a stream of JSON lines, such as standard input. Empty lines are skipped.
-/// Files are read faster by a [`JsonLinesReader`].
+/// Files are read faster by a [`JsonLinesReader`], which also says what keys are.
 ///
 /// A batch ends when the next read would wait, so lines that trickle in through a pipe are not held
 /// back.
@@ -46,6 +45,9 @@ pub struct JsonLinesStream<R> {
     /// The lines of the last batch.
     batch: Vec<u64>,
     max_bytes: u64,
+    rule: KeyRule,
+    /// Whether lines are numbered, once the first of them is known.
+    numbered: Option<bool>,
 }
 
 impl<R: Read + Send> JsonLinesStream<R> {
@@ -53,7 +55,18 @@ impl<R: Read + Send> JsonLinesStream<R> {
     pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
         let input = BufReader::with_capacity(BATCH, input);
         let (name, max_bytes) = (name.into(), MAX_BYTES);
-        JsonLinesStream { input, name, line: 0, batch: Vec::new(), max_bytes }
+        let (rule, numbered) = (KeyRule::default(), None);
+        JsonLinesStream { input, name, line: 0, batch: Vec::new(), max_bytes, rule, numbered }
+    }
+
+    /// Takes keys from this field, whose values are strings or integers.
+    pub fn key(self, name: impl Into<String>) -> Self {
+        self.keys(KeyRule::Field(name.into()))
+    }
+
+    pub(in crate::convert) fn keys(mut self, rule: KeyRule) -> Self {
+        self.rule = rule;
+        self
     }
 
     /// Refuses lines with more bytes than this. Default: 1 GiB.
@@ -87,11 +100,16 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
-        let name = &self.name;
+        let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?));
+        self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
+        let (name, rule, numbered) = (&self.name, &self.rule, self.numbered.unwrap_or(false));
+        let stem = || if name == "-" { Ok("stdin") } else { names::stem(Path::new(name)) };
         let pack = |(number, line): (u64, Result<Vec<u8>>)| {
             let located = |error: Error| error.within(line_number(number)).at(name);
             let line = line.map_err(located)?;
-            pack(&line).map_err(|error| located(error).with_raw(line))
+            let packed =
+                rule.pack(&line, || Ok(numbered), || Ok(numbered_key(stem()?, number - 1)));
+            packed.map_err(|error| located(error).with_raw(line))
         };
         Ok(lines.into_par_iter().map(pack).collect())
     }
@@ -105,6 +123,10 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 }
 
 /// Reads samples from a file of JSON lines. Empty lines are skipped.
+///
+/// A key is the member `key`, which all lines have or none. If none has, it is the name of the file
+/// up to its first dot, a slash and the number of the line, counted from 0; or another
+/// [field](Self::key).
 ///
 /// Units are ranges of bytes; a line belongs to the range in which it begins. A file that is
 /// compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
@@ -130,16 +152,11 @@ pub struct JsonLinesReader {
     size: u64,
     unit: u64,
     max_bytes: u64,
-    lines: Mutex<Lines>,
-}
-
-/// The numbers of lines that are known so far.
-#[derive(Debug, Default)]
-struct Lines {
-    /// Lines in units that were read to their end.
-    within: BTreeMap<usize, u64>,
-    /// Lines in all units before one.
-    before: BTreeMap<usize, u64>,
+    rule: KeyRule,
+    /// Whether lines are numbered, once the first of them is known.
+    numbered: OnceLock<bool>,
+    /// For the first units, the lines before each.
+    lines: Mutex<Vec<u64>>,
 }
 
 impl JsonLinesReader {
@@ -152,8 +169,38 @@ impl JsonLinesReader {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
         let plain = compressed::is_plain(&path)?;
-        let (len, lines) = (plain.then_some(size), Mutex::default());
-        Ok(JsonLinesReader { path, len, size, unit: UNIT, max_bytes: MAX_BYTES, lines })
+        Ok(JsonLinesReader {
+            path,
+            len: plain.then_some(size),
+            size,
+            unit: UNIT,
+            max_bytes: MAX_BYTES,
+            rule: KeyRule::default(),
+            numbered: OnceLock::new(),
+            lines: Mutex::new(vec![0]),
+        })
+    }
+
+    /// Takes keys from this field, whose values are strings or integers.
+    ///
+    /// ```
+    /// use kiste::convert::{InOrder, JsonLinesReader, Source};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("captions.jsonl");
+    /// std::fs::write(&path, r#"{"id": 7, "caption": "a cat"}"#)?;
+    /// let mut lines = InOrder::new(JsonLinesReader::open(&path)?.key("id"));
+    /// let sample = lines.next_batch()?.remove(0)?;
+    /// assert_eq!(kiste::format::msgpack::key(&sample)?, Some("7"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key(self, name: impl Into<String>) -> JsonLinesReader {
+        self.keys(KeyRule::Field(name.into()))
+    }
+
+    pub(in crate::convert) fn keys(mut self, rule: KeyRule) -> JsonLinesReader {
+        self.rule = rule;
+        self
     }
 
     /// The size of a unit in bytes. Default: 2 MiB.
@@ -223,21 +270,65 @@ impl JsonLinesReader {
 
     /// How many lines there are in the units before this one.
     fn lines_before(&self, unit: usize) -> Result<u64> {
-        let known = self.known().before.range(..=unit).next_back().map(|(at, sum)| (*at, *sum));
-        let (start, mut before) = known.unwrap_or((0, 0));
-        for unit in start..unit {
-            let within = self.known().within.get(&unit).copied();
-            before += match within {
-                Some(lines) => lines,
-                None => self.each_line(unit, |_, _| Ok(()))?,
-            };
+        let mut before = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        while before.len() <= unit {
+            let last = before.len() - 1;
+            let lines = before[last] + self.count_lines(last)?;
+            before.push(lines);
         }
-        self.known().before.insert(unit, before);
-        Ok(before)
+        Ok(before[unit])
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many lines begin in a unit: at the front, and after each line end.
+    fn count_lines(&self, unit: usize) -> Result<u64> {
+        let at = |error| Error::io(&self.path, error);
+        let (start, end) = self.range(unit);
+        let mut file = open_regular(&self.path).map_err(at)?;
+        let from = start.saturating_sub(1);
+        file.seek(SeekFrom::Start(from)).map_err(at)?;
+        let mut left = file.take(end.saturating_sub(1).saturating_sub(from));
+        let mut lines = u64::from(start == 0 && end > 0);
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match left.read(&mut buffer) {
+                Ok(0) => return Ok(lines),
+                Ok(read) => {
+                    lines += buffer[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(at(error)),
+            }
+        }
+    }
+
+    /// Whether lines are numbered, because the first object has no key. It may be this `line` of the
+    /// unit: what is not plain is read only once, and has no other unit.
+    fn is_numbered(&self, unit: usize, line: &[u8]) -> Result<bool> {
+        if let Some(numbered) = self.numbered.get() {
+            return Ok(*numbered);
+        }
+        let has_key = if unit == 0 { has_key(line) } else { self.first_has_key()? };
+        // A line that is no object is bad either way.
+        let Some(has_key) = has_key else { return Ok(false) };
+        Ok(*self.numbered.get_or_init(|| !has_key))
+    }
+
+    /// Whether the first object of a plain file has a key.
+    fn first_has_key(&self) -> Result<Option<bool>> {
+        let at = |error| Error::io(&self.path, error);
+        let mut input = BufReader::new(open_regular(&self.path).map_err(at)?);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let (read, whole) =
+                read_line(&mut input, &mut line, self.max_bytes, u64::MAX).map_err(at)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line)) {
+                return Ok(Some(has_key));
+            }
+        }
     }
 
     /// Adds the line to an error.
@@ -256,16 +347,20 @@ impl Input for JsonLinesReader {
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let lines = self.each_line(unit, |number, line| {
+        self.each_line(unit, |number, line| {
             let line = match line {
                 Ok(line) if is_empty(line) => return Ok(()),
                 Ok(line) => line,
                 Err(error) => return emit(Err(self.located(unit, number, error))),
             };
+            let key = || {
+                let stem = names::stem(&self.path)?;
+                Ok(numbered_key(stem, self.lines_before(unit)? + number))
+            };
+            let packed = self.rule.pack(line, || self.is_numbered(unit, line), key);
             let located = |error| self.located(unit, number, error).with_raw(line);
-            emit(pack(line).map_err(located))
+            emit(packed.map_err(located))
         })?;
-        self.known().within.insert(unit, lines);
         Ok(())
     }
 
@@ -335,17 +430,16 @@ fn is_empty(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }
 
-fn pack(line: &[u8]) -> Result<Vec<u8>> {
-    let invalid = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Invalid, e.to_string());
-    let value = jsonl::parse(line).map_err(|e| invalid(&e))?;
-    let packed = msgpack::to_vec(&value).map_err(|e| invalid(&e))?;
-    msgpack::check_sample(&packed).map_err(|e| invalid(&format_args!("not a sample: {e}")))?;
-    Ok(packed)
+/// The key of a line that has none of its own.
+fn numbered_key(stem: &str, number: u64) -> String {
+    format!("{stem}/{number:09}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
+    use crate::format::msgpack;
 
     fn found(file: &JsonLinesReader) -> Vec<String> {
         let mut found = Vec::new();
@@ -388,5 +482,58 @@ mod tests {
         }
         std::fs::write(&path, "").unwrap();
         assert_eq!(JsonLinesReader::open(&path).unwrap().units(), 0);
+    }
+
+    #[test]
+    fn numbered_keys_are_the_same_for_units_of_any_size_and_for_a_stream() {
+        let text = "?\n\n{\"n\":1}\n{\"n\":2222222222}\r\n\n{\"key\":\"a\"}\n{\"n\":3}\n{}";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("words.en.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let expected = [
+            "line 1: byte 0: ",
+            "line 3: here words/000000002",
+            "line 4: here words/000000003",
+            "line 6: expected no \"key\", as the first line has none, found one",
+            "line 7: here words/000000006",
+            "line 8: here words/000000007",
+        ];
+        let check = |found: &[String]| {
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found.starts_with(expected), "{found} {expected}");
+            }
+        };
+        for bytes in 1..=text.len() as u64 + 1 {
+            let file = JsonLinesReader::open(&path).unwrap().unit_bytes(bytes);
+            check(&found(&file));
+            // The last unit alone, as another machine would read it.
+            let file = JsonLinesReader::open(&path).unwrap().unit_bytes(bytes);
+            let mut last = Vec::new();
+            for unit in (0..file.units()).rev() {
+                let mut keys = Vec::new();
+                let emit = &mut |sample: Result<Vec<u8>>| {
+                    keys.extend(
+                        sample
+                            .ok()
+                            .map(|packed| msgpack::check_sample(&packed).unwrap().to_owned()),
+                    );
+                    Ok(())
+                };
+                file.read(unit, emit).unwrap();
+                last.splice(..0, keys);
+            }
+            assert_eq!(last, [2, 3, 6, 7].map(|n| format!("words/{n:09}")), "{bytes}");
+        }
+        let mut stream = JsonLinesStream::new(text.as_bytes(), "words.en.jsonl");
+        let batch = stream.next_batch().unwrap();
+        let found = batch.into_iter().enumerate().map(|(item, sample)| match sample {
+            Ok(packed) => {
+                let place = stream.locate(item, Error::new(ErrorKind::Invalid, "here"));
+                format!("{} {}", place.message(), msgpack::check_sample(&packed).unwrap())
+            }
+            Err(error) => error.message().to_owned(),
+        });
+        check(&found.collect::<Vec<_>>());
     }
 }

@@ -154,6 +154,33 @@ impl<'de: 'a, 'a> Deserialize<'de> for NdArray<'a> {
     }
 }
 
+impl NdArray<'static> {
+    /// An array that owns its elements, for fields of types that borrow nothing, such as those of
+    /// [`LoaderOptions::typed`](crate::loader::LoaderOptions::typed).
+    ///
+    /// ```
+    /// use kiste::reader::{ListReader, ReaderExt};
+    /// use kiste::value::NdArray;
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Image {
+    ///     key: String,
+    ///     #[serde(deserialize_with = "NdArray::deserialize_owned")]
+    ///     pixels: NdArray<'static>,
+    /// }
+    ///
+    /// let pixels = NdArray::from_ndarray(&ndarray::arr1(&[1u8, 2, 3])).into_owned();
+    /// let images = ListReader::pack([Image { key: "a".into(), pixels }])?;
+    /// let image: Image = images.get_as(0)?;
+    /// drop(images);
+    /// assert_eq!(image.pixels.shape(), [3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deserialize_owned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        NdArray::deserialize(deserializer).map(NdArray::into_owned)
+    }
+}
+
 struct Bytes<'a>(&'a [u8]);
 
 impl Serialize for Bytes<'_> {

@@ -1,0 +1,90 @@
+//! `convert`: what the keys of JSON lines are.
+
+use super::*;
+
+const CAPTIONS: &str =
+    "{\"id\": 7, \"caption\": \"a cat\"}\n\n{\"id\": 9, \"caption\": \"a dog\"}\n";
+
+fn keys(dir: &TempDir, dataset: &str) -> String {
+    run(dir, ["ls", dataset]).quietly().out
+}
+
+#[test]
+fn lines_without_a_key_are_numbered_or_named_by_a_field() {
+    let dir = scratch();
+    fs::write(dir.path().join("captions.jsonl"), CAPTIONS).unwrap();
+    let numbered = "captions/000000000\ncaptions/000000002\n";
+    for (options, expected) in [
+        (&[][..], numbered),
+        (&["--key-field", "id"], "7\n9\n"),
+        (&["--key", "x-{id}"], "x-7\nx-9\n"),
+        (&["--key", "{key.name}-{id}"], "000000000-7\n000000002-9\n"),
+    ] {
+        let args = [&["convert", "captions.jsonl", "c.msgpack", "--force"], options].concat();
+        run(&dir, args).exits(0);
+        assert_eq!(keys(&dir, "c.msgpack"), expected, "{options:?}");
+        let args = [&["convert", "-", "c.msgpack", "--force"], options].concat();
+        run_with(&dir, args, CAPTIONS.as_bytes()).exits(0);
+        assert_eq!(keys(&dir, "c.msgpack"), expected.replace("captions", "stdin"), "{options:?}");
+    }
+    let sample = run(&dir, ["get", "c.msgpack", "000000000-7"]).quietly().json();
+    assert_eq!((&sample["id"], &sample["caption"]), (&Json::from(7), &Json::from("a cat")));
+    run(&dir, ["convert", "captions.jsonl", "x.msgpack", "--key-field", "name"])
+        .fails(2, "there is no field \"name\" to be the key, only id, caption");
+}
+
+/// Lines of a large file are many units, which parts read independently of each other.
+#[test]
+fn numbers_are_the_same_for_any_number_of_parts() {
+    let dir = scratch();
+    let text = "x".repeat(40_000);
+    let lines: String =
+        (0..200).map(|n| format!("{{\"n\": {n}, \"text\": \"{text}\"}}\n")).collect();
+    fs::write(dir.path().join("long.jsonl"), lines).unwrap();
+    run(&dir, ["convert", "long.jsonl", "whole.msgpack"]).exits(0);
+    for part in ["3/3", "1/3", "2/3"] {
+        run(&dir, ["convert", "long.jsonl", "parts.msgpack", "--part", part]).exits(0);
+    }
+    run(&dir, ["commit", "parts.msgpack"]).exits(0);
+    let bytes = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(bytes("whole.msgpack") == bytes("parts.msgpack"));
+    assert!(keys(&dir, "whole.msgpack").ends_with("long/000000198\nlong/000000199\n"));
+}
+
+#[test]
+fn a_line_that_lost_its_key_gets_none_made_up() {
+    let dir = scratch();
+    for (lines, says) in [
+        ("{\"key\": \"a\"}\n{\"n\": 1}\n", "line 2: expected a \"key\", as the first line has one"),
+        (
+            "{\"n\": 1}\n{\"key\": \"a\"}\n",
+            "line 2: expected no \"key\", as the first line has none",
+        ),
+        ("{\"key\": 5}\n", "line 1: expected a string as \"key\", found another value"),
+    ] {
+        fs::write(dir.path().join("x.jsonl"), lines).unwrap();
+        let failed = run(&dir, ["convert", "x.jsonl", "x.msgpack"]).fails(1, says);
+        assert!(failed.err.contains("--key-field makes another field the key"), "{failed:?}");
+    }
+    run(&dir, ["convert", "x.jsonl", "x.msgpack", "--key-field", "key"]).exits(0);
+    assert_eq!(keys(&dir, "x.msgpack"), "5\n");
+    // Without a key, the line can be left out.
+    fs::write(dir.path().join("x.jsonl"), "{\"key\": \"a\"}\n{\"n\": 1}\n").unwrap();
+    run(&dir, ["convert", "x.jsonl", "x.msgpack", "--force", "--bad", "skip"]).exits(1);
+    assert_eq!(keys(&dir, "x.msgpack"), "a\n");
+}
+
+/// Many programs call JSON lines `.json`.
+#[test]
+fn lines_of_objects_are_json_lines_by_any_of_their_names() {
+    let dir = scratch();
+    fs::write(dir.path().join("captions.json"), CAPTIONS).unwrap();
+    run(&dir, ["convert", "captions.json", "c.msgpack", "--key-field", "id"]).exits(0);
+    assert_eq!(keys(&dir, "c.msgpack"), "7\n9\n");
+    for content in ["[{\"id\": 7}]\n", "{\n  \"id\": 7\n}\n", ""] {
+        fs::write(dir.path().join("captions.json"), content).unwrap();
+        let failed = run(&dir, ["convert", "captions.json", "x.msgpack"])
+            .fails(2, "captions.json: named like JSON, but its first line is no object");
+        assert!(failed.err.contains("hint: JSON is read as lines of one object"), "{failed:?}");
+    }
+}

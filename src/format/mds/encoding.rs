@@ -5,6 +5,7 @@ use std::fmt;
 use crate::Value;
 use crate::format::FormatError;
 use crate::format::bloscpack::metadata::write_string;
+use crate::format::jsonl;
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
 /// The codes and names of array types.
@@ -165,10 +166,7 @@ impl Encoding {
                 let number = digits()?.trim().parse::<f64>();
                 Decoded::Value(number.map_err(|_| refuse("a float in digits"))?.into())
             }
-            Encoding::Json => Decoded::Value(
-                serde_json::from_slice(bytes)
-                    .map_err(|error| FormatError::new(0, "JSON", error.to_string()))?,
-            ),
+            Encoding::Json => Decoded::Value(jsonl::parse_plain(bytes)?),
             Encoding::Scalar(dtype) => {
                 let array = NdArray::new(dtype.clone(), [], bytes);
                 Decoded::Scalar(array.map_err(|_| refuse("one number"))?)

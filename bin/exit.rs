@@ -175,7 +175,6 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                 .to_owned()
         }
         Remedy::WriteDataset => "--to dataset writes one".to_owned(),
-        Remedy::KeyStem => "--key '{key.stem}' leaves the ending out of keys".to_owned(),
         Remedy::KeyField => {
             "--key-field makes another field the key, --key makes keys from fields".to_owned()
         }

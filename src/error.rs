@@ -84,8 +84,6 @@ pub enum Remedy {
     DatasetFirst,
     /// Write a dataset instead.
     WriteDataset,
-    /// Leave the ending out of the keys.
-    KeyStem,
     /// Make another field the key, or make keys from fields.
     KeyField,
     /// Resize, encode or verify images.

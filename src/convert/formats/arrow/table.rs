@@ -10,6 +10,8 @@ use super::columns::{Column, append_map};
 use super::form::note;
 use super::kinds::{Entry, Type, merge_entries};
 use super::{FEATURES, NOTE};
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
@@ -29,11 +31,18 @@ pub(super) struct Table {
     labels: Option<(String, Vec<String>)>,
     samples: Vec<Vec<u8>>,
     bytes: usize,
+    changes: Changes,
 }
 
 impl Table {
     pub(super) fn new() -> Table {
-        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0 }
+        let changes = Changes::default();
+        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0, changes }
+    }
+
+    /// Values that became something else so far.
+    pub(super) fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The names of the labels in this field.
@@ -44,6 +53,8 @@ impl Table {
     /// Adds a sample. Returns whether it is time to [take](Self::take) a batch.
     pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
         let key = msgpack::check_sample(packed)?;
+        // Parquet and Arrow carry the same values.
+        let changes = carried::check(Format::Parquet, packed)?;
         let at = |error: Error| error.with_key(key);
         if packed.len() > MAX_SAMPLE {
             let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
@@ -63,6 +74,7 @@ impl Table {
             }
         }
         self.samples.push(packed.to_vec());
+        self.changes.add(changes);
         self.bytes += packed.len();
         let limit = if self.schema.is_some() { BATCH } else { FIRST };
         Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)

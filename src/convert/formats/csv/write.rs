@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::Value;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::convert::formats::new_file::NewFile;
@@ -43,6 +45,7 @@ pub struct CsvWriter {
     /// The columns, once they are known.
     columns: Option<Vec<String>>,
     first: Vec<Row>,
+    changes: Changes,
 }
 
 /// A sample as strings.
@@ -59,7 +62,8 @@ impl CsvWriter {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<CsvWriter> {
         let file = NewFile::create(path.as_ref())?;
-        Ok(CsvWriter { file, delimiter: b',', columns: None, first: Vec::new() })
+        let changes = Changes::default();
+        Ok(CsvWriter { file, delimiter: b',', columns: None, first: Vec::new(), changes })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
@@ -76,18 +80,28 @@ impl CsvWriter {
     /// none of the first 1000 samples has.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Csv, packed)?;
         let row = row(key, packed).map_err(|error| error.with_key(key))?;
         match self.columns.take() {
             Some(columns) => {
                 let written = self.write_row(&columns, &row);
                 self.columns = Some(columns);
-                written
+                written?;
             }
             None => {
                 self.first.push(row);
-                if self.first.len() < FIRST { Ok(()) } else { self.write_first() }
+                if self.first.len() == FIRST {
+                    self.write_first()?;
+                }
             }
         }
+        self.changes.add(changes);
+        Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// Writes the header, and the samples that waited for it.

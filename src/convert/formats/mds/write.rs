@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::MAX_SHARD;
 use super::digest::digest;
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mds::{
@@ -52,6 +54,7 @@ pub struct MdsWriter {
     samples: Vec<Vec<u8>>,
     bytes: u64,
     shards: Vec<ShardInfo>,
+    changes: Changes,
 }
 
 impl MdsWriter {
@@ -69,7 +72,8 @@ impl MdsWriter {
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
         }
         let (size_limit, columns, samples, shards) = (SHARD_BYTES, None, Vec::new(), Vec::new());
-        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards })
+        let changes = Changes::default();
+        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards, changes })
     }
 
     /// The size limit of a shard, which only a single sample may exceed. Default: 64 MiB, as for
@@ -87,6 +91,7 @@ impl MdsWriter {
     /// arrays that MDS cannot hold. The sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Mds, packed)?;
         let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
         let mut fields = BTreeMap::new();
         for field in sample::fields(packed)? {
@@ -130,7 +135,13 @@ impl MdsWriter {
         }
         self.bytes += size;
         self.samples.push(sample);
+        self.changes.add(changes);
         Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The path of the folder.

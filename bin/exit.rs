@@ -181,6 +181,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::EditImages => {
             "--resize, --image-format and --verify-images do something".to_owned()
         }
+        Remedy::DropField(name) => format!("--drop {name} leaves it out"),
         Remedy::RaiseLimit(option) => {
             format!("{} raises the limit, if you trust the input", flag(option))
         }

@@ -88,6 +88,8 @@ pub enum Remedy {
     KeyField,
     /// Resize, encode or verify images.
     EditImages,
+    /// Drop this field.
+    DropField(String),
     /// Raise this limit, such as `max_bytes`, if the input can be trusted.
     RaiseLimit(&'static str),
     /// Make this part, and others if there are several missing.

@@ -85,7 +85,7 @@ impl Field<'_> {
 }
 
 /// The name of a field in a sample.
-pub(super) fn stored_name(name: &str) -> &str {
+pub(crate) fn stored_name(name: &str) -> &str {
     if name == KEY { OWN_KEY } else { name }
 }
 

@@ -11,7 +11,7 @@ use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mds::{
-    Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard,
+    Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard, scalar,
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 
@@ -24,9 +24,11 @@ const SHARD_BYTES: u64 = 1 << 26;
 /// shard that it writes before a first sample beyond the size limit.
 ///
 /// The first sample decides the columns, sorted by name; the key is the column `key`. Bytes become
-/// `bytes`, strings `str`, integers `int`, floats `float64`, NumPy arrays `ndarray`, and anything
-/// else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples must have
-/// the same fields of the same kinds.
+/// `bytes`, strings `str`, integers `int` (or `str_int` if they are beyond its 64 bits with a sign),
+/// floats `float64`, NumPy arrays `ndarray`, NumPy numbers the encoding of their type, and anything
+/// else `json` in the notation of [`format::jsonl`](crate::format::jsonl), which
+/// [`MdsReader`](super::MdsReader) reads back. Later samples must have the same fields of the same
+/// kinds.
 ///
 /// A shard appears under its name when it is complete, and `index.json` comes last: a folder
 /// without it was abandoned. The index has the SHA-1 digests of the shards.
@@ -100,6 +102,14 @@ impl MdsWriter {
                 return Err(invalid("expected fields of different names, found one twice"));
             }
         }
+        if let Some(columns) = &self.columns {
+            // A column of integers with as many digits as they need takes all of them.
+            for column in columns.iter().filter(|column| column.encoding == Encoding::TextInt) {
+                if let Some((encoding @ Encoding::Int, _)) = fields.get_mut(&column.name[..]) {
+                    *encoding = Encoding::TextInt;
+                }
+            }
+        }
         let columns = self.columns.take().unwrap_or_else(|| {
             fields
                 .iter()
@@ -110,12 +120,20 @@ impl MdsWriter {
             && columns.iter().zip(&fields).all(|(column, (name, (encoding, _)))| {
                 column.name == **name && column.encoding == *encoding
             });
+        let kinds: Vec<(&str, Encoding)> =
+            fields.iter().map(|(name, (encoding, _))| (*name, encoding.clone())).collect();
         let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
         let sample = match encode_sample(&columns, &values).filter(|_| same) {
             Some(sample) => sample,
             None => {
                 let error = match misfit(&columns, &values) {
-                    _ if !same => invalid("expected the fields of the first sample, found others"),
+                    _ if !same => match other_kind(&columns, &kinds) {
+                        Some((name, expected, found)) => invalid(&format!(
+                            "expected {expected} as in the first sample, found {found}"
+                        ))
+                        .with_field(name),
+                        None => invalid("expected the fields of the first sample, found others"),
+                    },
                     Some(name) => invalid("expected a value that MDS can hold").with_field(name),
                     None => invalid("the sample is longer than MDS can hold"),
                 };
@@ -190,6 +208,17 @@ impl MdsWriter {
     }
 }
 
+/// The first column that has another encoding, and both.
+fn other_kind<'a>(
+    columns: &'a [Column],
+    found: &'a [(&str, Encoding)],
+) -> Option<(&'a str, &'a Encoding, &'a Encoding)> {
+    columns.iter().find_map(|column| {
+        let (_, encoding) = found.iter().find(|(name, _)| column.name == *name)?;
+        (*encoding != column.encoding).then_some((&*column.name, &column.encoding, encoding))
+    })
+}
+
 /// The first column whose value MDS cannot hold.
 fn misfit<'a>(columns: &'a [Column], values: &[Decoded<'_>]) -> Option<&'a str> {
     let alone = columns.chunks(1).zip(values.chunks(1));
@@ -207,15 +236,18 @@ fn decoded(packed: &[u8]) -> Result<(Encoding, Decoded<'_>)> {
             Ok(Some(numpy::Special::Array(array))) => {
                 (Encoding::Array(None, None), Decoded::Array(array))
             }
-            Ok(Some(numpy::Special::Scalar(array))) => {
-                (Encoding::Scalar(array.dtype().clone()), Decoded::Scalar(array))
-            }
+            Ok(Some(numpy::Special::Scalar(array))) => match scalar(array.dtype()) {
+                Some(encoding) => (encoding, Decoded::Scalar(array)),
+                // Dates, complex numbers and others.
+                None => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
+            },
             _ => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
         },
         Kind::Float => (float64()?, Decoded::Value(cursor.read_f64()?.into())),
         kind => {
             let encoding = match kind {
                 Kind::Str => Encoding::Text,
+                Kind::Int if cursor.read_i64().is_err() => Encoding::TextInt,
                 Kind::Int => Encoding::Int,
                 _ => Encoding::Json,
             };

@@ -21,7 +21,9 @@ use crate::value::{DType, NdArray};
 /// `zip`.
 ///
 /// A field must be a number, an array or a string, and have the same type and shape in all samples;
-/// strings may have different lengths. Integers become int64, floats float64. The key is the array
+/// strings may have different lengths. Integers become int64, floats float64. Arrays without
+/// elements are refused, as their rows would have no bytes, and strings that end in a zero character,
+/// which NumPy takes for padding. The key is the array
 /// `key`. Names of fields may have slashes, but not lead out of the folder where the archive is
 /// unpacked, although NumPy itself accepts any name. The arrays are collected in memory. The same
 /// samples make the same bytes, which are those of `numpy.savez` except for details of the archive.

@@ -1,0 +1,593 @@
+//! Values of every kind through every format and back, compared with the table of what each format does
+//! with them.
+//!
+//! A value is carried exactly, so the same bytes come back; or changed, so that it comes back as a model
+//! here says, and the run counts it; or refused by an error that names sample and field, and nothing is
+//! written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kiste::convert::{
+    Carried, Conversion, Extent, Format, NumberKind, Report, Silent, ValueKind, ValuePlace,
+};
+use kiste::format::msgpack::numpy::{Special, recognise};
+use kiste::format::msgpack::to_vec;
+use kiste::value::{Casting, DType, NdArray};
+use kiste::{DatasetReader, Value, Writer};
+use tempfile::TempDir;
+
+use Carried::{Changed, Exact, Refused};
+use NumberKind as N;
+use ValueKind as V;
+
+/// Samples of each trip; for each there is one value of every kind.
+const SAMPLES: usize = 120;
+
+/// A generator of random numbers: SplitMix64.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+
+    /// A number of any size, small ones as often as large ones.
+    fn sized(&mut self) -> u64 {
+        self.next() >> self.below(64)
+    }
+
+    /// A float of 64 bits within the range of 32 bits.
+    fn float(&mut self) -> f64 {
+        match self.below(4) {
+            0 => self.pick(&[0.0, -0.0, 1.0, 0.1, 1e-300, f64::from(f32::MAX), 5e-324]),
+            1 => f64::from(f32::from_bits((self.next() as u32) & 0xbfff_ffff)),
+            2 => (self.sized() as i64) as f64,
+            _ => (self.next() as f64 / u64::MAX as f64 - 0.5) * 1e6,
+        }
+    }
+
+    fn text(&mut self) -> String {
+        let pieces = ["a", "B", "ß", "日本", "\"", ",", "\n", "\r\n", "\t", "\0x", "😀", "$f", " ", "%2E"];
+        let mut text = "x".to_owned();
+        for _ in 0..self.below(8) {
+            text += self.pick(&pieces);
+        }
+        text
+    }
+}
+
+/// What all values of a field have in common: formats with columns need that.
+#[derive(Clone)]
+struct Column {
+    kind: ValueKind,
+    dtype: DType,
+    /// The shape of arrays.
+    shape: Vec<usize>,
+    /// What is in lists, or in the entries of maps.
+    items: Vec<Column>,
+}
+
+fn dtypes(number: NumberKind) -> &'static [&'static str] {
+    match number {
+        N::Bool => &["|b1"],
+        N::Int => &["|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<u8"],
+        N::Int64 => &["<i8"],
+        N::LargeInt => &["<u8"],
+        N::Half => &["<f2"],
+        N::Single => &["<f4"],
+        N::Double | N::HugeDouble => &["<f8"],
+        N::Complex => &["<c8", "<c16"],
+        N::Date => &["<M8[D]"],
+        N::Time => &["<M8[s]", "<M8[ms]", "<M8[us]", "<M8[ns]", "<m8[s]", "<m8[ms]", "<m8[us]", "<m8[ns]"],
+        N::OtherTime => &["<M8[Y]", "<M8[25s]", "<m8[D]", "<M8", "<m8[h]"],
+        N::BigEndianInt => &[">i2", ">u4", ">i8", ">u8"],
+        N::BigEndianFloat => &[">f4", ">f8"],
+        N::OtherNumber => &[">f2", ">c8", ">M8[s]", "<f16"],
+        N::Text => &["<U3", "|S4", ">U2"],
+        N::Struct => &["|V5"],
+        _ => &["|O"],
+    }
+}
+
+impl Column {
+    /// A column of this kind. What is in lists and maps is of kinds that `within` says.
+    fn new(kind: ValueKind, within: &[ValueKind], rng: &mut Rng) -> Column {
+        let number = match kind {
+            V::Scalar(number) | V::Array(number, _) => number,
+            _ => N::Int64,
+        };
+        let dtype = rng.pick(dtypes(number)).parse().unwrap_or(DType::object());
+        let shape = match kind {
+            V::Array(_, Extent::Flat) => vec![2 + rng.below(4)],
+            V::Array(_, Extent::One) => vec![1],
+            V::Array(_, Extent::Grid) => vec![1 + rng.below(3), 1 + rng.below(3)],
+            V::Array(_, Extent::Empty) => rng.pick(&[&[0][..], &[2, 0], &[0, 3]]).to_vec(),
+            _ => Vec::new(),
+        };
+        let kinds = match kind {
+            _ if within.is_empty() => 0,
+            V::List => 1,
+            V::Map | V::MapOfOtherKeys => 1 + rng.below(3),
+            V::MixedList => 3,
+            _ => 0,
+        };
+        let flat: Vec<ValueKind> =
+            within.iter().copied().filter(|kind| !matches!(kind, V::MixedList)).collect();
+        let items = (0..kinds).map(|_| {
+            // Containers in containers in containers, and then no more.
+            let kind = rng.pick(&flat);
+            Column::new(kind, &[V::Int, V::Text], rng)
+        });
+        Column { kind, dtype, shape, items: items.collect() }
+    }
+
+    fn value(&self, rng: &mut Rng) -> Value {
+        match self.kind {
+            V::Nil => Value::Nil,
+            V::Bool => (rng.below(2) == 1).into(),
+            V::Int => (rng.sized() as i64).wrapping_mul(rng.pick(&[1, -1])).into(),
+            V::LargeInt => (rng.next() | 1 << 63).into(),
+            V::Float => Value::F64(rng.float()),
+            V::HugeFloat => Value::F64(rng.pick(&[1e39, -1e300, f64::MAX, 4e38])),
+            V::NotFinite => Value::F64(rng.pick(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY])),
+            V::OddNan => Value::F64(f64::from_bits(rng.pick(&[
+                0xfff8_0000_0000_0000,
+                0x7ff8_0000_4000_0000,
+                0x7ff8_dead_0000_0000,
+            ]))),
+            V::Float32 => Value::F32(rng.float() as f32),
+            V::Text => rng.text().into(),
+            V::TextEndingInZero => format!("{}\0", rng.text()).into(),
+            V::Bytes => {
+                let starts: [&[u8]; 4] = [b"", b"\xff\xd8\xff", b"blpk\x03", b"\x89PNG\r\n\x1a\n"];
+                let mut bytes = rng.pick(&starts).to_vec();
+                let len = rng.below(20);
+                bytes.extend(rng.bytes(len));
+                bytes.into()
+            }
+            V::Complex => {
+                let parts = [0.0, -0.0, 1.5, f64::NAN, f64::INFINITY, 1e-20, 1e300];
+                Special::Complex(rng.pick(&parts), rng.pick(&parts)).to_value()
+            }
+            V::Timestamp => Value::Ext(-1, (rng.next() as u32).to_be_bytes().to_vec()),
+            V::Extension => {
+                let len = 1 + rng.below(9);
+                Value::Ext(rng.pick(&[0, 7, -128, 127]), rng.bytes(len))
+            }
+            V::List => {
+                let [item] = &self.items[..] else {
+                    return Value::Array((0..2).map(|n| n.into()).collect());
+                };
+                Value::Array((0..1 + rng.below(4)).map(|_| item.value(rng)).collect())
+            }
+            V::EmptyList => Value::Array(Vec::new()),
+            V::MixedList => {
+                let mut items: Vec<Value> = self.items.iter().map(|item| item.value(rng)).collect();
+                items.extend([7.into(), "x".into(), Value::Nil]);
+                Value::Array(items)
+            }
+            V::Map => {
+                let names = ["b", "", "$f", "type", "nd", "日本"];
+                let items = self.items.iter().zip(names);
+                let mut entries: Vec<(Value, Value)> =
+                    items.map(|(item, name)| (name.into(), item.value(rng))).collect();
+                entries.push(("last".into(), 1.into()));
+                Value::Map(entries)
+            }
+            V::EmptyMap => Value::Map(Vec::new()),
+            V::MapOfOtherKeys => {
+                let keys = [Value::from(7), Value::from(b"nd".to_vec()), "a".into(), "a".into()];
+                let at = rng.below(3);
+                let twice = [(keys[at].clone(), 1.into()), (keys[at].clone(), 2.into())];
+                let items = self.items.iter().map(|item| (Value::from(-1), item.value(rng)));
+                Value::Map(items.chain(twice).collect())
+            }
+            V::Scalar(N::Object) => numpy_map(false, &[1; 8]),
+            V::Array(N::Object, extent) => match extent {
+                Extent::Empty => numpy_map(true, b""),
+                _ => numpy_map(true, &[1; 16]),
+            },
+            V::Scalar(number) => {
+                Special::Scalar(self.array(number, rng)).to_value()
+            }
+            V::Array(number, _) => Special::Array(self.array(number, rng)).to_value(),
+            other => panic!("a kind without a generator: {other:?}"),
+        }
+    }
+
+    fn array(&self, number: NumberKind, rng: &mut Rng) -> NdArray<'static> {
+        let count: usize = self.shape.iter().product();
+        let size = self.dtype.item_size();
+        let mut data = Vec::new();
+        for at in 0..count {
+            match number {
+                N::Bool => data.push(rng.below(2) as u8),
+                N::Int if size == 8 => data.extend((rng.sized() >> 1).to_le_bytes()),
+                N::LargeInt if at == 0 => data.extend((rng.next() | 1 << 63).to_le_bytes()),
+                N::Double => data.extend(rng.float().to_le_bytes()),
+                N::HugeDouble if at == 0 => data.extend(1e300f64.to_le_bytes()),
+                N::Date => data.extend(i64::from(rng.sized() as i32).to_le_bytes()),
+                // Seconds become milliseconds in Parquet, which have the range that they have.
+                N::Time => data.extend(((rng.sized() as i64) >> 12).to_le_bytes()),
+                // Characters.
+                N::Text => {
+                    let unit = if self.dtype.to_string().contains('S') { 1 } else { 4 };
+                    let big = self.dtype.to_string().starts_with('>');
+                    for _ in 0..size / unit {
+                        let mut one = vec![b'a' + rng.below(26) as u8];
+                        one.resize(unit, 0);
+                        if big {
+                            one.reverse();
+                        }
+                        data.extend(one);
+                    }
+                }
+                _ => data.extend(rng.bytes(size)),
+            }
+        }
+        NdArray::new(self.dtype.clone(), &self.shape[..], data).unwrap()
+    }
+}
+
+/// An array or a scalar of Python objects.
+fn numpy_map(nd: bool, data: &[u8]) -> Value {
+    let key = |name: &str| Value::from(name.as_bytes());
+    let dtype = Value::Array(vec![Value::Array(vec!["".into(), "|O".into()])]);
+    let mut entries = vec![(key("nd"), nd.into()), (key("type"), dtype)];
+    if nd {
+        entries.push((key("kind"), Value::from(b"O".to_vec())));
+        entries.push((key("shape"), Value::Array(vec![(data.len() as u64 / 8).into()])));
+    }
+    entries.push((key("data"), data.into()));
+    Value::Map(entries)
+}
+
+/// The kinds that can be made: others do not exist, such as an array of no large integers that has
+/// some.
+fn kinds() -> Vec<ValueKind> {
+    let possible = |kind: &ValueKind| match kind {
+        V::Array(N::LargeInt | N::HugeDouble | N::Object, Extent::Empty) => false,
+        V::Array(N::Object, Extent::One | Extent::Grid | Extent::Point) => false,
+        _ => true,
+    };
+    ValueKind::all().filter(possible).collect()
+}
+
+/// All formats that can be written, except datasets.
+fn formats() -> Vec<Format> {
+    Format::writable().filter(|format| *format != Format::Dataset && format.is_available()).collect()
+}
+
+/// A dataset of these fields. All formats need one more: images a picture.
+fn dataset(path: &Path, samples: &[Vec<(String, Value)>]) -> PathBuf {
+    let mut writer = Writer::create(path).unwrap();
+    for (index, fields) in samples.iter().enumerate() {
+        let picture = b"\x89PNG\r\n\x1a\n picture".to_vec();
+        let mut entries = vec![
+            (Value::from("key"), Value::from(format!("s.{index:04}"))),
+            ("image".into(), picture.into()),
+        ];
+        entries.extend(fields.iter().map(|(name, value)| (name.as_str().into(), value.clone())));
+        writer.write_packed(&to_vec(&Value::Map(entries)).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    path.to_path_buf()
+}
+
+/// The dataset in a format.
+fn out(format: Format, dataset: &Path, dir: &TempDir) -> kiste::Result<Report> {
+    let ending = format.extension().map_or(String::new(), |ending| format!(".{ending}"));
+    let path = dir.path().join(format!("out{ending}"));
+    // Formats without bytes do not take the picture.
+    let conversion = Conversion::new([dataset], path).to(format);
+    match format {
+        Format::Npz | Format::Csv => conversion.drop_fields(["image"]),
+        _ => conversion,
+    }
+    .run(&mut Silent)
+}
+
+/// What comes back, by name.
+fn back(format: Format, report: &Report, dir: &TempDir) -> Vec<BTreeMap<String, Value>> {
+    let path = dir.path().join("back.msgpack");
+    let mut conversion = Conversion::new(report.outputs[0].files.clone(), &path).from(format);
+    if matches!(format, Format::Mds | Format::Tfrecord | Format::Npz | Format::Csv) {
+        conversion = conversion.key_field("key");
+    }
+    conversion.guess_types(format == Format::Csv).run(&mut Silent).unwrap();
+    let reader = DatasetReader::open(&path).unwrap();
+    let samples = (0..reader.len()).map(|index| {
+        assert_eq!(reader.key(index).unwrap(), format!("s.{index:04}"));
+        let Value::Map(entries) = reader.get(index).unwrap() else { panic!("no sample") };
+        let name = |(name, value): (Value, Value)| (name.as_str().unwrap().to_owned(), value);
+        entries.into_iter().map(name).collect()
+    });
+    samples.collect()
+}
+
+fn packed(value: &Value) -> Vec<u8> {
+    to_vec(value).unwrap()
+}
+
+/// The value as a format gives it back, if the table says that it changes.
+fn model(format: Format, kind: ValueKind, value: &Value) -> Value {
+    match format {
+        Format::Jsonl | Format::Images | Format::Webdataset => widened(value),
+        Format::Mds => number(value).map_or_else(|| widened(value), |number| plain(&number)),
+        Format::Npz => match number(value) {
+            Some(number) => plain(&number),
+            None => widened(value),
+        },
+        Format::Csv => csv(value),
+        Format::Tfrecord => tfrecord(kind, value),
+        other => panic!("{other} changes {kind}"),
+    }
+}
+
+/// With floats of 64 bits.
+fn widened(value: &Value) -> Value {
+    match value {
+        Value::F32(number) => Value::F64(f64::from(*number)),
+        Value::Array(items) => Value::Array(items.iter().map(widened).collect()),
+        value if recognise(value).is_some() => value.clone(),
+        Value::Map(entries) => {
+            let entries = entries.iter();
+            Value::Map(entries.map(|(key, value)| (widened(key), widened(value))).collect())
+        }
+        value => value.clone(),
+    }
+}
+
+/// The NumPy number that this is, or the array without axes.
+fn number(value: &Value) -> Option<NdArray<'_>> {
+    match recognise(value) {
+        Some(Special::Scalar(array) | Special::Array(array)) if array.shape().is_empty() => Some(array),
+        _ => None,
+    }
+}
+
+/// The plain number, or the NumPy scalar if there is none.
+fn plain(number: &NdArray<'_>) -> Value {
+    if let Some(whole) = whole(number) {
+        return whole;
+    }
+    match number.to_ndarray::<f64>() {
+        Ok(double) => Value::F64(double.first().copied().unwrap()),
+        Err(_) => Special::Scalar(number.clone()).to_value(),
+    }
+}
+
+/// The plain integer or boolean.
+fn whole(number: &NdArray<'_>) -> Option<Value> {
+    macro_rules! first {
+        ($($type:ty),*) => {$(
+            if let Ok(found) = number.to_ndarray::<$type>() {
+                // Times are counted in integers as well.
+                let is_time = number.dtype().time_unit().is_some();
+                return found.first().copied().filter(|_| !is_time).map(Value::from);
+            }
+        )*};
+    }
+    first!(bool, i8, i16, i32, i64, u8, u16, u32, u64);
+    None
+}
+
+fn csv(value: &Value) -> Value {
+    let digits = |number: f32| Value::F64(format!("{number:?}").parse().unwrap());
+    match value {
+        Value::Nil => "".into(),
+        Value::Boolean(truth) => truth.to_string().into(),
+        Value::F32(number) => digits(*number),
+        Value::F64(_) => Value::F64(f64::NAN),
+        value => {
+            let number = number(value).unwrap();
+            match number.to_ndarray::<f32>() {
+                Ok(single) => digits(single.first().copied().unwrap()),
+                Err(_) => match plain(&number) {
+                    Value::Boolean(truth) => truth.to_string().into(),
+                    plain => plain,
+                },
+            }
+        }
+    }
+}
+
+fn tfrecord(kind: ValueKind, value: &Value) -> Value {
+    let single = |number: f32| Special::Scalar(NdArray::scalar(number)).to_value();
+    match value {
+        Value::Boolean(truth) => i64::from(*truth).into(),
+        Value::F32(number) => single(*number),
+        Value::F64(number) => single(*number as f32),
+        Value::String(text) => text.as_bytes().into(),
+        Value::Array(items) => {
+            let items: Vec<Value> = items
+                .iter()
+                .map(|item| match item {
+                    Value::Integer(_) | Value::Binary(_) => item.clone(),
+                    item => tfrecord(kind, item),
+                })
+                .collect();
+            match &items[..] {
+                [one] => one.clone(),
+                [Value::Integer(_), ..] => {
+                    let ints: Vec<i64> = items.iter().map(|n| n.as_i64().unwrap()).collect();
+                    flat(&ints)
+                }
+                [Value::Binary(_), ..] => Value::Array(items),
+                _ => {
+                    let floats: Vec<f32> = items
+                        .iter()
+                        .map(|n| number(n).unwrap().to_ndarray::<f32>().unwrap().first().copied().unwrap())
+                        .collect();
+                    flat(&floats)
+                }
+            }
+        }
+        value => {
+            let Some(Special::Array(array) | Special::Scalar(array)) = recognise(value) else {
+                panic!("{kind} changes")
+            };
+            let is_float = matches!(kind, V::Scalar(N::Half | N::Single | N::Double | N::BigEndianFloat)
+                | V::Array(N::Half | N::Single | N::Double | N::BigEndianFloat, _));
+            if is_float {
+                let single_dtype = DType::of::<f32>();
+                let cast = array.astype(&single_dtype, Casting::Unsafe).unwrap();
+                let floats: Vec<f32> = cast.to_ndarray().unwrap().iter().copied().collect();
+                return match floats[..] {
+                    [one] => single(one),
+                    _ => flat(&floats),
+                };
+            }
+            let size = array.dtype().item_size();
+            let ints: Vec<i64> = array
+                .c_bytes()
+                .chunks(size)
+                .map(|item| {
+                    let one = NdArray::new(array.dtype().clone(), [], item.to_vec()).unwrap();
+                    match whole(&one).unwrap() {
+                        Value::Boolean(truth) => truth.into(),
+                        number => number.as_i64().unwrap(),
+                    }
+                })
+                .collect();
+            match ints[..] {
+                [one] => one.into(),
+                _ => flat(&ints),
+            }
+        }
+    }
+}
+
+fn flat<T: kiste::value::Element>(numbers: &[T]) -> Value {
+    Special::Array(NdArray::from_ndarray(&ndarray::aview1(numbers))).to_value()
+}
+
+/// Sends all kinds that a format carries there and back. Returns how many values that were.
+fn trip(format: Format, seed: u64) -> usize {
+    let mut rng = Rng(seed);
+    let carried = |place| {
+        move |kind: &ValueKind| !matches!(format.carries(*kind, place), Refused(_))
+    };
+    let within: Vec<ValueKind> = kinds().into_iter().filter(carried(ValuePlace::Within)).collect();
+    let columns: Vec<Column> = kinds()
+        .into_iter()
+        .filter(carried(ValuePlace::Field))
+        .map(|kind| Column::new(kind, &within, &mut rng))
+        .collect();
+    let samples: Vec<Vec<(String, Value)>> = (0..SAMPLES)
+        .map(|_| {
+            let fields = columns.iter().enumerate();
+            fields.map(|(at, column)| (format!("f{at}"), column.value(&mut rng))).collect()
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let made = dataset(&dir.path().join("in.msgpack"), &samples);
+    let report = out(format, &made, &dir).unwrap();
+    let found = back(format, &report, &dir);
+    assert_eq!(found.len(), samples.len(), "{format}");
+    let mut values = 0;
+    for (at, Column { kind, .. }) in columns.iter().enumerate() {
+        let name = format!("f{at}");
+        let carried = format.carries(*kind, ValuePlace::Field);
+        for (sample, found) in samples.iter().zip(&found) {
+            let (_, value) = &sample[at];
+            assert_eq!(ValueKind::of(&packed(value)).unwrap(), *kind, "{value:?}");
+            let expected = match carried {
+                // What is inside may change all the same.
+                Exact if matches!(kind, V::List | V::MixedList | V::Map | V::MapOfOtherKeys) => {
+                    widened(value)
+                }
+                Exact => value.clone(),
+                _ => model(format, *kind, value),
+            };
+            let expected = match format {
+                Format::Parquet | Format::Arrow => value.clone(),
+                _ => expected,
+            };
+            let found = found.get(&name);
+            assert!(
+                found.is_some_and(|found| packed(found) == packed(&expected)),
+                "{format}, {kind}: {value} comes back as {}, expected {expected}",
+                found.map_or("nothing".to_owned(), ToString::to_string),
+            );
+            values += count(value);
+        }
+        let counted = report.changes.iter().find(|c| c.field == name && c.kind == *kind);
+        match carried {
+            Changed(became) => {
+                let counted = counted.unwrap_or_else(|| panic!("{format}, {kind}: not counted"));
+                assert_eq!((counted.became, counted.values), (became, SAMPLES as u64));
+            }
+            _ => assert!(counted.is_none_or(|_| format == Format::Tfrecord), "{format}: {kind}"),
+        }
+    }
+    values
+}
+
+/// How many values this is, those within included.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        value if recognise(value).is_some() => 1,
+        Value::Map(entries) => 1 + entries.iter().map(|(_, value)| count(value)).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+#[test]
+fn values_of_all_kinds_come_back_as_the_table_says() {
+    let mut values = 0;
+    for (format, seed) in formats().into_iter().zip(1..) {
+        values += trip(format, seed);
+    }
+    assert!(values >= 100_000, "{values} values");
+}
+
+#[test]
+fn what_the_table_refuses_is_refused_with_sample_and_field() {
+    for format in formats() {
+        for kind in kinds() {
+            let Refused(expected) = format.carries(kind, ValuePlace::Field) else { continue };
+            let value = Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4));
+            refuses(format, value, expected);
+        }
+        // A list that the format takes, of what it does not.
+        let in_list = format.carries(V::List, ValuePlace::Field);
+        for kind in kinds().into_iter().filter(|_| !matches!(in_list, Refused(_))) {
+            let Refused(expected) = format.carries(kind, ValuePlace::Within) else { continue };
+            let value = Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4));
+            refuses(format, Value::Array(vec![value]), expected);
+        }
+    }
+}
+
+fn refuses(format: Format, value: Value, expected: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |value| vec![("odd".to_owned(), value)];
+    let made = dataset(&dir.path().join("in.msgpack"), &[sample(value.clone())]);
+    let before = std::fs::read_dir(dir.path()).unwrap().count();
+    let error = match out(format, &made, &dir) {
+        Err(error) => error,
+        Ok(_) => panic!("{format} takes {value}"),
+    };
+    assert_eq!((error.key(), error.field()), (Some("s.0000"), Some("odd")), "{format}: {error}");
+    assert!(error.message().contains(&format!("expected {expected}, found ")), "{format}: {error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), before, "{format}: {error}");
+}

@@ -97,6 +97,8 @@ pub enum ValueKind {
     EmptyMap,
     /// A map with other keys: integers, bytes, or a string twice.
     MapOfOtherKeys,
+    /// Nothing: a field or an entry that other samples or maps have.
+    Absent,
     /// A scalar of NumPy.
     Scalar(NumberKind),
     /// An array of NumPy.
@@ -127,7 +129,8 @@ pub enum NumberKind {
     Complex,
     /// `datetime64[D]` from the year -5877641 to 5881580, or the first of NaT.
     Date,
-    /// `datetime64` and `timedelta64` in seconds, or thousandths, millionths or billionths of them.
+    /// `datetime64` and `timedelta64` in seconds, or thousandths, millionths or billionths of them;
+    /// less than 292 million years in seconds.
     Time,
     /// Times in other units, or in multiples of units.
     OtherTime,
@@ -135,6 +138,8 @@ pub enum NumberKind {
     BigEndianInt,
     /// `float32` and `float64` with the higher byte first.
     BigEndianFloat,
+    /// The same, of which one at least is 2^63 or more, or finite and beyond the range of float32.
+    BigEndianHuge,
     /// Other numbers: with the higher byte first, or `longdouble`.
     OtherNumber,
     /// Strings and bytes of a fixed length.
@@ -165,7 +170,7 @@ use NumberKind as N;
 use ValueKind as V;
 
 /// All kinds of numbers.
-const NUMBERS: [NumberKind; 18] = [
+const NUMBERS: [NumberKind; 19] = [
     N::Bool,
     N::Int,
     N::Int64,
@@ -180,6 +185,7 @@ const NUMBERS: [NumberKind; 18] = [
     N::OtherTime,
     N::BigEndianInt,
     N::BigEndianFloat,
+    N::BigEndianHuge,
     N::OtherNumber,
     N::Text,
     N::Struct,
@@ -261,11 +267,12 @@ fn webdataset(kind: ValueKind) -> Carried {
 }
 
 fn mds(kind: ValueKind) -> Carried {
-    let numbers =
-        [N::Int, N::Int64, N::LargeInt, N::Half, N::Single, N::Double, N::HugeDouble];
+    let numbers = [N::Int, N::Int64, N::LargeInt, N::Half, N::Single, N::Double, N::HugeDouble];
     match kind {
         V::Scalar(N::Double | N::HugeDouble) => PLAIN_FLOAT,
-        V::Array(number, Extent::Flat | Extent::One | Extent::Grid) if numbers.contains(&number) => {
+        V::Array(number, Extent::Flat | Extent::One | Extent::Grid)
+            if numbers.contains(&number) =>
+        {
             Exact
         }
         V::Array(..) => Refused(
@@ -297,6 +304,7 @@ fn tfrecord(kind: ValueKind) -> Carried {
             match number {
                 N::LargeInt => RANGE,
                 N::HugeDouble => SMALLER,
+                N::BigEndianHuge => Refused("a number within the range of int64 or float32"),
                 N::Bool | N::Int | N::Int64 | N::BigEndianInt if is_array => INTS,
                 N::Bool | N::Int | N::Int64 | N::BigEndianInt => PLAIN_INT,
                 N::Half | N::Single | N::Double | N::BigEndianFloat if is_array => FLOATS,
@@ -348,6 +356,7 @@ fn npz(kind: ValueKind) -> Carried {
             N::Bool => PLAIN_BOOL,
             N::Int | N::Int64 | N::LargeInt | N::BigEndianInt => PLAIN_INT,
             N::Double | N::HugeDouble => PLAIN_FLOAT,
+            N::BigEndianHuge => Changed("plain integers or floats"),
             // A double in another byte order is a plain float as well.
             N::BigEndianFloat => Changed("plain floats, if they have 64 bits"),
             N::Text | N::Struct | N::Object => Refused("a number, an array or a string"),
@@ -380,6 +389,7 @@ fn csv(kind: ValueKind) -> Carried {
             N::Single => Changed("their shortest digits"),
             N::Double | N::HugeDouble => PLAIN_FLOAT,
             N::BigEndianFloat => Changed("plain floats, or their shortest digits"),
+            N::BigEndianHuge => Changed("plain integers or floats"),
             _ => Refused("a string or a number"),
         },
         _ => Refused("a string or a number"),
@@ -387,9 +397,10 @@ fn csv(kind: ValueKind) -> Carried {
 }
 
 impl ValueKind {
-    /// All kinds there are.
+    /// All kinds there are, except [`Absent`](Self::Absent), which no value has.
     pub fn all() -> impl Iterator<Item = ValueKind> {
-        let scalars = NUMBERS.into_iter().map(V::Scalar);
+        // There are no scalars of Python objects.
+        let scalars = NUMBERS.into_iter().filter(|number| *number != N::Object).map(V::Scalar);
         let arrays = NUMBERS
             .into_iter()
             .flat_map(|number| EXTENTS.into_iter().map(move |extent| V::Array(number, extent)));
@@ -453,8 +464,11 @@ impl ValueKind {
             V::Map => "maps",
             V::EmptyMap => "empty maps",
             V::MapOfOtherKeys => "maps whose keys are no strings",
+            V::Absent => "absent values",
             V::Scalar(number) => return number.name().to_owned() + number.noun(),
-            V::Array(number, extent) => return format!("arrays of {}{}", number.name(), extent.name()),
+            V::Array(number, extent) => {
+                return format!("arrays of {}{}", number.name(), extent.name());
+            }
         };
         plain.to_owned()
     }
@@ -462,7 +476,18 @@ impl ValueKind {
 
 /// A noun phrase whose first noun loses its plural.
 fn singular(many: &str) -> String {
-    let nouns = ["booleans", "integers", "floats", "strings", "numbers", "timestamps", "lists", "maps", "times", "dates"];
+    let nouns = [
+        "booleans",
+        "integers",
+        "floats",
+        "strings",
+        "numbers",
+        "timestamps",
+        "lists",
+        "maps",
+        "times",
+        "dates",
+    ];
     let found = nouns.iter().filter_map(|noun| Some((many.find(noun)?, noun))).min();
     match found {
         Some((at, noun)) => {
@@ -497,6 +522,7 @@ impl NumberKind {
             N::OtherTime => "times in other units",
             N::BigEndianInt => "big-endian integers",
             N::BigEndianFloat => "big-endian float32, float64",
+            N::BigEndianHuge => "big-endian uint64, float64 beyond int64, float32",
             N::OtherNumber => "other big-endian types, longdouble",
             N::Text => "strings (U, S)",
             N::Struct => "structures and void",
@@ -654,16 +680,16 @@ fn number_kind(array: &NdArray<'_>) -> NumberKind {
     match (dtype.kind(), dtype.item_size()) {
         _ if dtype.has_objects() => N::Object,
         (DTypeKind::Bool, _) => N::Bool,
+        (DTypeKind::UInt, 8) if big && has(array, is_large) => N::BigEndianHuge,
         (DTypeKind::Int | DTypeKind::UInt, _) if big => N::BigEndianInt,
         (DTypeKind::Int, 8) => N::Int64,
-        (DTypeKind::UInt, 8) if has(array, |n: u64| i64::try_from(n).is_err()) => N::LargeInt,
+        (DTypeKind::UInt, 8) if has(array, is_large) => N::LargeInt,
         (DTypeKind::Int | DTypeKind::UInt, _) => N::Int,
+        (DTypeKind::Float, 8) if big && has(array, is_huge) => N::BigEndianHuge,
         (DTypeKind::Float, 4 | 8) if big => N::BigEndianFloat,
         (DTypeKind::Float, 2) if !big => N::Half,
         (DTypeKind::Float, 4) => N::Single,
-        (DTypeKind::Float, 8) if has(array, |n: f64| float_kind(n) == V::HugeFloat) => {
-            N::HugeDouble
-        }
+        (DTypeKind::Float, 8) if has(array, is_huge) => N::HugeDouble,
         (DTypeKind::Float, 8) => N::Double,
         (DTypeKind::Complex, 8 | 16) if !big => N::Complex,
         (DTypeKind::DateTime | DTypeKind::TimeDelta, _) if !big => time_kind(array),
@@ -673,9 +699,23 @@ fn number_kind(array: &NdArray<'_>) -> NumberKind {
     }
 }
 
+fn is_large(number: u64) -> bool {
+    i64::try_from(number).is_err()
+}
+
+fn is_huge(number: f64) -> bool {
+    float_kind(number) == V::HugeFloat
+}
+
 fn time_kind(array: &NdArray<'_>) -> NumberKind {
     let dtype: &DType = array.dtype();
     match dtype.time_unit() {
+        // Seconds are stored as milliseconds in Parquet, which has none.
+        Some(TimeUnit { count: 1, unit: Unit::Second })
+            if has(array, |time: i64| time != i64::MIN && time.checked_mul(1000).is_none()) =>
+        {
+            N::OtherTime
+        }
         Some(TimeUnit {
             count: 1,
             unit: Unit::Second | Unit::Millisecond | Unit::Microsecond | Unit::Nanosecond,
@@ -747,6 +787,21 @@ impl Changes {
             } else if self.fields.len() < COUNTED {
                 self.fields.insert(field.to_owned(), BTreeMap::from([(kind, (became, 1))]));
             }
+        }
+    }
+
+    /// Adds changes of values that became something else because of others.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn count(
+        &mut self,
+        field: &str,
+        kind: ValueKind,
+        became: &'static str,
+        values: u64,
+    ) {
+        if values > 0 && (self.fields.len() < COUNTED || self.fields.contains_key(field)) {
+            let kinds = self.fields.entry(field.to_owned()).or_default();
+            kinds.entry(kind).or_insert((became, 0)).1 += values;
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::carried::ChangedValues;
 use super::Part;
+use super::carried::ChangedValues;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Watches a conversion: a progress bar, a log, a window with a button to stop.

@@ -279,9 +279,8 @@ pub(super) fn array_head(array: &NdArray<'_>) -> Option<Vec<u8>> {
 
 /// The encoding of a number of NumPy of this type, if there is one.
 pub(crate) fn scalar(dtype: &DType) -> Option<Encoding> {
-    let is_known = TYPES.iter().any(|(_, _, kind, size)| {
-        little(*kind, *size).as_ref() == Some(dtype)
-    });
+    let is_known =
+        TYPES.iter().any(|(_, _, kind, size)| little(*kind, *size).as_ref() == Some(dtype));
     is_known.then(|| Encoding::Scalar(dtype.clone()))
 }
 

@@ -24,8 +24,8 @@ mod encoding;
 mod index;
 mod shard;
 
-pub(crate) use encoding::{Decoded, scalar};
 pub use encoding::Encoding;
+pub(crate) use encoding::{Decoded, scalar};
 pub use index::{Column, Index};
 pub(crate) use index::{FileInfo, ShardInfo};
 pub use shard::Shard;

@@ -173,7 +173,8 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 /// Of `info` the columns, compression, hashes and limit count.
 pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
     let has_json = info.columns.iter().any(|column| column.encoding == Encoding::Json);
-    let own = if has_json { format!(", \"kiste\": {{\"json\": {NOTATION}}}") } else { String::new() };
+    let own =
+        if has_json { format!(", \"kiste\": {{\"json\": {NOTATION}}}") } else { String::new() };
     let config = format!("{{{}, {}{own}}}", info.config(), info.limit());
     let mut offset = 4 * (samples.len() + 2) + config.len();
     let size = samples.iter().map(Vec::len).sum::<usize>() + offset;

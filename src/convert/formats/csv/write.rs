@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::read::{CsvType, type_of};
+use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
 use crate::convert::format::Format;
-use crate::Value;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::formats::rows;
@@ -93,7 +93,11 @@ impl Kinds {
                 vec![(ValueKind::Text, "numbers, if their types are guessed", numerals)]
             }
             () if floats > 0 => {
-                vec![(ValueKind::Int, "floats, or strings of their digits, as others of the column are", ints)]
+                vec![(
+                    ValueKind::Int,
+                    "floats, or strings of their digits, as others of the column are",
+                    ints,
+                )]
             }
             () => Vec::new(),
         }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::metadata::{FILE_NAME, image_in};
 use super::options::is_image;
+use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes};
 use crate::convert::format::Format;
-use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, sample};

@@ -13,8 +13,8 @@ use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::convert::sample::{Field, pack};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::numpy::npy;
 use crate::format::jsonl;
+use crate::format::numpy::npy;
 use crate::format::tar::BLOCK;
 
 /// Default for the bytes of a sample: somewhat less than the `bin` of msgpack can hold.

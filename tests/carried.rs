@@ -624,3 +624,137 @@ fn refuses(format: Format, value: Value, expected: &str) {
     assert!(error.message().contains(&format!("expected {expected}, found ")), "{format}: {error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), before, "{format}: {error}");
 }
+
+/// The table of `docs/formats.md` is made from the one in the code.
+///
+/// After a change of that: `KISTE_WRITE_TABLE=1 cargo test --features full --test main carried::the_docs`
+#[test]
+fn the_docs_have_the_table_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) = ("<!-- made by tests/carried.rs -->\n", "<!-- end -->\n");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (found, after) = rest.split_once(end).unwrap();
+    let table = rendered();
+    if std::env::var_os("KISTE_WRITE_TABLE").is_some() {
+        std::fs::write(&path, format!("{before}{begin}{table}{end}{after}")).unwrap();
+    } else {
+        assert!(found == table, "the table is another; set KISTE_WRITE_TABLE to rewrite it");
+    }
+}
+
+/// What each format does with the kinds of a row: one cell for each column.
+type Cells = Vec<Carried>;
+
+/// The table in Markdown, and below it what values become.
+fn rendered() -> String {
+    let columns: [(&str, Format); 8] = [
+        ("JSON lines", Format::Jsonl),
+        ("images", Format::Images),
+        ("WebDataset", Format::Webdataset),
+        ("MDS", Format::Mds),
+        ("TFRecord", Format::Tfrecord),
+        ("Parquet, Arrow", Format::Parquet),
+        ("npz", Format::Npz),
+        ("CSV", Format::Csv),
+    ];
+    let covered = |format: &Format| {
+        // Arrow is in the column of Parquet.
+        *format == Format::Arrow || columns.iter().any(|(_, known)| known == format)
+    };
+    assert!(formats().iter().all(covered));
+    for kind in ValueKind::all() {
+        for place in [ValuePlace::Field, ValuePlace::Within] {
+            assert_eq!(Format::Arrow.carries(kind, place), Format::Parquet.carries(kind, place));
+        }
+    }
+    let cells = |kind: ValueKind, place| -> Cells {
+        columns.iter().map(|(_, format)| format.carries(kind, place)).collect()
+    };
+    let mut rows: Vec<(String, Cells)> = Vec::new();
+    let mut arrays: Vec<(Vec<Extent>, Cells, Vec<String>)> = Vec::new();
+    let mut numbers: Vec<(String, Vec<(Cells, Vec<Extent>)>)> = Vec::new();
+    for kind in ValueKind::all() {
+        let V::Array(number, extent) = kind else {
+            rows.push((kind.to_string(), cells(kind, ValuePlace::Field)));
+            continue;
+        };
+        let name = V::Array(number, Extent::Flat).to_string();
+        let name = name["arrays of ".len()..].trim_end_matches(", one axis").to_owned();
+        if numbers.last().is_none_or(|(last, _)| *last != name) {
+            numbers.push((name, Vec::new()));
+        }
+        let extents = &mut numbers.last_mut().unwrap().1;
+        let found = cells(kind, ValuePlace::Field);
+        match extents.iter_mut().find(|(known, _)| *known == found) {
+            Some((_, extents)) => extents.push(extent),
+            None => extents.push((found, vec![extent])),
+        }
+    }
+    for (name, groups) in numbers {
+        for (cells, extents) in groups {
+            match arrays.iter_mut().find(|(known, same, _)| *known == extents && *same == cells) {
+                Some((.., names)) => names.push(name.clone()),
+                None => arrays.push((extents, cells, vec![name.clone()])),
+            }
+        }
+    }
+    let rows = joined(rows).into_iter().chain(arrays.into_iter().map(|(extents, cells, names)| {
+        let extents: Vec<&str> = match extents.len() {
+            5 => Vec::new(),
+            _ => extents.iter().map(|extent| extent_name(*extent)).collect(),
+        };
+        let with =
+            if extents.is_empty() { String::new() } else { format!(": {}", extents.join(", ")) };
+        (format!("arrays of {}{with}", names.join("; ")), cells)
+    }));
+    let mut changes: Vec<&str> = Vec::new();
+    let mut text = String::from("| values |");
+    columns.iter().for_each(|(name, _)| text += &format!(" {name} |"));
+    text += &format!("\n| --- |{}\n", " :-: |".repeat(columns.len()));
+    for (label, cells) in rows {
+        text += &format!("| {label} |");
+        for cell in cells {
+            text += &match cell {
+                Exact => " = |".to_owned(),
+                Changed(became) => {
+                    let at = changes.iter().position(|known| *known == became);
+                    let at = at.unwrap_or_else(|| {
+                        changes.push(became);
+                        changes.len() - 1
+                    });
+                    format!(" {} |", at + 1)
+                }
+                _ => " – |".to_owned(),
+            };
+        }
+        text.push('\n');
+    }
+    text += "\nThe numbers stand for what values become:\n\n";
+    for (at, became) in changes.iter().enumerate() {
+        text += &format!("{}. {became}\n", at + 1);
+    }
+    text
+}
+
+/// Rows that follow each other with the same cells as one.
+fn joined(rows: Vec<(String, Cells)>) -> Vec<(String, Cells)> {
+    let mut joined: Vec<(String, Cells)> = Vec::new();
+    for (label, cells) in rows {
+        match joined.last_mut() {
+            Some((labels, same)) if *same == cells => *labels += &format!("; {label}"),
+            _ => joined.push((label, cells)),
+        }
+    }
+    joined
+}
+
+fn extent_name(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Flat => "one axis",
+        Extent::One => "one element",
+        Extent::Grid => "several axes",
+        Extent::Point => "no axes",
+        _ => "no elements",
+    }
+}

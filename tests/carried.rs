@@ -625,6 +625,86 @@ fn refuses(format: Format, value: Value, expected: &str) {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), before, "{format}: {error}");
 }
 
+/// A dataset of these values of the field `x`, the last of which are there for `None`.
+fn column_of(dir: &TempDir, values: &[Option<Value>]) -> PathBuf {
+    let field = |value: &Option<Value>| value.iter().map(|v| ("x".to_owned(), v.clone())).collect();
+    let samples: Vec<_> = values.iter().map(field).collect();
+    dataset(&dir.path().join("in.msgpack"), &samples)
+}
+
+/// A list with null is read as a list, and others of its column as arrays; so they can go back.
+#[test]
+fn columns_take_arrays_and_lists_with_nil() {
+    let array = |dtype: &str, bytes: &[u8]| {
+        let dtype: DType = dtype.parse().unwrap();
+        let len = bytes.len() / dtype.item_size();
+        Some(Special::Array(NdArray::new(dtype, [len], bytes.to_vec()).unwrap()).to_value())
+    };
+    let list = |items: &[Value]| Some(Value::Array(items.to_vec()));
+    let day = || {
+        let day = NdArray::new("<M8[D]".parse().unwrap(), [], 20000i64.to_le_bytes().to_vec());
+        Special::Scalar(day.unwrap()).to_value()
+    };
+    let columns: [[Option<Value>; 4]; 5] = [
+        [
+            array("<i2", &[1, 0, 2, 0]),
+            list(&[Value::Nil, 300.into()]),
+            Some(Value::Nil),
+            array("<i2", &[]),
+        ],
+        [list(&[Value::Nil]), array("<f4", &[0; 8]), list(&[Value::F32(0.5), Value::Nil]), None],
+        [array("|b1", &[1]), list(&[true.into(), Value::Nil]), None, None],
+        [array("<u8", &[255; 8]), list(&[u64::MAX.into(), Value::Nil, 0.into()]), None, None],
+        [array("<M8[D]", &[0; 16]), list(&[day(), Value::Nil]), None, None],
+    ];
+    for format in [Format::Parquet, Format::Arrow] {
+        for values in &columns {
+            let dir = tempfile::tempdir().unwrap();
+            let made = column_of(&dir, values);
+            let report = out(format, &made, &dir).unwrap();
+            for (found, value) in back(format, &report, &dir).iter().zip(values) {
+                let found = found.get("x").cloned().unwrap_or(Value::Nil);
+                assert_eq!(
+                    packed(&found),
+                    packed(&value.clone().unwrap_or(Value::Nil)),
+                    "{format}"
+                );
+            }
+        }
+        // What would not come back as a list is no such column.
+        for values in [
+            [array("<i2", &[1, 0]), list(&[1.into()])],
+            [array("<i2", &[1, 0]), list(&[40_000.into(), Value::Nil])],
+            [array("<f4", &[0; 4]), list(&[Value::F64(0.5), Value::Nil])],
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let made = column_of(&dir, &values);
+            let error = out(format, &made, &dir).unwrap_err();
+            assert_eq!((error.key(), error.field()), (Some("s.0001"), Some("x")), "{error}");
+        }
+    }
+}
+
+/// A column has one null, so nil and nothing cannot both come back.
+#[test]
+fn columns_count_what_their_null_cannot_tell() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = column_of(&dir, &[Some(1.into()), None, Some(Value::Nil), None]);
+    for format in [Format::Parquet, Format::Arrow] {
+        let report = out(format, &made, &dir).unwrap();
+        let [changed] = &report.changes[..] else { panic!("{:?}", report.changes) };
+        assert_eq!((&*changed.field, changed.kind, changed.values), ("x", V::Absent, 2));
+        let found = back(format, &report, &dir);
+        assert!(found[1]["x"].is_nil() && found[2]["x"].is_nil());
+        std::fs::remove_file(dir.path().join("back.msgpack")).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let made = column_of(&dir, &[Some(1.into()), None]);
+    let report = out(Format::Parquet, &made, &dir).unwrap();
+    assert_eq!(report.changes, []);
+    assert!(!back(Format::Parquet, &report, &dir)[1].contains_key("x"));
+}
+
 /// The table of `docs/formats.md` is made from the one in the code.
 ///
 /// After a change of that: `KISTE_WRITE_TABLE=1 cargo test --features full --test main carried::the_docs`
@@ -680,7 +760,7 @@ fn rendered() -> String {
             continue;
         };
         let name = V::Array(number, Extent::Flat).to_string();
-        let name = name["arrays of ".len()..].trim_end_matches(", one axis").to_owned();
+        let name = name["arrays of ".len()..].trim_end_matches(" with one axis").to_owned();
         if numbers.last().is_none_or(|(last, _)| *last != name) {
             numbers.push((name, Vec::new()));
         }

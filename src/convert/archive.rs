@@ -19,8 +19,8 @@ pub(crate) struct Archive<'a> {
     input: Box<dyn Bytes + 'a>,
     position: u64,
     max_bytes: u64,
-    /// Our own records about the whole archive, and where their entry begins.
-    pub(super) global: Vec<(u64, Records)>,
+    /// The last of our own records about the whole archive, and where their entry begins.
+    pub(super) global: Option<(u64, Records)>,
 }
 
 /// The bytes of an archive.
@@ -99,7 +99,7 @@ impl<'a> Archive<'a> {
     /// Opens an archive, which may be compressed. Files of more than `max_bytes` are errors.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
         let input = Box::new(Stream(compressed::open(path)?));
-        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: Vec::new() })
+        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None })
     }
 
     /// Opens an archive that is not compressed, at the first header of an entry. `at_once` bytes
@@ -116,13 +116,13 @@ impl<'a> Archive<'a> {
         file.seek(SeekFrom::Start(position)).map_err(at)?;
         let file = BufReader::with_capacity(at_once, file);
         let input = Box::new(Plain { file, position, len });
-        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes, global: Vec::new() })
+        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes, global: None })
     }
 
     /// The archive at this path, whose bytes come from `input`.
     #[cfg(feature = "datasets")]
     pub(crate) fn over(path: &Path, input: Box<dyn Bytes + 'a>, max_bytes: u64) -> Archive<'a> {
-        Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: Vec::new() }
+        Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None }
     }
 
     /// Reads the file that [`next`](Self::next) returned as an archive, without holding it in
@@ -200,7 +200,7 @@ impl<'a> Archive<'a> {
                     let own: Records =
                         records.into_iter().filter_map(|(name, value)| own(name, value)).collect();
                     if !own.is_empty() {
-                        self.global.push((start, own));
+                        self.global = Some((start, own));
                     }
                 }
                 Kind::Directory | Kind::GlobalPax => self.skip(header.size)?,

@@ -346,7 +346,6 @@ fn columns(kind: ValueKind) -> Carried {
 }
 
 fn npz(kind: ValueKind) -> Carried {
-    const POINT: Carried = Changed("numbers");
     match kind {
         V::Bool | V::Int | V::Float | V::HugeFloat | V::NotFinite | V::OddNan | V::Text => Exact,
         V::Float32 => WIDER,
@@ -364,7 +363,9 @@ fn npz(kind: ValueKind) -> Carried {
         },
         V::Array(N::Object, _) => Refused("an array whose elements are no Python objects"),
         V::Array(_, Extent::Empty) => Refused("an array with elements"),
-        V::Array(_, Extent::Point) => POINT,
+        // Strings without axes would come back as plain strings.
+        V::Array(N::Text | N::Struct, Extent::Point) => Refused("an array with axes"),
+        V::Array(_, Extent::Point) => Changed("numbers"),
         V::Array(..) => Exact,
         _ => Refused("a number, an array or a string"),
     }
@@ -428,16 +429,15 @@ impl ValueKind {
 
     /// One of them, with its article where it has one.
     fn one(self) -> String {
+        let many = self.many();
         match self {
-            V::Nil => "nil".to_owned(),
-            V::Bytes => "bytes".to_owned(),
-            V::NotFinite => "NaN or an infinity".to_owned(),
-            V::Int | V::EmptyList | V::EmptyMap | V::Extension | V::OddNan => {
-                format!("an {}", self.many().trim_end_matches('s'))
-            }
-            V::Array(..) => format!("an array{}", self.many().trim_start_matches("arrays")),
-            kind => format!("a {}", singular(&kind.many())),
+            V::Nil | V::Bytes => return many,
+            V::NotFinite => return "NaN or an infinity".to_owned(),
+            _ => {}
         }
+        let one = singular(&many);
+        let article = if one.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        format!("{article} {one}")
     }
 
     /// Several of them.
@@ -465,7 +465,7 @@ impl ValueKind {
             V::EmptyMap => "empty maps",
             V::MapOfOtherKeys => "maps whose keys are no strings",
             V::Absent => "absent values",
-            V::Scalar(number) => return number.name().to_owned() + number.noun(),
+            V::Scalar(number) => return format!("NumPy scalars of {}", number.name()),
             V::Array(number, extent) => {
                 return format!("arrays of {}{}", number.name(), extent.name());
             }
@@ -483,10 +483,13 @@ fn singular(many: &str) -> String {
         "strings",
         "numbers",
         "timestamps",
+        "extensions",
         "lists",
         "maps",
-        "times",
-        "dates",
+        "NaNs",
+        "values",
+        "scalars",
+        "arrays",
     ];
     let found = nouns.iter().filter_map(|noun| Some((many.find(noun)?, noun))).min();
     match found {
@@ -509,32 +512,24 @@ impl NumberKind {
     fn name(self) -> &'static str {
         match self {
             N::Bool => "bool",
-            N::Int => "int8 to int32, uint8 to uint64",
+            N::Int => "other integers",
             N::Int64 => "int64",
-            N::LargeInt => "uint64 of 2^63 or more",
+            N::LargeInt => "uint64 with 2^63 or more",
             N::Half => "float16",
             N::Single => "float32",
             N::Double => "float64",
             N::HugeDouble => "float64 beyond the range of float32",
-            N::Complex => "complex64, complex128",
+            N::Complex => "complex64 or complex128",
             N::Date => "datetime64[D]",
-            N::Time => "datetime64, timedelta64 [s, ms, us, ns]",
+            N::Time => "datetime64 or timedelta64 in s, ms, us, ns",
             N::OtherTime => "times in other units",
             N::BigEndianInt => "big-endian integers",
-            N::BigEndianFloat => "big-endian float32, float64",
-            N::BigEndianHuge => "big-endian uint64, float64 beyond int64, float32",
-            N::OtherNumber => "other big-endian types, longdouble",
-            N::Text => "strings (U, S)",
-            N::Struct => "structures and void",
+            N::BigEndianFloat => "big-endian float32 or float64",
+            N::BigEndianHuge => "big-endian numbers beyond int64 or float32",
+            N::OtherNumber => "other big-endian types or longdouble",
+            N::Text => "strings of fixed length",
+            N::Struct => "structures or void",
             N::Object => "Python objects",
-        }
-    }
-
-    /// What a scalar of it is called after its name.
-    fn noun(self) -> &'static str {
-        match self {
-            N::OtherTime | N::OtherNumber | N::Text | N::Struct | N::Object => " as NumPy scalars",
-            _ => " numbers",
         }
     }
 }
@@ -542,11 +537,11 @@ impl NumberKind {
 impl Extent {
     fn name(self) -> &'static str {
         match self {
-            Extent::Flat => ", one axis",
-            Extent::One => ", one element",
-            Extent::Grid => ", several axes",
-            Extent::Point => ", no axes",
-            Extent::Empty => ", no elements",
+            Extent::Flat => " with one axis",
+            Extent::One => " with one element",
+            Extent::Grid => " with several axes",
+            Extent::Point => " without axes",
+            Extent::Empty => " without elements",
         }
     }
 }
@@ -747,7 +742,7 @@ fn extent_of(array: &NdArray<'_>) -> Extent {
 
 /// Values that became something else, counted by field and kind.
 ///
-/// Prints as in `field "weights": float64 numbers became plain floats (1,000 values)`.
+/// Prints as in `field "weights": NumPy scalars of float64 became plain floats (1,000 values)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangedValues {

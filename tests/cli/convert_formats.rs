@@ -268,7 +268,10 @@ fn a_dry_run_says_what_becomes_of_each_field() {
     for (to, expected) in [
         (
             "tfrecord",
-            &["key\tstr\tbytes\tthe key again with --key-field key", "text\tstr\tbytes\tchanged"],
+            &[
+                "key\tstr\tbytes\tthe key again with --key-field key",
+                "text\tstr\tbytes\tchanged: strings become bytes",
+            ],
         ),
         ("webdataset", &["n\tint\tint\tas it is", "text\tstr\tstr\tas it is"]),
         ("mds", &["key\tstr\tstr\tthe key again with --key-field key", "n\tint\tint\tas it is"]),

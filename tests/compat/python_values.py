@@ -93,13 +93,20 @@ def rows(names):
     return [{"key": f"k.{n:03}", **{name: field(ALL[name])(n) for name in names}} for n in range(SAMPLES)]
 
 
-def packed(value):
-    return msgpack.packb(value, default=msgpack_numpy.encode)
+def encode(value):
+    """As msgpack-numpy packs values, and dates, which it cannot pack, in the same way."""
+    if isinstance(value, np.datetime64):
+        return {b"nd": False, b"type": value.dtype.str, b"data": value.tobytes()}
+    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
+        return {b"nd": True, b"type": value.dtype.str, b"kind": b"", b"shape": value.shape,
+                b"data": value.tobytes()}
+    return msgpack_numpy.encode(value)
 
 
 def dataset(path, rows):
     """What Python's datadings writes."""
     with FileWriter(path, disable=True) as writer:
+        writer._packer = msgpack.Packer(default=encode)
         for row in rows:
             writer.write(dict(row))
     return path
@@ -160,7 +167,9 @@ def trip(folder, what, library, target, names, reads, becomes=None, args=(), bac
     def out():
         said = kiste("convert", source, path, *args)
         for name in becomes:
-            assert f'field "{name}"' in said, f"{name} changes, but the run said only: {said}"
+            # Ten are told one by one.
+            told = f'field "{name}"' in said or "--dry-run says" in said
+            assert told, f"{name} changes, but the run said only: {said}"
         return same(*reads(path))
 
     def again():
@@ -168,15 +177,10 @@ def trip(folder, what, library, target, names, reads, becomes=None, args=(), bac
         there = folder / f"{what}-back.msgpack"
         kiste("convert", *shards, there, *back)
         expected = [{**row, **{name: f(row[name]) for name, f in becomes.items()}} for row in rows(names)]
-        return same(read(there), [dict(sorted(r.items())) for r in expected]) if back_sorted(what) else \
-            same(read(there), expected)
+        return same(read(there), expected)
 
     check(what, library, "out", out)
     check(what, library, "back", again)
-
-
-def back_sorted(what):
-    return False
 
 
 def refused(folder, what, library, target, names):
@@ -186,7 +190,7 @@ def refused(folder, what, library, target, names):
         for name in names:
             source = dataset(folder / f"no-{what}-{name}.msgpack", rows([name, "int"][:2]))
             path = folder / f"no-{what}-{name}{target}"
-            said = kiste("convert", source, path, code=1)
+            said = kiste("convert", source, path, code=2)
             assert f'"{name}"' in said and "k.000" in said, said
             assert not list(folder.glob(f"no-{what}-{name}{target.split('.')[0]}*{target}*")), said
         return len(names) * SAMPLES
@@ -211,14 +215,17 @@ def with_webdataset(folder):
                 elif isinstance(value, bytes):
                     sample[name] = value
                 elif isinstance(value, str):
-                    sample[f"{name}.txt"] = value
-                elif isinstance(value, np.integer):
+                    sample[name if name == "text" else f"{name}.txt"] = value
+                elif isinstance(value, np.integer) and value.dtype.kind in "iu":
                     sample[f"{name}.cls"] = int(value)
                 elif isinstance(value, (np.ndarray, np.generic)):
                     sample[f"{name}.npy"] = np.asarray(value)
                 elif isinstance(value, int) and not isinstance(value, bool):
                     sample[f"{name}.cls"] = value
-                elif name in ("nil", "true", "float", "nan", "empty", "list", "floats", "none"):
+                elif value is None:
+                    # The library takes a decoded None for one that was not decoded.
+                    sample["nil.json"] = b"null"
+                elif name in ("true", "float", "nan", "empty", "list", "floats", "none"):
                     sample[f"{name}.json"] = value
             expected.append(sample)
         keep = expected[0].keys()
@@ -259,7 +266,7 @@ def with_webdataset(folder):
 
 def with_mds(folder):
     from streaming import MDSWriter
-    from streaming.local import LocalDataset
+    from streaming import LocalDataset
 
     arrays = "a_i1 a_u1 a_i2 a_i4 a_i8 a_u8 a_f2 a_f4 a_f8".split()
     names = sorted([*PLAIN, *SCALARS, *arrays])
@@ -271,21 +278,19 @@ def with_mds(folder):
         found = [data[n] for n in range(len(data))]
         expected = rows(names)
         for row in expected:
-            row["large"] = row["large"]
+            # A column `float64` has NumPy numbers for this library.
+            row |= {name: np.float64(row[name]) for name in ("float", "nan")}
         keep = {"key", *arrays, *own, *plain}
         pick = lambda row: {name: row[name] for name in sorted(keep)}
         return map(pick, found), map(pick, expected)
 
     trip(folder, "MDS", "mosaicml-streaming", "-mds", names, reads, args=("--to", "mds"),
          back=("--key-field", "key"))
-    refused(folder, "MDS", "mosaicml-streaming", "-no --to mds".split()[0],
-            []) if False else None
-
     def no():
         names = [name for name in ARRAYS if name not in arrays]
         for name in names:
             source = dataset(folder / f"no-mds-{name}.msgpack", rows([name]))
-            said = kiste("convert", source, folder / f"no-mds-{name}", "--to", "mds", code=1)
+            said = kiste("convert", source, folder / f"no-mds-{name}", "--to", "mds", code=2)
             assert f'"{name}"' in said and "k.000" in said, said
             assert not (folder / f"no-mds-{name}").exists()
         return len(names) * SAMPLES
@@ -299,7 +304,7 @@ def with_mds(folder):
         with MDSWriter(out=str(folder / "pkl"), columns=columns) as sink:
             for row in made:
                 sink.write(row)
-        said = kiste("convert", folder / "pkl", folder / "pkl.msgpack", code=1)
+        said = kiste("convert", folder / "pkl", folder / "pkl.msgpack", code=2)
         assert '"b"' in said and "--drop" in said, said
         kiste("convert", folder / "pkl", folder / "pkl.msgpack", "--drop", "b", "--key-field", "a")
         return same(read(folder / "pkl.msgpack"), [
@@ -321,7 +326,8 @@ def with_tfrecord(folder):
         "a_i4_big": lambda v: v.ravel().astype("<i8"), "a_f8_big": lambda v: v.ravel().astype("<f4"),
         "a_point": int,
     }
-    names = sorted([*becomes, "nil", "int", "bytes", "s_float32"])
+    # The library does not take a feature without a value, as nil becomes.
+    names = sorted([*becomes, "int", "bytes", "s_float32"])
 
     def reads(path):
         found, expected = [], []
@@ -457,7 +463,7 @@ def with_datasets(folder):
         found = read(folder / "photos.msgpack")
         assert [row["image"] for row in found] == made
         pq.write_table(data.data.table, folder / "cache" / "elsewhere.parquet")
-        said = kiste("convert", folder / "cache" / "elsewhere.parquet", folder / "no.msgpack", code=1)
+        said = kiste("convert", folder / "cache" / "elsewhere.parquet", folder / "no.msgpack", code=2)
         assert "below the folder" in said, said
         return len(found)
 

@@ -1,6 +1,6 @@
 //! The notation against the golden files, and lines that must be refused.
 
-use super::{parse, write, write_short};
+use super::{parse, parse_plain, write, write_python, write_short};
 use crate::Value;
 use crate::format::msgpack::sample::field;
 use crate::format::msgpack::tests::{Random, golden, widened};

@@ -316,3 +316,61 @@ impl Input for MdsReader {
         self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.samples))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::convert::Conversion;
+    use crate::convert::Silent;
+    use crate::dataset::DatasetReader;
+    use crate::error::Remedy;
+    use crate::format::mds::encode_shard;
+
+    /// A folder with one sample: the integer 7 and a pickle.
+    fn with_pickle(root: &Path) {
+        let column = |name: &str, encoding| Column::new(name, Encoding::parse(encoding).unwrap());
+        let mut info = ShardInfo {
+            columns: vec![column("n", "int"), column("p", "pkl")],
+            compression: None,
+            hashes: Vec::new(),
+            raw: FileInfo {
+                basename: "shard.00000.mds".to_owned(),
+                bytes: 0,
+                hashes: std::collections::BTreeMap::new(),
+            },
+            zip: None,
+            samples: 1,
+            size_limit: None,
+        };
+        let sample = [&2u32.to_le_bytes()[..], &7u64.to_le_bytes(), b"N."].concat();
+        let shard = encode_shard(&info, &[sample]).unwrap();
+        info.raw.bytes = shard.len() as u64;
+        fs::create_dir(root).unwrap();
+        fs::write(root.join("shard.00000.mds"), shard).unwrap();
+        fs::write(root.join("index.json"), Index { shards: vec![info] }.render()).unwrap();
+    }
+
+    /// Dropping the column did not help, as the pickle was refused first.
+    #[test]
+    fn a_column_of_pickles_can_be_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mds, out) = (dir.path().join("mds"), dir.path().join("out.msgpack"));
+        with_pickle(&mds);
+        let conversion = || Conversion::new([&mds], &out).overwrite(true);
+        for kept in [conversion(), conversion().drop_fields(["n"]), conversion().fields(["p"])] {
+            let error = kept.run(&mut Silent).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(error.remedy(), Some(&Remedy::DropField("p".to_owned())));
+        }
+        for dropped in [conversion().drop_fields(["p"]), conversion().fields(["n"])] {
+            dropped.run(&mut Silent).unwrap();
+            let sample = DatasetReader::open(&out).unwrap().get(0).unwrap();
+            assert_eq!(sample["n"], Value::from(7));
+            assert_eq!(sample.as_map().unwrap().len(), 2, "the key and the integer");
+        }
+        let error = conversion().drop_fields(["q", "p"]).run(&mut Silent).unwrap_err();
+        assert!(error.to_string().contains("no sample has a field \"q\""), "{error}");
+    }
+}

@@ -194,8 +194,8 @@ impl WebDatasetReader {
         let mut front = Archive::open(shard, self.max_bytes)?;
         // An error is reported by the unit that reads this far.
         drop(front.next_or_refused());
-        match &front.global[..] {
-            [(0, records), ..] => Note::of(records).map_err(|error| error.at(shard)),
+        match &front.global {
+            Some((0, records)) => Note::of(records).map_err(|error| error.at(shard)),
             _ => Ok(None),
         }
     }
@@ -304,9 +304,9 @@ impl Input for WebDatasetReader {
                     return Err(error);
                 }
             };
-            if archive.global.iter().any(|(start, records)| {
-                *start > 0 && Note::of(records).is_ok_and(|found| found.as_ref() != note)
-            }) {
+            let later = archive.global.take().filter(|(start, _)| *start > 0);
+            if later.is_some_and(|(_, records)| Note::of(&records).ok().flatten().as_ref() != note)
+            {
                 let message = "expected one shard, found several in one archive that differ";
                 return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
             }
@@ -342,7 +342,10 @@ impl Input for WebDatasetReader {
             }
             let group = group.get_or_insert_with(|| Group::new(key));
             let suffix = suffix.to_lowercase();
-            match group.wants(&suffix, entry.size, self.max_bytes) {
+            let noted: usize =
+                entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
+            let size = entry.size.saturating_add(noted as u64);
+            match group.wants(&suffix, size, self.max_bytes) {
                 true => {
                     let data = archive.read(entry.size)?;
                     match meaning::of_file(&entry.records) {

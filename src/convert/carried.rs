@@ -331,8 +331,7 @@ fn columns(kind: ValueKind) -> Carried {
         V::Complex => Refused("numbers without an imaginary part"),
         V::Timestamp | V::Extension => Refused("a value that a column can have"),
         V::MixedList => Refused("a list of values of one type"),
-        V::EmptyMap => Refused("maps with entries"),
-        V::MapOfOtherKeys => Refused("maps whose keys are different strings"),
+        V::MapOfOtherKeys => Refused("maps whose keys are strings"),
         V::Scalar(number) | V::Array(number, _) => match number {
             N::Bool | N::Int | N::Int64 | N::LargeInt => Exact,
             N::Half | N::Single | N::Double | N::HugeDouble | N::Time | N::Date => Exact,
@@ -405,7 +404,13 @@ impl ValueKind {
         let arrays = NUMBERS
             .into_iter()
             .flat_map(|number| EXTENTS.into_iter().map(move |extent| V::Array(number, extent)));
-        PLAIN.into_iter().chain(scalars).chain(arrays)
+        // What is large is in there, so there are elements.
+        let large = [N::LargeInt, N::HugeDouble, N::BigEndianHuge];
+        let exists = move |kind: &ValueKind| match kind {
+            V::Array(number, Extent::Empty) => !large.contains(number),
+            _ => true,
+        };
+        PLAIN.into_iter().chain(scalars).chain(arrays).filter(exists)
     }
 
     /// The kind of a packed value.

@@ -305,7 +305,7 @@ fn what_is_called_an_image_must_be_one() {
         let path = dir.path().join("photos/cat").join(name);
         fs::write(&path, bytes).unwrap();
         for how in ["--verify-images", "--resize=10x10"] {
-            let failed = run(&dir, ["convert", "photos", "x.msgpack", how]).exits(1);
+            let failed = run(&dir, ["convert", "photos", "x.msgpack", how]).exits(2);
             assert!(failed.err.contains(&format!("cat/{name}")), "{failed:?}");
             assert!(
                 failed.err.contains("field \"image\"") && failed.err.contains(says),
@@ -322,7 +322,7 @@ fn what_is_called_an_image_must_be_one() {
     run(&dir, ["convert", "s.jsonl", "s.msgpack", "--verify-images"]).exits(0);
     fs::write(dir.path().join("m.jsonl"), "{\"key\":\"a\",\"mask.png\":{\"$bin\":\"eA==\"}}\n")
         .unwrap();
-    let failed = run(&dir, ["convert", "m.jsonl", "m.msgpack", "--verify-images"]).exits(1);
+    let failed = run(&dir, ["convert", "m.jsonl", "m.msgpack", "--verify-images"]).exits(2);
     assert!(failed.err.contains("field \"mask.png\""), "{failed:?}");
 }
 

@@ -11,8 +11,8 @@
 //! | up to the first | JSON that says what the index says about columns; not needed |
 //! | the rest | the samples |
 //!
-//! kiste adds `"kiste": {"json": 1}` to the JSON of a shard with columns of the encoding `json`: these
-//! are in the notation of [`jsonl`](crate::format::jsonl), so that all values come back.
+//! kiste adds `"kiste": {"json": 1}` to the JSON of a shard with values of the encoding `json` that need the
+//! notation of [`jsonl`](crate::format::jsonl), so that all values come back.
 //!
 //! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
 //! of all columns. [`Encoding`] says what those mean.

@@ -8,6 +8,11 @@ use crate::Value;
 use crate::format::{FormatError, jsonl};
 use crate::value::{ByteOrder, DType};
 
+/// Whether some JSON in these bytes may have objects of the notation.
+fn may_have_notation(sample: &[u8]) -> bool {
+    sample.windows(3).any(|bytes| bytes == b"{\"$")
+}
+
 /// The version of the notation of JSON that we write.
 const NOTATION: u64 = 1;
 
@@ -172,9 +177,13 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 ///
 /// Of `info` the columns, compression, hashes and limit count.
 pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
+    // Where the notation is not needed, the shard is as Streaming writes it.
     let has_json = info.columns.iter().any(|column| column.encoding == Encoding::Json);
-    let own =
-        if has_json { format!(", \"kiste\": {{\"json\": {NOTATION}}}") } else { String::new() };
+    let own = if has_json && samples.iter().any(|sample| may_have_notation(sample)) {
+        format!(", \"kiste\": {{\"json\": {NOTATION}}}")
+    } else {
+        String::new()
+    };
     let config = format!("{{{}, {}{own}}}", info.config(), info.limit());
     let mut offset = 4 * (samples.len() + 2) + config.len();
     let size = samples.iter().map(Vec::len).sum::<usize>() + offset;

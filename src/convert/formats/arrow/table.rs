@@ -56,14 +56,14 @@ impl Table {
     /// Adds a sample. Returns whether it is time to [take](Self::take) a batch.
     pub(super) fn add(&mut self, packed: &[u8]) -> Result<bool> {
         let key = msgpack::check_sample(packed)?;
-        // Parquet and Arrow carry the same values.
-        let changes = carried::check(Format::Parquet, packed)?;
         let at = |error: Error| error.with_key(key);
         if packed.len() > MAX_SAMPLE {
             let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
             return Err(Error::new(ErrorKind::Limit, message).with_key(key));
         }
         let found = entries_of(packed)?.map_err(at)?;
+        // Parquet and Arrow carry the same values.
+        let changes = carried::check(Format::Parquet, packed)?;
         match (&self.entries, &self.schema) {
             (None, _) => self.entries = Some(found),
             (Some(known), None) => match merge_entries(known, &found) {

@@ -550,7 +550,7 @@ fn trip(format: Format, seed: u64) -> (usize, Vec<String>) {
                 _ => expected,
             };
             let found = found.get(&name);
-            if !found.is_some_and(|found| packed(found) == packed(&expected)) {
+            if found.is_none_or(|found| packed(found) != packed(&expected)) {
                 flaws.push(format!(
                     "{format}, {kind}: {value} comes back as {}, expected {expected}",
                     found.map_or("nothing".to_owned(), ToString::to_string),
@@ -749,6 +749,9 @@ fn the_docs_have_the_table_of_the_code() {
 /// What each format does with the kinds of a row: one cell for each column.
 type Cells = Vec<Carried>;
 
+/// What they do with arrays of one type, by their shapes.
+type Shapes = Vec<(Cells, Vec<Extent>)>;
+
 /// The table in Markdown, and below it what values become.
 fn rendered() -> String {
     let columns: [(&str, Format); 8] = [
@@ -776,7 +779,7 @@ fn rendered() -> String {
     };
     let mut rows: Vec<(String, Cells)> = Vec::new();
     let mut arrays: Vec<(Vec<Extent>, Cells, Vec<String>)> = Vec::new();
-    let mut numbers: Vec<(String, Vec<(Cells, Vec<Extent>)>)> = Vec::new();
+    let mut numbers: Vec<(String, Shapes)> = Vec::new();
     for kind in ValueKind::all() {
         let V::Array(number, extent) = kind else {
             rows.push((kind.to_string(), cells(kind, ValuePlace::Field)));

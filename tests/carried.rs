@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{
-    Carried, Conversion, Extent, Format, NumberKind, Report, Silent, ValueKind, ValuePlace,
+    BadInput, Carried, Conversion, Extent, Format, NumberKind, Report, Silent, ValueKind,
+    ValuePlace,
 };
 use kiste::format::msgpack::numpy::{Special, recognise};
 use kiste::format::msgpack::to_vec;
@@ -301,6 +302,10 @@ fn dataset(path: &Path, samples: &[Vec<(String, Value)>]) -> PathBuf {
 
 /// The dataset in a format.
 fn out(format: Format, dataset: &Path, dir: &TempDir) -> kiste::Result<Report> {
+    exporting(format, dataset, dir).run(&mut Silent)
+}
+
+fn exporting(format: Format, dataset: &Path, dir: &TempDir) -> Conversion {
     let ending = format.extension().map_or(String::new(), |ending| format!(".{ending}"));
     let path = dir.path().join(format!("out{ending}"));
     // Formats without bytes do not take the picture.
@@ -309,7 +314,6 @@ fn out(format: Format, dataset: &Path, dir: &TempDir) -> kiste::Result<Report> {
         Format::Npz | Format::Csv => conversion.drop_fields(["image"]),
         _ => conversion,
     }
-    .run(&mut Silent)
 }
 
 /// What comes back, by name.
@@ -596,38 +600,64 @@ fn values_of_all_kinds_come_back_as_the_table_says() {
 #[test]
 fn what_the_table_refuses_is_refused_with_sample_and_field() {
     for format in formats() {
+        let mut refused: Vec<(Value, &str)> = Vec::new();
         for kind in kinds() {
-            let Refused(expected) = format.carries(kind, ValuePlace::Field) else { continue };
-            let value = Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4));
-            refuses(format, value, expected);
+            if let Refused(expected) = format.carries(kind, ValuePlace::Field) {
+                refused.push((Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4)), expected));
+            }
         }
         // A list that the format takes, of what it does not.
         let in_list = format.carries(V::List, ValuePlace::Field);
         for kind in kinds().into_iter().filter(|_| !matches!(in_list, Refused(_))) {
-            let Refused(expected) = format.carries(kind, ValuePlace::Within) else { continue };
-            let value = Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4));
-            refuses(format, Value::Array(vec![value]), expected);
+            if let Refused(expected) = format.carries(kind, ValuePlace::Within) {
+                let value = Column::new(kind, &[], &mut Rng(3)).value(&mut Rng(4));
+                refused.push((Value::Array(vec![value]), expected));
+            }
+        }
+        if let Some((value, _)) = refused.first() {
+            stops(format, value);
+            sets_aside(format, &refused);
         }
     }
 }
 
-fn refuses(format: Format, value: Value, expected: &str) {
+fn odd(value: &Value) -> Vec<(String, Value)> {
+    vec![("odd".to_owned(), value.clone())]
+}
+
+/// The run ends with an error that names sample and field, and leaves nothing.
+fn stops(format: Format, value: &Value) {
     let dir = tempfile::tempdir().unwrap();
-    let sample = |value| vec![("odd".to_owned(), value)];
-    let made = dataset(&dir.path().join("in.msgpack"), &[sample(value.clone())]);
+    let made = dataset(&dir.path().join("in.msgpack"), &[odd(value)]);
     let before = std::fs::read_dir(dir.path()).unwrap().count();
-    let error = match out(format, &made, &dir) {
-        Err(error) => error,
-        Ok(_) => panic!("{format} takes {value}"),
-    };
+    let error = out(format, &made, &dir).unwrap_err();
     assert_eq!((error.key(), error.field()), (Some("s.0000"), Some("odd")), "{format}: {error}");
-    // Columns say more of what they found.
-    let expected = match format {
-        Format::Parquet | Format::Arrow => "expected ".to_owned(),
-        _ => format!("expected {expected}, found "),
-    };
-    assert!(error.message().contains(&expected), "{format}: {error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), before, "{format}: {error}");
+}
+
+/// Each of these values is set aside, with the reason, and the good sample before them is written.
+fn sets_aside(format: Format, refused: &[(Value, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let good = vec![("good".to_owned(), "x".into())];
+    let samples: Vec<_> =
+        std::iter::once(good).chain(refused.iter().map(|(value, _)| odd(value))).collect();
+    let made = dataset(&dir.path().join("in.msgpack"), &samples);
+    let conversion = exporting(format, &made, &dir).on_bad_input(BadInput::Quarantine);
+    let report = conversion.run(&mut Silent).unwrap();
+    let aside = std::fs::read_to_string(report.quarantine.unwrap()).unwrap();
+    assert_eq!((report.outputs[0].samples, aside.lines().count()), (1, refused.len()), "{format}");
+    for (line, (at, (value, expected))) in aside.lines().zip((1..).zip(refused)) {
+        let bad = kiste::format::jsonl::parse(line.as_bytes()).unwrap();
+        assert_eq!(bad["sample"].as_str(), Some(&*format!("s.{at:04}")), "{format}: {line}");
+        let reason = bad["reason"].as_str().unwrap();
+        // Columns say more of what they found.
+        let expected = match format {
+            Format::Parquet | Format::Arrow => "expected ".to_owned(),
+            _ => format!("expected {expected}, found "),
+        };
+        let named = reason.contains("field \"odd\"") && reason.contains(&expected);
+        assert!(named, "{format}: {reason} of {value}");
+    }
 }
 
 /// A dataset of these values of the field `x`, the last of which are there for `None`.

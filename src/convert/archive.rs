@@ -19,7 +19,8 @@ pub(crate) struct Archive<'a> {
     input: Box<dyn Bytes + 'a>,
     position: u64,
     max_bytes: u64,
-    /// The last of our own records about the whole archive, and where their entry begins.
+    /// The last of our own records about the whole archive, and where their entry begins; none if they
+    /// are damaged.
     pub(super) global: Option<(u64, Records)>,
 }
 
@@ -196,7 +197,16 @@ impl<'a> Archive<'a> {
                 // Those of other programs may be longer, and do not matter.
                 Kind::GlobalPax if header.size <= MAX_EXTRA => {
                     let content = self.read(header.size)?;
-                    let records = pax_records(&content).unwrap_or_default();
+                    let own_name = |bytes: &[u8]| bytes == OWN.as_bytes();
+                    let records = match pax_records(&content) {
+                        Ok(records) => records,
+                        // Ours say what files are called, so they must be whole.
+                        Err(error) if content.windows(OWN.len()).any(own_name) => {
+                            self.global = Some((start, Records::new()));
+                            return Err(self.format_error(start + BLOCK as u64, error));
+                        }
+                        Err(_) => Vec::new(),
+                    };
                     let own: Records =
                         records.into_iter().filter_map(|(name, value)| own(name, value)).collect();
                     if !own.is_empty() {

@@ -350,3 +350,34 @@ fn json_of_python_is_read_as_it_is() {
     let error = shard("{\"n\": 18446744073709551616}").unwrap_err();
     assert!(error.to_string().contains("an integer from -2^63 to 2^64-1"), "{error}");
 }
+
+/// What a shard notes about itself may be damaged like everything else in it.
+#[test]
+fn notes_of_shards_are_not_trusted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut writer = WebDatasetWriter::create(scratch.path().join("out")).unwrap();
+    writer.write_packed(&sample("a", vec![("label", 1.into())])).unwrap();
+    // Noted before the file, as the shard has another meaning for its name.
+    writer.write_packed(&sample("b", vec![("cls", 2.into())])).unwrap();
+    let path = writer.finish().unwrap().remove(0);
+    let whole = fs::read(&path).unwrap();
+    let found = samples(WebDatasetReader::open(&path).unwrap()).unwrap();
+    assert_eq!((&found[0]["label"], &found[1]["cls"]), (&1.into(), &2.into()));
+    for (from, to, kind) in [
+        ("\"version\":1", "\"version\":9", ErrorKind::Unsupported),
+        ("\"version\":1", "\"version\"!1", ErrorKind::Damaged),
+        ("{\"cls\":[\"label\"]}", "{\"cls\":[1,2,345]}", ErrorKind::Damaged),
+        ("[\"cls\"]\n", "[12345!\n", ErrorKind::Damaged),
+        // The record that holds the note.
+        (" KISTE.webdataset=", " KISTE.webdataset!", ErrorKind::Damaged),
+    ] {
+        assert_eq!(from.len(), to.len());
+        let at = whole.windows(from.len()).position(|bytes| bytes == from.as_bytes());
+        let at = at.unwrap_or_else(|| panic!("{from} is not in the shard"));
+        let mut changed = whole.clone();
+        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+        fs::write(&path, changed).unwrap();
+        let error = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{to}: {error}");
+    }
+}

@@ -117,6 +117,9 @@ impl Note {
 
     /// The note in these records; `None` if another program wrote the shard.
     pub(super) fn of(records: &Records) -> Result<Option<Note>> {
+        if records.is_empty() {
+            return Err(damaged(SHARD));
+        }
         let Some((_, text)) = records.iter().find(|(name, _)| name == SHARD) else {
             return Ok(None);
         };

@@ -206,7 +206,7 @@ impl ValueKind {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) if it is no packed value.
+    /// [`Damaged`](crate::ErrorKind::Damaged) if it is no packed value.
     pub fn of(packed: &[u8]) -> Result<ValueKind> {
         // Nothing is nested too deeply from here on.
         Cursor::new(packed).skip()?;

@@ -175,13 +175,13 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                 .to_owned()
         }
         Remedy::WriteDataset => "--to dataset writes one".to_owned(),
-        Remedy::KeyStem => "--key '{key.stem}' leaves the ending out of keys".to_owned(),
         Remedy::KeyField => {
             "--key-field makes another field the key, --key makes keys from fields".to_owned()
         }
         Remedy::EditImages => {
             "--resize, --image-format and --verify-images do something".to_owned()
         }
+        Remedy::DropField(name) => format!("--drop {name} leaves it out"),
         Remedy::RaiseLimit(option) => {
             format!("{} raises the limit, if you trust the input", flag(option))
         }

@@ -84,12 +84,12 @@ pub enum Remedy {
     DatasetFirst,
     /// Write a dataset instead.
     WriteDataset,
-    /// Leave the ending out of the keys.
-    KeyStem,
     /// Make another field the key, or make keys from fields.
     KeyField,
     /// Resize, encode or verify images.
     EditImages,
+    /// Drop this field.
+    DropField(String),
     /// Raise this limit, such as `max_bytes`, if the input can be trusted.
     RaiseLimit(&'static str),
     /// Make this part, and others if there are several missing.

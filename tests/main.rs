@@ -4,6 +4,8 @@ mod support;
 
 mod arrays;
 mod bcolz;
+#[cfg(all(feature = "full", feature = "stat"))]
+mod carried;
 mod checksums;
 #[cfg(feature = "stat")]
 mod conversion;

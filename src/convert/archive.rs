@@ -19,6 +19,9 @@ pub(crate) struct Archive<'a> {
     input: Box<dyn Bytes + 'a>,
     position: u64,
     max_bytes: u64,
+    /// The last of our own records about the whole archive, and where their entry begins; none if they
+    /// are damaged.
+    pub(super) global: Option<(u64, Records)>,
 }
 
 /// The bytes of an archive.
@@ -75,20 +78,29 @@ pub(crate) struct Entry {
     pub(super) start: u64,
     pub(crate) name: String,
     pub(crate) size: u64,
+    /// Records about it whose names begin with [`OWN`].
+    pub(super) records: Records,
 }
+
+/// What the names of our own records begin with.
+pub(super) const OWN: &str = "KISTE.";
+
+/// Names and values of our own records.
+pub(super) type Records = Vec<(String, String)>;
 
 /// What headers before an entry say about it.
 #[derive(Default)]
 struct Ahead {
     name: Option<Vec<u8>>,
     size: Option<u64>,
+    records: Records,
 }
 
 impl<'a> Archive<'a> {
     /// Opens an archive, which may be compressed. Files of more than `max_bytes` are errors.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
         let input = Box::new(Stream(compressed::open(path)?));
-        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes })
+        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None })
     }
 
     /// Opens an archive that is not compressed, at the first header of an entry. `at_once` bytes
@@ -105,13 +117,13 @@ impl<'a> Archive<'a> {
         file.seek(SeekFrom::Start(position)).map_err(at)?;
         let file = BufReader::with_capacity(at_once, file);
         let input = Box::new(Plain { file, position, len });
-        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes })
+        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes, global: None })
     }
 
     /// The archive at this path, whose bytes come from `input`.
     #[cfg(feature = "datasets")]
     pub(crate) fn over(path: &Path, input: Box<dyn Bytes + 'a>, max_bytes: u64) -> Archive<'a> {
-        Archive { path: path.to_path_buf(), input, position: 0, max_bytes }
+        Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None }
     }
 
     /// Reads the file that [`next`](Self::next) returned as an archive, without holding it in
@@ -168,7 +180,8 @@ impl<'a> Archive<'a> {
                     if flaw.is_some() {
                         self.skip(size)?;
                     }
-                    return Ok(Some((Entry { start, name, size }, flaw)));
+                    let records = ahead.records;
+                    return Ok(Some((Entry { start, name, size, records }, flaw)));
                 }
                 Kind::LongName => {
                     let mut name = self.extra(&header)?;
@@ -180,6 +193,25 @@ impl<'a> Archive<'a> {
                     let content = self.extra(&header)?;
                     self.pax(&content, start, &mut ahead)?;
                     continue;
+                }
+                // Those of other programs may be longer, and do not matter.
+                Kind::GlobalPax if header.size <= MAX_EXTRA => {
+                    let content = self.read(header.size)?;
+                    let own_name = |bytes: &[u8]| bytes == OWN.as_bytes();
+                    let records = match pax_records(&content) {
+                        Ok(records) => records,
+                        // Ours say what files are called, so they must be whole.
+                        Err(error) if content.windows(OWN.len()).any(own_name) => {
+                            self.global = Some((start, Records::new()));
+                            return Err(self.format_error(start + BLOCK as u64, error));
+                        }
+                        Err(_) => Vec::new(),
+                    };
+                    let own: Records =
+                        records.into_iter().filter_map(|(name, value)| own(name, value)).collect();
+                    if !own.is_empty() {
+                        self.global = Some((start, own));
+                    }
                 }
                 Kind::Directory | Kind::GlobalPax => self.skip(header.size)?,
                 Kind::Special(code) | Kind::Other(code) => {
@@ -193,7 +225,8 @@ impl<'a> Archive<'a> {
                     let message = format!("expected files and directories, found {what}");
                     let error = self.error(ErrorKind::Unsupported, start, &name, &message);
                     self.skip(header.size)?;
-                    return Ok(Some((Entry { start, name, size: header.size }, Some(error))));
+                    let entry = Entry { start, name, size: header.size, records: Records::new() };
+                    return Ok(Some((entry, Some(error))));
                 }
             }
             ahead = Ahead::default();
@@ -279,7 +312,7 @@ impl<'a> Archive<'a> {
                     let message = "expected files and directories, found a sparse file";
                     return Err(self.error(ErrorKind::Unsupported, start, "(records)", message));
                 }
-                _ => {}
+                _ => ahead.records.extend(own(name, value)),
             }
         }
         Ok(())
@@ -320,6 +353,12 @@ impl<'a> Archive<'a> {
         let flaw = FormatError::new(self.position, "the rest of a tar archive", "the end of file");
         Error::from(flaw).at(&self.path)
     }
+}
+
+/// A record of ours.
+fn own(name: &[u8], value: &[u8]) -> Option<(String, String)> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    Some((text(name).filter(|name| name.starts_with(OWN))?, text(value)?))
 }
 
 /// A name for messages.

@@ -260,7 +260,7 @@ fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Resul
     let dir = parts.dir().to_path_buf();
     // No option can be given any more, only to new parts.
     let in_new_parts = |error: Error| match error.remedy().cloned() {
-        Some(remedy @ (Remedy::SkipDuplicates | Remedy::SkipBad | Remedy::KeyStem)) => {
+        Some(remedy @ (Remedy::SkipDuplicates | Remedy::SkipBad)) => {
             error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone()))
         }
         _ => error,

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::Source;
+use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::Export;
 use super::format::Format;
@@ -47,6 +48,8 @@ pub struct TriedField {
     pub types: String,
     /// What a reader of the output finds.
     pub becomes: FieldOutcome,
+    /// Which values change into what, as [`Format::carries`] has it: `strings become bytes`.
+    pub changes: Vec<String>,
 }
 
 /// What a reader of the output finds of a field.
@@ -106,9 +109,13 @@ impl Conversion {
         batch.truncate(TRIED);
         let samples = batch.into_iter().collect::<Result<Vec<_>>>()?;
         let before = fields(&samples)?;
-        let (after, refused) = match format {
-            Format::Dataset => (fields(&samples)?, Vec::new()),
+        let (after, refused, changes) = match format {
+            Format::Dataset => (fields(&samples)?, Vec::new(), Vec::new()),
             _ => trial(format, samples, &*source)?,
+        };
+        let changes_of = |name: &str| {
+            let own = changes.iter().filter(|changed| changed.field == name);
+            own.map(|changed| format!("{} become {}", changed.kind, changed.became)).collect()
         };
         let after = After::new(after);
         let reasons: HashMap<&str, &str> =
@@ -132,6 +139,7 @@ impl Conversion {
             name: field.name.clone(),
             types: field.types(),
             becomes: becomes(field),
+            changes: changes_of(&field.name),
         });
         let tried = tried.collect();
         Ok(DryRun { fields: tried, error: refused.into_iter().next().map(|refused| refused.error) })
@@ -148,16 +156,16 @@ struct Refused {
     error: Error,
 }
 
-/// The fields that come back, and those that had to be left out for that.
+/// The fields that come back, those that had to be left out for that, and which values change.
 fn trial(
     format: Format,
     mut samples: Vec<Vec<u8>>,
     source: &dyn Source,
-) -> Result<(Vec<Field>, Vec<Refused>)> {
+) -> Result<(Vec<Field>, Vec<Refused>, Vec<ChangedValues>)> {
     let mut refused: Vec<Refused> = Vec::new();
     loop {
         let error = match back_and_forth(format, &samples, source.label_names(), Some(source)) {
-            Ok(back) => return Ok((fields(&back)?, refused)),
+            Ok((back, changes)) => return Ok((fields(&back)?, refused, changes)),
             Err(error) => error,
         };
         let field = error.field().filter(|name| *name != sample::KEY);
@@ -171,7 +179,7 @@ fn trial(
         }
         refused.push(Refused { field, error });
         if refused.len() == REFUSED {
-            return Ok((Vec::new(), refused));
+            return Ok((Vec::new(), refused, Vec::new()));
         }
     }
 }
@@ -194,7 +202,8 @@ fn without(packed: &[u8], left_out: &str) -> Result<Vec<u8>> {
     pack(key, &kept)
 }
 
-/// Reports fields of the first samples that will not come back as they are.
+/// Reports fields of the first samples that come back under another name, in another order, or not at
+/// all. Values that change are counted by the writer.
 pub(super) fn report_changes(
     format: Format,
     path: &Path,
@@ -211,7 +220,7 @@ pub(super) fn report_changes(
         samples.push(sample.clone());
     }
     // A sample that cannot be written is reported when its turn comes, with its place.
-    let Ok(back) = back_and_forth(format, &samples, labels, None) else { return Ok(()) };
+    let Ok((back, _)) = back_and_forth(format, &samples, labels, None) else { return Ok(()) };
     let (before, after) = (fields(&samples)?, After::new(fields(&back)?));
     let mut changes = Vec::new();
     for field in &before {
@@ -244,13 +253,13 @@ pub(super) fn report_changes(
     Ok(())
 }
 
-/// The samples as a reader finds them in what the writer wrote.
+/// The samples as a reader finds them in what the writer wrote, and which values it changed.
 fn back_and_forth(
     format: Format,
     samples: &[Vec<u8>],
     labels: Option<&[String]>,
     source: Option<&dyn Source>,
-) -> Result<Vec<Vec<u8>>> {
+) -> Result<(Vec<Vec<u8>>, Vec<ChangedValues>)> {
     let scratch = ScratchDir::create()?;
     let mut export = Export::create(format, &scratch.path().join("trial"), false, labels)?;
     for (item, sample) in samples.iter().enumerate() {
@@ -262,9 +271,10 @@ fn back_and_forth(
     if samples.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "expected samples to try, found none"));
     }
+    let changes = export.writer().changes();
     let files = export.finish_trial()?;
     let read_as = if format == Format::Dataset { Format::Jsonl } else { format };
-    read(files, read_as)
+    Ok((read(files, read_as)?, changes))
 }
 
 fn read(files: Vec<PathBuf>, format: Format) -> Result<Vec<Vec<u8>>> {
@@ -321,24 +331,10 @@ impl Field {
         places.min().map(|at| &after.fields[*at])
     }
 
-    /// What is not as it was, if anything.
+    /// Its new name, if it has one.
     fn change(&self, other: &Field) -> Option<String> {
         let (name, now) = (&self.name, &other.name);
-        let (before, after) = (self.types(), other.types());
-        let renamed = match now == name {
-            true => String::new(),
-            false => format!(" is named {now:?}"),
-        };
-        let changed = match (before == after, self.values == other.values) {
-            (true, true) => String::new(),
-            (true, false) => " has other values".to_owned(),
-            (false, _) => format!(": {before} becomes {after}"),
-        };
-        let both = if renamed.is_empty() || changed.is_empty() { "" } else { "," };
-        match renamed.is_empty() && changed.is_empty() {
-            true => None,
-            false => Some(format!("field {name:?}{renamed}{both}{changed}")),
-        }
+        (now != name).then(|| format!("field {name:?} is named {now:?}"))
     }
 }
 

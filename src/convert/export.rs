@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "zip")]
 use super::NpzWriter;
+use super::carried::ChangedValues;
 use super::export_dir::ExportDir;
 use super::format::{Format, Output, ending};
 use super::writer::SampleWriter;
@@ -142,6 +143,10 @@ macro_rules! sample_writers {
                 $writer::write_packed(self, packed)
             }
 
+            fn changes(&self) -> Vec<ChangedValues> {
+                $writer::changes(self)
+            }
+
             fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
                 let path = self.$path().to_path_buf();
                 $writer::finish(*self).map(|()| vec![path])
@@ -163,12 +168,11 @@ sample_writers! {
 
 impl SampleWriter for WebDatasetWriter {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
-        WebDatasetWriter::write_packed(self, packed).map_err(|error| {
-            match error.key().is_some_and(|key| key.contains('.')) {
-                true => error.with_remedy(crate::error::Remedy::KeyStem),
-                false => error,
-            }
-        })
+        WebDatasetWriter::write_packed(self, packed)
+    }
+
+    fn changes(&self) -> Vec<ChangedValues> {
+        WebDatasetWriter::changes(self)
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {

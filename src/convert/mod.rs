@@ -55,6 +55,7 @@ mod reshape;
 mod key_pattern;
 mod chained_streams;
 mod format;
+mod carried;
 mod split;
 mod options;
 mod conversion;
@@ -76,6 +77,7 @@ mod run;
 mod commit;
 
 pub use bad::{BadInput, settle_quarantine};
+pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
 pub use chained::Chained;
 pub use commit::commit;
 pub use compressed::first_bytes;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::Part;
+use super::carried::ChangedValues;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Watches a conversion: a progress bar, a log, a window with a button to stop.
@@ -128,6 +129,13 @@ pub enum Notice {
         /// What happens to which field.
         change: String,
     },
+    /// Values of a field became something else, as the format has no exact form for them.
+    ValuesChanged {
+        /// The output.
+        path: PathBuf,
+        /// What they were, what they became, and how many there were.
+        changed: ChangedValues,
+    },
     /// The key becomes a field like others, called `key`. A conversion back makes it the key again
     /// with [`key_field`](super::Conversion::key_field).
     KeyBecomesField(PathBuf),
@@ -176,6 +184,7 @@ impl fmt::Display for Notice {
                 "the names of the labels are lost, as this format has no place for them",
             ),
             Notice::FieldChanges { path, change } => write!(f, "{}: {change}", path.display()),
+            Notice::ValuesChanged { path, changed } => write!(f, "{}: {changed}", path.display()),
             Notice::KeyBecomesField(path) => {
                 write!(f, "{}: the key becomes a field \"key\"", path.display())
             }
@@ -192,7 +201,7 @@ impl fmt::Display for Notice {
 }
 
 /// `1 sample`, `1,000 samples`
-fn counted(count: u64, noun: &str) -> String {
+pub(super) fn counted(count: u64, noun: &str) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

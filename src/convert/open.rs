@@ -131,6 +131,7 @@ impl Conversion {
             })?,
             Format::Mds => each(paths, |path| {
                 let mds = within(MdsReader::open(path)?, max, MdsReader::max_bytes);
+                let mds = mds.unless_dropped(|name| !self.keeps_field(name));
                 Ok(Samples::units(with_key(mds, key, MdsReader::key)))
             })?,
             Format::Mnist => Samples::units(mnist(paths, max)?),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::bad::Tally;
+use super::carried::ChangedValues;
 use crate::array::ArrayTally;
 
 /// What a conversion did.
@@ -26,6 +27,8 @@ pub struct Report {
     pub skipped_files: u64,
     /// What happened to arrays, if they were to be stored differently.
     pub arrays: Option<ArrayTally>,
+    /// Values that became something else, as the output has no exact form for them.
+    pub changes: Vec<ChangedValues>,
     /// How long it took.
     pub duration: Duration,
 }

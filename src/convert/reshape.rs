@@ -65,6 +65,17 @@ struct Names {
     renamed: HashMap<String, String>,
 }
 
+impl super::Conversion {
+    /// Whether a field of this name is among those of the output, or needed for its key.
+    pub(super) fn keeps_field(&self, name: &str) -> bool {
+        let pattern = pattern(&self.options).ok().flatten();
+        let in_key = |field: &str| stored_name(field) == name;
+        Names::new(&self.options).keeps(name)
+            || self.options.key_field.as_deref().is_some_and(in_key)
+            || pattern.is_some_and(|pattern| pattern.fields().any(in_key))
+    }
+}
+
 impl Names {
     fn new(options: &Options) -> Names {
         let set = |names: &[String]| names.iter().cloned().collect();

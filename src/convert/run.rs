@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::bad::{BadInput, Quarantine, Tally};
+use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
 use super::format::{Format, Output};
@@ -284,7 +285,7 @@ impl Conversion {
         let Exporting { format, before, unseen, quarantine, parts } = exporting;
         let path = &self.output;
         let is_joined = parts.is_some();
-        let (written, tally, quarantine) = {
+        let (written, tally, quarantine, changes) = {
             let begun = Export::create(format, path, self.options.overwrite, source.label_names());
             #[cfg(feature = "stat")]
             let begun = begun.and_then(|export| {
@@ -309,6 +310,7 @@ impl Conversion {
             passing.locates = !is_joined;
             let passed = passing.pass(source, export.writer());
             let (samples, bytes) = passing.written;
+            let changes = export.writer().changes();
             let is_empty = samples == 0 && !matches!(format, Format::Jsonl | Format::Csv);
             let finished = passed.map_err(with_remedy).and_then(|()| match is_empty {
                 true => Ok(Vec::new()),
@@ -321,7 +323,11 @@ impl Conversion {
                 }
             });
             match finished {
-                Ok(files) => ((files, samples, bytes, is_empty), passing.tally, passing.quarantine),
+                Ok(files) => {
+                    report_values(path, &changes, passing.monitor());
+                    let written = (files, samples, bytes, is_empty);
+                    (written, passing.tally, passing.quarantine, changes)
+                }
                 Err(error) => {
                     passing.quarantine.into_iter().for_each(Quarantine::abort);
                     return Err(error);
@@ -330,7 +336,7 @@ impl Conversion {
         };
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let (files, samples, bytes, is_empty) = written;
-        let report = Report { quarantine, ..Report::of(tally) };
+        let report = Report { quarantine, changes, ..Report::of(tally) };
         if is_empty {
             return Err(nothing_to_write(path, &report));
         }
@@ -350,6 +356,19 @@ impl Conversion {
             labels: None,
         };
         Ok(Report { outputs: vec![output], ..report })
+    }
+}
+
+/// Changes that are reported one by one.
+const REPORTED: usize = 10;
+
+/// Reports values that became something else.
+fn report_values(path: &Path, changes: &[ChangedValues], monitor: &mut dyn Monitor) {
+    for changed in changes.iter().take(REPORTED).cloned() {
+        monitor.notice(Notice::ValuesChanged { path: path.to_path_buf(), changed });
+    }
+    if changes.len() > REPORTED {
+        monitor.notice(Notice::MoreFieldsChange);
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Field<'a> {
     /// An array without dimensions, which becomes a NumPy scalar. But float64 becomes a plain
     /// float: it is a `float` for Python, which packs it as one.
     Scalar(NdArray<'a>),
+    /// An array without dimensions, which becomes a NumPy scalar of its type, float64 included.
+    Numpy(NdArray<'a>),
 }
 
 /// The fields of a sample and their names, in order.
@@ -41,6 +43,7 @@ pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
                 Some(float) => msgpack::encode(&float.into(), &mut out)?,
                 None => numpy::encode_scalar(array, &mut out)?,
             },
+            Field::Numpy(array) => numpy::encode_scalar(array, &mut out)?,
         }
     }
     Ok(out)
@@ -84,13 +87,13 @@ impl Field<'_> {
         match self {
             Field::Value(_) => 0,
             Field::Bytes(bytes) => bytes.len(),
-            Field::Array(array) | Field::Scalar(array) => array.bytes().len(),
+            Field::Array(array) | Field::Scalar(array) | Field::Numpy(array) => array.bytes().len(),
         }
     }
 }
 
 /// The name of a field in a sample.
-pub(super) fn stored_name(name: &str) -> &str {
+pub(crate) fn stored_name(name: &str) -> &str {
     if name == KEY { OWN_KEY } else { name }
 }
 

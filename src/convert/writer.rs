@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::carried::ChangedValues;
 use super::split::Assignment;
 use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +41,11 @@ pub trait SampleWriter: Send {
         // Without the key it is about all samples: about the disk, or the format as a whole.
         let of_it = error.key().is_some_and(|key| msgpack::check_sample(packed) == Ok(key));
         of_it && kinds.contains(&error.kind())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    fn changes(&self) -> Vec<ChangedValues> {
+        Vec::new()
     }
 
     /// Completes the output. Returns its files, or its directory.

@@ -6,6 +6,7 @@
 //! | a number with neither `.` nor exponent | integer |
 //! | a number with `.` or exponent | float of 64 bits; those of 32 bits are widened |
 //! | `{"$f": "7ff8000000000000"}` | float given by its bits: NaN and infinities |
+//! | `NaN`, `Infinity`, `-Infinity` | the same, as Python's `json` writes them: only read |
 //! | `{"name": .., ..}` | map whose keys are distinct strings, none beginning with `$` |
 //! | `{"$map": [[key, value], ..]}` | any map |
 //! | `{"$bin": "base64"}` | binary data |
@@ -22,6 +23,9 @@
 //! NaN; only the width of 32-bit floats is lost. Objects with any other name that begins with `$`
 //! are refused, which leaves room for extensions.
 //!
+//! [`parse_plain`] reads JSON of other programs, in which `$` has no meaning. [`write_python`] writes
+//! NaN and infinities as Python's `json` does, for files that Python reads.
+//!
 //! [`write_short`] is for display and cannot be read back.
 
 mod read;
@@ -31,6 +35,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use read::parse;
+pub use read::{parse, parse_plain};
 pub use short::write_short;
-pub use write::write;
+pub use write::{write, write_python};

@@ -129,6 +129,15 @@ pub fn padding(size: u64) -> usize {
 /// The file is readable by all, has no owner, and is dated to 1970-01-01: the same files
 /// make the same archive.
 pub fn file_header(name: &str, size: u64) -> Result<Vec<u8>, FormatError> {
+    file_header_with(name, size, &[])
+}
+
+/// The same, with records about the file in a `Kind::Pax` entry before it.
+pub(crate) fn file_header_with(
+    name: &str,
+    size: u64,
+    records: &[(&str, &str)],
+) -> Result<Vec<u8>, FormatError> {
     if size > MAX_OCTAL {
         let expected = format!("at most {MAX_OCTAL} bytes in an entry");
         return Err(FormatError::new(0, expected, size.to_string()));
@@ -136,16 +145,32 @@ pub fn file_header(name: &str, size: u64) -> Result<Vec<u8>, FormatError> {
     if name.is_empty() || name.contains('\0') {
         return Err(FormatError::new(0, "a name without zeros", format!("{name:?}")));
     }
-    if let Some((prefix, rest)) = split(name) {
-        return Ok(header(prefix, rest, size, b'0').to_vec());
+    let parts = split(name);
+    let path = parts.is_none().then_some(("path", name));
+    let records: Vec<_> = path.into_iter().chain(records.iter().copied()).collect();
+    let mut out = Vec::new();
+    if !records.is_empty() {
+        pax_entry(b"././@PaxHeader", b'x', &records, &mut out);
     }
-    let record = pax_record("path", name);
-    let mut out = header(b"", b"././@PaxHeader", record.len() as u64, b'x').to_vec();
-    out.extend_from_slice(&record);
-    out.resize(out.len() + padding(record.len() as u64), 0);
     let start = name.as_bytes();
-    out.extend_from_slice(&header(b"", &start[..start.len().min(100)], size, b'0'));
+    let (prefix, rest) = parts.unwrap_or((b"", &start[..start.len().min(100)]));
+    out.extend_from_slice(&header(prefix, rest, size, b'0'));
     Ok(out)
+}
+
+/// An entry of `Kind::GlobalPax` with these records.
+pub(crate) fn global_header(records: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    pax_entry(b"pax_global_header", b'g', records, &mut out);
+    out
+}
+
+fn pax_entry(name: &[u8], kind: u8, records: &[(&str, &str)], out: &mut Vec<u8>) {
+    let content: Vec<u8> =
+        records.iter().flat_map(|(name, value)| pax_record(name, value)).collect();
+    out.extend_from_slice(&header(b"", name, content.len() as u64, kind));
+    out.extend_from_slice(&content);
+    out.resize(out.len() + padding(content.len() as u64), 0);
 }
 
 /// A name in two parts that fit, the first of them perhaps empty.

@@ -290,3 +290,60 @@ fn what_has_no_place_in_a_table_is_named() {
     run(&dir, ["convert", "l.msgpack", "l.csv"])
         .fails(2, "expected the fields of the first 1000 samples, found \"b\" too");
 }
+
+/// A file that is no image passed if its first bytes were not those of one.
+#[test]
+fn what_is_called_an_image_must_be_one() {
+    let dir = with_photos();
+    let page = b"<!DOCTYPE html><title>404</title>";
+    let bad: [(&str, &[u8], &str); 4] = [
+        ("empty.jpg", b"", "expected an image, found no bytes"),
+        ("page.jpg", page, "expected an image, found a web page or other markup"),
+        ("zeros.jpg", &[0; 100], "expected an image, found only zeros"),
+        ("text.png", b"to do", "expected an image, found other bytes"),
+    ];
+    for (name, bytes, says) in bad {
+        let path = dir.path().join("photos/cat").join(name);
+        fs::write(&path, bytes).unwrap();
+        for how in ["--verify-images", "--resize=10x10"] {
+            let failed = run(&dir, ["convert", "photos", "x.msgpack", how]).exits(2);
+            assert!(failed.err.contains(&format!("cat/{name}")), "{failed:?}");
+            assert!(
+                failed.err.contains("field \"image\"") && failed.err.contains(says),
+                "{failed:?}"
+            );
+        }
+        fs::remove_file(path).unwrap();
+    }
+    run(&dir, ["convert", "photos", "x.msgpack", "--verify-images"]).exits(0);
+    // Other fields may hold what they like, and so may one that has no bytes.
+    let lines =
+        "{\"key\":\"a\",\"notes\":{\"$bin\":\"eA==\"},\"image\":null,\"mask.png\":\"none\"}\n";
+    fs::write(dir.path().join("s.jsonl"), lines).unwrap();
+    run(&dir, ["convert", "s.jsonl", "s.msgpack", "--verify-images"]).exits(0);
+    fs::write(dir.path().join("m.jsonl"), "{\"key\":\"a\",\"mask.png\":{\"$bin\":\"eA==\"}}\n")
+        .unwrap();
+    let failed = run(&dir, ["convert", "m.jsonl", "m.msgpack", "--verify-images"]).exits(2);
+    assert!(failed.err.contains("field \"mask.png\""), "{failed:?}");
+}
+
+/// Columns of one type change values that are of another.
+#[test]
+fn a_csv_says_what_its_columns_make_of_values() {
+    let dir = scratch();
+    let lines = "{\"key\":\"a\",\"x\":1,\"y\":\"7\",\"z\":1,\"f\":0.5}\n\
+                 {\"key\":\"b\",\"x\":0.5,\"y\":\"8\",\"z\":\"x\",\"f\":NaN}\n";
+    fs::write(dir.path().join("s.jsonl"), lines).unwrap();
+    let done = run(&dir, ["convert", "s.jsonl", "s.csv"]).exits(0);
+    for says in [
+        "field \"x\": integers became floats, or strings of their digits, as others of the column",
+        "field \"y\": strings became numbers, if their types are guessed (2 values)",
+        "field \"z\": integers became strings, as others of the column are (1 value)",
+    ] {
+        assert!(done.err.contains(says), "{done:?}");
+    }
+    assert!(!done.err.contains("field \"f\""), "{done:?}");
+    run(&dir, ["convert", "s.csv", "t.msgpack", "--guess-types", "--key-field", "key"]).exits(0);
+    let back = run(&dir, ["cat", "--jsonl", "t.msgpack"]).quietly().jsonl();
+    assert_eq!((&back[0]["f"], &back[1]["f"]), (&json!(0.5), &json!({"$f": "7ff8000000000000"})));
+}

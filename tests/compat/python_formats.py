@@ -226,14 +226,14 @@ def with_webdataset(sets, folder):
 
     def reads(path):
         shards = sorted(map(str, path.parent.glob(f"{path.stem}-0*.tar")))
+        # What kiste names the fields, and how it escapes keys.
+        names = {"cls": "label", **dict.fromkeys(["jpg", "png", "gif", "tiff"], "image")}
         for sample in wds.WebDataset(shards, shardshuffle=False).decode():
-            fields = {k.split(".")[0]: v for k, v in sample.items() if not k.startswith("__")}
-            yield {"key": sample["__key__"], **fields}
+            fields = {names.get(k, k.split(".")[0]): v for k, v in sample.items() if not k.startswith("__")}
+            yield {"key": sample["__key__"].replace("%2E", ".").replace("%25", "%"), **fields}
 
-    again = "--rename", "label.cls=label,caption.txt=caption,score.json=score"
-    to_and_back(folder, "WebDataset", "webdataset", sets.digits, ".tar", (), reads, again)
-    to_and_back(folder, "WebDataset, arrays", "webdataset", sets.pixels, ".tar", (), reads,
-                ("--rename", "label.cls=label,pixels.npy=pixels"))
+    to_and_back(folder, "WebDataset", "webdataset", sets.digits, ".tar", (), reads)
+    to_and_back(folder, "WebDataset, arrays", "webdataset", sets.pixels, ".tar", (), reads)
     to_and_back(folder, "WebDataset, pictures", "webdataset", sets.pictures, ".tar", (), reads)
 
 

@@ -74,14 +74,29 @@ fn features_of_datasets() {
     let manifest = manifest(DATASETS);
     let names: Vec<&str> =
         manifest["labels"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    let pattern = dir(DATASETS).join("data-{00000..00001}-of-00002.arrow");
-    let streams = ipc(&pattern);
+    // One image is not embedded, and there is only its path.
+    let lone = ipc(dir(DATASETS).join("data-00001-of-00002.arrow"));
+    let error = samples(lone).unwrap_err().to_string();
+    assert!(error.contains("column \"image\"") && error.contains("next to the table"), "{error}");
+    let scratch = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(dir(DATASETS)).unwrap().map(|entry| entry.unwrap().path()) {
+        fs::copy(&entry, scratch.path().join(entry.file_name().unwrap())).unwrap();
+    }
+    let mut all = manifest["rows"].clone();
+    all[2]["image"] = all[1]["image"].clone();
+    let blue = all[1]["image"]["bytes"].as_str().unwrap();
+    let blue: Vec<u8> = (0..blue.len() / 2)
+        .map(|at| u8::from_str_radix(&blue[2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    fs::create_dir(scratch.path().join("elsewhere")).unwrap();
+    fs::write(scratch.path().join("elsewhere/blue.png"), blue).unwrap();
+    let streams = ipc(scratch.path().join("data-{00000..00001}-of-00002.arrow"));
     assert_eq!(
         (streams.units(), streams.label_names().unwrap()),
         (2, &names.clone().into_iter().map(str::to_owned).collect::<Vec<_>>()[..])
     );
-    assert_eq!(rows(&samples(streams.clone()).unwrap()), manifest["rows"]);
-    assert_eq!(samples(ipc(dir(DATASETS))).unwrap(), samples(streams).unwrap());
+    assert_eq!(rows(&samples(streams.clone()).unwrap()), all);
+    assert_eq!(samples(ipc(scratch.path())).unwrap(), samples(streams).unwrap());
 
     let hub = parquet(dir(DATASETS).join("hub.parquet"));
     assert_eq!(hub.label_names().unwrap(), names);

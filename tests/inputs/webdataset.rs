@@ -201,19 +201,16 @@ fn what_is_written_is_read_again() {
     let found = samples(WebDatasetReader::open_all(shards).unwrap()).unwrap();
     let names: Vec<_> =
         found[0].as_map().unwrap().iter().map(|(name, _)| name.as_str().unwrap()).collect();
-    let expected = [
-        "key",
-        "jpg",
-        "label.cls",
-        "cls",
-        "caption.txt",
-        "txt",
-        "txt2.json.bin",
-        "points.npy",
-        "meta.json",
-        "ok.json",
-    ];
+    let expected =
+        ["key", "jpg", "label", "cls", "caption", "txt", "txt2.json", "points", "meta", "ok"];
     assert_eq!(names, expected);
+    // What other readers see.
+    let shard = fs::read(scratch.path().join("out-000000.tar")).unwrap();
+    let files = ["jpg", "label.cls", "cls", "caption.txt", "txt", "txt2.json.bin", "points.npy"];
+    for file in files.into_iter().chain(["meta.json", "ok.json"]) {
+        let name = format!("a/1.{file}\0");
+        assert!(shard.windows(name.len()).any(|found| found == name.as_bytes()), "{name}");
+    }
     let first = msgpack::decode(&written[0]).unwrap();
     for ((_, found), (_, expected)) in
         found[0].as_map().unwrap().iter().zip(first.as_map().unwrap())
@@ -233,13 +230,13 @@ fn what_would_not_be_found_again_is_not_written() {
     let prefix = scratch.path().join("out");
     let mut writer = WebDatasetWriter::create(&prefix).unwrap();
     let cls = || vec![("cls", 1.into())];
-    for key in ["", "a.b", "a/", "/a", "../a", "__a__/b", "a\0"] {
+    for key in ["", "a/", "/a", "../a", "__a__/b", "a\0"] {
         let error = writer.write_packed(&sample(key, cls())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{key:?}");
     }
     for fields in [
         vec![],
-        vec![("Label", 1.into())],
+        vec![("A", 1.into()), ("a", 1.into())],
         vec![("a/b", 1.into())],
         vec![("a", 1.into()), ("a.cls", 2.into())],
     ] {
@@ -252,4 +249,135 @@ fn what_would_not_be_found_again_is_not_written() {
     assert_eq!(error.kind(), ErrorKind::DuplicateKey);
     drop(writer);
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+/// The names of the entries of a shard, those of headers left out.
+fn entries(shard: &std::path::Path) -> Vec<String> {
+    let bytes = fs::read(shard).unwrap();
+    let (mut at, mut names) = (0, Vec::new());
+    while let Some(block) = bytes.get(at..at + 512).filter(|block| block[0] != 0) {
+        let text = |range: std::ops::Range<usize>| {
+            let field = block[range].split(|&byte| byte == 0).next().unwrap();
+            String::from_utf8(field.to_vec()).unwrap()
+        };
+        let size = usize::from_str_radix(text(124..136).trim(), 8).unwrap();
+        if block[156] == b'0' {
+            names.push(text(0..100));
+        }
+        at += 512 + size.next_multiple_of(512);
+    }
+    names
+}
+
+/// What `decode("pil").to_tuple("jpg", "cls")` of webdataset expects.
+#[test]
+fn image_and_label_have_the_names_that_readers_expect() {
+    let scratch = tempfile::tempdir().unwrap();
+    let jpeg = || Value::Binary(b"\xff\xd8\xff..".to_vec());
+    let png = || Value::Binary(b"\x89PNG\r\n\x1a\n".to_vec());
+    let int = |number: i64| {
+        let array = kiste::value::NdArray::scalar(number);
+        kiste::format::msgpack::numpy::Special::Scalar(array).to_value()
+    };
+    let written = [
+        sample("cat.1", vec![("image", jpeg()), ("label", 3.into()), ("mask", png())]),
+        sample("cat.2", vec![("image", png()), ("label", int(-4))]),
+        // Names that mean something else by now.
+        sample("50%/cat.3", vec![("jpg", jpeg()), ("cls", 5.into()), ("label", 6.into())]),
+        sample("cat", vec![("image", "none".into()), ("Label", Value::Nil)]),
+    ];
+    let mut writer = WebDatasetWriter::create(scratch.path().join("out")).unwrap();
+    written.iter().for_each(|sample| writer.write_packed(sample).unwrap());
+    assert_eq!(writer.changes(), []);
+    let shards = writer.finish().unwrap();
+    let expected = [
+        "cat%2E1.jpg",
+        "cat%2E1.cls",
+        "cat%2E1.mask.png",
+        "cat%2E2.png",
+        "cat%2E2.cls",
+        "50%25/cat%2E3.jpg",
+        "50%25/cat%2E3.cls",
+        "50%25/cat%2E3.label.cls",
+        "cat.image.txt",
+        "cat.label.json",
+    ];
+    assert_eq!(entries(&shards[0]), expected);
+    // However the shard is cut into units.
+    for bytes in [512, 1024, 1536, 1 << 20] {
+        let reader = WebDatasetReader::open_all(&shards).unwrap().unit_bytes(bytes);
+        let found = samples(reader).unwrap();
+        let expected: Vec<Value> =
+            written.iter().map(|packed| msgpack::decode(packed).unwrap()).collect();
+        assert_eq!(found, expected, "{bytes}");
+    }
+    // Two shards as one archive would mix what their files mean.
+    let other = WebDatasetWriter::create(scratch.path().join("other"));
+    let mut other = other.unwrap();
+    other.write_packed(&sample("x", vec![("cls", 1.into())])).unwrap();
+    let last = other.finish().unwrap();
+    let first = fs::read(&shards[0]).unwrap();
+    let end = first.len() - first.iter().rev().take_while(|byte| **byte == 0).count();
+    let both = [&first[..end.next_multiple_of(512)], &fs::read(&last[0]).unwrap()].concat();
+    let path = scratch.path().join("both.tar");
+    fs::write(&path, both).unwrap();
+    let error = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("several in one archive that differ"), "{error}");
+}
+
+/// Integers that do not fit became floats, and NaN was damage.
+#[test]
+fn json_of_python_is_read_as_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("x.tar");
+    let shard = |json: &str| {
+        let mut block = vec![0; 512];
+        block[..6].copy_from_slice(b"a.json");
+        block[124..135].copy_from_slice(format!("{:011o}", json.len()).as_bytes());
+        block[156] = b'0';
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        let mut content = json.as_bytes().to_vec();
+        content.resize(512, 0);
+        fs::write(&path, [block, content, vec![0; 1024]].concat()).unwrap();
+        samples(WebDatasetReader::open(&path).unwrap())
+    };
+    let found = shard("{\"a\": [NaN, -Infinity], \"$bin\": \"eA==\", \"n\": 18446744073709551615}");
+    let found = &found.unwrap()[0]["json"];
+    assert!(found["a"][0].as_f64().unwrap().is_nan());
+    assert_eq!((&found["$bin"], &found["n"]), (&"eA==".into(), &u64::MAX.into()));
+    let error = shard("{\"n\": 18446744073709551616}").unwrap_err();
+    assert!(error.to_string().contains("an integer from -2^63 to 2^64-1"), "{error}");
+}
+
+/// What a shard notes about itself may be damaged like everything else in it.
+#[test]
+fn notes_of_shards_are_not_trusted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut writer = WebDatasetWriter::create(scratch.path().join("out")).unwrap();
+    writer.write_packed(&sample("a", vec![("label", 1.into())])).unwrap();
+    // Noted before the file, as the shard has another meaning for its name.
+    writer.write_packed(&sample("b", vec![("cls", 2.into())])).unwrap();
+    let path = writer.finish().unwrap().remove(0);
+    let whole = fs::read(&path).unwrap();
+    let found = samples(WebDatasetReader::open(&path).unwrap()).unwrap();
+    assert_eq!((&found[0]["label"], &found[1]["cls"]), (&1.into(), &2.into()));
+    for (from, to, kind) in [
+        ("\"version\":1", "\"version\":9", ErrorKind::Unsupported),
+        ("\"version\":1", "\"version\"!1", ErrorKind::Damaged),
+        ("{\"cls\":[\"label\"]}", "{\"cls\":[1,2,345]}", ErrorKind::Damaged),
+        ("[\"cls\"]\n", "[12345!\n", ErrorKind::Damaged),
+        // The record that holds the note.
+        (" KISTE.webdataset=", " KISTE.webdataset!", ErrorKind::Damaged),
+    ] {
+        assert_eq!(from.len(), to.len());
+        let at = whole.windows(from.len()).position(|bytes| bytes == from.as_bytes());
+        let at = at.unwrap_or_else(|| panic!("{from} is not in the shard"));
+        let mut changed = whole.clone();
+        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+        fs::write(&path, changed).unwrap();
+        let error = samples(WebDatasetReader::open(&path).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{to}: {error}");
+    }
 }

@@ -44,9 +44,9 @@ use crate::rearrange::{Writing, tell_seed};
 ///
 /// --to writes other formats: DST is then a file; for MDS and images a folder; and for WebDataset
 /// the start of the names of the shards: photos.tar makes photos-000000.tar and so on. What a format
-/// cannot hold is an error that names the sample and the field. JSON lines lose nothing. WebDataset
-/// loses nothing either, but fields get an ending that says what they are, such as "label.cls", and
-/// single NumPy numbers become maps. MDS sorts fields. In TFRecord strings become bytes, floats have
+/// cannot hold is an error that names the sample and the field, and values that change are counted at
+/// the end. JSON lines and WebDataset lose nothing; in WebDataset fields are named by what they are,
+/// such as jpg, cls and "caption.txt". MDS sorts fields. In TFRecord strings become bytes, floats have
 /// 32 bits, and arrays lose their shape. CSV holds only strings, numbers and truth values. In these
 /// four formats the key is a field "key". A folder of images has files {label}/{key}, with the ending
 /// that their bytes call for, and metadata.jsonl with all other fields.
@@ -220,13 +220,13 @@ Examples:
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
   kiste convert people.csv people.msgpack --guess-types
-  kiste convert photos.msgpack photos.tar --key '{key.stem}'
+  kiste convert photos.msgpack photos.tar
   kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
   kiste convert photos.msgpack photos-again --to images
   kiste convert photos.msgpack labels.csv --drop image
   kiste convert for-streaming mine.msgpack --key-field key
-  kiste convert photos-000000.tar photos.msgpack --rename label.cls=label --limit 1000
+  kiste convert photos-000000.tar photos.msgpack --rename jpg=image,cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
   kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64

@@ -211,9 +211,13 @@ pub(in crate::cmd) fn dry_run(tried: DryRun, json: bool, output: &Output) -> Out
         let (name, types) = (&field.name[..], &field.types[..]);
         match &field.becomes {
             FieldOutcome::Field { name: new, types: now, is_same, is_key } => {
-                let values = if *is_same { "as it is" } else { "changed" };
+                let values = match (is_same, &field.changes[..]) {
+                    (true, _) => "as it is".to_owned(),
+                    (false, []) => "changed".to_owned(),
+                    (false, changes) => format!("changed: {}", changes.join("; ")),
+                };
                 let note = match name == new {
-                    true => values.to_owned(),
+                    true => values,
                     false if *is_key => "the key again with --key-field key".to_owned(),
                     false => format!("{values}, named {new}"),
                 };

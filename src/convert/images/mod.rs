@@ -58,7 +58,8 @@ impl ImageOptions {
     /// With key and field: [`Damaged`](ErrorKind::Damaged) for an image that does not decode,
     /// [`Unsupported`](ErrorKind::Unsupported) for one that no decoder supports and that may be
     /// intact, [`Limit`](ErrorKind::Limit) for more pixels than the options or the new format
-    /// allow, and [`Invalid`](ErrorKind::Invalid) for a named field that is not an image.
+    /// allow, and [`Invalid`](ErrorKind::Invalid) for bytes that are not an image in a field that is
+    /// one: that was [named](ImageOptions::fields), or whose own name is that of an image.
     pub fn apply<'a>(&self, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let key = msgpack::check_sample(packed)?;
         let mut len = 0;
@@ -69,7 +70,7 @@ impl ImageOptions {
             let name = Cursor::new(name).read_str().unwrap_or_default();
             let at = |error: Error| error.with_key(key).with_field(name);
             if let Some(image) = self.image_of(name, value).map_err(at)? {
-                let must = !self.fields.is_empty();
+                let must = !self.fields.is_empty() || is_image_name(name);
                 changes.extend(self.change(image, must).map_err(at)?.map(|new| (len - 1, new)));
             }
         }
@@ -102,6 +103,17 @@ impl ImageOptions {
             Err(error) => Err(error.with_raw(packed)),
         }
     }
+}
+
+/// Whether a field of this name holds images if it holds bytes: by the ends of names that are those
+/// of image files, or the names that readers of images give.
+fn is_image_name(name: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "image", "img", "jpg", "jpeg", "png", "gif", "webp", "tif", "tiff", "bmp", "ppm", "pgm",
+        "pbm", "pnm",
+    ];
+    let last = name.rsplit('.').next().unwrap_or_default();
+    NAMES.iter().any(|known| last.eq_ignore_ascii_case(known))
 }
 
 /// The sample with new bytes in these fields.

@@ -26,7 +26,9 @@ const MAX_PIXELS: u64 = 200_000_000;
 /// | a colour profile | the same, in JPEG, PNG and WebP |
 /// | EXIF and other metadata | removed |
 ///
-/// A field is an image if it begins like a JPEG, PNG, GIF, WebP, TIFF, BMP or PNM file. Names of
+/// A field is an image if it begins like a JPEG, PNG, GIF, WebP, TIFF, BMP or PNM file. Bytes in a
+/// field that is called `image` or `img`, or whose name ends like that of an image file, such as `jpg`
+/// and `mask.png`, must be an image: an empty file or a web page is an error there. Names of
 /// fields and keys stay, so a field `png` may hold a JPEG afterwards. A JPEG that was cut short is
 /// damaged, although decoders fill the rest with grey.
 #[derive(Debug, Clone)]
@@ -101,7 +103,7 @@ impl ImageOptions {
     }
 
     /// The fields of images. A field of such a name that is not an image is an error. Default: all
-    /// fields that begin like an image.
+    /// fields that begin like an image or are called like one.
     pub fn fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
         self.fields = fields.into_iter().map(Into::into).collect();
         self

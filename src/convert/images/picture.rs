@@ -41,8 +41,7 @@ impl ImageOptions {
     pub(super) fn change(&self, bytes: &[u8], must: bool) -> Result<Option<Vec<u8>>> {
         let format = image::guess_format(bytes).ok().filter(|format| KNOWN.contains(format));
         let Some(format) = format else {
-            let none = Error::new(ErrorKind::Invalid, "expected an image, found other bytes");
-            return if must { Err(none) } else { Ok(None) };
+            return if must { Err(no_image(bytes)) } else { Ok(None) };
         };
         // A panic is a bug of the decoder, but only damaged images cause it, and other images
         // follow.
@@ -200,6 +199,37 @@ impl ImageOptions {
         encoder.encode(picture.as_bytes(), width, height, color).map_err(invalid)?;
         Ok(out)
     }
+}
+
+/// The error of bytes that are not an image, or of an image that nothing here decodes.
+fn no_image(bytes: &[u8]) -> Error {
+    let other = match image::guess_format(bytes) {
+        Ok(format) => Some(format!("{format:?}").to_uppercase()),
+        Err(_) if bytes.starts_with(b"\0\0\0\x0cjP  ") => Some("JPEG 2000".to_owned()),
+        Err(_) if bytes.get(4..8) == Some(b"ftyp") => Some("HEIF".to_owned()),
+        Err(_) => None,
+    };
+    if let Some(other) = other {
+        let message = format!("expected an image of a format that can be decoded, found {other}");
+        return Error::new(ErrorKind::Unsupported, message);
+    }
+    let start = bytes.trim_ascii_start();
+    let is_markup = start.first() == Some(&b'<');
+    let found = match bytes {
+        [] => "no bytes",
+        _ if bytes.iter().all(|&byte| byte == 0) => "only zeros",
+        _ if is_markup && start.get(..256.min(start.len())).is_some_and(is_svg) => {
+            let message = "expected an image of pixels, found SVG";
+            return Error::new(ErrorKind::Unsupported, message);
+        }
+        _ if is_markup => "a web page or other markup",
+        _ => "other bytes",
+    };
+    Error::new(ErrorKind::Invalid, format!("expected an image, found {found}"))
+}
+
+fn is_svg(start: &[u8]) -> bool {
+    start.windows(4).any(|found| found.eq_ignore_ascii_case(b"<svg"))
 }
 
 /// Writes a picture with its colour profile.

@@ -38,12 +38,35 @@ pub fn parse(line: &[u8]) -> Result<Value, FormatError> {
     let text = std::str::from_utf8(line).map_err(|flaw| {
         FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
     })?;
-    Reader { text, at: 0 }.document()
+    Reader { text, at: 0, plain: false }.document()
+}
+
+/// Reads a value as other programs write it: names that begin with `$` have no meaning.
+///
+/// Otherwise like [`parse`], so nothing is read as something else: integers beyond 64 bits, floats
+/// beyond the range of 64 bits and objects with the same name twice are refused.
+///
+/// ```
+/// use kiste::Value;
+/// use kiste::format::jsonl::parse_plain;
+///
+/// let value = parse_plain(b"{\"$ref\": NaN}")?;
+/// assert!(value["$ref"].as_f64().unwrap().is_nan());
+/// assert!(parse_plain(b"18446744073709551616").is_err());
+/// # Ok::<(), kiste::format::FormatError>(())
+/// ```
+pub fn parse_plain(json: &[u8]) -> Result<Value, FormatError> {
+    let text = std::str::from_utf8(json).map_err(|flaw| {
+        FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
+    })?;
+    Reader { text, at: 0, plain: true }.document()
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Whether `$` means nothing.
+    plain: bool,
 }
 
 /// A container whose elements are being read.
@@ -74,11 +97,11 @@ impl Open {
     }
 
     /// The value of the whole container and its nesting depth.
-    fn close(self) -> Result<(Value, usize), FormatError> {
+    fn close(self, plain: bool) -> Result<(Value, usize), FormatError> {
         let depth = self.deepest + 1;
         let (value, depth) = match self.kind {
             OpenKind::Array(items) => (Value::Array(items), depth),
-            OpenKind::Object(members, _) => object(members, depth, self.start)?,
+            OpenKind::Object(members, _) => object(members, depth, self.start, plain)?,
         };
         // One more than the limit, as this may be the array of a `$map`.
         if depth > MAX_DEPTH + 1 { Err(too_deep(self.start)) } else { Ok((value, depth)) }
@@ -105,7 +128,7 @@ impl Reader<'_> {
                     };
                     if self.peek() == Some(container.bracket()) {
                         self.at += 1;
-                        container.close()?
+                        container.close(self.plain)?
                     } else {
                         self.name(&mut container)?;
                         open.push(container);
@@ -113,6 +136,12 @@ impl Reader<'_> {
                     }
                 }
                 Some(b'"') => (Value::from(self.string()?), 0),
+                // Python's json writes these three, which JSON does not have.
+                Some(b'N') => (self.word("NaN", Value::F64(f64::NAN))?, 0),
+                Some(b'I') => (self.word("Infinity", Value::F64(f64::INFINITY))?, 0),
+                Some(b'-') if self.rest().starts_with(b"-I") => {
+                    (self.word("-Infinity", Value::F64(f64::NEG_INFINITY))?, 0)
+                }
                 Some(b'-' | b'0'..=b'9') => (self.number()?, 0),
                 Some(b'n') => (self.word("null", Value::Nil)?, 0),
                 Some(b't') => (self.word("true", Value::Boolean(true))?, 0),
@@ -139,7 +168,7 @@ impl Reader<'_> {
                     }
                     Some(bracket) if bracket == closing => {
                         self.at += 1;
-                        (value, depth) = container.close()?;
+                        (value, depth) = container.close(self.plain)?;
                     }
                     _ if closing == b']' => return Err(self.error("\",\" or \"]\"")),
                     _ => return Err(self.error("\",\" or \"}\"")),
@@ -170,6 +199,10 @@ impl Reader<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    fn rest(&self) -> &[u8] {
+        &self.text.as_bytes()[self.at..]
+    }
+
     fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -177,7 +210,7 @@ impl Reader<'_> {
     }
 
     fn word(&mut self, word: &str, value: Value) -> Result<Value, FormatError> {
-        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+        if !self.rest().starts_with(word.as_bytes()) {
             return Err(self.error("a JSON value"));
         }
         self.at += word.len();
@@ -321,8 +354,9 @@ fn object(
     mut members: Vec<(String, Value)>,
     depth: usize,
     start: usize,
+    plain: bool,
 ) -> Result<(Value, usize), FormatError> {
-    if members.iter().any(|(name, _)| name.starts_with('$')) {
+    if !plain && members.iter().any(|(name, _)| name.starts_with('$')) {
         return match members.pop() {
             Some((name, value)) if members.is_empty() => special(&name, value, depth - 1, start),
             _ => {

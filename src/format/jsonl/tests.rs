@@ -1,6 +1,6 @@
 //! The notation against the golden files, and lines that must be refused.
 
-use super::{parse, write, write_short};
+use super::{parse, parse_plain, write, write_python, write_short};
 use crate::Value;
 use crate::format::msgpack::sample::field;
 use crate::format::msgpack::tests::{Random, golden, widened};
@@ -210,7 +210,9 @@ fn what_is_wrong_with_a_line() {
         ("{\"a\":1,}", "byte 7: expected a name in quotes, found \"}\""),
         ("{} {}", "byte 3: expected end of line, found \"{\""),
         ("nul", "byte 0: expected a JSON value, found \"n\""),
-        ("NaN", "byte 0: expected a JSON value, found \"N\""),
+        ("Nan", "byte 0: expected a JSON value, found \"N\""),
+        ("-Inf", "byte 0: expected a JSON value, found \"-\""),
+        ("infinity", "byte 0: expected a JSON value, found \"i\""),
         ("é", "byte 0: expected a JSON value, found \"é\""),
         ("01", "byte 1: expected end of line, found \"1\""),
         ("1.", "byte 2: expected a digit, found end of line"),
@@ -371,4 +373,30 @@ fn short_lines_leave_out_what_is_long() {
     assert_eq!(short(&value, 0), r#"{"key":""<text 26>,<map 12>}"#);
     let long = Value::Array(vec![Value::Binary(vec![0; 99]), Value::Ext(3, vec![0; 99])]);
     assert_eq!(short(&long, 32), "[<bytes 99>,<ext 3 99>]");
+}
+
+#[test]
+fn what_python_writes_for_numbers_that_json_lacks() {
+    let line = b"[NaN, Infinity, -Infinity, {\"$f\": \"fff8000000000000\"}]";
+    let value = parse(line).unwrap();
+    let bits: Vec<u64> =
+        value.as_array().unwrap().iter().map(|item| item.as_f64().unwrap().to_bits()).collect();
+    assert_eq!(bits[..3], [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(f64::to_bits));
+    let mut out = Vec::new();
+    write_python(&value, &mut out).unwrap();
+    assert_eq!(out, b"[NaN,Infinity,-Infinity,{\"$f\":\"fff8000000000000\"}]");
+    out.clear();
+    write(&value, &mut out).unwrap();
+    assert!(out.starts_with(b"[{\"$f\":\"7ff8000000000000\"},"), "JSON of everyone has no NaN");
+}
+
+#[test]
+fn in_json_of_others_a_dollar_means_nothing() {
+    let json = b"{\"$f\": \"7ff8000000000000\", \"$map\": {\"$bin\": 1}}";
+    assert!(parse(json).is_err());
+    let value = parse_plain(json).unwrap();
+    assert_eq!((&value["$f"], &value["$map"]["$bin"]), (&"7ff8000000000000".into(), &1.into()));
+    for refused in ["18446744073709551616", "-9223372036854775809", "1e400", "{\"a\":1,\"a\":2}"] {
+        assert!(parse_plain(refused.as_bytes()).is_err(), "{refused} would become something else");
+    }
 }

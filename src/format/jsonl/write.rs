@@ -28,7 +28,14 @@ use crate::format::msgpack::{EncodeError, MAX_DEPTH, timestamp, widen};
 /// ```
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let before = out.len();
-    write_all(value, out).inspect_err(|_| out.truncate(before))
+    write_all(value, false, out).inspect_err(|_| out.truncate(before))
+}
+
+/// Appends a value as [`write()`] does, but NaN and infinities as `NaN`, `Infinity` and `-Infinity`,
+/// which Python's `json` reads. A NaN of other bits keeps the notation with `$f`.
+pub fn write_python(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let before = out.len();
+    write_all(value, true, out).inspect_err(|_| out.truncate(before))
 }
 
 /// A container whose elements are being written.
@@ -40,13 +47,13 @@ enum Open<'a> {
     Pair(Option<&'a Value>),
 }
 
-fn write_all(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+fn write_all(value: &Value, python: bool, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut open: Vec<Open> = Vec::new();
     // Containers of the value, as opposed to those of JSON.
     let mut depth = 0;
     let mut next = value;
     loop {
-        if let Some(container) = write_one(next, out)? {
+        if let Some(container) = write_one(next, python, out)? {
             depth += 1;
             if depth > MAX_DEPTH {
                 return Err(EncodeError::TooDeep);
@@ -107,7 +114,15 @@ fn comma(out: &mut Vec<u8>) {
 }
 
 /// Writes a value, or the opening of a container.
-fn write_one<'a>(value: &'a Value, out: &mut Vec<u8>) -> Result<Option<Open<'a>>, EncodeError> {
+fn write_one<'a>(
+    value: &'a Value,
+    python: bool,
+    out: &mut Vec<u8>,
+) -> Result<Option<Open<'a>>, EncodeError> {
+    let write_float = |number: f64, out: &mut Vec<u8>| match python.then(|| python_name(number)) {
+        Some(Some(name)) => out.extend_from_slice(name),
+        _ => write_float(number, out),
+    };
     match value {
         Value::Nil => out.extend_from_slice(b"null"),
         Value::Boolean(false) => out.extend_from_slice(b"false"),
@@ -158,7 +173,7 @@ fn write_special(special: &Special<'_>, out: &mut Vec<u8>) -> Result<(), EncodeE
     match special {
         Special::Array(array) => {
             out.extend_from_slice(b"{\"$nd\":{\"dtype\":");
-            write_all(&dtype_to_value(array.dtype()), out)?;
+            write_all(&dtype_to_value(array.dtype()), false, out)?;
             out.extend_from_slice(b",\"shape\":[");
             for len in array.shape() {
                 comma(out);
@@ -170,7 +185,7 @@ fn write_special(special: &Special<'_>, out: &mut Vec<u8>) -> Result<(), EncodeE
         }
         Special::Scalar(array) => {
             out.extend_from_slice(b"{\"$np\":{\"dtype\":");
-            write_all(&dtype_to_value(array.dtype()), out)?;
+            write_all(&dtype_to_value(array.dtype()), false, out)?;
             out.extend_from_slice(b",\"data\":");
             write_base64(array.bytes(), out);
             out.extend_from_slice(b"}}");
@@ -198,6 +213,17 @@ pub(super) fn is_object(entries: &[(Value, Value)]) -> bool {
 pub(super) fn are_distinct(names: &mut [&str]) -> bool {
     names.sort_unstable();
     names.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+/// What Python's `json` writes for a number that JSON has no digits for.
+fn python_name(number: f64) -> Option<&'static [u8]> {
+    match () {
+        () if number == f64::INFINITY => Some(b"Infinity"),
+        () if number == f64::NEG_INFINITY => Some(b"-Infinity"),
+        // The bits of the NaN that reading gives back.
+        () if number.to_bits() == f64::NAN.to_bits() => Some(b"NaN"),
+        () => None,
+    }
 }
 
 /// The shortest digits that read back as this float, always with `.` or an exponent.

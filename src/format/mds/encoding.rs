@@ -5,6 +5,7 @@ use std::fmt;
 use crate::Value;
 use crate::format::FormatError;
 use crate::format::bloscpack::metadata::write_string;
+use crate::format::jsonl;
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
 /// The codes and names of array types.
@@ -145,6 +146,15 @@ impl Encoding {
 
     /// Reads a value. Positions in errors are within its bytes.
     pub fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Decoded<'a>, FormatError> {
+        self.decode_as(bytes, false)
+    }
+
+    /// The same, where JSON may be in the [notation](jsonl) of JSON lines.
+    pub(crate) fn decode_as<'a>(
+        &self,
+        bytes: &'a [u8],
+        notation: bool,
+    ) -> Result<Decoded<'a>, FormatError> {
         let refuse =
             |expected: &str| FormatError::new(0, expected, format!("{} other bytes", bytes.len()));
         let digits = || std::str::from_utf8(bytes).map_err(|_| refuse("UTF-8"));
@@ -165,10 +175,8 @@ impl Encoding {
                 let number = digits()?.trim().parse::<f64>();
                 Decoded::Value(number.map_err(|_| refuse("a float in digits"))?.into())
             }
-            Encoding::Json => Decoded::Value(
-                serde_json::from_slice(bytes)
-                    .map_err(|error| FormatError::new(0, "JSON", error.to_string()))?,
-            ),
+            Encoding::Json if notation => Decoded::Value(jsonl::parse(bytes)?),
+            Encoding::Json => Decoded::Value(jsonl::parse_plain(bytes)?),
             Encoding::Scalar(dtype) => {
                 let array = NdArray::new(dtype.clone(), [], bytes);
                 Decoded::Scalar(array.map_err(|_| refuse("one number"))?)
@@ -267,6 +275,13 @@ pub(super) fn array_head(array: &NdArray<'_>) -> Option<Vec<u8>> {
         head.extend_from_slice(&(len as u64).to_le_bytes()[..1 << width]);
     }
     Some(head)
+}
+
+/// The encoding of a number of NumPy of this type, if there is one.
+pub(crate) fn scalar(dtype: &DType) -> Option<Encoding> {
+    let is_known =
+        TYPES.iter().any(|(_, _, kind, size)| little(*kind, *size).as_ref() == Some(dtype));
+    is_known.then(|| Encoding::Scalar(dtype.clone()))
 }
 
 fn scalar_type(name: &str) -> Option<DType> {

@@ -11,6 +11,9 @@
 //! | up to the first | JSON that says what the index says about columns; not needed |
 //! | the rest | the samples |
 //!
+//! kiste adds `"kiste": {"json": 1}` to the JSON of a shard with values of the encoding `json` that need the
+//! notation of [`jsonl`](crate::format::jsonl), so that all values come back.
+//!
 //! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
 //! of all columns. [`Encoding`] says what those mean.
 //!
@@ -21,8 +24,8 @@ mod encoding;
 mod index;
 mod shard;
 
-pub(crate) use encoding::Decoded;
 pub use encoding::Encoding;
+pub(crate) use encoding::{Decoded, scalar};
 pub use index::{Column, Index};
 pub(crate) use index::{FileInfo, ShardInfo};
 pub use shard::Shard;

@@ -8,6 +8,14 @@ use crate::Value;
 use crate::format::{FormatError, jsonl};
 use crate::value::{ByteOrder, DType};
 
+/// Whether some JSON in these bytes may have objects of the notation.
+fn may_have_notation(sample: &[u8]) -> bool {
+    sample.windows(3).any(|bytes| bytes == b"{\"$")
+}
+
+/// The version of the notation of JSON that we write.
+const NOTATION: u64 = 1;
+
 /// The bytes of each column of a sample, and where they are in the file.
 pub(crate) type Cells<'a> = Vec<(&'a [u8], Range<usize>)>;
 
@@ -46,6 +54,15 @@ impl<'a> Shard<'a> {
             return Err(FormatError::new(4 + 4 * samples as u64, expected, last.to_string()));
         }
         Ok(shard)
+    }
+
+    /// Whether the JSON in it is in the notation of [`jsonl`], by what its head says.
+    pub(crate) fn has_notation(&self) -> bool {
+        let start = 4 * (self.samples + 2);
+        let end = number(self.bytes, 4).map_or(start, |end| end as usize);
+        let head = self.bytes.get(start..end).unwrap_or_default();
+        let head: serde_json::Value = serde_json::from_slice(head).unwrap_or_default();
+        head["kiste"]["json"] == NOTATION
     }
 
     /// How many samples there are.
@@ -128,6 +145,9 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
         (Encoding::Text, Decoded::Value(Value::String(text))) => {
             out.extend_from_slice(text.as_str()?.as_bytes());
         }
+        (Encoding::TextInt, Decoded::Value(Value::Integer(number))) => {
+            out.extend_from_slice(number.to_string().as_bytes());
+        }
         (Encoding::Int, Decoded::Value(Value::Integer(number))) => {
             out.extend_from_slice(&number.as_i64()?.to_le_bytes());
         }
@@ -147,7 +167,7 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
             out.extend_from_slice(&array_head(array)?);
             out.extend_from_slice(&array.c_bytes());
         }
-        (Encoding::Json, Decoded::Value(value)) => jsonl::write(value, out).ok()?,
+        (Encoding::Json, Decoded::Value(value)) => jsonl::write_python(value, out).ok()?,
         _ => return None,
     }
     Some(())
@@ -157,7 +177,14 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 ///
 /// Of `info` the columns, compression, hashes and limit count.
 pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
-    let config = format!("{{{}, {}}}", info.config(), info.limit());
+    // Where the notation is not needed, the shard is as Streaming writes it.
+    let has_json = info.columns.iter().any(|column| column.encoding == Encoding::Json);
+    let own = if has_json && samples.iter().any(|sample| may_have_notation(sample)) {
+        format!(", \"kiste\": {{\"json\": {NOTATION}}}")
+    } else {
+        String::new()
+    };
+    let config = format!("{{{}, {}{own}}}", info.config(), info.limit());
     let mut offset = 4 * (samples.len() + 2) + config.len();
     let size = samples.iter().map(Vec::len).sum::<usize>() + offset;
     u32::try_from(size).ok()?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Date32Type, DurationMicrosecondType, DurationMillisecondType,
+    DurationNanosecondType, DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, ListArray, NullArray, PrimitiveArray, StringArray,
@@ -15,12 +15,12 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
-use super::kinds::{Entry, Type, file_fields, number_type};
+use super::kinds::{Entry, Type, file_fields, number_type, stored};
 use crate::convert::formats::find::Finder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::NdArray;
+use crate::value::{DType, NdArray};
 
 /// The values of a field so far.
 pub(super) enum Column {
@@ -44,6 +44,14 @@ pub(super) enum Column {
         ends: Vec<usize>,
         items: Box<Column>,
         of: Type,
+        nulls: Nulls,
+    },
+    /// Lists of numbers, some of which are nil.
+    Nullable {
+        ends: Vec<usize>,
+        numbers: Vec<u8>,
+        some: Nulls,
+        size: usize,
         nulls: Nulls,
     },
     Maps {
@@ -75,7 +83,11 @@ impl Column {
             }
             Type::Int { .. } | Type::F64 => Column::Numbers(Vec::new(), 8, nulls),
             Type::F32 => Column::Numbers(Vec::new(), 4, nulls),
-            Type::Scalar(dtype) => Column::Numbers(Vec::new(), dtype.item_size(), nulls),
+            Type::Scalar(dtype) => Column::Numbers(Vec::new(), stored_size(dtype), nulls),
+            Type::Nullable(dtype) => {
+                let (some, size) = (Nulls::default(), stored_size(dtype));
+                Column::Nullable { ends: vec![0], numbers: Vec::new(), some, size, nulls }
+            }
             Type::Text | Type::Bytes { .. } => {
                 Column::Bytes { data: Vec::new(), ends: vec![0], nulls }
             }
@@ -83,7 +95,7 @@ impl Column {
                 let ends = shape.iter().map(|_| vec![0]).collect();
                 Column::Arrays { ends, numbers: Vec::new(), nulls }
             }
-            Type::List(items) => {
+            Type::List(items, _) => {
                 let (of, items) = ((**items).clone(), Box::new(Column::of(items)));
                 Column::Lists { ends: vec![0], items, of, nulls }
             }
@@ -117,7 +129,7 @@ impl Column {
                 }
                 nulls.0.push(false);
             }
-            Column::Lists { ends, nulls, .. } => {
+            Column::Lists { ends, nulls, .. } | Column::Nullable { ends, nulls, .. } => {
                 ends.push(ends.last().copied().unwrap_or(0));
                 nulls.0.push(false);
             }
@@ -129,7 +141,12 @@ impl Column {
     }
 
     /// Appends a packed value, which must fit the type.
-    fn append(&mut self, cursor: &mut Cursor<'_>, of: &Type) -> Result<()> {
+    fn append(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        of: &Type,
+        null: &mut NullMeanings,
+    ) -> Result<()> {
         if cursor.peek()? == Kind::Nil {
             self.append_nothing();
             return Ok(cursor.read_nil()?);
@@ -149,7 +166,7 @@ impl Column {
                     Type::Int { .. } => bytes.extend(cursor.read_i64()?.to_le_bytes()),
                     Type::F32 => bytes.extend(cursor.read_f32()?.to_le_bytes()),
                     Type::F64 => bytes.extend(cursor.read_f64()?.to_le_bytes()),
-                    _ => bytes.extend(special(cursor)?.bytes()),
+                    _ => bytes.extend(&*stored(&special(cursor)?).ok_or_else(out_of_range)?),
                 }
                 nulls.0.push(true);
             }
@@ -172,19 +189,33 @@ impl Column {
                     }
                     lists *= len;
                 }
-                numbers.extend_from_slice(&array.c_bytes());
+                numbers.extend_from_slice(&stored(&array).ok_or_else(out_of_range)?);
+                nulls.0.push(true);
+            }
+            Column::Nullable { ends, numbers, some, size, nulls } => {
+                let before = some.0.len();
+                if cursor.peek()? == Kind::Map {
+                    let array = special(cursor)?;
+                    numbers.extend_from_slice(&stored(&array).ok_or_else(out_of_range)?);
+                    some.0.resize(before + array.len(), true);
+                } else {
+                    for _ in 0..cursor.read_array_len()? {
+                        append_number(cursor, *size, numbers, some)?;
+                    }
+                }
+                ends.push(ends.last().copied().unwrap_or(0) + some.0.len() - before);
                 nulls.0.push(true);
             }
             Column::Lists { ends, items, of, nulls } => {
                 let len = cursor.read_array_len()?;
                 for _ in 0..len {
-                    items.append(cursor, of)?;
+                    items.append(cursor, of, null)?;
                 }
                 ends.push(ends.last().copied().unwrap_or(0) + len as usize);
                 nulls.0.push(true);
             }
             Column::Maps { columns, entries, nulls } => {
-                append_map(columns, entries, cursor)?;
+                append_map(columns, entries, cursor, null, |_, _| ())?;
                 nulls.0.push(true);
             }
         }
@@ -224,6 +255,11 @@ impl Column {
                     )?)
                 }
             },
+            Column::Nullable { ends, numbers: bytes, some, nulls, .. } => {
+                let field = item_of(of)?;
+                let items = numbers(&bytes, field.data_type(), some.finish())?;
+                Arc::new(ListArray::try_new(field, offsets(&ends)?, items, nulls.finish())?)
+            }
             Column::Arrays { ends, numbers: bytes, nulls } => arrays(&ends, &bytes, of, nulls)?,
             Column::Lists { ends, items, nulls, .. } => {
                 let field = item_of(of)?;
@@ -243,24 +279,90 @@ impl Column {
     }
 }
 
-/// Appends a row for each entry of a map.
+/// How often a null has another meaning than what it stands for.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct NullMeanings {
+    /// Nil where null means that there is nothing.
+    pub(super) nil: u64,
+    /// Nothing where null means nil.
+    pub(super) absent: u64,
+}
+
+/// The bytes of a number in a column.
+fn stored_size(dtype: &DType) -> usize {
+    match number_type(dtype) {
+        Some(DataType::Date32) => 4,
+        _ => dtype.item_size(),
+    }
+}
+
+fn out_of_range() -> Error {
+    Error::new(ErrorKind::Invalid, "expected times within the range of the column, found another")
+}
+
+/// Appends a plain number of this many bytes, or nil.
+fn append_number(
+    cursor: &mut Cursor<'_>,
+    size: usize,
+    numbers: &mut Vec<u8>,
+    some: &mut Nulls,
+) -> Result<()> {
+    let kind = cursor.peek()?;
+    some.0.push(kind != Kind::Nil);
+    match kind {
+        Kind::Nil => {
+            cursor.read_nil()?;
+            numbers.resize(numbers.len() + size, 0);
+        }
+        Kind::Bool => numbers.push(cursor.read_bool()?.into()),
+        Kind::Int => {
+            let wide = match cursor.read_i64() {
+                Ok(number) => number.to_le_bytes(),
+                Err(_) => cursor.read_u64()?.to_le_bytes(),
+            };
+            numbers.extend_from_slice(&wide[..size.min(8)]);
+        }
+        Kind::Float if size == 4 => numbers.extend(cursor.read_f32()?.to_le_bytes()),
+        Kind::Float => numbers.extend(cursor.read_f64()?.to_le_bytes()),
+        _ => numbers.extend(&*stored(&special(cursor)?).ok_or_else(out_of_range)?),
+    }
+    Ok(())
+}
+
+/// Appends a row for each entry of a map. `noted` is called for entries where a null has another
+/// meaning.
 pub(super) fn append_map(
     columns: &mut [Column],
     entries: &[Entry],
     cursor: &mut Cursor<'_>,
+    null: &mut NullMeanings,
+    mut noted: impl FnMut(&Entry, NullMeanings),
 ) -> Result<()> {
     let (mut seen, mut known) = (vec![false; columns.len()], Finder::new(entries, Entry::name));
     for _ in 0..cursor.read_map_len()? {
         let name = cursor.read_str()?;
         match known.position(name) {
             Some(at) => {
-                columns[at].append(cursor, &entries[at].of)?;
+                let before = *null;
+                if cursor.peek()? == Kind::Nil && entries[at].slot().optional {
+                    null.nil += 1;
+                }
+                columns[at].append(cursor, &entries[at].of, null)?;
+                if *null != before {
+                    let (nil, absent) = (null.nil - before.nil, null.absent - before.absent);
+                    noted(&entries[at], NullMeanings { nil, absent });
+                }
                 seen[at] = true;
             }
             None => cursor.skip()?,
         }
     }
-    for (column, _) in columns.iter_mut().zip(seen).filter(|(_, seen)| !seen) {
+    for ((column, entry), _) in columns.iter_mut().zip(entries).zip(seen).filter(|(_, seen)| !seen)
+    {
+        if !entry.slot().optional {
+            null.absent += 1;
+            noted(entry, NullMeanings { nil: 0, absent: 1 });
+        }
         column.append_nothing();
     }
     Ok(())
@@ -355,6 +457,7 @@ fn numbers(bytes: &[u8], of: &DataType, nulls: Option<NullBuffer>) -> Result<Arr
         DataType::Float16 => all::<Float16Type, 2>(bytes, half::f16::from_le_bytes, nulls),
         DataType::Float32 => all::<Float32Type, 4>(bytes, f32::from_le_bytes, nulls),
         DataType::Float64 => all::<Float64Type, 8>(bytes, f64::from_le_bytes, nulls),
+        DataType::Date32 => all::<Date32Type, 4>(bytes, i32::from_le_bytes, nulls),
         DataType::Timestamp(unit, _) => match unit {
             TimeUnit::Second => all::<TimestampSecondType, 8>(bytes, i64::from_le_bytes, nulls),
             TimeUnit::Millisecond => {

@@ -37,6 +37,8 @@ pub(super) enum Form {
     Sequence(Box<Slot>),
     /// A map.
     Struct(Vec<Slot>),
+    /// The same, of points in time in seconds, which are stored as milliseconds.
+    Seconds(Box<Form>),
 }
 
 /// A form, and the meaning of null.
@@ -57,6 +59,7 @@ impl Form {
         match self {
             Form::Plain | Form::Label | Form::File | Form::Sequence(_) => Json::Null,
             Form::Scalar => json!("scalar"),
+            Form::Seconds(inner) => json!({"seconds": inner.to_json()}),
             Form::Array(shape) => json!({"array": shape}),
             Form::List(inner) => json!({"list": inner.to_json()}),
             Form::Struct(slots) => {
@@ -105,6 +108,9 @@ impl Form {
     fn noted(of: &DataType, note: &Json) -> Option<Form> {
         if note == "scalar" {
             return Some(Form::Scalar);
+        }
+        if let Some(inner) = note.get("seconds") {
+            return Form::noted(of, inner).map(|inner| Form::Seconds(Box::new(inner)));
         }
         if let Some(shape) = note.get("array") {
             return shape_of(shape).map(Form::Array);
@@ -196,7 +202,10 @@ impl Plan {
             let (note, feature) = (notes.get(field.name()), features.get(field.name()));
             let mut slot = Slot::of(field.data_type(), note, feature);
             if let Some(shape) = array_shape(field) {
-                slot.form = Form::Array(shape);
+                slot.form = match slot.form {
+                    Form::Seconds(_) => Form::Seconds(Box::new(Form::Array(shape))),
+                    _ => Form::Array(shape),
+                };
             }
             // A file with the note has no such convention.
             if slot.form == Form::Label && note.is_some() {

@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 use super::form::Plan;
 use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
 use super::parquet_read::{emit_batch, expand_folders};
-use super::rows::Rows;
+use super::rows::{Files, Rows};
 use super::{Flaw, guarded};
 use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
@@ -123,7 +123,8 @@ impl Input for ArrowIpcReader {
         let mut batches = Batches::open(path, self.max_bytes)?;
         batches.go_to(range.begin)?;
         let plan = batches.plan.clone();
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem: names::stem(path)? };
+        let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
         let mut number = range.begin.number;
         while let Some(batch) = batches.next(range.end)? {
             emit_batch(path, &rows, &batch, number, emit)?;

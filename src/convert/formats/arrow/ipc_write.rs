@@ -6,6 +6,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::ArrowError;
 
 use super::table::Table;
+use crate::convert::carried::ChangedValues;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,6 +51,11 @@ impl ArrowIpcWriter {
             true => self.write_batch(),
             false => Ok(()),
         }
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.table.changes()
     }
 
     /// The path of the file.

@@ -19,10 +19,12 @@ use crate::value::{DType, DTypeKind as Kind, NdArray, Unit};
 pub(super) enum Type {
     Nil,
     Bool,
-    /// Whether some are negative, and whether some are 2^63 or more.
+    /// Whether some are negative, whether some are 2^63 or more, and how many bits they need without
+    /// the sign.
     Int {
         negative: bool,
         large: bool,
+        bits: u32,
     },
     F32,
     F64,
@@ -34,7 +36,11 @@ pub(super) enum Type {
     Scalar(DType),
     /// NumPy arrays, and the lengths of those axes whose length is always the same.
     Array(DType, Vec<Option<usize>>),
-    List(Box<Type>),
+    /// Lists, and whether each of them has a nil in it.
+    List(Box<Type>, bool),
+    /// NumPy arrays of one axis, and lists of such numbers with a nil in them: what lists with nulls
+    /// are read as.
+    Nullable(DType),
     /// Maps. An entry may be missing in some of them.
     Map(Vec<Entry>),
 }
@@ -45,6 +51,8 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) of: Type,
     pub(super) missing: bool,
+    /// Whether some are nil.
+    pub(super) nil: bool,
 }
 
 /// Why a value has no type, as "expected …, found …" without the first word.
@@ -60,8 +68,16 @@ impl Type {
             Packed::Nil => cursor.read_nil().map(|()| Type::Nil)?,
             Packed::Bool => cursor.read_bool().map(|_| Type::Bool)?,
             Packed::Int => match cursor.read_i64() {
-                Ok(number) => Type::Int { negative: number < 0, large: false },
-                Err(_) => cursor.read_u64().map(|_| Type::Int { negative: false, large: true })?,
+                Ok(number) => {
+                    let magnitude = if number < 0 { !number } else { number };
+                    let bits = 64 - magnitude.leading_zeros();
+                    Type::Int { negative: number < 0, large: false, bits }
+                }
+                Err(_) => cursor.read_u64().map(|_| Type::Int {
+                    negative: false,
+                    large: true,
+                    bits: 64,
+                })?,
             },
             // A 32-bit float has a first byte of its own.
             Packed::Float if cursor.rest().first() == Some(&0xca) => {
@@ -71,12 +87,13 @@ impl Type {
             Packed::Str => cursor.read_str().map(|_| Type::Text)?,
             Packed::Bin => Type::Bytes { images: is_image(cursor.read_bin()?) },
             Packed::Array => {
-                let mut items = Type::Nil;
+                let (mut items, mut nil) = (Type::Nil, false);
                 for _ in 0..cursor.read_array_len()? {
                     let item = match Type::of(cursor, depth + 1)? {
                         Ok(item) => item,
                         flaw => return Ok(flaw),
                     };
+                    nil |= item == Type::Nil;
                     match items.merge(&item) {
                         Some(merged) => items = merged,
                         None => {
@@ -84,7 +101,7 @@ impl Type {
                         }
                     }
                 }
-                Type::List(Box::new(items))
+                Type::List(Box::new(items), nil)
             }
             Packed::Map => return special_or_map(cursor, depth),
             other => {
@@ -100,11 +117,12 @@ impl Type {
         Some(match (self, other) {
             (Type::Nil, same) | (same, Type::Nil) => same.clone(),
             (
-                Type::Int { negative, large },
-                Type::Int { negative: also_negative, large: also_large },
+                Type::Int { negative, large, bits },
+                Type::Int { negative: also_negative, large: also_large, bits: also_bits },
             ) => {
                 let (negative, large) = (*negative || *also_negative, *large || *also_large);
-                return (!(negative && large)).then_some(Type::Int { negative, large });
+                let bits = (*bits).max(*also_bits);
+                return (!(negative && large)).then_some(Type::Int { negative, large, bits });
             }
             (Type::Bytes { images }, Type::Bytes { images: also }) => {
                 Type::Bytes { images: *images && *also }
@@ -118,7 +136,25 @@ impl Type {
                 };
                 Type::Array(dtype.clone(), shape.iter().zip(found).map(len).collect())
             }
-            (Type::List(items), Type::List(others)) => Type::List(Box::new(items.merge(others)?)),
+            (Type::List(items, nil), Type::List(others, also)) => {
+                Type::List(Box::new(items.merge(others)?), *nil && *also)
+            }
+            (
+                Type::Array(dtype, _) | Type::Nullable(dtype),
+                found @ (Type::List(..) | Type::Nullable(_)),
+            )
+            | (
+                found @ (Type::List(..) | Type::Nullable(_)),
+                Type::Array(dtype, _) | Type::Nullable(dtype),
+            ) => {
+                let nullable = Type::Nullable(dtype.clone());
+                let whole = match (self, other) {
+                    (array @ Type::Array(..), _) | (_, array @ Type::Array(..)) => array,
+                    _ => &nullable,
+                };
+                let fits = |of: &Type| *of == nullable || nullable.takes(of);
+                return (fits(found) && fits(whole)).then_some(nullable);
+            }
             (Type::Map(entries), Type::Map(others)) => Type::Map(merge_entries(entries, others)?),
             (same, other) => return (same == other).then(|| same.clone()),
         })
@@ -143,7 +179,11 @@ impl Type {
                     fits
                 })
             }
-            (Type::List(items), Type::List(found)) => items.takes(found),
+            (Type::List(items, _), Type::List(found, _)) => items.takes(found),
+            (Type::Nullable(dtype), Type::Array(other, shape)) => {
+                dtype == other && shape.len() == 1
+            }
+            (Type::Nullable(dtype), Type::List(items, nil)) => *nil && items.is_plain(dtype),
             (Type::Map(entries), Type::Map(found)) => {
                 let mut known = Finder::new(entries, Entry::name);
                 found.iter().all(|found| {
@@ -172,7 +212,10 @@ impl Type {
                 let number = number_type(dtype).unwrap_or(DataType::Null);
                 shape.iter().fold(number, |of, _| DataType::List(item(of)))
             }
-            Type::List(items) => DataType::List(item(items.data_type())),
+            Type::Nullable(dtype) => {
+                DataType::List(item(number_type(dtype).unwrap_or(DataType::Null)))
+            }
+            Type::List(items, _) => DataType::List(item(items.data_type())),
             Type::Map(entries) => DataType::Struct(entries.iter().map(Entry::field).collect()),
         }
     }
@@ -180,9 +223,17 @@ impl Type {
     /// The form that a reader needs to get the values back.
     pub(super) fn form(&self) -> Form {
         match self {
+            Type::Scalar(dtype) if is_seconds(dtype) => Form::Seconds(Box::new(Form::Scalar)),
             Type::Scalar(_) => Form::Scalar,
+            Type::Array(dtype, shape) if is_seconds(dtype) => {
+                Form::Seconds(Box::new(Form::Array(shape.clone())))
+            }
             Type::Array(_, shape) => Form::Array(shape.clone()),
-            Type::List(items) => Form::List(Box::new(Slot { form: items.form(), optional: false })),
+            // What a reader makes of lists of numbers without a note.
+            Type::Nullable(_) => Form::Plain,
+            Type::List(items, _) => {
+                Form::List(Box::new(Slot { form: items.form(), optional: false }))
+            }
             Type::Map(entries) => Form::Struct(entries.iter().map(Entry::slot).collect()),
             _ => Form::Plain,
         }
@@ -209,7 +260,8 @@ impl Type {
             Type::Array(dtype, shape) => {
                 shape.iter().fold(value(&feature_name(dtype)), |inner, _| list(inner))
             }
-            Type::List(items) => list(items.feature(None)),
+            Type::Nullable(dtype) => list(value(&feature_name(dtype))),
+            Type::List(items, _) => list(items.feature(None)),
             Type::Map(entries) => {
                 let feature = |entry: &Entry| (entry.name.clone(), entry.of.feature(None));
                 Json::Object(entries.iter().map(feature).collect::<Map<_, _>>())
@@ -217,10 +269,29 @@ impl Type {
         }
     }
 
+    /// Whether these are what numbers of this type are read as where they are not in an array.
+    fn is_plain(&self, dtype: &DType) -> bool {
+        let bits = 8 * dtype.item_size() as u32;
+        match (self, dtype.kind()) {
+            (Type::Nil, _) => number_type(dtype).is_some() && !is_seconds(dtype),
+            (Type::Bool, Kind::Bool) => true,
+            (Type::Int { bits: needed, .. }, Kind::Int) => *needed < bits,
+            (Type::Int { negative, bits: needed, .. }, Kind::UInt) => !negative && *needed <= bits,
+            (Type::F32, Kind::Float) => bits == 32,
+            (Type::F64, Kind::Float) => bits == 64,
+            (Type::Scalar(own), _) => {
+                let has_plain = matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt)
+                    || (dtype.kind() == Kind::Float && bits > 16);
+                own == dtype && !has_plain && !is_seconds(dtype)
+            }
+            _ => false,
+        }
+    }
+
     /// Why no column can have this type, although each value could be in one.
     pub(super) fn flaw(&self) -> Option<Mismatch> {
         match self {
-            Type::List(items) => items.flaw(),
+            Type::List(items, _) => items.flaw(),
             Type::Map(entries) if entries.is_empty() => {
                 Some("maps with entries, found only empty ones".to_owned())
             }
@@ -269,7 +340,8 @@ impl Entry {
     }
 
     pub(super) fn slot(&self) -> Slot {
-        Slot { form: self.of.form(), optional: self.missing }
+        // One null has one meaning: where some are nil, what is missing becomes nil.
+        Slot { form: self.of.form(), optional: self.missing && !self.nil }
     }
 }
 
@@ -281,7 +353,8 @@ pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<E
         let other = found.find(&entry.name);
         let of = other.map_or(Some(entry.of.clone()), |other| entry.of.merge(&other.of))?;
         let missing = entry.missing || other.is_none_or(|other| other.missing);
-        merged.push(Entry { name: entry.name.clone(), of, missing });
+        let nil = entry.nil || other.is_some_and(|other| other.nil);
+        merged.push(Entry { name: entry.name.clone(), of, missing, nil });
     }
     let mut known = Finder::new(entries, Entry::name);
     for other in others {
@@ -310,7 +383,7 @@ fn special_or_map(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, 
         }
         let name = name.to_owned();
         match Type::of(cursor, depth + 1)? {
-            Ok(of) => entries.push(Entry { name, of, missing: false }),
+            Ok(of) => entries.push(Entry { name, nil: of == Type::Nil, of, missing: false }),
             flaw => return Ok(flaw),
         }
     }
@@ -330,7 +403,7 @@ fn special_type(special: &Special<'_>) -> Result<Type, Mismatch> {
     match number_type(dtype) {
         Some(_) => Ok(of),
         None => Err(format!(
-            "numbers, or times to the second or finer, with the lower byte first, found {dtype}"
+            "numbers, or times in days, or seconds or finer, with the lower byte first, found {dtype}"
         )),
     }
 }
@@ -363,10 +436,48 @@ pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
         (Kind::Float, 2) => DataType::Float16,
         (Kind::Float, 4) => DataType::Float32,
         (Kind::Float, 8) => DataType::Float64,
+        (Kind::DateTime, _) if is_unit(dtype, Unit::Day) => DataType::Date32,
+        // Parquet has no points in time in seconds, and readers would find integers.
+        (Kind::DateTime, _) if is_seconds(dtype) => {
+            DataType::Timestamp(TimeUnit::Millisecond, None)
+        }
         (Kind::DateTime, _) => DataType::Timestamp(unit()?, None),
         (Kind::TimeDelta, _) => DataType::Duration(unit()?),
         _ => return None,
     })
+}
+
+/// Whether these are points in time in seconds, which are stored as milliseconds.
+pub(super) fn is_seconds(dtype: &DType) -> bool {
+    dtype.kind() == Kind::DateTime && is_unit(dtype, Unit::Second)
+}
+
+fn is_unit(dtype: &DType, unit: Unit) -> bool {
+    dtype.time_unit().is_some_and(|time| time.count == 1 && time.unit == unit)
+}
+
+/// The bytes of the elements as a column stores them, in C order: days in 32 bits, seconds as
+/// milliseconds. `None` if one is out of range.
+pub(super) fn stored<'a>(array: &'a NdArray<'_>) -> Option<std::borrow::Cow<'a, [u8]>> {
+    let bytes = array.c_bytes();
+    let numbers = || {
+        bytes.chunks_exact(8).map(|chunk| i64::from_le_bytes(chunk.try_into().unwrap_or([0; 8])))
+    };
+    let dtype = array.dtype();
+    if is_seconds(dtype) {
+        let times = numbers().map(|seconds| match seconds {
+            // Not a time.
+            i64::MIN => Some(seconds),
+            seconds => seconds.checked_mul(1000),
+        });
+        let times: Vec<i64> = times.collect::<Option<_>>()?;
+        return Some(times.iter().flat_map(|time| time.to_le_bytes()).collect());
+    }
+    if dtype.kind() == Kind::DateTime && is_unit(dtype, Unit::Day) {
+        let days: Vec<i32> = numbers().map(|day| i32::try_from(day).ok()).collect::<Option<_>>()?;
+        return Some(days.iter().flat_map(|day| day.to_le_bytes()).collect());
+    }
+    Some(bytes)
 }
 
 /// The name of a NumPy type in `datasets`.
@@ -418,7 +529,8 @@ impl fmt::Display for Type {
                 }
                 f.write_str(")")
             }
-            Type::List(items) => write!(f, "a list of {items}"),
+            Type::List(items, _) => write!(f, "a list of {items}"),
+            Type::Nullable(dtype) => write!(f, "an array of {dtype}, or a list with nil"),
             Type::Map(entries) => {
                 let names: Vec<&str> = entries.iter().map(|entry| &entry.name[..]).collect();
                 write!(f, "a map of {}", names.join(", "))

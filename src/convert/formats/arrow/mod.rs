@@ -13,7 +13,8 @@
 //! these are checked first (`limits`), and a panic is an error like any other.
 //!
 //! Absent on purpose: unions, runs, intervals and encrypted files, which are refused. Nothing is
-//! ever fetched: an image that a row has only the path of stays a path.
+//! ever fetched: an image that a row has only the path of is read if it is below the folder of the
+//! table, and an error otherwise.
 
 mod form;
 mod limits;

@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{
 
 use super::form::Plan;
 use super::limits::{MAX_BYTES, check_pages, check_parquet};
-use super::rows::Rows;
+use super::rows::{Files, Rows};
 use super::{Flaw, guarded};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
@@ -259,7 +259,8 @@ impl Input for ParquetReader {
         let (plan, indices) = self.chosen(&table.plan);
         self.check(table, group, &indices)?;
         let stem = names::stem(path)?;
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem };
+        let files = Files::next_to(path, self.max_bytes);
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
         let file = open_file(path)?;
         let mut batches = guarded(path, || {
             let builder =

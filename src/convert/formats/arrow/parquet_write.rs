@@ -11,6 +11,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 
 use super::table::Table;
+use crate::convert::carried::ChangedValues;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -94,6 +95,11 @@ impl ParquetWriter {
             true => self.write_batch(),
             false => Ok(()),
         }
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.table.changes()
     }
 
     /// The path of the file.

@@ -1,7 +1,9 @@
 //! Makes samples of batches of rows.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::ops::Range;
+use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -20,7 +22,9 @@ use super::form::{Form, Plan, Slot};
 use crate::Value;
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::msgpack::{MAX_DEPTH, numpy::Special};
+use crate::format::msgpack::MAX_DEPTH;
+use crate::format::msgpack::numpy::{Special, recognise};
+use crate::regular::open_regular;
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
@@ -30,6 +34,63 @@ pub(super) struct Rows<'a> {
     pub(super) key: Option<&'a str>,
     /// The prefix of keys that are numbers of rows.
     pub(super) stem: &'a str,
+    /// Where files are that the rows have only the paths of.
+    pub(super) files: Files<'a>,
+}
+
+/// Files of which rows have only the paths.
+pub(super) struct Files<'a> {
+    /// The folder of the table.
+    pub(super) folder: &'a Path,
+    /// The most bytes of one.
+    pub(super) max_bytes: u64,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn next_to(table: &'a Path, max_bytes: u64) -> Files<'a> {
+        Files { folder: table.parent().unwrap_or(Path::new("")), max_bytes }
+    }
+
+    /// The bytes of a file, which must be below the folder: a table may come from anywhere.
+    fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let refuse = |kind, message: String| Err(Error::new(kind, message));
+        if path.contains("://") {
+            let message = format!("the row has only the address {path:?}, and nothing is fetched");
+            return refuse(ErrorKind::Unsupported, message);
+        }
+        let at = |error| Error::io(path, error);
+        let folder = match self.folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => self.folder,
+        };
+        let folder = folder.canonicalize().map_err(at)?;
+        // With all links resolved, so that none leads out.
+        let file = match folder.join(path).canonicalize() {
+            Ok(file) => file,
+            Err(error) => {
+                let message = format!(
+                    "the row has only the path {path:?}, and there is no such file next to the \
+                     table: {error}"
+                );
+                return refuse(ErrorKind::NotFound, message);
+            }
+        };
+        if !file.starts_with(&folder) {
+            let message = format!(
+                "the row has only the path {path:?}, which is not below the folder of the table"
+            );
+            return refuse(ErrorKind::Invalid, message);
+        }
+        let mut bytes = Vec::new();
+        let opened = open_regular(&file).map_err(at)?;
+        opened.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(at)?;
+        if bytes.len() as u64 > self.max_bytes {
+            let message =
+                format!("{path:?}: expected at most {} bytes, found more", self.max_bytes);
+            return Err(Error::above_limit("max_bytes", message));
+        }
+        Ok(bytes)
+    }
 }
 
 impl Rows<'_> {
@@ -44,9 +105,14 @@ impl Rows<'_> {
                 continue;
             }
             let in_column = |error: Error| {
-                Error::new(error.kind(), format!("column {name:?}: {}", error.message()))
+                let located =
+                    Error::new(error.kind(), format!("column {name:?}: {}", error.message()));
+                match error.remedy() {
+                    Some(remedy) => located.with_remedy(remedy.clone()),
+                    None => located,
+                }
             };
-            add(&mut fields, name, array, row, &column.slot).map_err(in_column)?;
+            add(&mut fields, name, array, row, &column.slot, &self.files).map_err(in_column)?;
         }
         let key = match (key, self.key) {
             (Some(key), _) => key,
@@ -74,6 +140,7 @@ fn add<'a>(
     array: &'a ArrayRef,
     row: usize,
     slot: &Slot,
+    files: &Files<'_>,
 ) -> Result<()> {
     if array.is_null(row) {
         if !slot.optional {
@@ -84,13 +151,20 @@ fn add<'a>(
     match (&slot.form, bytes(array, row)) {
         (Form::File, _) => {
             let (bytes, path) = file(array, row);
-            let bytes = bytes.map_or(Field::Value(Value::Nil), Field::Bytes);
+            let bytes = match (bytes, path) {
+                (Some(bytes), _) => Field::Bytes(bytes),
+                (None, Some(path)) => Field::Value(files.read(path)?.into()),
+                (None, None) => Field::Value(Value::Nil),
+            };
             fields.push((name.into(), bytes));
             if let Some(path) = path {
                 fields.push((Cow::Owned(format!("{name}_path")), Field::Value(path.into())));
             }
         }
         (_, Some(bytes)) => fields.push((name.into(), Field::Bytes(bytes))),
+        (Form::Seconds(_), None) => {
+            fields.push((name.into(), Field::Value(value(array, row, &slot.form, 0)?)));
+        }
         (form, None) => {
             let field = match numbers(array, row, form)? {
                 Some(array) => Field::Array(array),
@@ -142,6 +216,9 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
     if array.is_null(row) {
         return Ok(Value::Nil);
     }
+    if let Form::Seconds(inner) = form {
+        return seconds(&value(array, row, inner, depth)?);
+    }
     if let Some(bytes) = bytes(array, row) {
         return Ok(bytes.into());
     }
@@ -173,9 +250,17 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
                 .collect::<Result<_>>()
                 .map(Value::Array)
         }
-        DataType::Struct(_) if *form == Form::File => {
-            Ok(file(array, row).0.map_or(Value::Nil, Value::from))
-        }
+        DataType::Struct(_) if *form == Form::File => match file(array, row) {
+            (Some(bytes), _) => Ok(bytes.into()),
+            (None, None) => Ok(Value::Nil),
+            (None, Some(path)) => {
+                let message = format!(
+                    "the row has only the path {path:?} of a file in a list or map, and these \
+                         are not read"
+                );
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        },
         DataType::Struct(fields) => {
             let slots: &[Slot] = if let Form::Struct(slots) = form { slots } else { &[] };
             let mut entries = Vec::with_capacity(fields.len());
@@ -207,6 +292,29 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
                 Error::new(ErrorKind::Unsupported, message)
             }),
         },
+    }
+}
+
+/// Points in time in seconds, of those in milliseconds.
+fn seconds(value: &Value) -> Result<Value> {
+    let damaged = || Error::new(ErrorKind::Damaged, "expected points in time in whole seconds");
+    let in_seconds = |array: NdArray<'_>| {
+        let times = array.to_ndarray::<i64>().map_err(|_| damaged())?;
+        let times = times.iter().map(|&time| match time {
+            // Not a time.
+            i64::MIN => Ok(time),
+            time if time % 1000 == 0 => Ok(time / 1000),
+            _ => Err(damaged()),
+        });
+        let times = times.collect::<Result<Vec<i64>>>()?;
+        let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+        let dtype = array.dtype().clone().with_time_unit(Unit::Second);
+        NdArray::new(dtype, array.shape(), bytes)
+    };
+    match recognise(value) {
+        Some(Special::Array(array)) => Ok(Special::Array(in_seconds(array)?).to_value()),
+        Some(Special::Scalar(array)) => Ok(Special::Scalar(in_seconds(array)?).to_value()),
+        _ => Err(damaged()),
     }
 }
 
@@ -474,4 +582,78 @@ fn fit(found: Vec<usize>, expected: &[Option<usize>]) -> Option<Vec<usize>> {
     let known: Vec<usize> = expected.iter().copied().collect::<Option<_>>()?;
     let count = known.iter().try_fold(1usize, |count, len| count.checked_mul(*len))?;
     (found.len() == 1 && found[0] == count).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, StringArray, StructArray};
+    use arrow_schema::{Field as Column, Schema};
+
+    use super::*;
+    use crate::convert::formats::arrow::FEATURES;
+    use crate::convert::formats::arrow::kinds::file_fields;
+    use crate::format::msgpack;
+
+    /// A row as `to_parquet` of Hugging Face writes images that are not embedded.
+    fn with_path(path: Option<&str>) -> RecordBatch {
+        let bytes = BinaryArray::from(vec![None::<&[u8]>]);
+        let paths = StringArray::from(vec![path]);
+        let image = StructArray::new(file_fields(), vec![Arc::new(bytes), Arc::new(paths)], None);
+        let column = Column::new("image", image.data_type().clone(), true);
+        let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
+        let metadata = [(FEATURES.to_owned(), features.to_owned())];
+        let schema = Schema::new_with_metadata(vec![column], metadata.into());
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(image)]).unwrap()
+    }
+
+    /// They became nil, 20,000 of them without a word.
+    #[test]
+    fn a_file_that_has_only_a_path_is_read_if_it_is_near() {
+        let dir = tempfile::tempdir().unwrap();
+        let (near, far) = (dir.path().join("near"), dir.path().join("far.png"));
+        fs::create_dir_all(near.join("cat")).unwrap();
+        fs::write(near.join("cat/1.png"), b"png").unwrap();
+        fs::write(&far, b"secret").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&far, near.join("link.png")).unwrap();
+        let read = |path: &str, max_bytes| {
+            let batch = with_path(Some(path));
+            let plan = Plan::of(&batch.schema()).unwrap();
+            let table = near.join("t.parquet");
+            let files = Files::next_to(&table, max_bytes);
+            let rows = Rows { plan: &plan, key: None, stem: "t", files };
+            let packed = rows.pack(&batch, 0, 0)?;
+            Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
+        };
+        let absolute = near.join("cat/1.png");
+        for path in ["cat/1.png", "./cat/../cat/1.png", absolute.to_str().unwrap()] {
+            assert_eq!(read(path, 3).unwrap(), Value::from(&b"png"[..]), "{path}");
+        }
+        let error = read("cat/1.png", 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        let mut others = vec![
+            ("../far.png", "not below the folder of the table"),
+            (far.to_str().unwrap(), "not below the folder of the table"),
+            ("cat/2.png", "no such file next to the table"),
+            ("hf://datasets/x/1.png", "nothing is fetched"),
+        ];
+        if cfg!(unix) {
+            others.push(("link.png", "not below the folder of the table"));
+            others.push(("/etc/passwd", "not below the folder of the table"));
+        }
+        for (path, says) in others {
+            let error = read(path, 1 << 20).unwrap_err().to_string();
+            assert!(error.contains("column \"image\"") && error.contains(says), "{path}: {error}");
+        }
+        // Nothing at all is still nil.
+        let batch = with_path(None);
+        let plan = Plan::of(&batch.schema()).unwrap();
+        let table = near.join("t.parquet");
+        let files = Files::next_to(&table, 9);
+        let packed = Rows { plan: &plan, key: None, stem: "t", files }.pack(&batch, 0, 0).unwrap();
+        assert_eq!(msgpack::decode(&packed).unwrap()["image"], Value::Nil);
+    }
 }

@@ -6,10 +6,12 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, Field, Schema};
 use serde_json::json;
 
-use super::columns::{Column, append_map};
+use super::columns::{Column, NullMeanings, append_map};
 use super::form::note;
 use super::kinds::{Entry, Type, merge_entries};
 use super::{FEATURES, NOTE};
+use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
+use crate::convert::format::Format;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
@@ -29,11 +31,21 @@ pub(super) struct Table {
     labels: Option<(String, Vec<String>)>,
     samples: Vec<Vec<u8>>,
     bytes: usize,
+    changes: Changes,
 }
 
 impl Table {
     pub(super) fn new() -> Table {
-        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0 }
+        let changes = Changes::default();
+        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0, changes }
+    }
+
+    /// Values that became something else so far, and those of samples that wait for their batch.
+    pub(super) fn changes(&self) -> Vec<ChangedValues> {
+        let mut changes = self.changes.clone();
+        // An error of a batch is reported when that is written.
+        drop(self.columns(&mut changes));
+        changes.list()
     }
 
     /// The names of the labels in this field.
@@ -50,6 +62,8 @@ impl Table {
             return Err(Error::new(ErrorKind::Limit, message).with_key(key));
         }
         let found = entries_of(packed)?.map_err(at)?;
+        // Parquet and Arrow carry the same values.
+        let changes = carried::check(Format::Parquet, packed)?;
         match (&self.entries, &self.schema) {
             (None, _) => self.entries = Some(found),
             (Some(known), None) => match merge_entries(known, &found) {
@@ -63,6 +77,7 @@ impl Table {
             }
         }
         self.samples.push(packed.to_vec());
+        self.changes.add(changes);
         self.bytes += packed.len();
         let limit = if self.schema.is_some() { BATCH } else { FIRST };
         Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)
@@ -73,7 +88,8 @@ impl Table {
         if let Some(schema) = &self.schema {
             return Ok(schema.clone());
         }
-        let key = || Entry { name: sample::KEY.to_owned(), of: Type::Text, missing: false };
+        let key =
+            || Entry { name: sample::KEY.to_owned(), of: Type::Text, missing: false, nil: false };
         let entries = self.entries.get_or_insert_with(|| vec![key()]);
         for entry in &*entries {
             if let Some(flaw) = entry.of.flaw() {
@@ -127,14 +143,35 @@ impl Table {
             .map(|entry| &entry.name[..])
     }
 
+    /// The columns of the samples so far.
+    fn columns(&self, changes: &mut Changes) -> Result<Vec<Column>> {
+        let entries = self.entries.as_deref().unwrap_or_default();
+        let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
+        let mut null = NullMeanings::default();
+        for packed in &self.samples {
+            append_map(
+                &mut columns,
+                entries,
+                &mut Cursor::new(packed),
+                &mut null,
+                |entry, found| {
+                    let nothing = "absent, as others of the column are";
+                    changes.count(&entry.name, ValueKind::Nil, nothing, found.nil);
+                    let nil = "nil, as others of the column are";
+                    changes.count(&entry.name, ValueKind::Absent, nil, found.absent);
+                },
+            )?;
+        }
+        Ok(columns)
+    }
+
     /// A batch of the samples so far.
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
         let schema = self.schema()?;
-        let entries = self.entries.as_deref().unwrap_or_default();
-        let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
-        for packed in &self.samples {
-            append_map(&mut columns, entries, &mut Cursor::new(packed))?;
-        }
+        let mut changes = std::mem::take(&mut self.changes);
+        let columns = self.columns(&mut changes);
+        self.changes = changes;
+        let columns = columns?;
         let arrays: Vec<ArrayRef> = columns
             .into_iter()
             .zip(schema.fields())
@@ -165,7 +202,12 @@ fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
             return flaw(name, "the field occurs twice".to_owned());
         }
         match Type::of(&mut Cursor::new(value), 0)? {
-            Ok(of) => entries.push(Entry { name: name.to_owned(), of, missing: false }),
+            Ok(of) => entries.push(Entry {
+                name: name.to_owned(),
+                nil: of == Type::Nil,
+                of,
+                missing: false,
+            }),
             Err(expected) => return flaw(name, format!("expected {expected}")),
         }
     }

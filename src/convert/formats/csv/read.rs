@@ -119,31 +119,29 @@ impl CsvReader {
     }
 
     /// Reads all files to guess the types of columns: integers if all values are integers, floats
-    /// if all are numbers, and strings otherwise. Types that were given before stay. Numbers that
-    /// would be written differently, such as `007`, are strings: they are more likely names.
+    /// if all are numbers, `NaN`, `nan`, `inf` or `-inf`, and strings otherwise. Types that were given
+    /// before stay. Numbers that would be written differently, such as `007`, are strings: they are
+    /// more likely names. So are integers that would lose digits next to floats.
     pub fn guess_types(mut self) -> Result<CsvReader> {
-        let mut guesses: BTreeMap<String, Option<CsvType>> = BTreeMap::new();
+        let mut guesses: BTreeMap<String, Guess> = BTreeMap::new();
         for file in 0..self.ranges.paths().len() {
             let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
             self.rows(all, |names, _, record| {
                 // A bad row is reported when it is read as a sample.
                 let Ok(record) = record else { return Ok(()) };
                 for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
-                    let found = type_of(text);
                     // There are few names but many rows: allocate only for a new name.
                     match guesses.get_mut(name) {
-                        Some(Some(CsvType::Text)) => {}
-                        Some(known) => *known = Some(common(*known, found)),
-                        None => drop(guesses.insert(name.to_owned(), Some(found))),
+                        Some(Guess { of: CsvType::Text, .. }) => {}
+                        Some(known) => *known = known.and(Guess::of(text)),
+                        None => drop(guesses.insert(name.to_owned(), Guess::of(text))),
                     }
                 }
                 Ok(())
             })?;
         }
         for (name, guess) in guesses {
-            if let Some(guess) = guess {
-                self.types.entry(name).or_insert(guess);
-            }
+            self.types.entry(name).or_insert(guess.settled());
         }
         Ok(self)
     }
@@ -317,10 +315,7 @@ pub(in crate::convert) fn typed(of: CsvType, name: &str, text: &str) -> Result<V
 /// The type of a column of these values; `None` if all are empty.
 pub(in crate::convert) fn guess<'a>(values: impl Iterator<Item = &'a str>) -> Option<CsvType> {
     let values = values.filter(|text| !text.is_empty());
-    values.fold(None, |known, text| match known {
-        Some(CsvType::Text) => known,
-        known => Some(common(known, type_of(text))),
-    })
+    values.map(Guess::of).reduce(Guess::and).map(Guess::settled)
 }
 
 /// What seems to be the delimiter of a table that has one column with this one: what is in its first
@@ -379,9 +374,15 @@ fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
 }
 
 /// The type of a value that is not empty.
-fn type_of(text: &str) -> CsvType {
-    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+pub(super) fn type_of(text: &str) -> CsvType {
+    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
+        || text.parse::<u64>().is_ok_and(|number| number.to_string() == text)
+    {
         return CsvType::Int;
+    }
+    // As Rust and Python write them.
+    if matches!(text, "NaN" | "nan" | "inf" | "-inf") {
+        return CsvType::Float;
     }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_name = digits.starts_with('0') && !digits.starts_with("0.");
@@ -395,12 +396,36 @@ fn type_of(text: &str) -> CsvType {
     }
 }
 
-fn common(known: Option<CsvType>, found: CsvType) -> CsvType {
-    match (known, found) {
-        (None, found) => found,
-        (Some(known), found) if known == found => found,
-        (Some(CsvType::Int | CsvType::Float), CsvType::Int | CsvType::Float) => CsvType::Float,
-        _ => CsvType::Text,
+/// What values of a column are, as far as they are known.
+#[derive(Debug, Clone, Copy)]
+struct Guess {
+    of: CsvType,
+    /// Whether there is an integer of more digits than a float has.
+    is_long: bool,
+}
+
+impl Guess {
+    fn of(text: &str) -> Guess {
+        let of = type_of(text);
+        let is_long = of == CsvType::Int
+            && text.parse::<i128>().is_ok_and(|number| (number as f64) as i128 != number);
+        Guess { of, is_long }
+    }
+
+    fn and(self, other: Guess) -> Guess {
+        let of = match (self.of, other.of) {
+            (known, found) if known == found => found,
+            (CsvType::Int | CsvType::Float, CsvType::Int | CsvType::Float) => CsvType::Float,
+            _ => CsvType::Text,
+        };
+        Guess { of, is_long: self.is_long || other.is_long }
+    }
+
+    fn settled(self) -> CsvType {
+        match self {
+            Guess { of: CsvType::Float, is_long: true } => CsvType::Text,
+            Guess { of, .. } => of,
+        }
     }
 }
 
@@ -475,8 +500,13 @@ mod tests {
             ("0.5", Float),
             ("-0.5e-3", Float),
             ("1e5", Float),
-            ("nan", Text),
-            ("inf", Text),
+            ("nan", Float),
+            ("NaN", Float),
+            ("inf", Float),
+            ("-inf", Float),
+            ("NAN", Text),
+            ("infinity", Text),
+            ("18446744073709551615", Int),
             (".5", Text),
             ("99999999999999999999", Text),
             ("1e999", Text),
@@ -490,8 +520,13 @@ mod tests {
         assert_eq!(guess(["", "1", "2.5", ""].into_iter()), Some(Float));
         assert_eq!(guess(["1", "x", "2"].into_iter()), Some(Text));
         assert_eq!(guess([""].into_iter()), None);
-        assert_eq!(common(Some(Int), Float), Float);
-        assert_eq!(common(Some(Float), Text), Text);
+        let column = |texts: &[&str]| {
+            texts.iter().map(|text| Guess::of(text)).reduce(Guess::and).map(Guess::settled)
+        };
+        assert_eq!(column(&["7", "0.5", "NaN"]), Some(Float));
+        assert_eq!(column(&["0.5", "x"]), Some(Text));
+        assert_eq!(column(&["9007199254740992", "0.5"]), Some(Float));
+        assert_eq!(column(&["9007199254740993", "0.5"]), Some(Text), "it would lose a digit");
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Writes samples to a table.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::read::{CsvType, type_of};
 use crate::Value;
+use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
+use crate::convert::format::Format;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::formats::rows;
@@ -43,12 +47,61 @@ pub struct CsvWriter {
     /// The columns, once they are known.
     columns: Option<Vec<String>>,
     first: Vec<Row>,
+    changes: Changes,
+    /// What the values of each column are.
+    kinds: BTreeMap<String, Kinds>,
 }
 
 /// A sample as strings.
 struct Row {
     key: String,
     fields: Vec<(String, String)>,
+}
+
+/// How many values of a column are of which kind. A reader that guesses types finds one for all.
+#[derive(Debug, Default)]
+struct Kinds {
+    ints: u64,
+    floats: u64,
+    /// Strings that look like a number.
+    numerals: u64,
+    texts: u64,
+}
+
+impl Kinds {
+    fn add(&mut self, text: &str, is_text: bool) {
+        match (is_text, type_of(text)) {
+            _ if text.is_empty() => {}
+            (true, CsvType::Text) => self.texts += 1,
+            (true, _) => self.numerals += 1,
+            (false, CsvType::Int) => self.ints += 1,
+            (false, CsvType::Float) => self.floats += 1,
+            // Booleans.
+            (false, CsvType::Text) => self.texts += 1,
+        }
+    }
+
+    /// What changes because of the other values of the column.
+    fn changes(&self) -> Vec<(ValueKind, &'static str, u64)> {
+        let Kinds { ints, floats, numerals, texts } = *self;
+        match () {
+            () if texts > 0 => {
+                let strings = "strings, as others of the column are";
+                vec![(ValueKind::Int, strings, ints), (ValueKind::Float, strings, floats)]
+            }
+            () if numerals > 0 => {
+                vec![(ValueKind::Text, "numbers, if their types are guessed", numerals)]
+            }
+            () if floats > 0 => {
+                vec![(
+                    ValueKind::Int,
+                    "floats, or strings of their digits, as others of the column are",
+                    ints,
+                )]
+            }
+            () => Vec::new(),
+        }
+    }
 }
 
 impl CsvWriter {
@@ -59,7 +112,9 @@ impl CsvWriter {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<CsvWriter> {
         let file = NewFile::create(path.as_ref())?;
-        Ok(CsvWriter { file, delimiter: b',', columns: None, first: Vec::new() })
+        let changes = Changes::default();
+        let (first, kinds) = (Vec::new(), BTreeMap::new());
+        Ok(CsvWriter { file, delimiter: b',', columns: None, first, changes, kinds })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
@@ -76,18 +131,43 @@ impl CsvWriter {
     /// none of the first 1000 samples has.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let row = row(key, packed).map_err(|error| error.with_key(key))?;
+        let changes = carried::check(Format::Csv, packed)?;
+        let (row, texts) = row(key, packed).map_err(|error| error.with_key(key))?;
+        for ((name, text), is_text) in row.fields.iter().zip(texts) {
+            match self.kinds.get_mut(name) {
+                Some(kinds) => kinds.add(text, is_text),
+                None => self.kinds.entry(name.clone()).or_default().add(text, is_text),
+            }
+        }
         match self.columns.take() {
             Some(columns) => {
                 let written = self.write_row(&columns, &row);
                 self.columns = Some(columns);
-                written
+                written?;
             }
             None => {
                 self.first.push(row);
-                if self.first.len() < FIRST { Ok(()) } else { self.write_first() }
+                if self.first.len() == FIRST {
+                    self.write_first()?;
+                }
             }
         }
+        self.changes.add(changes);
+        Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        let mixed = self.kinds.iter().flat_map(|(name, kinds)| {
+            let changes = kinds.changes().into_iter().filter(|(.., values)| *values > 0);
+            changes.map(|(kind, became, values)| ChangedValues {
+                field: name.clone(),
+                kind,
+                became,
+                values,
+            })
+        });
+        self.changes.list().into_iter().chain(mixed).collect()
     }
 
     /// Writes the header, and the samples that waited for it.
@@ -140,10 +220,12 @@ impl CsvWriter {
     }
 }
 
-fn row(key: &str, packed: &[u8]) -> Result<Row> {
+/// A sample as strings, and which of them were strings before.
+fn row(key: &str, packed: &[u8]) -> Result<(Row, Vec<bool>)> {
     let mut fields: Vec<(String, String)> = Vec::new();
+    let mut texts = Vec::new();
     let Value::Map(entries) = msgpack::decode(packed)? else {
-        return Ok(Row { key: key.to_owned(), fields });
+        return Ok((Row { key: key.to_owned(), fields }, texts));
     };
     let mut names = Distinct::default();
     for (name, value) in &entries {
@@ -163,8 +245,9 @@ fn row(key: &str, packed: &[u8]) -> Result<Row> {
             Error::new(ErrorKind::Invalid, message).with_field(name)
         })?;
         fields.push((name.to_owned(), text));
+        texts.push(value.is_str());
     }
-    Ok(Row { key: key.to_owned(), fields })
+    Ok((Row { key: key.to_owned(), fields }, texts))
 }
 
 /// A value as a string, or what it is instead.

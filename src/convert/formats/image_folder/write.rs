@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use super::metadata::{FILE_NAME, image_in};
 use super::options::is_image;
 use crate::Value;
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, sample};
@@ -60,6 +62,7 @@ pub struct ImageFolderWriter {
     more: bool,
     /// Labels that are numbers without names.
     numbers: BTreeSet<u64>,
+    changes: Changes,
 }
 
 /// The parts of a sample.
@@ -94,6 +97,7 @@ impl ImageFolderWriter {
             line: Vec::new(),
             more: false,
             numbers: BTreeSet::new(),
+            changes: Changes::default(),
         })
     }
 
@@ -114,6 +118,7 @@ impl ImageFolderWriter {
     /// sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Images, packed)?;
         let at = |error: Error| error.with_key(key);
         let parts = self.parts(key, packed).map_err(at)?;
         let name = parts.name().map_err(at)?;
@@ -125,7 +130,14 @@ impl ImageFolderWriter {
         self.more |= more || number == Some(None);
         self.numbers.extend(number.flatten());
         let written = self.metadata.write_all(&self.line);
-        written.map_err(|error| Error::io(self.root.join(METADATA), error))
+        written.map_err(|error| Error::io(self.root.join(METADATA), error))?;
+        self.changes.add(changes);
+        Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
@@ -23,6 +25,7 @@ use crate::format::{jsonl, msgpack};
 pub struct JsonLinesWriter {
     file: NewFile,
     line: Vec<u8>,
+    changes: Changes,
 }
 
 impl JsonLinesWriter {
@@ -32,7 +35,8 @@ impl JsonLinesWriter {
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<JsonLinesWriter> {
-        Ok(JsonLinesWriter { file: NewFile::create(path.as_ref())?, line: Vec::new() })
+        let (file, changes) = (NewFile::create(path.as_ref())?, Changes::default());
+        Ok(JsonLinesWriter { file, line: Vec::new(), changes })
     }
 
     /// Adds a packed sample.
@@ -42,11 +46,19 @@ impl JsonLinesWriter {
     /// [`Invalid`](ErrorKind::Invalid) for a sample without a key.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Jsonl, packed)?;
         self.line.clear();
         jsonl::write(&msgpack::decode(packed)?, &mut self.line)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()).with_key(key))?;
         self.line.push(b'\n');
-        self.file.append(&self.line)
+        self.file.append(&self.line)?;
+        self.changes.add(changes);
+        Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The path of the file.

@@ -8,8 +8,8 @@ use super::digest::digest;
 use crate::Value;
 use crate::convert::compressed::{self, Zstd};
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample::{Field, Fields, key_from, pack};
-use crate::error::{Error, ErrorKind, Result};
+use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo};
 use crate::regular::open_regular;
@@ -53,6 +53,8 @@ pub struct MdsReader {
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
     without: Vec<String>,
+    /// Columns of pickles that are nil, as they are dropped afterwards.
+    unread: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
 }
@@ -70,8 +72,8 @@ impl MdsReader {
         let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
         let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
-        let (shards, without, max_bytes) = (index.shards, Vec::new(), MAX_SHARD);
-        Ok(MdsReader { root, paths, shards, without, key: None, max_bytes })
+        let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
+        Ok(MdsReader { root, paths, shards, without, unread, key: None, max_bytes: MAX_SHARD })
     }
 
     /// Refuses compressed shards with more bytes than this once they are decompressed, which
@@ -93,22 +95,40 @@ impl MdsReader {
         self
     }
 
+    /// Does not read pickles in columns that the conversion drops anyway: they are nil.
+    pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
+        let columns = self.shards.iter().flat_map(|shard| &shard.columns);
+        let names = columns.map(|column| &column.name).filter(|name| drops(stored_name(name)));
+        let mut names: Vec<String> = names.cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        self.unread = names;
+        self
+    }
+
+    fn is_unread(&self, column: &Column) -> bool {
+        column.encoding == Encoding::Pickle && self.unread.contains(&column.name)
+    }
+
     fn keeps(&self, column: &Column) -> bool {
         !self.without.contains(&column.name)
     }
 
-    fn pack(&self, info: &ShardInfo, shard: &Shard<'_>, index: usize) -> Result<Vec<u8>> {
-        let columns = shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
+    fn pack(&self, unit: &Unit<'_>, index: usize) -> Result<Vec<u8>> {
+        let columns = unit.shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
+        let Unit { info, notation, .. } = *unit;
         let mut fields: Fields<'_> = Vec::with_capacity(columns.len());
         for (column, (bytes, range)) in info.columns.iter().zip(columns) {
-            if self.keeps(column) {
+            if self.is_unread(column) {
+                fields.push((column.name.as_str().into(), Field::Value(Value::Nil)));
+            } else if self.keeps(column) {
                 let within = |error: FormatError| {
                     let position = error.position.saturating_add(range.start as u64);
                     let error = FormatError { position, ..error };
                     let message = format!("column {:?}: {error}", column.name);
                     Error::new(ErrorKind::Damaged, message)
                 };
-                let decoded = column.encoding.decode(bytes).map_err(within)?;
+                let decoded = column.encoding.decode_as(bytes, notation).map_err(within)?;
                 fields.push((column.name.as_str().into(), field(decoded)));
             }
         }
@@ -199,6 +219,14 @@ fn read_index(path: &Path) -> Result<Vec<u8>> {
     Ok(json)
 }
 
+/// A shard that is being read.
+struct Unit<'a> {
+    info: &'a ShardInfo,
+    shard: Shard<'a>,
+    /// Whether its JSON is in our notation.
+    notation: bool,
+}
+
 /// The bytes of a shard, in memory or on disk.
 enum Bytes {
     File(Source),
@@ -252,13 +280,14 @@ impl Input for MdsReader {
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let (info, path) = (&self.shards[unit], &self.paths[unit]);
-        let pickles = |column: &&Column| column.encoding == Encoding::Pickle && self.keeps(column);
+        let pickles = |column: &&Column| {
+            column.encoding == Encoding::Pickle && self.keeps(column) && !self.is_unread(column)
+        };
         if let Some(column) = info.columns.iter().find(pickles) {
-            let message = format!(
-                "column {:?} holds pickles, which are programs and never run; leave it out",
-                column.name
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message).at(path));
+            let message =
+                format!("column {:?} holds pickles, which are programs and never run", column.name);
+            let error = Error::new(ErrorKind::Unsupported, message).at(path);
+            return Err(error.with_remedy(Remedy::DropField(column.name.clone())));
         }
         let bytes = self.bytes(info)?;
         let bytes = bytes.get()?;
@@ -267,8 +296,9 @@ impl Input for MdsReader {
             let message = format!("expected {} samples, found {}", info.samples, shard.len());
             return Err(Error::new(ErrorKind::Damaged, message).at(path));
         }
-        for index in 0..shard.len() {
-            let packed = self.pack(info, &shard, index);
+        let unit = Unit { info, notation: shard.has_notation(), shard };
+        for index in 0..unit.shard.len() {
+            let packed = self.pack(&unit, index);
             emit(packed.map_err(|error| error.at(path).with_index(index as u64)))?;
         }
         Ok(())
@@ -284,5 +314,63 @@ impl Input for MdsReader {
 
     fn len_hint(&self) -> Option<u64> {
         self.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(shard.samples))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::convert::Conversion;
+    use crate::convert::Silent;
+    use crate::dataset::DatasetReader;
+    use crate::error::Remedy;
+    use crate::format::mds::encode_shard;
+
+    /// A folder with one sample: the integer 7 and a pickle.
+    fn with_pickle(root: &Path) {
+        let column = |name: &str, encoding| Column::new(name, Encoding::parse(encoding).unwrap());
+        let mut info = ShardInfo {
+            columns: vec![column("n", "int"), column("p", "pkl")],
+            compression: None,
+            hashes: Vec::new(),
+            raw: FileInfo {
+                basename: "shard.00000.mds".to_owned(),
+                bytes: 0,
+                hashes: std::collections::BTreeMap::new(),
+            },
+            zip: None,
+            samples: 1,
+            size_limit: None,
+        };
+        let sample = [&2u32.to_le_bytes()[..], &7u64.to_le_bytes(), b"N."].concat();
+        let shard = encode_shard(&info, &[sample]).unwrap();
+        info.raw.bytes = shard.len() as u64;
+        fs::create_dir(root).unwrap();
+        fs::write(root.join("shard.00000.mds"), shard).unwrap();
+        fs::write(root.join("index.json"), Index { shards: vec![info] }.render()).unwrap();
+    }
+
+    /// Dropping the column did not help, as the pickle was refused first.
+    #[test]
+    fn a_column_of_pickles_can_be_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mds, out) = (dir.path().join("mds"), dir.path().join("out.msgpack"));
+        with_pickle(&mds);
+        let conversion = || Conversion::new([&mds], &out).overwrite(true);
+        for kept in [conversion(), conversion().drop_fields(["n"]), conversion().fields(["p"])] {
+            let error = kept.run(&mut Silent).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(error.remedy(), Some(&Remedy::DropField("p".to_owned())));
+        }
+        for dropped in [conversion().drop_fields(["p"]), conversion().fields(["n"])] {
+            dropped.run(&mut Silent).unwrap();
+            let sample = DatasetReader::open(&out).unwrap().get(0).unwrap();
+            assert_eq!(sample["n"], Value::from(7));
+            assert_eq!(sample.as_map().unwrap().len(), 2, "the key and the integer");
+        }
+        let error = conversion().drop_fields(["q", "p"]).run(&mut Silent).unwrap_err();
+        assert!(error.to_string().contains("no sample has a field \"q\""), "{error}");
     }
 }

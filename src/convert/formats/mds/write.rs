@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::MAX_SHARD;
 use super::digest::digest;
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mds::{
-    Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard,
+    Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard, scalar,
 };
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 
@@ -22,9 +24,11 @@ const SHARD_BYTES: u64 = 1 << 26;
 /// shard that it writes before a first sample beyond the size limit.
 ///
 /// The first sample decides the columns, sorted by name; the key is the column `key`. Bytes become
-/// `bytes`, strings `str`, integers `int`, floats `float64`, NumPy arrays `ndarray`, and anything
-/// else `json` in the notation of [`format::jsonl`](crate::format::jsonl). Later samples must have
-/// the same fields of the same kinds.
+/// `bytes`, strings `str`, integers `int` (or `str_int` if they are beyond its 64 bits with a sign),
+/// floats `float64`, NumPy arrays `ndarray`, NumPy numbers the encoding of their type, and anything
+/// else `json` in the notation of [`format::jsonl`](crate::format::jsonl), which
+/// [`MdsReader`](super::MdsReader) reads back. Later samples must have the same fields of the same
+/// kinds.
 ///
 /// A shard appears under its name when it is complete, and `index.json` comes last: a folder
 /// without it was abandoned. The index has the SHA-1 digests of the shards.
@@ -52,6 +56,7 @@ pub struct MdsWriter {
     samples: Vec<Vec<u8>>,
     bytes: u64,
     shards: Vec<ShardInfo>,
+    changes: Changes,
 }
 
 impl MdsWriter {
@@ -69,7 +74,8 @@ impl MdsWriter {
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
         }
         let (size_limit, columns, samples, shards) = (SHARD_BYTES, None, Vec::new(), Vec::new());
-        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards })
+        let changes = Changes::default();
+        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards, changes })
     }
 
     /// The size limit of a shard, which only a single sample may exceed. Default: 64 MiB, as for
@@ -87,12 +93,21 @@ impl MdsWriter {
     /// arrays that MDS cannot hold. The sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Mds, packed)?;
         let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
         let mut fields = BTreeMap::new();
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             if fields.insert(Cursor::new(name).read_str()?, decoded(value)?).is_some() {
                 return Err(invalid("expected fields of different names, found one twice"));
+            }
+        }
+        if let Some(columns) = &self.columns {
+            // A column of integers with as many digits as they need takes all of them.
+            for column in columns.iter().filter(|column| column.encoding == Encoding::TextInt) {
+                if let Some((encoding @ Encoding::Int, _)) = fields.get_mut(&column.name[..]) {
+                    *encoding = Encoding::TextInt;
+                }
             }
         }
         let columns = self.columns.take().unwrap_or_else(|| {
@@ -105,12 +120,20 @@ impl MdsWriter {
             && columns.iter().zip(&fields).all(|(column, (name, (encoding, _)))| {
                 column.name == **name && column.encoding == *encoding
             });
+        let kinds: Vec<(&str, Encoding)> =
+            fields.iter().map(|(name, (encoding, _))| (*name, encoding.clone())).collect();
         let values: Vec<Decoded<'_>> = fields.into_values().map(|(_, value)| value).collect();
         let sample = match encode_sample(&columns, &values).filter(|_| same) {
             Some(sample) => sample,
             None => {
                 let error = match misfit(&columns, &values) {
-                    _ if !same => invalid("expected the fields of the first sample, found others"),
+                    _ if !same => match other_kind(&columns, &kinds) {
+                        Some((name, expected, found)) => invalid(&format!(
+                            "expected {expected} as in the first sample, found {found}"
+                        ))
+                        .with_field(name),
+                        None => invalid("expected the fields of the first sample, found others"),
+                    },
                     Some(name) => invalid("expected a value that MDS can hold").with_field(name),
                     None => invalid("the sample is longer than MDS can hold"),
                 };
@@ -130,7 +153,13 @@ impl MdsWriter {
         }
         self.bytes += size;
         self.samples.push(sample);
+        self.changes.add(changes);
         Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The path of the folder.
@@ -179,6 +208,17 @@ impl MdsWriter {
     }
 }
 
+/// The first column that has another encoding, and both.
+fn other_kind<'a>(
+    columns: &'a [Column],
+    found: &'a [(&str, Encoding)],
+) -> Option<(&'a str, &'a Encoding, &'a Encoding)> {
+    columns.iter().find_map(|column| {
+        let (_, encoding) = found.iter().find(|(name, _)| column.name == *name)?;
+        (*encoding != column.encoding).then_some((&*column.name, &column.encoding, encoding))
+    })
+}
+
 /// The first column whose value MDS cannot hold.
 fn misfit<'a>(columns: &'a [Column], values: &[Decoded<'_>]) -> Option<&'a str> {
     let alone = columns.chunks(1).zip(values.chunks(1));
@@ -196,15 +236,18 @@ fn decoded(packed: &[u8]) -> Result<(Encoding, Decoded<'_>)> {
             Ok(Some(numpy::Special::Array(array))) => {
                 (Encoding::Array(None, None), Decoded::Array(array))
             }
-            Ok(Some(numpy::Special::Scalar(array))) => {
-                (Encoding::Scalar(array.dtype().clone()), Decoded::Scalar(array))
-            }
+            Ok(Some(numpy::Special::Scalar(array))) => match scalar(array.dtype()) {
+                Some(encoding) => (encoding, Decoded::Scalar(array)),
+                // Dates, complex numbers and others.
+                None => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
+            },
             _ => (Encoding::Json, Decoded::Value(msgpack::decode(packed)?)),
         },
         Kind::Float => (float64()?, Decoded::Value(cursor.read_f64()?.into())),
         kind => {
             let encoding = match kind {
                 Kind::Str => Encoding::Text,
+                Kind::Int if cursor.read_i64().is_err() => Encoding::TextInt,
                 Kind::Int => Encoding::Int,
                 _ => Encoding::Json,
             };

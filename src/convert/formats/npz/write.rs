@@ -8,6 +8,8 @@ use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
 use super::sink::ZipSink;
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +21,9 @@ use crate::value::{DType, NdArray};
 /// `zip`.
 ///
 /// A field must be a number, an array or a string, and have the same type and shape in all samples;
-/// strings may have different lengths. Integers become int64, floats float64. The key is the array
+/// strings may have different lengths. Integers become int64, floats float64. Arrays without
+/// elements are refused, as their rows would have no bytes, and strings that end in a zero character,
+/// which NumPy takes for padding. The key is the array
 /// `key`. Names of fields may have slashes, but not lead out of the folder where the archive is
 /// unpacked, although NumPy itself accepts any name. The arrays are collected in memory. The same
 /// samples make the same bytes, which are those of `numpy.savez` except for details of the archive.
@@ -41,6 +45,7 @@ pub struct NpzWriter {
     file: NewFile,
     columns: Vec<(String, Column)>,
     rows: usize,
+    changes: Changes,
 }
 
 /// The values of a field so far.
@@ -57,7 +62,7 @@ impl NpzWriter {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<NpzWriter> {
         let file = NewFile::create(path.as_ref())?;
-        Ok(NpzWriter { file, columns: Vec::new(), rows: 0 })
+        Ok(NpzWriter { file, columns: Vec::new(), rows: 0, changes: Changes::default() })
     }
 
     /// Adds a packed sample.
@@ -69,6 +74,7 @@ impl NpzWriter {
     /// sample. The sample is not kept then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Npz, packed)?;
         let invalid = |name: &str, message: &str| {
             Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name)
         };
@@ -111,7 +117,13 @@ impl NpzWriter {
             }
         }
         self.rows += 1;
+        self.changes.add(changes);
         Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The path of the file.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::find::Distinct;
 use crate::convert::formats::new_file::NewFile;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +40,7 @@ use crate::value::{DTypeKind as Type, Element, NdArray};
 pub struct TfRecordWriter {
     file: NewFile,
     record: Vec<u8>,
+    changes: Changes,
 }
 
 impl TfRecordWriter {
@@ -47,7 +50,8 @@ impl TfRecordWriter {
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it does.
     pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter> {
-        Ok(TfRecordWriter { file: NewFile::create(path.as_ref())?, record: Vec::new() })
+        let (file, changes) = (NewFile::create(path.as_ref())?, Changes::default());
+        Ok(TfRecordWriter { file, record: Vec::new(), changes })
     }
 
     /// Adds a packed sample.
@@ -58,6 +62,7 @@ impl TfRecordWriter {
     /// written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
+        let changes = carried::check(Format::Tfrecord, packed)?;
         let (mut features, mut names) = (Vec::new(), Distinct::default());
         for field in sample::fields(packed)? {
             let (name, value) = field?;
@@ -74,7 +79,14 @@ impl TfRecordWriter {
         }
         self.record.clear();
         encode(&example::encode(&features), &mut self.record);
-        self.file.append(&self.record)
+        self.file.append(&self.record)?;
+        self.changes.add(changes);
+        Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// The path of the file.

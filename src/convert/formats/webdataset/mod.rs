@@ -4,6 +4,7 @@
 //! one sample; the rest of the name, in lower case, is the name of the field. This is the rule of
 //! the Python package webdataset.
 
+mod meaning;
 mod read;
 mod write;
 

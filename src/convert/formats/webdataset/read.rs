@@ -1,8 +1,10 @@
 //! Reads samples from shards of WebDataset.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::meaning::{self, Form, Meaning, Note};
 use super::{Content, is_meta};
 use crate::Value;
 use crate::convert::archive::Archive;
@@ -11,6 +13,7 @@ use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::convert::sample::{Field, pack};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::jsonl;
 use crate::format::numpy::npy;
 use crate::format::tar::BLOCK;
 
@@ -32,6 +35,12 @@ const AT_ONCE: usize = 1 << 17;
 /// | `json`, `jsn` | the value |
 /// | `npy` | array |
 /// | anything else | bytes |
+///
+/// NaN and infinities in JSON are read as Python writes them. Integers of more than 64 bits are an
+/// error, as are objects with two members of one name.
+///
+/// Shards of [`WebDatasetWriter`](super::WebDatasetWriter) note what their files were, so that the
+/// samples come back with the same keys, fields and values.
 ///
 /// Units are ranges of a shard, cut between samples. A shard that is compressed by gzip, Zstandard
 /// or, with the feature `formats`, bzip2 is one unit.
@@ -150,31 +159,52 @@ impl WebDatasetReader {
         }
     }
 
-    fn pack(&self, shard: &Path, group: Group) -> Result<Vec<u8>> {
+    fn pack(&self, shard: &Path, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+        let key = match note {
+            Some(_) => meaning::unescape(&group.key),
+            None => group.key,
+        };
         if let Some(flaw) = group.flaw {
-            return Err(flaw.at(shard).with_key(group.key));
+            return Err(flaw.at(shard).with_key(key));
         }
         let key = match self.shard_in_key {
-            true => format!("{}/{}", names::stem(shard)?, group.key),
-            false => group.key,
+            true => format!("{}/{key}", names::stem(shard)?),
+            false => key,
         };
         let mut fields = Vec::with_capacity(group.files.len());
-        for (name, data) in &group.files {
+        for (name, data, own) in &group.files {
             let at = |error: Error| error.at(shard).with_key(&key).with_raw(&data[..]);
-            let field = match self.decode {
-                true => decode(name, data).map_err(at)?,
-                false => Field::Bytes(data),
+            if !self.decode {
+                fields.push((name.as_str().into(), Field::Bytes(data)));
+                continue;
+            }
+            let meaning = match (own, note) {
+                (Some(own), Some(_)) => Cow::Borrowed(own),
+                (_, Some(note)) => note.meaning(name),
+                (_, None) => Cow::Owned(Meaning::plain(name)),
             };
-            fields.push((name.as_str().into(), field));
+            let field = decode(name, data, &meaning.form, note.is_some()).map_err(at)?;
+            fields.push((meaning.into_owned().field.into(), field));
         }
         pack(&key, &fields).map_err(|error| error.at(shard))
+    }
+
+    /// What the shard says about its files, if kiste wrote it: what is at its front.
+    fn note(&self, shard: &Path) -> Result<Option<Note>> {
+        let mut front = Archive::open(shard, self.max_bytes)?;
+        // An error is reported by the unit that reads this far.
+        drop(front.next_or_refused());
+        match &front.global {
+            Some((0, records)) => Note::of(records).map_err(|error| error.at(shard)),
+            _ => Ok(None),
+        }
     }
 }
 
 /// The files of a sample.
 struct Group {
     key: String,
-    files: Vec<(String, Vec<u8>)>,
+    files: Vec<(String, Vec<u8>, Option<Meaning>)>,
     names: HashSet<String>,
     /// The approximate size of its files in the archive.
     bytes: u64,
@@ -261,6 +291,8 @@ impl Input for WebDatasetReader {
             true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
             false => Archive::open(shard, self.max_bytes)?,
         };
+        let note = self.note(shard)?;
+        let note = note.as_ref();
         let mut group: Option<Group> = None;
         let mut refused = Refused::default();
         while archive.position() < end {
@@ -272,6 +304,12 @@ impl Input for WebDatasetReader {
                     return Err(error);
                 }
             };
+            let later = archive.global.take().filter(|(start, _)| *start > 0);
+            if later.is_some_and(|(_, records)| Note::of(&records).ok().flatten().as_ref() != note)
+            {
+                let message = "expected one shard, found several in one archive that differ";
+                return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
+            }
             // There were directories between the ranges.
             if entry.start >= end {
                 break;
@@ -298,20 +336,29 @@ impl Input for WebDatasetReader {
                 (None, None) => {
                     let flaw = refused.of(key, emit)?;
                     if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
-                        emit(self.pack(shard, done))?;
+                        emit(self.pack(shard, note, done))?;
                     }
                 }
             }
             let group = group.get_or_insert_with(|| Group::new(key));
             let suffix = suffix.to_lowercase();
-            match group.wants(&suffix, entry.size, self.max_bytes) {
-                true => group.files.push((suffix, archive.read(entry.size)?)),
+            let noted: usize =
+                entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
+            let size = entry.size.saturating_add(noted as u64);
+            match group.wants(&suffix, size, self.max_bytes) {
+                true => {
+                    let data = archive.read(entry.size)?;
+                    match meaning::of_file(&entry.records) {
+                        Ok(own) => group.files.push((suffix, data, own)),
+                        Err(flaw) => group.refuse(flaw),
+                    }
+                }
                 false => archive.skip(entry.size)?,
             }
         }
         refused.tell(emit)?;
         match group {
-            Some(group) => emit(self.pack(shard, group)),
+            Some(group) => emit(self.pack(shard, note, group)),
             None => Ok(()),
         }
     }
@@ -338,29 +385,41 @@ fn split(name: &str) -> Option<(&str, &str)> {
     Some((&name[..last + dot], &name[last + dot + 1..]))
 }
 
-fn decode<'a>(name: &str, data: &'a [u8]) -> Result<Field<'a>> {
+/// The value of a file. In shards of kiste, JSON is in the notation of JSON lines.
+fn decode<'a>(name: &str, data: &'a [u8], form: &Form, own: bool) -> Result<Field<'a>> {
     let damaged = |expected: &str, found: String| {
         let message = format!("expected {expected}, found {found}");
         Error::new(ErrorKind::Damaged, message).with_field(name)
     };
     let text = || std::str::from_utf8(data).map_err(|_| damaged("UTF-8", "other bytes".to_owned()));
-    Ok(match Content::of(name) {
-        Content::Text => Field::Value(Value::from(text()?)),
-        Content::Integer => {
+    Ok(match (Content::of(name), form) {
+        (Content::Integer, Form::Digits(dtype)) => {
+            let digits = text()?.trim();
+            let number = meaning::digits(dtype, digits);
+            let expected = || damaged(&format!("an integer of {dtype}"), brief(digits));
+            Field::Numpy(number.ok_or_else(expected)?)
+        }
+        (Content::Npy, form) => {
+            let array =
+                npy::decode(data).map_err(|error| damaged("an array", error.to_string()))?;
+            match form {
+                Form::Scalar if array.shape().is_empty() => Field::Numpy(array),
+                _ => Field::Array(array),
+            }
+        }
+        (Content::Text, _) => Field::Value(Value::from(text()?)),
+        (Content::Integer, _) => {
             let digits = text()?.trim();
             let signed = digits.parse::<i64>().map(Value::from);
             let number = signed.or_else(|_| digits.parse::<u64>().map(Value::from));
             let number = number.map_err(|_| damaged("an integer of 64 bits", brief(digits)))?;
             Field::Value(number)
         }
-        Content::Json => {
-            let value = serde_json::from_slice(data);
+        (Content::Json, _) => {
+            let value = if own { jsonl::parse(data) } else { jsonl::parse_plain(data) };
             Field::Value(value.map_err(|error| damaged("JSON", error.to_string()))?)
         }
-        Content::Npy => {
-            Field::Array(npy::decode(data).map_err(|error| damaged("an array", error.to_string()))?)
-        }
-        Content::Bytes => Field::Bytes(data),
+        (Content::Bytes, _) => Field::Bytes(data),
     })
 }
 

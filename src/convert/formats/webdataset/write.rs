@@ -5,24 +5,34 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::Content;
+use super::meaning::{self, Form, Meaning, Note};
 use crate::Value;
+use crate::convert::carried::{self, ChangedValues, Changes};
+use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::formats::rows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::numpy::npy;
-use crate::format::tar::{BLOCK, RECORD, file_header, padding};
+use crate::format::tar::{BLOCK, RECORD, file_header_with, global_header, padding};
 
 /// Writes samples to shards of WebDataset: `PREFIX-000000.tar` and so on.
 ///
-/// A field becomes a file named by the key, a dot, and the field. If the name of the field does not
-/// end in one that [`WebDatasetReader`](super::WebDatasetReader) decodes to the same type, a suffix
-/// is added: `.txt` for strings, `.cls` for integers, `.npy` for arrays, `.bin` for bytes, and
-/// `.json` for anything else, in the notation of [`format::jsonl`](crate::format::jsonl).
+/// A field becomes a file named by the key, a dot, and the field in lower case, as the package
+/// webdataset decodes it: `image` becomes `jpg`, `png` and so on, and an integer `label` becomes
+/// `cls`. For other fields a suffix is added unless the name ends in it: that of the image, `.txt`
+/// for strings, `.cls` for integers, `.npy` for arrays, `.bin` for other bytes where the name means
+/// something else, and `.json` for anything else, in the notation of
+/// [`format::jsonl`](crate::format::jsonl). NumPy integers are integers, other NumPy scalars arrays
+/// without axes.
+///
+/// The shard notes what the files were, so that [`WebDatasetReader`](super::WebDatasetReader) finds
+/// the same samples. In keys, `%` becomes `%25`, and a dot after the last slash becomes `%2E`, as
+/// readers cut the key there.
 ///
 /// The same samples make the same bytes. A shard appears under its name when it is complete;
-/// existing files are not replaced. Keys must be relative names whose last part has no dot, so that
-/// readers find the same keys.
+/// existing files are not replaced. Keys must be relative names.
 ///
 /// ```
 /// use kiste::Value;
@@ -36,7 +46,7 @@ use crate::format::tar::{BLOCK, RECORD, file_header, padding};
 ///     ("jpg".into(), Value::Binary(b"\xff\xd8..".to_vec())),
 ///     ("label".into(), 3.into()),
 /// ]);
-/// writer.write_packed(&to_vec(&sample)?)?; // files "a/1.jpg" and "a/1.label.cls"
+/// writer.write_packed(&to_vec(&sample)?)?; // files "a/1.jpg" and "a/1.cls"
 /// assert_eq!(writer.finish()?, [dir.path().join("train-000000.tar")]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -47,10 +57,14 @@ pub struct WebDatasetWriter {
     shard_bytes: u64,
     shard: Option<Shard>,
     finished: Vec<PathBuf>,
+    /// What the files written so far are.
+    note: Note,
+    changes: Changes,
 }
 
 struct Shard {
     file: NewFile,
+    note: Note,
     samples: u64,
     bytes: u64,
     last_key: String,
@@ -69,6 +83,8 @@ impl WebDatasetWriter {
             shard_bytes: 1 << 30,
             shard: None,
             finished: Vec::new(),
+            note: Note::default(),
+            changes: Changes::default(),
         })
     }
 
@@ -93,8 +109,9 @@ impl WebDatasetWriter {
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
+        let changes = carried::check(Format::Webdataset, packed)?;
         check_key(key).map_err(at)?;
-        let bytes = files(key, packed).map_err(at)?;
+        let files = files(packed).map_err(at)?;
         let (most, limit) = (self.shard_samples, self.shard_bytes);
         let is_full = |shard: &mut Shard| shard.samples >= most || shard.bytes >= limit;
         if let Some(full) = self.shard.take_if(is_full) {
@@ -109,17 +126,44 @@ impl WebDatasetWriter {
             None => {
                 let mut name = self.prefix.clone().into_os_string();
                 name.push(format!("-{:06}.tar", self.finished.len()));
-                let file = NewFile::create(name)?;
-                let shard = Shard { file, samples: 0, bytes: 0, last_key: String::new() };
-                self.shard.insert(shard)
+                // What is known by now is noted for all files of the shard.
+                files.iter().for_each(|file| self.note.set(&file.name, &file.meaning));
+                let note = self.note.clone();
+                let front = global_header(&[(meaning::SHARD, &note.to_record())]);
+                let mut file = NewFile::create(name)?;
+                file.append(&front)?;
+                let bytes = front.len() as u64;
+                self.shard.insert(Shard { file, note, samples: 0, bytes, last_key: String::new() })
             }
         };
+        let mut bytes = Vec::with_capacity(packed.len() + files.len() * 3 * BLOCK);
+        for File { name, meaning, data } in &files {
+            let name_of_file = format!("{}.{name}", meaning::escape(key));
+            let own = match *shard.note.meaning(name) == *meaning {
+                true => None,
+                false => {
+                    self.note.set(name, meaning);
+                    Some(meaning.to_json().to_string())
+                }
+            };
+            let records: Vec<_> = own.iter().map(|own| (meaning::FILE, &own[..])).collect();
+            let header = file_header_with(&name_of_file, data.len() as u64, &records);
+            bytes.extend_from_slice(&header.map_err(|error| at(error.into()))?);
+            bytes.extend_from_slice(data);
+            bytes.resize(bytes.len() + padding(data.len() as u64), 0);
+        }
         shard.file.append(&bytes)?;
+        self.changes.add(changes);
         shard.samples += 1;
         shard.bytes += bytes.len() as u64;
         shard.last_key.clear();
         shard.last_key.push_str(key);
         Ok(())
+    }
+
+    /// Values that became something else so far, because the format has no exact form for them.
+    pub fn changes(&self) -> Vec<ChangedValues> {
+        self.changes.list()
     }
 
     /// Completes the last shard. Returns the paths of all shards.
@@ -141,14 +185,13 @@ impl Shard {
     }
 }
 
-/// Readers cut a name at the first dot of its last part, and skip some names.
+/// Readers skip some names.
 fn check_key(key: &str) -> Result<()> {
-    let last = key.rsplit('/').next().unwrap_or_default();
-    let flaw = if last.is_empty() || last.contains('.') {
-        "expected a key whose last part is neither empty nor has a dot, as readers cut it there"
+    let flaw = if key.rsplit('/').next().unwrap_or_default().is_empty() {
+        "expected a key whose last part is not empty"
     } else if key.starts_with('/') || key.split('/').any(|part| part == "..") {
         "expected a key that is a relative name without \"..\""
-    } else if super::is_meta(key) || key.contains('\0') {
+    } else if super::is_meta(&meaning::escape(key)) || key.contains('\0') {
         "expected a key that does not begin like __this__ and contains no zero byte"
     } else {
         return Ok(());
@@ -156,71 +199,133 @@ fn check_key(key: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, flaw))
 }
 
-/// The files of a sample, with headers and padding.
-fn files(key: &str, packed: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(packed.len() + 8 * BLOCK);
-    let mut names: HashSet<String> = HashSet::new();
+/// A file of a sample.
+struct File<'a> {
+    /// The end of its name.
+    name: String,
+    meaning: Meaning,
+    data: Cow<'a, [u8]>,
+}
+
+/// The files of a sample.
+fn files(packed: &[u8]) -> Result<Vec<File<'_>>> {
+    let mut fields = Vec::new();
     for field in sample::fields(packed)? {
         let (name, value) = field?;
-        let Ok(name) = Cursor::new(name).read_str() else {
-            let message = "expected fields whose names are strings, found another";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        };
-        if name == sample::KEY {
-            continue;
-        }
-        let (content, data) = content(name, value)?;
-        let name = match content {
-            Some(suffix) => format!("{name}.{suffix}"),
-            None => name.to_owned(),
-        };
-        if name.is_empty() || name.contains(['/', '\0']) || name != name.to_lowercase() {
-            let message = "readers know fields by names in lower case, without slashes";
-            return Err(Error::new(ErrorKind::Invalid, message).with_field(name));
-        }
-        out.extend_from_slice(&file_header(&format!("{key}.{name}"), data.len() as u64)?);
-        out.extend_from_slice(&data);
-        out.resize(out.len() + padding(data.len() as u64), 0);
-        if let Some(name) = names.replace(name) {
-            let message = format!("expected fields of different names, found {name:?} twice");
-            return Err(Error::new(ErrorKind::Invalid, message));
+        let name = Cursor::new(name).read_str()?;
+        if name != sample::KEY {
+            fields.push((name, value));
         }
     }
-    match names.is_empty() {
+    let taken: HashSet<String> = fields.iter().map(|(name, _)| name.to_lowercase()).collect();
+    let mut names: HashSet<String> = HashSet::new();
+    let mut files = Vec::with_capacity(fields.len());
+    for (field, value) in fields {
+        if field.is_empty() || field.contains(['/', '\0']) {
+            let message = "expected a name of a field without slashes and zero bytes";
+            return Err(Error::new(ErrorKind::Invalid, message).with_field(field));
+        }
+        let (name, form, data) = content(field, value, &taken)?;
+        if !names.insert(name.clone()) {
+            let message = format!("two fields would be the file {name:?}");
+            return Err(Error::new(ErrorKind::Invalid, message).with_field(field));
+        }
+        files.push(File { name, meaning: Meaning { field: field.to_owned(), form }, data });
+    }
+    match files.is_empty() {
         true => Err(Error::new(ErrorKind::Invalid, "a sample without fields would not be there")),
-        false => Ok(out),
+        false => Ok(files),
     }
 }
 
-/// The bytes of a field, and the suffix that its name needs.
-fn content<'a>(name: &str, value: &'a [u8]) -> Result<(Option<&'static str>, Cow<'a, [u8]>)> {
-    let says = Content::of(name);
+/// The end of the name of a field, and its bytes.
+fn content<'a>(
+    field: &str,
+    value: &'a [u8],
+    taken: &HashSet<String>,
+) -> Result<(String, Form, Cow<'a, [u8]>)> {
+    let field = field.to_lowercase();
+    let says = Content::of(&field);
+    let suffixed = |content: Content, suffix: &str| match says == content {
+        true => field.clone(),
+        false => format!("{field}.{suffix}"),
+    };
+    let json = || {
+        let mut text = Vec::new();
+        jsonl::write_python(&msgpack::decode(value)?, &mut text)?;
+        Ok((suffixed(Content::Json, "json"), Form::Plain, text.into()))
+    };
+    let integer = |digits: String, form: Form| {
+        let name = match field == "label" && !taken.contains("cls") {
+            true => "cls".to_owned(),
+            false => suffixed(Content::Integer, "cls"),
+        };
+        (name, form, digits.into_bytes().into())
+    };
     let mut cursor = Cursor::new(value);
-    let unless = |content: Content, suffix| (says != content).then_some(suffix);
-    match cursor.peek()? {
-        // By a name of another type, the bytes would be decoded.
-        Kind::Bin if says == Content::Bytes => Ok((None, cursor.read_bin()?.into())),
-        Kind::Bin => Ok((Some("bin"), cursor.read_bin()?.into())),
-        Kind::Str => Ok((unless(Content::Text, "txt"), cursor.read_str_bytes()?.into())),
+    Ok(match cursor.peek()? {
+        Kind::Bin => {
+            let bytes = cursor.read_bin()?;
+            let name = match image_suffix(bytes) {
+                Some(suffix) if field == "image" && !taken.iter().any(|name| is_image(name)) => {
+                    suffix.to_owned()
+                }
+                Some(suffix) if says == Content::Bytes && !is_image(&field) => {
+                    format!("{field}.{suffix}")
+                }
+                // By a name of another type, the bytes would be decoded.
+                _ => suffixed(Content::Bytes, "bin"),
+            };
+            (name, Form::Plain, bytes.into())
+        }
+        Kind::Str => {
+            let text = cursor.read_str_bytes()?.into();
+            (suffixed(Content::Text, "txt"), Form::Plain, text)
+        }
+        Kind::Int => {
+            let digits = match cursor.read_i64() {
+                Ok(number) => number.to_string(),
+                Err(_) => cursor.read_u64()?.to_string(),
+            };
+            integer(digits, Form::Plain)
+        }
         Kind::Map => match numpy::read(&mut cursor) {
             Ok(Some(numpy::Special::Array(array))) => {
-                let data = npy::encode(&array)?;
-                Ok((unless(Content::Npy, "npy"), data.into()))
+                (suffixed(Content::Npy, "npy"), Form::Plain, npy::encode(&array)?.into())
             }
-            _ => json(says, value),
+            Ok(Some(numpy::Special::Scalar(array))) => match rows::integer(&array) {
+                Some(Value::Integer(number)) => {
+                    integer(number.to_string(), Form::Digits(array.dtype().clone()))
+                }
+                _ if array.dtype().has_objects() => return json(),
+                _ => (suffixed(Content::Npy, "npy"), Form::Scalar, npy::encode(&array)?.into()),
+            },
+            _ => return json(),
         },
-        _ => match msgpack::decode(value)? {
-            Value::Integer(number) => {
-                let digits = number.to_string().into_bytes();
-                Ok((unless(Content::Integer, "cls"), digits.into()))
-            }
-            _ => json(says, value),
-        },
-    }
+        _ => return json(),
+    })
 }
 
-fn json<'a>(says: Content, value: &[u8]) -> Result<(Option<&'static str>, Cow<'a, [u8]>)> {
-    let mut text = Vec::new();
-    jsonl::write(&msgpack::decode(value)?, &mut text)?;
-    Ok(((says != Content::Json).then_some("json"), text.into()))
+/// The suffixes by which webdataset decodes images.
+const IMAGES: [&str; 12] =
+    ["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "ppm", "pgm", "pbm", "pnm"];
+
+fn is_image(name: &str) -> bool {
+    IMAGES.contains(&name.rsplit('.').next().unwrap_or_default())
+}
+
+/// The suffix of an image of a common format, by its first bytes.
+fn image_suffix(bytes: &[u8]) -> Option<&'static str> {
+    let starts: [(&[u8], &'static str); 6] = [
+        (b"\xff\xd8\xff", "jpg"),
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"GIF87a", "gif"),
+        (b"GIF89a", "gif"),
+        (b"II*\0", "tiff"),
+        (b"MM\0*", "tiff"),
+    ];
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return Some("webp");
+    }
+    starts.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, suffix)| *suffix)
 }

@@ -100,6 +100,17 @@
 //! | [`value`] | arrays and element types as in NumPy; [`serde_ndarray`] for fields of structs |
 //! | [`storage`] | where bytes live, and how a new file takes the place of an old one |
 //!
+//! # Features
+//!
+//! The default features are for the command `kiste`, and for Blosc by its C library. A program that
+//! only reads and writes datasets needs none:
+//!
+//! ```toml
+//! kiste = { version = "0.1", default-features = false }
+//! ```
+//!
+//! Each module that needs a feature says which; the table in the README has all of them.
+//!
 //! # Costs
 //!
 //! Opening a dataset reads a few pages, at any size. A sample by index is a look into the map: it is
@@ -122,6 +133,8 @@
 //! * NumPy arrays, NumPy scalars and complex numbers are maps with the byte-string keys `nd` or
 //!   `complex`, as msgpack-numpy writes them; [`format::msgpack::numpy`] reads them. Pickles are
 //!   never executed.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod error;
 pub mod value;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
-use crate::exit::{Failure, Outcome, quoted};
+use crate::exit::{Failure, Outcome};
 
 /// Writes a file next to its place, syncs it and gives it its name. An existing file is replaced only
 /// with `force`.
@@ -98,13 +98,7 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
 /// The same for commands that need a dataset that was finished.
 pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
     check_is_data(path)?;
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".partial");
-    if !path.exists() && Path::new(&partial).is_dir() {
-        let message = format!("{}: this dataset was never finished", path.display());
-        return Err(Failure::trouble(message).hint(format!("try: kiste repair {}", quoted(path))));
-    }
-    Ok(())
+    Ok(kiste::convert::check_finished(path)?)
 }
 
 /// Set once, before any command runs.

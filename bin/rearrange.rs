@@ -11,8 +11,9 @@ use kiste::{Writer, WriterOptions};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{Output, Progress};
-use crate::{file, units};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::{file, interrupt, units};
 
 /// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -92,6 +93,7 @@ impl Making {
             let message = format!("{}: the file exists already", labels.display());
             return Err(Failure::trouble(message).hint("--force replaces it"));
         }
+        interrupt::writing(out);
         Ok(())
     }
 
@@ -120,6 +122,7 @@ impl Making {
         let labels = labels.map(|_| labels_path(out));
         let made = Made { file: out.to_path_buf(), samples, bytes, labels, seconds };
         made.tell(output);
+        interrupt::written(out);
         Ok(made)
     }
 
@@ -135,7 +138,7 @@ impl Making {
         self.make(&[input], out, output, |writer| {
             let progress =
                 output.progress(format!("writing {}", out.display()), Some(indices.len() as u64));
-            rearrange::copy(reader, indices, writer, |n| progress.set(n))?;
+            rearrange::copy(reader, indices, writer, |n| progress.reaches(n))?;
             progress.say("finishing");
             Ok(())
         })
@@ -198,7 +201,7 @@ pub(crate) fn scalars(
         };
         scalars.push(scalar);
         if index % 1024 == 0 {
-            progress.set(index as u64);
+            progress.reaches(index as u64)?;
         }
     }
     Ok(scalars)

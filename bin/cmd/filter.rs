@@ -89,7 +89,7 @@ impl Args {
                 chosen.push(index);
             }
             if index % 1024 == 0 {
-                progress.set(index as u64);
+                progress.reaches(index as u64)?;
             }
         }
         // Most likely a typing error, which would choose nothing, or everything.

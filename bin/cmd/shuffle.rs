@@ -73,7 +73,7 @@ impl Args {
         let made = self.making.make(&[&self.input], &self.out, output, |writer| {
             let passes = if self.memory.is_some() { 2 } else { 1 };
             let progress = output.progress("shuffling", Some(reader.len() as u64 * passes));
-            let hear = |n| progress.set(n);
+            let hear = |n| progress.reaches(n);
             match self.memory {
                 Some(memory) => {
                     rearrange::external_shuffle(&reader, &*order, memory, writer, hear)?;

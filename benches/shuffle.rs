@@ -104,7 +104,7 @@ fn shuffle(from: &Path, dir: &Path, memory: u64, digests: bool, sync: bool) -> R
     let order = Shuffle::new(reader.len() as u64, 42).order(0)?;
     let options = Writer::options().digests(digests).durable(sync);
     let mut writer = options.create(dir.join("shuffled.msgpack"))?;
-    rearrange::external_shuffle(&reader, &*order, memory, &mut writer, |_| {})?;
+    rearrange::external_shuffle(&reader, &*order, memory, &mut writer, |_| Ok(()))?;
     writer.finish()?;
     Ok(())
 }

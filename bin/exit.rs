@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     No,
     /// The question was wrong, or the operating system said no.
     Trouble,
+    /// Ctrl-C was pressed while something was written: as shells report it, 128 and the signal.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -78,8 +80,26 @@ impl From<kiste::Error> for Failure {
     fn from(error: kiste::Error) -> Failure {
         let is_no = error.kind() == ErrorKind::Damaged
             || matches!(error.remedy(), Some(Remedy::MakePart { .. }));
-        let exit = if is_no { Exit::No } else { Exit::Trouble };
+        let exit = match error.kind() {
+            ErrorKind::Cancelled => Exit::Interrupted,
+            _ if is_no => Exit::No,
+            _ => Exit::Trouble,
+        };
         let hint = hint_for(&error);
+        if exit == Exit::Interrupted {
+            // One line, as a person is waiting for the prompt.
+            let go_on = match error.remedy() {
+                Some(Remedy::Resume) => {
+                    Some(String::from("the same command with --resume continues"))
+                }
+                _ => hint,
+            };
+            let go_on = go_on.unwrap_or_else(|| String::from("the same command starts over"));
+            let message = plain(&error);
+            let is_said = message.contains("starts over");
+            let message = if is_said { message } else { format!("{message}; {go_on}") };
+            return Failure::Told { exit, message, hint: None };
+        }
         let message = match error.option() {
             Some(option) => format!("{} {}", flag(option), error.message()),
             None => plain(&error),

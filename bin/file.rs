@@ -100,12 +100,7 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
 /// The same for commands that need a dataset that was finished.
 pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
     check_is_data(path)?;
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".partial");
-    if !path.exists() && Path::new(&partial).is_dir() {
-        let message = format!("{}: this dataset was never finished", path.display());
-        return Err(Failure::trouble(message).hint(format!("try: kiste repair {}", quoted(path))));
-    }
+    kiste::convert::check_finished(path)?;
     check_is_no_other(path)
 }
 

@@ -4,14 +4,14 @@
 //! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
 //! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
-//! a terminal can show), `monitor.rs` (the progress of conversions), `exit.rs` (how it
+//! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
 //! `ordering.rs` (orders), `expression.rs` (conditions), `rearrange.rs` (datasets of datasets) and
 //! `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
-//! Ctrl-C kills; what a writer had written by then stays for `kiste repair`.
+//! Ctrl-C ends readers at once; writers stop and say what stays (`interrupt.rs`).
 
 use std::panic;
 use std::process::ExitCode;
@@ -19,11 +19,13 @@ use std::process::ExitCode;
 mod cmd;
 mod exit;
 mod expression;
+mod interrupt;
 mod file;
 mod monitor;
 mod ordering;
 mod output;
 mod printable;
+mod progress;
 mod rearrange;
 mod render;
 mod units;

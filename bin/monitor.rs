@@ -2,7 +2,9 @@
 
 use kiste::convert::{self, Notice, Phase, Total};
 
-use crate::output::{Output, Progress};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
 
 /// Draws what a conversion reports.
 pub(crate) struct Monitor<'a> {
@@ -15,6 +17,7 @@ pub(crate) struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     /// Draws a bar, or prints lines of JSON for programs.
     pub(crate) fn new(output: &'a Output, json: bool) -> Monitor<'a> {
+        interrupt::watch();
         Monitor { output, json, doing: "converting".to_owned(), bar: None }
     }
 
@@ -50,6 +53,10 @@ impl convert::Monitor for Monitor<'_> {
         if let Some(bar) = &self.bar {
             bar.far(progress.samples, progress.bytes, progress.input_bytes);
         }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        interrupt::is_asked()
     }
 
     fn notice(&mut self, notice: Notice) {

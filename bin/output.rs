@@ -11,21 +11,17 @@
 //! data, and stays as it is.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::file;
 use crate::printable::{Paint, escaped, is_unprintable, json_escaped, paint, printable};
-use crate::{file, units};
+use crate::progress::{Progress, Show, Unit};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,9 +48,6 @@ pub(crate) struct Stdout {
     colour: bool,
     terminal: bool,
 }
-
-/// Long enough that most commands are done before anything flickers.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Output {
     pub(crate) fn new(quiet: bool, colour: Colour) -> Output {
@@ -160,64 +153,39 @@ impl Output {
 
     /// A progress bar on standard error: only on a terminal, and only if it takes long.
     /// Without a length it is a sign of life.
-    pub(crate) fn progress(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
-        self.bar(doing.into(), len, "{human_pos}/{human_len}", |seen| {
-            units::counted(seen, "sample")
-        })
+    pub(crate) fn progress(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
+        Progress::new(doing.as_ref(), Unit::Samples, len, self.shows(false))
     }
 
-    /// The same with rates, by how many samples there will be, or else how many bytes of input.
-    /// With `json` lines for programs instead, whether or not there is a terminal.
+    /// The same by how many samples there will be, or else how many bytes of input. With `json`
+    /// lines for programs instead, whether or not there is a terminal.
     pub(crate) fn progress_rates(
         &self,
-        doing: impl Into<String>,
+        doing: impl AsRef<str>,
         samples: Option<u64>,
         input: Option<u64>,
         json: bool,
     ) -> Progress {
-        let len = samples.or(input.filter(|bytes| *bytes > 0));
-        let quiet = Output { quiet: self.quiet || json, ..*self };
-        let mut progress = quiet.bar(doing.into(), len, "{prefix}", |_| String::new());
-        let start = Instant::now();
-        progress.rates = Some(Rates {
-            by_input: samples.is_none(),
-            json,
-            start,
-            first: Cell::new(None),
-            last: Cell::new(Far::default()),
-            told: Cell::new(None),
-        });
-        progress
+        let unit = if samples.is_some() { Unit::Samples } else { Unit::Bytes };
+        Progress::new(doing.as_ref(), unit, samples.or(input), self.shows(json))
     }
 
     /// The same over bytes.
-    pub(crate) fn progress_bytes(&self, doing: impl Into<String>, len: Option<u64>) -> Progress {
-        self.bar(doing.into(), len, "{decimal_bytes}/{decimal_total_bytes}", units::bytes)
+    pub(crate) fn progress_bytes(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
+        Progress::new(doing.as_ref(), Unit::Bytes, len, self.shows(false))
     }
 
-    fn bar(
-        &self,
-        doing: String,
-        len: Option<u64>,
-        numbers: &str,
-        counted: fn(u64) -> String,
-    ) -> Progress {
-        let bar = match len {
-            Some(len) => ProgressBar::new(len),
-            None => ProgressBar::no_length(),
-        };
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-        let template = match len {
-            Some(_) => format!("{{msg}} {{wide_bar}} {numbers} ({{eta}} left)"),
-            None => "{spinner} {msg} {prefix}{elapsed}".to_owned(),
-        };
-        // The template is one of the two above, which are well-formed.
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
+    /// The same over rows of an array.
+    pub(crate) fn progress_rows(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
+        Progress::new(doing.as_ref(), Unit::Rows, len, self.shows(false))
+    }
+
+    fn shows(&self, json: bool) -> Show {
+        match json {
+            true => Show::Json,
+            false if !self.quiet && io::stderr().is_terminal() => Show::Bar,
+            false => Show::Nothing,
         }
-        bar.set_message(escaped(&doing).into_owned());
-        let watch = (!self.quiet && io::stderr().is_terminal()).then(|| Watch::start(&bar));
-        Progress { bar, counted, watch, rates: None }
     }
 }
 
@@ -303,144 +271,14 @@ pub(crate) fn tell_usage(told: &clap::Error) {
     say(&lines.join("\n"));
 }
 
-fn say(line: &str) {
+/// A line of text from a thread that does not run the command, in place of a bar that it may draw.
+pub(crate) fn say_aside(line: &str) {
+    let clear = if io::stderr().is_terminal() { "\r\u{1b}[K" } else { "" };
+    say(&format!("{clear}{}", escaped(line)));
+}
+
+/// A line that can be printed as it is.
+pub(crate) fn say(line: &str) {
     // In one piece, so that lines of several processes do not mix.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
-}
-
-/// A progress bar, gone when it is dropped.
-pub(crate) struct Progress {
-    bar: ProgressBar,
-    /// How the position reads where there is no length.
-    counted: fn(u64) -> String,
-    watch: Option<Watch>,
-    rates: Option<Rates>,
-}
-
-/// How far a conversion is: samples and bytes that were written, bytes that were read.
-#[derive(Debug, Clone, Copy, Default)]
-struct Far {
-    samples: u64,
-    bytes: u64,
-    input: u64,
-}
-
-/// How fast it is.
-struct Rates {
-    /// Whether the length is one of input.
-    by_input: bool,
-    json: bool,
-    start: Instant,
-    /// What had been done before the start.
-    first: Cell<Option<Far>>,
-    last: Cell<Far>,
-    told: Cell<Option<Instant>>,
-}
-
-/// Between two lines for programs.
-const TELL: Duration = Duration::from_secs(2);
-
-impl Progress {
-    pub(crate) fn set(&self, position: u64) {
-        self.bar.set_position(position);
-        if self.bar.length().is_none() {
-            self.bar.set_prefix(format!("{} ", (self.counted)(position)));
-        }
-    }
-
-    /// This many samples and bytes have been written, and this many bytes of input read.
-    pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
-        let Some(rates) = &self.rates else { return };
-        let far = Far { samples, bytes, input };
-        if rates.first.get().is_none() {
-            rates.first.set(Some(far));
-            // What an earlier run did takes no time.
-            self.bar.reset_eta();
-        }
-        rates.last.set(far);
-        match rates.json {
-            true if rates.told.get().is_none_or(|told| told.elapsed() >= TELL) => self.tell(rates),
-            true => {}
-            false => {
-                self.bar.set_position(if rates.by_input { input } else { samples });
-                // Without a bar the time follows at once.
-                let space = if self.bar.length().is_none() { " " } else { "" };
-                self.bar.set_prefix(rates.text() + space);
-            }
-        }
-    }
-
-    /// A line for programs.
-    fn tell(&self, rates: &Rates) {
-        let (first, far) = (rates.first.get().unwrap_or_default(), rates.last.get());
-        let seconds = rates.start.elapsed().as_secs_f64();
-        let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
-        let measure = |far: Far| if rates.by_input { far.input } else { far.samples };
-        let len = self.bar.length();
-        let rate = per_second(measure(far), measure(first));
-        let left = len.filter(|_| rate > 0.0);
-        rates.told.set(Some(Instant::now()));
-        let line = serde_json::json!({
-            "samples": far.samples,
-            "bytes": far.bytes,
-            "seconds": seconds,
-            "samples_per_second": per_second(far.samples, first.samples),
-            "bytes_per_second": per_second(far.bytes, first.bytes),
-            "done": len.map(|len| measure(far) as f64 / len.max(1) as f64),
-            "seconds_left": left.map(|len| len.saturating_sub(measure(far)) as f64 / rate),
-        });
-        say(&line.to_string());
-    }
-
-    pub(crate) fn say(&self, doing: impl Into<String>) {
-        self.bar.set_message(escaped(&doing.into()).into_owned());
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some(Watch { done, thread }) = self.watch.take() {
-            drop(done);
-            let _ = thread.join();
-        }
-        if let Some(rates) = self.rates.as_ref().filter(|rates| rates.json) {
-            self.tell(rates);
-        }
-        self.bar.finish_and_clear();
-    }
-}
-
-impl Rates {
-    /// `1,000 samples, 1.2 GB, 3.4 k samples/s, 120 MB/s`
-    fn text(&self) -> String {
-        let (first, far) = (self.first.get().unwrap_or_default(), self.last.get());
-        let time = self.start.elapsed();
-        format!(
-            "{}, {}, {}, {}",
-            units::counted(far.samples, "sample"),
-            units::bytes(far.bytes),
-            units::sample_rate(far.samples.saturating_sub(first.samples), time),
-            units::byte_rate(far.bytes.saturating_sub(first.bytes), time),
-        )
-    }
-}
-
-/// Shows the bar when it takes long, from a thread of its own: the command may be busy.
-struct Watch {
-    done: Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Watch {
-    fn start(bar: &ProgressBar) -> Watch {
-        let bar = bar.clone();
-        let (done, wait) = channel();
-        let thread = std::thread::spawn(move || {
-            if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                bar.set_draw_target(ProgressDrawTarget::stderr());
-                bar.enable_steady_tick(Duration::from_millis(100));
-            }
-        });
-        Watch { done, thread }
-    }
 }

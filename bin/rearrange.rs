@@ -11,8 +11,9 @@ use kiste::{Writer, WriterOptions};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
-use crate::output::{Output, Progress};
-use crate::{file, units};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::{file, interrupt, units};
 
 /// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -95,6 +96,7 @@ impl Making {
             let message = format!("{}: the file exists already", labels.display());
             return Err(Failure::trouble(message).hint("--force replaces it"));
         }
+        interrupt::writing(out);
         Ok(())
     }
 
@@ -139,6 +141,7 @@ impl Making {
         let labels = labels.map(|_| labels_path(out));
         let made = Made { file: out.to_path_buf(), samples, bytes, labels, seconds };
         made.tell(output);
+        interrupt::written(out);
         Ok(made)
     }
 
@@ -154,7 +157,7 @@ impl Making {
         self.make(&[input], out, output, |writer| {
             let progress =
                 output.progress(format!("writing {}", out.display()), Some(indices.len() as u64));
-            rearrange::copy(reader, indices, writer, |n| progress.set(n))?;
+            rearrange::copy(reader, indices, writer, |n| progress.reaches(n))?;
             progress.say("finishing");
             Ok(())
         })
@@ -205,7 +208,7 @@ pub(crate) fn scalars(
         };
         scalars.push(scalar);
         if index % 1024 == 0 {
-            progress.set(index as u64);
+            progress.reaches(index as u64)?;
         }
     }
     Ok(scalars)

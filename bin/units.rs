@@ -15,6 +15,21 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// `6,913.4`, `0.001`, `-1e-9`: six digits, without those that only adding up has made.
+pub(crate) fn number(number: f64) -> String {
+    let number: f64 = match number.fract() == 0.0 && number.abs() < 1e15 {
+        true => number,
+        false => format!("{number:.5e}").parse().unwrap_or(number),
+    };
+    if number != 0.0 && !(1e-4..1e15).contains(&number.abs()) {
+        return format!("{number:e}");
+    }
+    let text = number.abs().to_string();
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let sign = if number < 0.0 { "-" } else { "" };
+    format!("{sign}{}{fraction}", whole.parse().map_or_else(|_| whole.to_owned(), count))
+}
+
 /// `1 sample`, `5,000 samples`
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -52,6 +67,16 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// What is left of a long time: `8 s`, `12 min`, `3 h 5 min`
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_secs_f64().round() as u64 {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds @ 100..6000 => format!("{} min", (seconds + 30) / 60),
+        seconds @ 6000..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
 fn per_second(number: u64, time: Duration) -> f64 {
     number as f64 / time.as_secs_f64().max(1e-9)
 }
@@ -73,6 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_have_no_digits_of_chance() {
+        let numbers = [0.1 + 0.2, 1_234_567.0, 6913.4167, -2.5e-9, 0.0, -1e300, 0.5].map(number);
+        assert_eq!(numbers.join(" "), "0.3 1,234,567 6,913.42 -2.5e-9 0 -1e300 0.5");
+    }
+
+    #[test]
     fn numbers_read_well() {
         assert_eq!(
             [count(0), count(999), count(1000), count(1406659)].join(" "),
@@ -85,5 +116,7 @@ mod tests {
         assert_eq!(sample_rate(5_000, Duration::from_millis(1)), "5.0 M samples/s");
         let times = [12e-6, 3.44e-3, 0.21, 42.4, 125.0].map(Duration::from_secs_f64);
         assert_eq!(times.map(duration).join("|"), "12 µs|3.4 ms|0.21 s|42 s|2 min 5 s");
+        let times = [0.2, 99.4, 1000.0, 7500.0, 180_000.0].map(Duration::from_secs_f64);
+        assert_eq!(times.map(time).join("|"), "0 s|99 s|17 min|2 h 5 min|2 days");
     }
 }

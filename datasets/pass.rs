@@ -210,10 +210,10 @@ impl Pass {
         let mut source = InOrder::new(Mixed(self.input(None)));
         let mut far = Progress::default();
         loop {
-            if monitor.is_cancelled() {
-                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
-            }
             let batch = source.next_batch()?;
+            if monitor.is_cancelled() {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted; nothing was written"));
+            }
             if batch.is_empty() {
                 monitor.begin(Phase::Finishing, Total::default());
                 return Ok(());

@@ -104,8 +104,12 @@
 //!
 //! Without any feature there is what datasets need: [`Writer`], [`DatasetReader`], [`verify`],
 //! [`repair`], [`sampler`], [`loader`], from 40 crates and without a C compiler. NumPy arrays in
-//! samples are bytes to it, and a deep verification does not decode them. Programs that use the library
-//! take it with `default-features = false` and the features they need:
+//! samples are bytes to it, and a deep verification does not decode them. The default features are for
+//! the command. A program takes the library without them, and adds what it needs:
+//!
+//! ```toml
+//! kiste = { version = "0.1", default-features = false, features = ["arrays"] }
+//! ```
 //!
 //! | feature | adds |
 //! | --- | --- |
@@ -139,6 +143,7 @@
 //!   `complex`, as msgpack-numpy writes them; [`format::msgpack::numpy`] reads them. Pickles are
 //!   never executed.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(feature = "convert"),
     allow(

@@ -587,7 +587,7 @@ fn readers_of_readers_and_loaders_pass_it_on() {
     let reader = DatasetReader::options().checksums(true).open(&path).unwrap();
     let order = Shuffle::new(50, 3).order(0).unwrap();
     let mut writer = Writer::create(dir.path().join("shuffled.msgpack")).unwrap();
-    let error = external_shuffle(&reader, &*order, 1500, &mut writer, |_| {}).unwrap_err();
+    let error = external_shuffle(&reader, &*order, 1500, &mut writer, |_| Ok(())).unwrap_err();
     assert_eq!((error.kind(), error.index()), (ErrorKind::Damaged, Some(31)));
 }
 

@@ -136,7 +136,7 @@ fn shuffle(storage: &MemoryStorage) -> Result<()> {
     let reader = open_in(storage, &source())?;
     let order = Shuffle::new(reader.len() as u64, 3).order(0)?;
     let mut writer = options(storage).overwrite(true).create(dataset())?;
-    external_shuffle(&reader, &*order, 150, &mut writer, |_| {})?;
+    external_shuffle(&reader, &*order, 150, &mut writer, |_| Ok(()))?;
     writer.finish().map(drop)
 }
 

@@ -57,8 +57,9 @@ impl Args {
         let (left, right) = (file::open(&self.left)?, file::open(&self.right)?);
         let mut counts = Counts::default();
         let mut out = output.stdout();
-        let _progress = output.progress("comparing", None);
-        counts.same_order = diff(&left, &right, |difference| {
+        let progress = output.progress("comparing", Some((left.len() + right.len()) as u64));
+        let hear = |seen| progress.set(seen);
+        let found = |difference| {
             match &difference {
                 Difference::Only { side: Side::Left, .. } => counts.only_left += 1,
                 Difference::Only { side: Side::Right, .. } => counts.only_right += 1,
@@ -69,9 +70,10 @@ impl Args {
                 (false, true) => Ok(()),
                 (false, false) => self.print(&difference, output, &mut out),
             }
-        })?;
+        };
+        counts.same_order = diff(&left, &right, found, hear)?;
         out.flush()?;
-        drop(_progress);
+        drop(progress);
         counts.same = left.len() as u64 - counts.only_left - counts.changed;
         self.tell(&counts, output);
         if self.json {

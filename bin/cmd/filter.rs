@@ -75,7 +75,7 @@ impl Args {
                 chosen.push(index);
             }
             if index % 1024 == 0 {
-                progress.set(index as u64);
+                progress.reaches(index as u64)?;
             }
         }
         drop(progress);

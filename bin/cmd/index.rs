@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::{file, units};
+use crate::{file, interrupt, units};
 
 /// Make missing side files from the data
 ///
@@ -71,9 +71,11 @@ impl Args {
 
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
         file::check_is_finished(path)?;
-        let _progress = output.progress(format!("indexing {}", path.display()), None);
+        let progress = output.progress_bytes(format!("indexing {}", path.display()), None);
+        interrupt::writing(path);
         let options = IndexOptions::default().force(self.force).lookup(self.lookup);
-        Ok(options.checksums(self.crc).digests(!self.no_md5).build(path)?)
+        let options = options.checksums(self.crc).digests(!self.no_md5);
+        Ok(options.build_with(path, &|done, of| progress.reaches_of(done, of))?)
     }
 }
 

@@ -109,8 +109,8 @@ impl Args {
                 let index = next[input];
                 next[input] += 1;
                 skipped += u64::from(!self.put(&readers, input, index, &labels, &next, writer)?);
-                if seen % 1024 == 0 {
-                    progress.set(seen as u64);
+                if seen % 64 == 0 {
+                    progress.reaches(seen as u64)?;
                 }
             }
             progress.say("finishing");

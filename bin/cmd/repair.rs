@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
-use crate::{file, units};
+use crate::{file, interrupt, units};
 
 /// Finish or undo a write that was cut short, or save what is whole
 ///
@@ -79,6 +79,7 @@ impl Args {
     fn in_place(&self, output: &Output) -> Outcome<Exit> {
         let path = self.file.display();
         let _progress = output.progress(format!("repairing {path}"), None);
+        interrupt::ends_with(format!("{path}: interrupted; the same command starts over"));
         let leftover = Repair::of(&self.file).leftover()?;
         if leftover.is_none() && !self.file.exists() {
             return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
@@ -175,6 +176,11 @@ impl Args {
     fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
         file::check_is_data(out)?;
         let progress = output.progress(format!("saving {}", self.file.display()), None);
+        interrupt::ends_with(format!(
+            "{0}: interrupted; \"kiste repair {1} --undo\" removes what was written",
+            out.display(),
+            quoted(out)
+        ));
         let options = Writer::options().overwrite(self.force);
         let saved = Repair::of(&self.file).writer(options).salvage(out)?;
         drop(progress);

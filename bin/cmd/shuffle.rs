@@ -77,9 +77,9 @@ impl Args {
             let hear = |n| match n > samples {
                 true => {
                     progress.say("shuffling, second pass");
-                    progress.set(n - samples);
+                    progress.reaches(n - samples)
                 }
-                false => progress.set(n),
+                false => progress.reaches(n),
             };
             match self.memory {
                 Some(memory) => {

@@ -90,8 +90,10 @@ impl Args {
 
     fn verify(&self, path: &Path, output: &Output) -> Outcome<VerifyReport> {
         file::check_is_finished(path)?;
-        let _progress = output.progress(format!("verifying {}", path.display()), None);
-        Ok(Verify::of(path).storage(file::storage()).deep(self.deep).run()?)
+        let doing = format!("verifying {}", path.display());
+        let progress = output.progress_bytes(doing, None);
+        let verify = Verify::of(path).storage(file::storage()).deep(self.deep);
+        Ok(verify.run_with(&|done, of| progress.reaches_of(done, of))?)
     }
 }
 

@@ -13,7 +13,7 @@ use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
 use super::export;
 use super::format::{Format, Output};
-use super::monitor::{Monitor, Notice, Phase, Progress, Total};
+use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
 use super::passing::{Passing, starts};
@@ -68,7 +68,9 @@ impl Conversion {
         let parts = self.parts(&plan)?;
         match parts.is_published() {
             true => Ok(Report { was_complete: true, ..Report::default() }),
-            false => self.write_part(&parts, part, opened, false, monitor),
+            false => self
+                .write_part(&parts, part, opened, false, monitor)
+                .map_err(|error| kept(error, &self.output, "nothing was written")),
         }
     }
 
@@ -265,7 +267,13 @@ fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Resul
         }
         _ => error,
     };
-    let report = Joining::of(&parts, plan, durable)?.run(monitor).map_err(in_new_parts)?;
+    let joined = Joining::of(&parts, plan, durable)?.run(monitor).map_err(in_new_parts);
+    let report = joined.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => {
+            kept(error, output, "kept all parts").advise("the same command continues")
+        }
+        _ => error,
+    })?;
     parts.published()?;
     drop(lock);
     parts.remove()?;
@@ -521,6 +529,7 @@ impl<'a> Joining<'a> {
             format,
             before: Some(self.tally.clone()),
             unseen: Unseen::default(),
+            starts: Vec::new(),
             quarantine,
             parts: Some(self.parts),
         };
@@ -599,6 +608,7 @@ fn shuffle(from: &Path, seed: u64, writer: &mut Writer, monitor: &mut dyn Monito
     let memory = SHUFFLE_MEMORY.max(data.saturating_add(samples.saturating_mul(64)) / 200);
     rearrange::external_shuffle(&reader, &*order, memory, writer, |moved| {
         monitor.progress(Progress { samples: moved, ..Progress::default() });
+        check_cancelled(monitor)
     })?;
     monitor.begin(Phase::Finishing, Total::default());
     Ok(())

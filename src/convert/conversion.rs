@@ -413,6 +413,14 @@ impl Conversion {
         self
     }
 
+    /// Whether a conversion that its [monitor](super::Monitor) stops keeps what it has written, for
+    /// a later one that [resumes](Self::resume), also if this one did not ask to resume. One that
+    /// could not be resumed keeps nothing. Default: no.
+    pub fn keep_cancelled(mut self, yes: bool) -> Self {
+        self.how.keep_cancelled = yes;
+        self
+    }
+
     /// Whether the end waits for the disk. Default: yes.
     pub fn durable(mut self, yes: bool) -> Self {
         self.how.durable = yes;

@@ -19,6 +19,8 @@ use crate::storage::{LocalStorage, Lock, Storage};
 const CHUNK: usize = 256 << 10;
 /// What has arrived is synced after this many bytes.
 const SYNC: u64 = 64 << 20;
+/// How often a server is tried that was never reached: most likely there is no network.
+const TRIES: u32 = 3;
 /// The longest wait that a server may ask for.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
@@ -44,6 +46,7 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 pub struct Fetch {
     url: String,
     size: Option<u64>,
+    connect: Duration,
     stall: Duration,
     retries: u32,
     pause: Duration,
@@ -68,6 +71,8 @@ enum End {
     Complete,
     /// Another attempt may succeed, after this time if the server asked for it.
     Retry(Error, Option<Duration>),
+    /// There was no connection.
+    Unreachable(Error),
     /// Another attempt would fail too.
     Fail(Error),
 }
@@ -75,13 +80,20 @@ enum End {
 impl Fetch {
     /// The file at this address.
     pub fn new(url: impl Into<String>) -> Fetch {
-        let (stall, pause) = (Duration::from_secs(30), Duration::from_secs(1));
-        Fetch { url: url.into(), size: None, stall, retries: 8, pause }
+        let [connect, stall, pause] = [10, 30, 1].map(Duration::from_secs);
+        Fetch { url: url.into(), size: None, connect, stall, retries: 8, pause }
     }
 
     /// The size in bytes. A file of another size is refused. Default: any.
     pub fn size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
+        self
+    }
+
+    /// How long to wait for an address and a connection. A server that was never reached is tried
+    /// three times. Default: 10 seconds.
+    pub fn connect(mut self, time: Duration) -> Self {
+        self.connect = time;
         self
     }
 
@@ -127,8 +139,11 @@ impl Fetch {
         let partial = with_suffix(path, ".partial");
         let mut file = Partial::open(&partial, &self.url)?;
         let completed = self.complete(&mut file, &mut progress);
-        if file.path.exists() {
-            file.sync()?;
+        match completed.is_err() && file.len == 0 {
+            // Nothing has arrived that could be resumed.
+            true => file.remove()?,
+            false if file.path.exists() => file.sync()?,
+            false => {}
         }
         completed?;
         if let Err(error) = check(&partial) {
@@ -144,7 +159,7 @@ impl Fetch {
     /// Tries until the file is complete, or too many attempts have made no progress.
     fn complete(&self, file: &mut Partial, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let agent = self.agent();
-        let (mut failures, mut most) = (0, file.len);
+        let (mut failures, mut most, mut reached) = (0, file.len, false);
         loop {
             let end = match self.attempt(&agent, file, progress) {
                 Ok(end) => end,
@@ -153,7 +168,14 @@ impl Fetch {
             let (error, wait) = match end {
                 End::Complete => return Ok(()),
                 End::Fail(error) => return Err(error),
-                End::Retry(error, wait) => (error, wait),
+                End::Retry(error, wait) => {
+                    reached = true;
+                    (error, wait)
+                }
+                End::Unreachable(error) if !reached && failures + 1 >= TRIES => {
+                    return Err(error.note("tried 3 times: is there a network?"));
+                }
+                End::Unreachable(error) => (error, None),
             };
             failures = if file.len > most { 0 } else { failures + 1 };
             most = most.max(file.len);
@@ -170,8 +192,8 @@ impl Fetch {
         let config = Agent::config_builder()
             .https_only(secure)
             .http_status_as_error(false)
-            .timeout_resolve(Some(self.stall))
-            .timeout_connect(Some(self.stall))
+            .timeout_resolve(Some(self.connect))
+            .timeout_connect(Some(self.connect))
             .timeout_recv_response(Some(self.stall))
             .timeout_per_read(Some(self.stall))
             .user_agent(concat!("kiste/", env!("CARGO_PKG_VERSION")))
@@ -327,7 +349,20 @@ impl Fetch {
             BadUri, ConnectionFailed, HostNotFound, Http, Io, Protocol, RedirectFailed, Timeout,
             TooManyRedirects,
         };
+        let is_unreachable = match &error {
+            HostNotFound | ConnectionFailed => true,
+            Timeout(during) => matches!(during, ureq::Timeout::Resolve | ureq::Timeout::Connect),
+            Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkDown
+                    | io::ErrorKind::NetworkUnreachable
+            ),
+            _ => false,
+        };
         let message = match &error {
+            Timeout(_) if is_unreachable => format!("no connection within {:?}", self.connect),
             Timeout(_) => format!("nothing came for {:?}", self.stall),
             error => error.to_string(),
         };
@@ -335,6 +370,7 @@ impl Fetch {
         match error {
             // An invalid address stays invalid.
             BadUri(_) | Http(_) | RedirectFailed | TooManyRedirects => End::Fail(told),
+            _ if is_unreachable => End::Unreachable(told),
             Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
                 End::Retry(told, None)
             }

@@ -1,7 +1,7 @@
 //! [`Monitor`]: progress, warnings and cancellation, for whoever draws or logs them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Part;
 use super::carried::ChangedValues;
@@ -42,7 +42,8 @@ pub trait Monitor {
     }
 
     /// Whether to stop: asked before each batch of samples. The conversion then ends with
-    /// [`Cancelled`](ErrorKind::Cancelled), and leaves what an error would leave.
+    /// [`Cancelled`](ErrorKind::Cancelled), and leaves what an error would leave, or what
+    /// [`keep_cancelled`](super::Conversion::keep_cancelled) says.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -213,10 +214,21 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{grouped} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// What the error says of a conversion that a monitor stopped.
+const INTERRUPTED: &str = "interrupted";
+
+/// Says of a conversion that was stopped what stays of it.
+pub(super) fn kept(error: Error, path: &Path, what: impl fmt::Display) -> Error {
+    match error.kind() == ErrorKind::Cancelled && error.message() == INTERRUPTED {
+        true => error.note(what).at(path),
+        false => error,
+    }
+}
+
 /// Fails if the monitor wants to stop.
 pub(super) fn check_cancelled(monitor: &dyn Monitor) -> Result<()> {
     match monitor.is_cancelled() {
-        true => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
+        true => Err(Error::new(ErrorKind::Cancelled, INTERRUPTED)),
         false => Ok(()),
     }
 }

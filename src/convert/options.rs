@@ -114,12 +114,13 @@ pub(super) struct ReadOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct How {
     pub(super) resume: bool,
+    pub(super) keep_cancelled: bool,
     pub(super) durable: bool,
     pub(super) mapped: bool,
 }
 
 impl Default for How {
     fn default() -> How {
-        How { resume: false, durable: true, mapped: true }
+        How { resume: false, keep_cancelled: false, durable: true, mapped: true }
     }
 }

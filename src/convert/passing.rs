@@ -119,6 +119,8 @@ impl<'a> Passing<'a> {
         while self.written.0 < self.limit {
             check_cancelled(self.monitor)?;
             let batch = source.next_batch()?;
+            // What has ended may have been stopped by the same request, so the end is none.
+            check_cancelled(self.monitor)?;
             if batch.is_empty() {
                 break;
             }
@@ -160,7 +162,8 @@ impl<'a> Passing<'a> {
             }
         }
         self.tally.skipped_duplicates = skipped_before + skipped;
-        self.note_batch(source, writer)
+        self.note_batch(source, writer)?;
+        check_cancelled(self.monitor)
     }
 
     /// Counts a bad sample, or fails if that stops the conversion.
@@ -186,7 +189,11 @@ impl<'a> Passing<'a> {
         }
         // The arrays are still those of the batches before this one.
         if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
-            if log.is_due(unit, self.written.1) {
+            let begins = log.begins(unit);
+            if begins && !log.is_due(self.written.1) {
+                let state = serde_json::to_value(&self.tally).unwrap_or_default();
+                log.remember(unit, self.written, state);
+            } else if begins {
                 if let Some(quarantine) = &mut self.quarantine {
                     quarantine.sync(self.tally.quarantined)?;
                 }
@@ -208,6 +215,16 @@ impl<'a> Passing<'a> {
             input_bytes: input.unwrap_or(0),
         });
         Ok(())
+    }
+
+    /// The conversion stops, and what was written is kept: how many samples are in whole units, after
+    /// which a later run continues.
+    pub(super) fn keep(&mut self, writer: &mut dyn SampleWriter) -> Result<u64> {
+        if let Some(quarantine) = &mut self.quarantine {
+            quarantine.sync(self.tally.quarantined)?;
+        }
+        writer.flush()?;
+        self.log.as_mut().map_or(Ok(0), UnitLog::stop)
     }
 
     /// All samples have been passed: syncs what is counted, before the dataset is published.

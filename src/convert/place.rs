@@ -7,6 +7,7 @@ use crate::dataset::staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::regular::open_regular;
+use crate::storage::LocalStorage;
 
 /// Fails if this cannot be the data file of a dataset: a directory, a device or a side file.
 pub fn check_data_path(path: &Path) -> Result<()> {
@@ -29,8 +30,7 @@ pub fn check_data_path(path: &Path) -> Result<()> {
 pub fn check_finished(path: &Path) -> Result<()> {
     check_data_path(path)?;
     if !path.exists() && staging::dir_of(path).is_dir() {
-        let message = "this dataset was never finished";
-        return Err(Error::new(ErrorKind::Interrupted, message).at(path));
+        return Err(staging::unfinished_error(&LocalStorage::positioned(), path));
     }
     Ok(())
 }

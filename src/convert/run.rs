@@ -9,7 +9,7 @@ use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
 use super::format::{Format, Output};
-use super::monitor::{Monitor, Notice, Phase, Total};
+use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
 use super::passing::{Passing, starts};
@@ -40,11 +40,12 @@ impl Conversion {
         self.check()?;
         let mut opened = self.open()?;
         opened.tell(monitor);
-        match self.output_format() {
+        let run = match self.output_format() {
             Format::Dataset if self.options.split.is_wanted() => self.run_split(opened, monitor),
             Format::Dataset => self.run_dataset(opened, monitor),
             format => self.run_export(format, opened, monitor),
-        }
+        };
+        run.map_err(|error| kept(error, &self.output, "nothing was written"))
     }
 
     fn run_dataset(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
@@ -166,9 +167,18 @@ impl Conversion {
         });
         match passed.and_then(|()| passing.finish(whole.units, &mut writer)) {
             Ok(()) => Ok((writer, passing.tally, passing.quarantine)),
-            // The writer leaves its files when it is dropped.
-            Err(error) if self.how.resume || whole.is_part => Err(with_remedy(error)),
             Err(error) => {
+                let keeps = self.how.resume || whole.is_part;
+                let (error, is_kept) = match error.kind() {
+                    ErrorKind::Cancelled if keeps || self.how.keep_cancelled => {
+                        self.stopped(error, &mut passing, &mut writer, whole.is_part)?
+                    }
+                    _ => (error, false),
+                };
+                if keeps || is_kept {
+                    // The writer leaves its files when it is dropped.
+                    return Err(with_remedy(error));
+                }
                 // The first error is the one to report.
                 let _ = writer.abort();
                 if let Some(quarantine) = passing.quarantine {
@@ -177,6 +187,28 @@ impl Conversion {
                 Err(with_remedy(error))
             }
         }
+    }
+
+    /// Says of a conversion that was stopped how much of it can be resumed, and whether there is
+    /// anything.
+    fn stopped(
+        &self,
+        error: Error,
+        passing: &mut Passing<'_>,
+        writer: &mut Writer,
+        is_part: bool,
+    ) -> Result<(Error, bool)> {
+        let samples = passing.keep(writer)?;
+        if samples == 0 {
+            return Ok((error, false));
+        }
+        let samples = counted(samples, "sample");
+        let error = kept(error, &self.output, format_args!("kept {samples}"));
+        let error = match is_part {
+            true => error.advise("the same command continues"),
+            false => error.with_remedy(Remedy::Resume),
+        };
+        Ok((error, true))
     }
 
     /// The writer of a dataset that is written in one run.
@@ -256,10 +288,13 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let start = Instant::now();
+        let units = opened.samples.as_input();
+        let starts = units.map_or_else(Vec::new, |input| starts(input, 0..input.units()));
         let (source, unseen) = self.shaped(opened.samples.into_source())?;
         let names = source.label_names().map(<[String]>::to_vec);
         let mut source = Peeked::new(source, names)?;
-        let total = Total { samples: source.len_hint(), ..Total::default() };
+        let len = source.len_hint().map(|len| len.min(self.limit_or_max())).or(self.options.limit);
+        let total = Total { samples: len, input_bytes: starts.last().copied() };
         monitor.begin(Phase::Converting, total);
         let quarantine = match self.options.bad {
             BadInput::Quarantine => {
@@ -269,7 +304,7 @@ impl Conversion {
             }
             _ => None,
         };
-        let exporting = Exporting { format, before: None, unseen, quarantine, parts: None };
+        let exporting = Exporting { format, before: None, unseen, starts, quarantine, parts: None };
         let report = self.export(exporting, &mut source, monitor)?;
         Ok(Report { skipped_files: opened.skipped_files, duration: start.elapsed(), ..report })
     }
@@ -282,7 +317,7 @@ impl Conversion {
         source: &mut Peeked,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
-        let Exporting { format, before, unseen, quarantine, parts } = exporting;
+        let Exporting { format, before, unseen, starts, quarantine, parts } = exporting;
         let path = &self.output;
         let is_joined = parts.is_some();
         let (written, tally, quarantine, changes) = {
@@ -305,7 +340,8 @@ impl Conversion {
             }
             let mut passing = Passing::new(monitor, self.options.bad, Duplicates::Refuse)
                 .after(before)
-                .unseen(unseen);
+                .unseen(unseen)
+                .starts(&starts);
             (passing.limit, passing.quarantine) = (self.limit_or_max(), quarantine);
             passing.locates = !is_joined;
             let passed = passing.pass(source, export.writer());
@@ -420,6 +456,8 @@ pub(super) struct Exporting<'a> {
     /// What was counted while the parts were written.
     pub(super) before: Option<Tally>,
     pub(super) unseen: Unseen,
+    /// Bytes of input before each unit.
+    pub(super) starts: Vec<u64>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) parts: Option<&'a Parts>,
 }
@@ -520,6 +558,10 @@ impl Source for Peeked {
 
     fn locate(&self, item: usize, error: Error) -> Error {
         self.source.locate(item, error)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.source.unit()
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -54,8 +54,11 @@ pub(super) struct UnitLog {
     crc: crc32fast::Hasher,
     /// The unit that is being written.
     current: Option<usize>,
+    /// Where it began, if that is not noted.
+    begun: Option<Box<Entry>>,
     /// Of the last entry.
     unit: usize,
+    samples: u64,
     bytes: u64,
     time: Instant,
 }
@@ -100,12 +103,12 @@ impl UnitLog {
         let mut file = create_anew(&path).map_err(at)?;
         let head = Head { version: VERSION, plan: plan.to_owned() };
         write_line(&mut file, &head).map_err(at)?;
-        Ok(UnitLog::new(path, file, 0, 0))
+        Ok(UnitLog::new(path, file, 0, (0, 0)))
     }
 
-    fn new(path: PathBuf, file: File, unit: usize, bytes: u64) -> UnitLog {
-        let crc = crc32fast::Hasher::new();
-        UnitLog { path, file, crc, current: None, unit, bytes, time: Instant::now() }
+    fn new(path: PathBuf, file: File, unit: usize, (samples, bytes): (u64, u64)) -> UnitLog {
+        let (crc, time) = (crc32fast::Hasher::new(), Instant::now());
+        UnitLog { path, file, crc, current: None, begun: None, unit, samples, bytes, time }
     }
 
     /// A sample was written.
@@ -113,13 +116,33 @@ impl UnitLog {
         self.crc.update(packed);
     }
 
-    /// A batch of this unit comes next, and the writer has this many bytes. Whether it is its first,
-    /// so that the writer has the units before it and nothing else, and there is enough to
-    /// [`note`](Self::note).
-    pub(super) fn is_due(&mut self, unit: usize, bytes: u64) -> bool {
-        let first = self.current.replace(unit) != Some(unit);
-        let much = bytes - self.bytes >= BYTES || self.time.elapsed() >= TIME;
-        first && unit > self.unit && much
+    /// A batch of this unit comes next. Whether it is its first, so that the writer has the units
+    /// before it and nothing else.
+    pub(super) fn begins(&mut self, unit: usize) -> bool {
+        self.current.replace(unit) != Some(unit) && unit > self.unit
+    }
+
+    /// The writer has this many bytes at the beginning of a unit. Whether that is enough to
+    /// [`note`](Self::note) it; else it is [remembered](Self::remember).
+    pub(super) fn is_due(&self, bytes: u64) -> bool {
+        bytes - self.bytes >= BYTES || self.time.elapsed() >= TIME
+    }
+
+    /// As [`note`](Self::note), should the conversion be stopped before another unit begins.
+    pub(super) fn remember(&mut self, unit: usize, written: (u64, u64), state: Json) {
+        let ((samples, bytes), crc32) = (written, self.crc.clone().finalize());
+        let entry = Entry { unit, samples, bytes, crc32, state, finished: false };
+        self.begun = Some(Box::new(entry));
+    }
+
+    /// The conversion stops. Notes the last beginning of a unit that was remembered, up to which all
+    /// samples have been handed to the operating system, and returns how many samples that are.
+    pub(super) fn stop(&mut self) -> Result<u64> {
+        if let Some(entry) = self.begun.take() {
+            write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
+            self.samples = entry.samples;
+        }
+        Ok(self.samples)
     }
 
     /// Notes that all samples of the units before this one have been handed to the operating system,
@@ -138,7 +161,8 @@ impl UnitLog {
         let crc32 = std::mem::take(&mut self.crc).finalize();
         let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
-        (self.unit, self.bytes, self.time) = (unit, bytes, Instant::now());
+        (self.unit, self.samples, self.bytes) = (unit, samples, bytes);
+        (self.begun, self.time) = (None, Instant::now());
         Ok(())
     }
 
@@ -291,12 +315,12 @@ impl UnitLog {
         let kept = entries.iter().take_while(|entry| entry.bytes <= bytes);
         let mut file = create_anew(&beside).map_err(at)?;
         write_line(&mut file, head).map_err(at)?;
-        let mut unit = 0;
+        let (mut unit, mut samples) = (0, 0);
         for entry in kept {
             write_line(&mut file, entry).map_err(at)?;
-            unit = entry.unit;
+            (unit, samples) = (entry.unit, entry.samples);
         }
         fs::rename(&beside, &path).map_err(at)?;
-        Ok(UnitLog::new(path, file, unit, bytes))
+        Ok(UnitLog::new(path, file, unit, (samples, bytes)))
     }
 }

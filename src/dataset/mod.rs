@@ -19,6 +19,7 @@
 mod files;
 mod walk;
 mod labels;
+mod passes;
 pub(crate) mod staging;
 pub mod index;
 mod reader;
@@ -28,6 +29,7 @@ pub mod repair;
 
 pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
+pub use passes::HearBytes;
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
 pub use staging::Base;
 pub use writer::{Stats, Writer, WriterOptions};

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 
 use serde::Serialize;
 
+use super::STRIDE;
 use crate::error::{Error, Result};
 use crate::format::msgpack::{self, Value, sample};
 use crate::reader::Reader;
@@ -59,8 +60,8 @@ pub enum Difference {
 }
 
 /// Tells `found` of each difference, those of the first dataset in its order and then what only
-/// the second has. Samples with equal bytes are not decoded. Returns whether the samples that both
-/// have are in the same order.
+/// the second has. Samples with equal bytes are not decoded. `progress` hears how many samples of
+/// both have been looked at. Returns whether the samples that both have are in the same order.
 ///
 /// # Errors
 ///
@@ -69,9 +70,13 @@ pub fn diff<E: From<Error>>(
     left: &dyn Reader,
     right: &dyn Reader,
     mut found: impl FnMut(Difference) -> Result<(), E>,
+    mut progress: impl FnMut(u64),
 ) -> Result<bool, E> {
     let (mut last, mut same_order) = (0, true);
     for index in 0..left.len() {
+        if index % STRIDE == 0 {
+            progress(index as u64);
+        }
         let key = left.key(index)?;
         match find(right, &key, index)? {
             None => {
@@ -88,6 +93,9 @@ pub fn diff<E: From<Error>>(
         }
     }
     for index in 0..right.len() {
+        if index % STRIDE == 0 {
+            progress(left.len() as u64 + index as u64);
+        }
         let key = right.key(index)?;
         if find(left, &key, index)?.is_none() {
             found(Difference::Only { side: Side::Right, key: key.into_owned(), index })?;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{STRIDE, damaged};
+use super::{FEW, damaged};
 use crate::dataset::DatasetReader;
 use crate::dataset::Writer;
 use crate::dataset::staging::Scratch;
@@ -51,7 +51,7 @@ pub fn external_shuffle(
     order: &dyn Order,
     memory: u64,
     writer: &mut Writer,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let plan = Plan::new(reader, order, memory)?;
     if plan.buckets.len() <= 1 {
@@ -161,7 +161,7 @@ fn scatter(
     plan: &Plan,
     memory: u64,
     scratch: &Scratch,
-    progress: &mut impl FnMut(u64),
+    progress: &mut impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<u8>> {
     let capacity = (memory / 8 / plan.buckets.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
     let mut held = Vec::with_capacity(plan.buckets[0].bytes as usize);
@@ -176,8 +176,8 @@ fn scatter(
             Some(file) => files[file].append(sample)?,
             None => held.extend_from_slice(sample),
         }
-        if index % STRIDE == 0 {
-            progress(index as u64);
+        if index % FEW == 0 {
+            progress(index as u64)?;
         }
     }
     window.release();
@@ -268,7 +268,7 @@ fn gather(
     bytes: &[u8],
     path: &Path,
     writer: &mut Writer,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     for (at, place) in places(reader, order, bucket)?.into_iter().enumerate() {
         let sample = slice(bytes, place.start, place.len).ok_or_else(|| changed(path))?;
@@ -276,8 +276,8 @@ fn gather(
             let index = order.index_at(bucket.positions.start + at as u64) as usize;
             damaged(reader, index, error)
         })?;
-        if at % STRIDE == 0 {
-            progress(at as u64);
+        if at % FEW == 0 {
+            progress(at as u64)?;
         }
     }
     Ok(())

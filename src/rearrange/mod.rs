@@ -35,11 +35,13 @@ pub use merge::interleave;
 pub use parts::{parts, whole_groups};
 pub use scalar::Scalar;
 
-/// Samples between two calls of a progress closure, and that a reader may prefetch.
+/// Samples that a reader may prefetch.
 const STRIDE: usize = 1024;
+/// Samples between two calls of a progress closure.
+const FEW: usize = 64;
 
 /// Writes the samples of these indices, in this order, as the bytes they are. `progress` hears
-/// how many were written so far.
+/// how many were written so far; an error of it ends the copy, and is returned.
 ///
 /// ```
 /// use kiste::reader::{ListReader, Reader};
@@ -50,7 +52,7 @@ const STRIDE: usize = 1024;
 /// let letters = ["a", "b", "c"].map(|key| std::collections::BTreeMap::from([("key", key)]));
 /// let letters = ListReader::pack(letters)?;
 /// let mut writer = Writer::create(&path)?;
-/// rearrange::copy(&letters, [2, 0], &mut writer, |_| {})?;
+/// rearrange::copy(&letters, [2, 0], &mut writer, |_| Ok(()))?;
 /// writer.finish()?;
 /// assert_eq!(DatasetReader::open(&path)?.key(0)?, "c");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,13 +60,13 @@ const STRIDE: usize = 1024;
 ///
 /// # Errors
 ///
-/// Those of the reader and of [`Writer::write_raw`]. A sample that is not what its reader says is
+/// Those of the reader, of [`Writer::write_raw`] and of `progress`. A sample that is not what its reader says is
 /// [`Damaged`](ErrorKind::Damaged): it is not passed on.
 pub fn copy(
     reader: &dyn Reader,
     indices: impl IntoIterator<Item = usize>,
     writer: &mut Writer,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let mut indices = indices.into_iter();
     let mut written = 0;
@@ -77,11 +79,13 @@ pub fn copy(
             // The kernel reads ahead by itself where reads are in order.
             reader.prefetch(&batch);
         }
-        for &index in &batch {
-            copy_one(reader, index, writer)?;
+        for few in batch.chunks(FEW) {
+            for &index in few {
+                copy_one(reader, index, writer)?;
+            }
+            written += few.len() as u64;
+            progress(written)?;
         }
-        written += batch.len() as u64;
-        progress(written);
     }
 }
 

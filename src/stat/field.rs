@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use imagesize::{Compression, ImageSize, ImageType, blob_size, image_type};
 use serde::ser::{Serialize, Serializer};
 
-use super::Histogram;
+use super::{Histogram, Numbers};
 use crate::format::FormatError;
 use crate::format::msgpack::numpy::{self, Special, container_array, is_container};
 use crate::format::msgpack::{Cursor, Kind};
@@ -17,6 +17,8 @@ use crate::value::{self, DType};
 pub(super) const CLASSES: usize = 10_000;
 /// The most types, shapes and image sizes of one field that are counted separately.
 const KINDS: usize = 10_000;
+/// Whole numbers of no more values are classes, those of more are measurements.
+const FEW_CLASSES: usize = 20;
 /// A text of more bytes is no name of a class.
 const MAX_CLASS: usize = 256;
 
@@ -32,7 +34,7 @@ pub struct FieldSummary {
     pub types: BTreeMap<String, u64>,
     /// Bytes of a value as it is stored.
     pub bytes: Histogram,
-    /// Of numbers.
+    /// Of numbers: extremes, mean and histogram.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
     /// Of whole numbers, booleans and short strings: how often each occurs, if there are not too
@@ -45,22 +47,6 @@ pub struct FieldSummary {
     /// Of arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrays: Option<Arrays>,
-}
-
-/// Extremes and sum of the numbers of a field.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-#[non_exhaustive]
-pub struct Numbers {
-    /// How many there are, without those that are not a number.
-    pub count: u64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// Their sum.
-    pub sum: f64,
-    /// How many are not a number.
-    pub nan: u64,
 }
 
 /// How often each value of a field occurs, where it is a class and not a measurement: a whole
@@ -120,6 +106,16 @@ fn as_pairs<K: Serialize, S: Serializer>(
 impl FieldSummary {
     pub(super) fn new(name: String) -> FieldSummary {
         FieldSummary { name, ..FieldSummary::default() }
+    }
+
+    /// Whether its values are classes, which can be listed, and not measurements or texts of their
+    /// own: it has more than one, and few, or texts that most samples share with others. One that
+    /// all samples or hardly any share says nothing.
+    pub fn has_classes(&self) -> bool {
+        let count = self.classes.len();
+        let is_few = count <= FEW_CLASSES;
+        let is_shared = self.numbers.is_none() && count as u64 * 2 <= self.present;
+        self.name != "key" && count > 1 && (is_few || is_shared)
     }
 
     /// Adds a packed value.
@@ -253,33 +249,6 @@ impl FieldSummary {
                 arrays.container_bytes += container;
             }
         }
-    }
-}
-
-impl Numbers {
-    fn add(&mut self, number: f64) {
-        match number.is_nan() {
-            true => self.nan += 1,
-            false => {
-                self.merge(Numbers { count: 1, min: number, max: number, sum: number, nan: 0 })
-            }
-        }
-    }
-
-    fn merge(&mut self, other: Numbers) {
-        self.nan += other.nan;
-        if other.count > 0 {
-            let first = self.count == 0;
-            self.min = if first { other.min } else { self.min.min(other.min) };
-            self.max = if first { other.max } else { self.max.max(other.max) };
-            self.sum += other.sum;
-            self.count += other.count;
-        }
-    }
-
-    /// The mean, `None` of none.
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 

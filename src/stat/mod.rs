@@ -6,12 +6,14 @@
 
 mod field;
 mod histogram;
+mod numbers;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
-pub use field::{Arrays, Classes, FieldSummary, Images, Numbers};
+pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
+pub use numbers::{NumberBar, Numbers};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -270,7 +272,7 @@ mod tests {
         assert_eq!((even.present, even.classes.len()), (len.div_ceil(2), 1));
         let late = found.field("late").unwrap();
         assert_eq!(late.types["float"] + late.types["float32"], len - 2001);
-        let numbers = late.numbers.unwrap();
+        let numbers = late.numbers.clone().unwrap();
         assert_eq!((numbers.min, numbers.max), (0.5, 1.5));
         assert!(late.classes.is_empty(), "measurements are no classes");
     }

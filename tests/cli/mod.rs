@@ -27,6 +27,7 @@ mod convert_keys;
 mod convert_tables;
 mod arrays;
 mod cat_get_info;
+mod stat;
 mod order_shuffle;
 mod split_merge_sample;
 mod select_filter_sort;
@@ -41,6 +42,8 @@ mod terminal;
 mod special_files;
 mod many_fields;
 mod leftovers;
+#[cfg(unix)]
+mod interrupt;
 mod blpk;
 #[cfg(feature = "datasets")]
 mod catalogue_fixations;

@@ -2,7 +2,9 @@ use std::path::PathBuf;
 
 use super::npy::with_npy;
 use super::target::{Explained, committed, open_store};
+use super::watched::Watched;
 use crate::exit::{Exit, Outcome};
+use crate::interrupt;
 use crate::output::Output;
 
 /// Append rows along the first axis, as a new version
@@ -30,8 +32,10 @@ Examples:
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut store = open_store(&self.name)?;
-        let _progress = output.progress(format!("appending to {}", self.name.display()), None);
+        interrupt::writing(&self.name);
+        let doing = format!("appending to {}", self.name.display());
         let version = with_npy(&self.npy, |rows| {
+            let rows = &Watched::new(rows, &doing, output);
             store.append_rows(rows, &self.message).explained(&self.name)
         })?;
         committed(output, &self.name, &version);

@@ -15,6 +15,7 @@ use super::chosen::{Chosen, Conversion, Elements, write_npy};
 use super::target::{Explained, Target, open, parse_at};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
+use crate::interrupt;
 use crate::output::Output;
 
 /// Write an array, or a part of it, as .npy, .npz, .blp or a bcolz directory
@@ -84,9 +85,13 @@ impl Args {
             return Err(Failure::trouble(message).hint("give the format with --to"));
         };
         let array = open(&self.target.path, self.at.unwrap_or_default())?;
-        let chosen = Chosen::of(&array, &self.target, &self.conversion)?;
+        let mut chosen = Chosen::of(&array, &self.target, &self.conversion)?;
         let name = &*self.target.path;
-        let _progress = output.progress(format!("writing {}", self.dst.display()), None);
+        interrupt::writing(&self.dst);
+        let doing = format!("writing {}", self.dst.display());
+        if let Chosen::Window(window) = &mut chosen {
+            window.watch(&doing, output);
+        }
         match format {
             Format::Npy => {
                 file::write_with(&self.dst, self.force, |out| {

@@ -12,7 +12,9 @@ use super::export::Format;
 use super::new_array::NewArray;
 use super::npy::{stream, with_npy};
 use super::target::{Explained, committed};
+use super::watched::Watched;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::interrupt;
 use crate::output::Output;
 
 /// Make an array from a .npy, .npz or .blp file, or from a bcolz directory
@@ -58,7 +60,7 @@ impl Args {
         if self.member.is_some() && format != Format::Npz {
             return Err(Failure::trouble("--member is for .npz files"));
         }
-        let _progress = output.progress(format!("importing {}", self.src.display()), None);
+        interrupt::writing(&self.name);
         match format {
             Format::Npy => {
                 with_npy(&self.src, |rows| self.rows(&self.name, rows, Given::default(), output))?;
@@ -85,7 +87,7 @@ impl Args {
     /// Makes an array of these rows, under a temporary name until it is complete.
     fn rows(&self, to: &Path, rows: &dyn Rows, with: Given, output: &Output) -> Outcome<()> {
         let made_at = NewArray::create(to)?;
-        let made = self.make(made_at.path(), rows, with);
+        let made = self.make(made_at.path(), rows, with, output);
         let version = made.map_err(|error| made_at.explain(error))?;
         made_at.publish()?;
         committed(output, to, &version);
@@ -93,7 +95,15 @@ impl Args {
     }
 
     /// Makes an array in this directory.
-    fn make(&self, at: &Path, rows: &dyn Rows, with: Given) -> kiste::Result<VersionInfo> {
+    fn make(
+        &self,
+        at: &Path,
+        rows: &dyn Rows,
+        with: Given,
+        output: &Output,
+    ) -> kiste::Result<VersionInfo> {
+        let doing = format!("importing {}", self.src.display());
+        let rows = &Watched::new(rows, &doing, output);
         let message = format!("import of {}", self.src.display());
         let mut options = self.layout.options();
         if let Some(fill) = with.fill {
@@ -137,7 +147,7 @@ impl Args {
                 None => self.rows(&to, &*rows, Given::default(), output)?,
                 Some(dir) => {
                     let at = dir.path().join(member);
-                    let version = self.make(&at, &*rows, Given::default());
+                    let version = self.make(&at, &*rows, Given::default(), output);
                     made.push((to, version.map_err(|error| dir.explain(error))?));
                 }
             }

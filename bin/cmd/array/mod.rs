@@ -9,6 +9,7 @@ mod element;
 mod target;
 mod new_array;
 mod text;
+mod watched;
 mod window;
 mod chosen;
 mod npy;

@@ -35,7 +35,7 @@ impl NewArray {
         let is_inside = |path: &Path| path.starts_with(self.path()) || path.starts_with(&real);
         match error.path() {
             Some(path) if !is_inside(path) => Failure::from(error),
-            _ if error.kind() == ErrorKind::Io => Failure::from(error),
+            _ if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => error.into(),
             _ => Failure::trouble(format_args!("{}: {}", self.to.display(), error.message())),
         }
     }

@@ -5,7 +5,9 @@ use kiste::value::NdArray;
 use super::element;
 use super::npy::with_npy;
 use super::target::{Explained, Target, committed, open_store};
+use super::watched::Watched;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::interrupt;
 use crate::output::Output;
 
 /// Assign elements, as a new version
@@ -43,13 +45,20 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let path = &self.target.path;
         let mut store = open_store(path)?;
-        let _progress = output.progress(format!("writing to {}", path.display()), None);
+        let doing = format!("writing to {}", path.display());
         let selection = self.target.selection.clone();
         let version = match (&self.npy, &self.value) {
             (Some(npy), _) => with_npy(npy, |rows| {
+                interrupt::writing(path);
+                let rows = &Watched::new(rows, &doing, output);
                 store.put_rows(selection, rows, &self.message).explained(path)
             })?,
             (None, value) => {
+                let _progress = output.progress(doing, None);
+                interrupt::ends_with(format!(
+                    "{}: interrupted; it stays at its newest version; the same command starts over",
+                    path.display()
+                ));
                 let dtype = store.array().dtype().clone();
                 let text = value.as_deref().unwrap_or_default();
                 let bytes = element::parse(&dtype, text).map_err(Failure::trouble)?;

@@ -5,6 +5,9 @@ use std::ops::Range;
 use kiste::array::{ChunkedArray, Index, Rows, Selection};
 use kiste::value::{Casting, DType, NdArray};
 
+use crate::output::Output;
+use crate::progress::Progress;
+
 /// A box of an array, perhaps with steps. Parts of it are selections of the array.
 pub(super) struct Window {
     array: ChunkedArray,
@@ -12,6 +15,8 @@ pub(super) struct Window {
     to: (DType, Casting),
     axes: Vec<Axis>,
     shape: Vec<usize>,
+    /// Hears of the rows that are read.
+    progress: Option<Box<Progress>>,
 }
 
 enum Axis {
@@ -21,6 +26,12 @@ enum Axis {
 }
 
 impl Window {
+    /// Draws how many rows were read, and stops at Ctrl-C.
+    pub(super) fn watch(&mut self, doing: &str, output: &Output) {
+        let rows = self.shape.first().map(|rows| *rows as u64);
+        self.progress = Some(Box::new(output.progress_rows(doing, rows)));
+    }
+
     /// The window of a selection of integers and slices; `None` for others.
     pub(super) fn new(
         array: &ChunkedArray,
@@ -52,7 +63,8 @@ impl Window {
             Axis::New => Some(1),
         });
         let shape: Vec<usize> = shape.collect();
-        let window = Window { array: array.clone(), to: to.clone(), shape, axes };
+        let (array, to) = (array.clone(), to.clone());
+        let window = Window { array, to, shape, axes, progress: None };
         // Integers out of bounds are noticed now.
         let nothing: Vec<Range<usize>> = window.shape.iter().map(|_| 0..0).collect();
         if !nothing.is_empty() {
@@ -108,6 +120,9 @@ impl Rows for Window {
     }
 
     fn read_rows(&self, rows: Range<usize>) -> kiste::Result<NdArray<'static>> {
+        if let Some(progress) = &self.progress {
+            progress.reaches(rows.start as u64)?;
+        }
         let rest = self.shape.iter().skip(1).map(|len| 0..*len);
         let ranges: Vec<Range<usize>> = std::iter::once(rows).chain(rest).collect();
         self.read(&ranges)

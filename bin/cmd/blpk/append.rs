@@ -8,8 +8,8 @@ use kiste::storage::{LocalStorage, Source, Storage};
 
 use super::decompress::check_extension;
 use super::{Blosc, CodecName, Input, Job, at, json};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::units;
+use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::{interrupt, units};
 use kiste::convert::is_same;
 
 /// Append a file to a container
@@ -63,6 +63,11 @@ impl Args {
         let new = self.read(job)?;
         let bytes = new.bytes();
         let options = self.options(job)?;
+        interrupt::ends_with(format!(
+            "{}: interrupted; appending an empty file restores it: kiste blpk append {} /dev/null",
+            self.original.display(),
+            quoted(&self.original)
+        ));
         let storage = LocalStorage::mapped();
         if self.npy {
             let rows = npy::decode(bytes).map_err(|error| at(&self.new)(error.into()))?;

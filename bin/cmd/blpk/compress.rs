@@ -10,7 +10,7 @@ use kiste::storage::{LocalStorage, ScratchDir};
 
 use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::units;
+use crate::{interrupt, units};
 
 /// Compress a file
 #[derive(Debug, clap::Args)]
@@ -106,6 +106,9 @@ impl Args {
 
     /// Writes the container. Returns the number of bytes in it.
     fn pack(&self, job: &Job<'_>, target: &Path, metadata: Option<&str>) -> Outcome<u64> {
+        if !is_stdio(target) {
+            interrupt::writing(target);
+        }
         let mut input = Input::open(&self.input, "compressing", job.output)?;
         let storage = LocalStorage::mapped();
         let options = self.options(job);

@@ -9,7 +9,7 @@ use kiste::format::numpy::npy;
 
 use super::{Input, Job, at, check_finished, is_stdio};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::units;
+use crate::{interrupt, units};
 use kiste::storage::ReplaceFile;
 
 /// Decompress a container
@@ -59,6 +59,7 @@ impl Args {
             out.flush()?;
             copied
         } else {
+            interrupt::writing(&target);
             let mut out = ReplaceFile::create(&target)?;
             let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
             let copied = copied.map_err(|error| self.failed(error))?;

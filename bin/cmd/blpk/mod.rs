@@ -10,7 +10,8 @@ use kiste::format::blosc::{Codec, Shuffle};
 use kiste::storage::LocalStorage;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
-use crate::output::{Output, Progress};
+use crate::output::Output;
+use crate::progress::Progress;
 use kiste::convert::is_same;
 
 mod append;
@@ -239,7 +240,7 @@ impl Read for Input {
         };
         let found = self.from.read(buf).map_err(name)?;
         self.position += found as u64;
-        self.progress.set(self.position);
+        self.progress.reaches(self.position).map_err(io::Error::other)?;
         Ok(found)
     }
 }

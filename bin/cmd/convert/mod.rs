@@ -308,6 +308,7 @@ impl Running {
     pub(super) fn apply(&self, conversion: Conversion) -> Conversion {
         conversion
             .resume(self.resume)
+            .keep_cancelled(true)
             .on_bad_input(match self.bad {
                 Bad::Stop => BadInput::Stop,
                 Bad::Skip => BadInput::Skip,

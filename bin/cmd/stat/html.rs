@@ -1,27 +1,36 @@
 //! The summary as one page that needs nothing else: no scripts, no other files.
+//!
+//! Everything that comes from a dataset passes through [`escape`], and the page tells the browser to
+//! run no script and to load nothing, whatever it contains.
 
 use std::fmt::{Display, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiste::format::jsonl;
-use kiste::stat::{FieldSummary, Histogram};
+use kiste::stat::{FieldSummary, Histogram, Numbers};
 use kiste::{DatasetReader, Value};
 
-use super::{Found, Row, ranked, rounded, shape};
+use super::plot::{self, Column};
+use super::{Found, LABEL, Row, extremes, ranked, shape};
 use crate::exit::Outcome;
+use crate::printable::escaped;
 use crate::units;
 
 /// Bars of a list: classes, sizes, shapes.
-const ROWS: usize = 100;
-/// Width of a plot and height of a bar, in pixels.
-const PLOT: (f64, f64) = (420.0, 18.0);
+const ROWS: usize = 20;
+/// Rows of the table behind a list.
+const ALL_ROWS: usize = 10_000;
+/// Samples at the top of the page; the others can be unfolded.
+const FIRST: usize = 12;
 /// An image is shown as it is stored if it has no more bytes.
 const MAX_IMAGE: usize = 64 << 10;
 /// Bytes of images on one page.
 const MAX_PAGE: usize = 16 << 20;
 /// Characters of a value next to an image.
 const MAX_VALUE: usize = 48;
+/// Images of fewer pixels a side are magnified without blur.
+const SMALL: u32 = 64;
 
 /// What the page shows of one sample.
 pub(super) struct Sample {
@@ -33,21 +42,21 @@ pub(super) struct Sample {
 }
 
 /// This many samples, evenly spread over the dataset.
-pub(super) fn pick(reader: &DatasetReader, count: usize) -> Outcome<Vec<Sample>> {
+pub(super) fn pick(reader: &DatasetReader, count: usize, found: &Found) -> Outcome<Vec<Sample>> {
     let len = reader.len();
     let count = count.min(len);
     let mut room = MAX_PAGE;
     let mut samples = Vec::new();
     for at in 0..count {
         let index = (at as u128 * len as u128 / count as u128) as usize;
-        let sample = Sample::of(&reader.key(index)?, &reader.get(index)?, &mut room);
+        let sample = Sample::of(&reader.key(index)?, &reader.get(index)?, found, &mut room);
         samples.push(sample);
     }
     Ok(samples)
 }
 
 impl Sample {
-    fn of(key: &str, value: &Value, room: &mut usize) -> Sample {
+    fn of(key: &str, value: &Value, found: &Found, room: &mut usize) -> Sample {
         let mut sample = Sample { key: key.to_owned(), image: None, values: Vec::new() };
         for (name, value) in value.as_map().map(Vec::as_slice).unwrap_or_default() {
             let Some(name) = name.as_str().filter(|name| *name != "key") else { continue };
@@ -58,10 +67,15 @@ impl Sample {
                     continue;
                 }
             }
-            let mut text = Vec::new();
-            jsonl::write_short(value, MAX_VALUE, &mut text);
-            let text = String::from_utf8_lossy(&text);
-            sample.values.push((name.to_owned(), text.into_owned()));
+            let text = match value.as_i64().filter(|_| name == LABEL) {
+                Some(number) => found.label(number.into()),
+                None => {
+                    let mut text = Vec::new();
+                    jsonl::write_short(value, MAX_VALUE, &mut text);
+                    String::from_utf8_lossy(&text).into_owned()
+                }
+            };
+            sample.values.push((name.to_owned(), text));
         }
         sample
     }
@@ -85,61 +99,92 @@ fn image(bytes: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     None
 }
 
-const STYLE: &str = "\
-:root { color-scheme: light dark; --bar: #3b82c4; --line: #8884; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left;
-border-bottom: 1px solid var(--line); vertical-align: top; } td.n { text-align: right; }
-svg { display: block; max-width: 100%; } svg text { font-size: 12px; fill: currentColor; }
-svg rect { fill: var(--bar); } figure { margin: 0; border: 1px solid var(--line); padding: .4rem;
-border-radius: .3rem; overflow-wrap: anywhere; font-size: .8rem; } figure img { width: 100%;
-height: 8rem; object-fit: contain; image-rendering: auto; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .6rem; }
-";
+const STYLE: &str = include_str!("page.css");
+
+/// No scripts, no other files: also not those that an image or a value would name.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
 /// The whole page.
 pub(super) fn page(found: &Found, samples: &[Sample]) -> String {
     let summary = &found.summary;
-    let title = escape(found.file.display());
+    let name = found.file.file_name().unwrap_or(found.file.as_os_str());
+    let (title, name) = (escape(found.file.display()), escape(name.to_string_lossy()));
     let bytes = u64::try_from(summary.bytes.sum()).unwrap_or(u64::MAX);
     let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\n\
-         <style>\n{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p>{}, {}</p>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+    );
+    let cards: Vec<Card> = match summary.samples {
+        0 => Vec::new(),
+        _ => summary.fields.iter().flat_map(|field| cards(found, field)).collect(),
+    };
+    page += &navigation(summary.samples > 0, !samples.is_empty(), &cards);
+    _ = write!(
+        page,
+        "<main>\n<h1>{title}</h1>\n<p>{}, {}</p>\n",
         units::counted(summary.samples, "sample"),
         units::bytes(bytes),
     );
     if summary.samples > 0 {
-        page += "<h2>Bytes of a sample</h2>\n";
-        page += &histogram(&summary.bytes, units::bytes);
-        page += &fields(found);
-        for field in &summary.fields {
-            page += &details(found, field);
-        }
         page += &grid(samples);
+        page += &fields(found, &cards);
+        page += "<div class=\"cards\">\n";
+        let sizes = histogram(&summary.bytes, units::bytes);
+        page += &card("size", "Bytes of a sample", &sizes);
+        for (at, Card { title, html, .. }) in cards.iter().enumerate() {
+            page += &card(&format!("c{at}"), title, html);
+        }
+        page += "</div>\n";
     }
-    page + "</body></html>\n"
+    page + "</main>\n</body>\n</html>\n"
 }
 
-fn escape(text: impl Display) -> String {
+/// What there is to say of a field, under a heading; both are HTML.
+struct Card {
+    field: String,
+    title: String,
+    html: String,
+}
+
+fn card(id: &str, title: &str, html: &str) -> String {
+    format!("<section id=\"{id}\" class=\"card\">\n<h2>{title}</h2>\n{html}</section>\n")
+}
+
+fn navigation(has_fields: bool, has_samples: bool, cards: &[Card]) -> String {
+    let mut html = String::from("<nav>");
+    let mut link = |id: &str, text: &str| _ = write!(html, "<a href=\"#{id}\">{text}</a> ");
+    if has_samples {
+        link("samples", "Samples");
+    }
+    if has_fields {
+        link("fields", "Fields");
+        link("size", "Size");
+    }
+    for (at, card) in cards.iter().enumerate() {
+        link(&format!("c{at}"), &card.title);
+    }
+    html + "</nav>\n"
+}
+
+/// Text from a dataset in a page: nothing of it is markup, and no character of it is invisible or
+/// changes the direction of others.
+pub(super) fn escape(text: impl Display) -> String {
     let text = text.to_string();
-    let mut escaped = String::with_capacity(text.len());
+    let text = escaped(&text);
+    let mut html = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            // No control character has a place in a page.
-            char if char.is_control() && char != '\n' && char != '\t' => {
-                escaped.extend(char.escape_default());
-            }
-            char => escaped.push(char),
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            char => html.push(char),
         }
     }
-    escaped
+    html
 }
 
 fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
@@ -157,126 +202,192 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
         at(95),
         form(max)
     );
+    let column = |bar: &kiste::stat::Bar| Column { from: form(bar.from), count: bar.count };
+    line + &plot::columns(&numbers.bars().iter().map(column).collect::<Vec<_>>(), &form(max))
+}
+
+fn numbers(numbers: &Numbers) -> String {
+    let line = format!("<p>{}</p>\n", extremes(numbers));
     let bars = numbers.bars();
-    let rows = bars.iter().map(|bar| Row { name: form(bar.from), count: bar.count });
-    line + &plot(&rows.collect::<Vec<_>>())
-}
-
-/// Bars from left to right, one below the other, with names before and counts behind them.
-fn plot(rows: &[Row]) -> String {
-    let most = rows.iter().map(|row| row.count).max().unwrap_or(0).max(1) as f64;
-    let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).min(40);
-    let left = longest as f64 * 7.0 + 10.0;
-    let (width, line) = PLOT;
-    let mut svg = format!(
-        "<svg width=\"{:.0}\" height=\"{:.0}\" role=\"img\">\n",
-        left + width + 90.0,
-        line * rows.len() as f64 + 4.0
-    );
-    for (at, row) in rows.iter().enumerate() {
-        let top = at as f64 * line + 2.0;
-        let long = row.count as f64 / most * width;
-        let name: String = row.name.chars().take(40).collect();
-        _ = writeln!(
-            svg,
-            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{left:.0}\" y=\"{:.0}\" width=\"{long:.1}\" height=\"{:.0}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-            left - 6.0,
-            top + line - 5.0,
-            escape(name),
-            top + 2.0,
-            line - 4.0,
-            left + long + 6.0,
-            top + line - 5.0,
-            units::count(row.count),
-        );
+    if bars.len() < 2 {
+        return line;
     }
-    svg + "</svg>\n"
+    let column =
+        |bar: &kiste::stat::NumberBar| Column { from: units::number(bar.from), count: bar.count };
+    let end = bars.last().map_or_else(String::new, |bar| units::number(bar.to));
+    line + &plot::columns(&bars.iter().map(column).collect::<Vec<_>>(), &end)
 }
 
-fn fields(found: &Found) -> String {
+fn fields(found: &Found, cards: &[Card]) -> String {
     let mut html = String::from(
-        "<h2>Fields</h2>\n<table><tr><th>name</th><th>samples</th><th>bytes on average</th>\
-         <th>types</th></tr>\n",
+        "<section id=\"fields\">\n<h2>Fields</h2>\n<div class=\"wide\"><table>\n<tr><th>name</th>\
+         <th class=\"n\">samples</th><th class=\"n\">mean size</th><th>types</th></tr>\n",
     );
     for field in &found.summary.fields {
         let types = ranked(&field.types);
-        let types: Vec<String> = types
-            .iter()
-            .map(|(kind, n)| format!("{} {}", escape(kind), units::count(*n)))
-            .collect();
+        let types: Vec<String> = match &types[..] {
+            [(kind, _)] => vec![escape(kind)],
+            types => types
+                .iter()
+                .map(|(kind, n)| format!("{} {}", escape(kind), units::count(*n)))
+                .collect(),
+        };
+        let name = escape(&field.name);
+        let name = match cards.iter().position(|card| card.field == field.name) {
+            Some(at) => format!("<a href=\"#c{at}\">{name}</a>"),
+            None => name,
+        };
         _ = writeln!(
             html,
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
-            escape(&field.name),
+            "<tr><td>{name}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             units::count(field.present),
             units::bytes(field.bytes.mean().unwrap_or_default().round() as u64),
             types.join("<br>"),
         );
     }
-    html + "</table>\n"
+    if found.summary.more_fields {
+        html += "<tr><td colspan=\"4\">and more, which were not looked at</td></tr>\n";
+    }
+    html + "</table></div>\n</section>\n"
 }
 
-/// Classes, images and arrays of a field.
-fn details(found: &Found, field: &FieldSummary) -> String {
+/// Classes, numbers, images and arrays of a field.
+fn cards(found: &Found, field: &FieldSummary) -> Vec<Card> {
     let name = escape(&field.name);
-    let mut html = String::new();
+    let mut cards = Vec::new();
+    let mut add = |what: &str, html: String| {
+        let title = format!("{what} of {name}");
+        cards.push(Card { field: field.name.clone(), title, html });
+    };
     if let Some(rows) = found.classes(field) {
-        _ = writeln!(
-            html,
-            "<h2>Classes of {name}</h2>\n<p>{}</p>",
-            units::count(rows.len() as u64)
-        );
-        html += &list(&rows);
-    } else if let Some((numbers, mean)) = field.numbers.and_then(|n| Some((n, n.mean()?))) {
-        let (min, mean, max) = (numbers.min, rounded(mean), numbers.max);
-        _ = writeln!(html, "<h2>Numbers of {name}</h2>\n<p>min {min}, mean {mean}, max {max}</p>");
+        let mut html = list(&rows, "value");
+        let unused = found.unused_labels(field);
+        if !unused.is_empty() {
+            let labels: Vec<String> = unused.iter().take(ROWS).map(escape).collect();
+            let more = if unused.len() > ROWS { ", …" } else { "" };
+            let many = units::counted(unused.len() as u64, "label");
+            _ = writeln!(html, "<p>no samples of {many}: {}{more}</p>", labels.join(", "));
+        }
+        add("Classes", html);
+    } else if let Some(numbers) = &field.numbers {
+        add("Numbers", self::numbers(numbers));
     }
     if let Some(images) = &field.images {
-        _ = writeln!(html, "<h2>Images of {name}</h2>");
-        for (what, numbers) in [("width", &images.width), ("height", &images.height)] {
-            _ = writeln!(html, "<h3>{what}</h3>");
-            html += &histogram(numbers, |number| number.to_string());
+        let mut html = String::new();
+        let formats: Vec<String> = ranked(&images.formats)
+            .iter()
+            .map(|(format, n)| format!("{} {format}", units::count(*n)))
+            .collect();
+        _ = writeln!(html, "<p>{}</p>", formats.join(", "));
+        if images.damaged > 0 {
+            let count = units::count(images.damaged);
+            _ = writeln!(html, "<p>{count} whose header does not say how large they are</p>");
         }
+        let mut sizes = images.sizes.keys();
+        let only = sizes.next().filter(|_| sizes.next().is_none());
+        if let Some((width, height)) = only {
+            _ = writeln!(html, "<p>all {width} x {height}</p>");
+        }
+        for (what, numbers) in [("width", &images.width), ("height", &images.height)] {
+            if only.is_none() && numbers.count() > 0 {
+                _ = writeln!(html, "<h3>{what}</h3>");
+                html += &histogram(numbers, |number| number.to_string());
+            }
+        }
+        add("Images", html);
     }
     if let Some(arrays) = &field.arrays {
-        _ = writeln!(html, "<h2>Arrays of {name}</h2>");
+        let dtypes: Vec<String> = ranked(&arrays.dtypes)
+            .iter()
+            .map(|(dtype, n)| format!("{} of {}", units::count(*n), escape(dtype)))
+            .collect();
         let shapes = ranked(&arrays.shapes);
         let rows = shapes.iter().map(|(axes, n)| Row { name: shape(axes), count: *n });
-        html += &list(&rows.collect::<Vec<_>>());
+        let bytes = units::bytes(arrays.bytes);
+        let html = format!("<p>{}; {bytes} in memory</p>\n", dtypes.join(", "));
+        add("Arrays", html + &list(&rows.collect::<Vec<_>>(), "shape"));
     }
-    html
+    cards
 }
 
-fn list(rows: &[Row]) -> String {
-    let shown = &rows[..rows.len().min(ROWS)];
-    let mut html = plot(shown);
-    if shown.len() < rows.len() {
-        _ = writeln!(html, "<p>and {} more</p>", units::count((rows.len() - shown.len()) as u64));
+/// The most frequent, and a table of all behind them.
+fn list(rows: &[Row], what: &str) -> String {
+    if let [row] = rows {
+        return format!("<p>all {}</p>\n", escape(&row.name));
     }
-    html
+    let (first, last) = (rows[0].count, rows[rows.len() - 1].count);
+    let many = units::counted(rows.len() as u64, what);
+    let mut html = match first == last {
+        true => format!("<p>{many}, each of {}</p>\n", units::counted(first, "sample")),
+        false => format!(
+            "<p>{many}: the largest has {}, the smallest {}</p>\n",
+            units::count(first),
+            units::count(last)
+        ),
+    };
+    // Bars of one length show nothing that the line does not say.
+    if first != last || rows.len() <= ROWS {
+        html += &plot::rows(&rows[..rows.len().min(ROWS)]);
+    }
+    if rows.len() <= ROWS {
+        return html;
+    }
+    let shown = rows.len().min(ALL_ROWS);
+    let all = if shown == rows.len() { "All" } else { "The first" };
+    let title = format!("{all} {}", units::counted(shown as u64, what));
+    _ = writeln!(html, "<details><summary>{title}</summary><div class=\"wide\"><table>");
+    for row in &rows[..shown] {
+        let (name, count) = (escape(&row.name), units::count(row.count));
+        _ = writeln!(html, "<tr><td>{name}</td><td class=\"n\">{count}</td></tr>");
+    }
+    html + "</table></div></details>\n"
 }
 
 fn grid(samples: &[Sample]) -> String {
     if samples.is_empty() {
         return String::new();
     }
-    let mut html = String::from("<h2>Samples</h2>\n<div class=\"grid\">\n");
-    for sample in samples {
-        html += "<figure>";
-        if let Some((media, bytes)) = &sample.image {
-            _ = write!(html, "<img alt=\"\" src=\"data:{media};base64,");
-            STANDARD.encode_string(bytes, &mut html);
-            html += "\">";
-        }
-        _ = write!(html, "<figcaption><b>{}</b>", escape(&sample.key));
-        for (name, value) in &sample.values {
-            _ = write!(html, "<br>{}: {}", escape(name), escape(value));
-        }
-        html += "</figcaption></figure>\n";
+    let is_text = samples.iter().all(|sample| sample.image.is_none());
+    let class = if is_text { "grid text" } else { "grid" };
+    let figures = |samples: Vec<(usize, &Sample)>| {
+        let figures: String = samples.into_iter().map(|(_, sample)| figure(sample)).collect();
+        format!("<div class=\"{class}\">\n{figures}</div>\n")
+    };
+    // The first ones are spread over the dataset, as all are.
+    let every = samples.len().div_ceil(FIRST);
+    let (first, others): (Vec<_>, Vec<_>) =
+        samples.iter().enumerate().partition(|(at, _)| at % every == 0);
+    let mut html = String::from("<section id=\"samples\">\n<h2>Samples</h2>\n") + &figures(first);
+    if !others.is_empty() {
+        let more = units::counted(others.len() as u64, "more sample");
+        let others = figures(others);
+        _ = writeln!(html, "<details><summary>{more}</summary>\n{others}</details>");
     }
-    html + "</div>\n"
+    html + "</section>\n"
+}
+
+fn figure(sample: &Sample) -> String {
+    let mut html = String::from("<figure>");
+    if let Some((media, bytes)) = &sample.image {
+        let class = if is_small(bytes) { " class=\"small\"" } else { "" };
+        _ = write!(html, "<img alt=\"\"{class} src=\"data:{media};base64,");
+        STANDARD.encode_string(bytes, &mut html);
+        html += "\">";
+    }
+    _ = write!(html, "<figcaption><b>{}</b>", escape(&sample.key));
+    for (name, value) in &sample.values {
+        _ = write!(html, "<br><i>{}</i> {}", escape(name), escape(value));
+    }
+    html + "</figcaption></figure>\n"
+}
+
+/// Whether it is an image of few pixels, by its header.
+fn is_small(bytes: &[u8]) -> bool {
+    let side = |at: usize| {
+        let side = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_be_bytes(side) <= SMALL)
+    };
+    bytes.starts_with(b"\x89PNG") && side(16) == Some(true) && side(20) == Some(true)
 }
 
 #[cfg(test)]
@@ -286,12 +397,12 @@ mod tests {
     #[test]
     fn nothing_of_the_data_becomes_markup() {
         let sample = Sample {
-            key: "<script>\"'&\u{0}".to_owned(),
+            key: "<script>\"'&\u{0}\u{202e}".to_owned(),
             image: None,
             values: vec![("</b>".to_owned(), "<img>".to_owned())],
         };
         let html = grid(&[sample]);
-        assert!(html.contains("&lt;script&gt;&quot;&#39;&amp;\\u{0}"), "{html}");
-        assert!(html.contains("&lt;/b&gt;: &lt;img&gt;"), "{html}");
+        assert!(html.contains("&lt;script&gt;&quot;&#39;&amp;\\u{0}\\u{202e}"), "{html}");
+        assert!(html.contains("<i>&lt;/b&gt;</i> &lt;img&gt;"), "{html}");
     }
 }

@@ -1,30 +1,34 @@
 //! `stat`: what is in a dataset, for the eye (`text`), as a page (`html`) or as JSON.
 
 mod html;
+mod plot;
 mod text;
 #[cfg(feature = "images")]
 mod thumbnail;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use kiste::dataset::read_labels;
 use kiste::rearrange::Scalar;
-use kiste::stat::{FieldSummary, StatOptions, Summary};
+use kiste::stat::{FieldSummary, Numbers, StatOptions, Summary};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
-use crate::file;
 use crate::output::Output;
+use crate::{file, units};
 
 /// Show what is in a dataset: sizes, fields and types, balance of classes, images, arrays
 ///
 /// Every sample is looked at, on all cores; of images and packed arrays the headers alone.
 /// Percentiles are exact to within one part in 128, all else is exact.
 ///
-/// Classes are the values of a field of whole numbers, booleans or short strings that has few
-/// enough of them. Numbers in the field "label" get their names from FILE.labels.
+/// Values are listed as classes where there are few: up to 20 different numbers, or texts that most
+/// samples share with others. Other numbers are shown as a histogram. Numbers in the field "label"
+/// get their names from FILE.labels.
 ///
-/// The page of --html is one file that needs nothing else: plots and a grid of samples.
+/// The page of --html is one file that needs nothing else: samples, plots and tables, in the light
+/// or dark theme of the browser.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -85,7 +89,7 @@ impl Args {
         let found = Found { labels, file: self.file, summary, asked };
         match self.html {
             Some(page) => {
-                let samples = html::pick(&reader, self.show)?;
+                let samples = html::pick(&reader, self.show, &found)?;
                 file::write(&page, html::page(&found, &samples).as_bytes(), self.force)?;
             }
             None if self.json => output.json(&found)?,
@@ -102,33 +106,77 @@ struct Row {
 }
 
 impl Found {
-    /// The classes of a field, if its values are such: the largest first. One that all samples or
-    /// hardly any share says nothing.
+    /// The classes of a field, if its values are such: the largest first.
     fn classes(&self, field: &FieldSummary) -> Option<Vec<Row>> {
         let count = field.classes.len();
-        let few = count > 1 && (count as u64 * 2 <= field.present || count <= 20);
-        if field.name == "key" || count == 0 || !(few || self.asked) {
+        let is_label = field.name == LABEL && count > 1;
+        let is_asked = self.asked && field.name != "key" && count > 0;
+        if !(field.has_classes() || is_label || is_asked) {
             return None;
         }
-        let names = self.labels.as_deref().filter(|_| field.name == LABEL);
-        let name = |class: &Scalar| match (class, names) {
-            (Scalar::Whole(number), Some(names)) => {
-                let name = usize::try_from(*number).ok().and_then(|number| names.get(number));
-                let number = number.to_string();
-                match name {
-                    Some(name) if *name != number => format!("{number} {name}"),
-                    _ => number,
-                }
-            }
-            (class, _) => class.to_string(),
-        };
         let sorted = field.classes.sorted().into_iter();
         let mut rows: Vec<Row> =
-            sorted.map(|(class, count)| Row { name: name(class), count }).collect();
+            sorted.map(|(class, count)| Row { name: self.name(field, class), count }).collect();
         // Stable: those that are equally large stay in their order.
         rows.sort_by_key(|row| std::cmp::Reverse(row.count));
         Some(rows)
     }
+
+    /// A value of a field, with the name that it has as a label.
+    fn name(&self, field: &FieldSummary, class: &Scalar) -> String {
+        match class {
+            Scalar::Whole(number) if field.name == LABEL => self.label(*number),
+            class => class.to_string(),
+        }
+    }
+
+    /// `3 cat`, or the number alone where it has no name, or is its own.
+    fn label(&self, number: i128) -> String {
+        let names = self.labels.as_deref().unwrap_or_default();
+        let name = usize::try_from(number).ok().and_then(|number| names.get(number));
+        let number = number.to_string();
+        match name {
+            Some(name) if *name != number => format!("{number} {name}"),
+            _ => number,
+        }
+    }
+
+    /// The labels that have a name but no samples, if those of all samples are known.
+    fn unused_labels(&self, field: &FieldSummary) -> Vec<String> {
+        let names = self.labels.as_deref().unwrap_or_default();
+        if field.name != LABEL || field.classes.is_empty() {
+            return Vec::new();
+        }
+        let used: HashSet<i128> = field.classes.sorted().into_iter().filter_map(whole).collect();
+        let numbers = (0..names.len() as i128).filter(|number| !used.contains(number));
+        numbers.map(|number| self.label(number)).collect()
+    }
+}
+
+fn whole((class, _): (&Scalar, u64)) -> Option<i128> {
+    match class {
+        Scalar::Whole(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Extremes and mean, and what else there is among the numbers of a field.
+fn extremes(numbers: &Numbers) -> String {
+    let mut text = match numbers.mean() {
+        Some(mean) => format!(
+            "min {}, mean {}, max {}",
+            units::number(numbers.min),
+            units::number(mean),
+            units::number(numbers.max)
+        ),
+        None => String::from("none"),
+    };
+    for (count, what) in [(numbers.nan, "not a number"), (numbers.infinite, "infinite")] {
+        if count > 0 {
+            text += &format!("; {} {what}", units::count(count));
+        }
+    }
+    text
 }
 
 /// How often which, the most frequent first.
@@ -138,25 +186,6 @@ fn ranked<K: Clone + Ord>(counts: &std::collections::BTreeMap<K, u64>) -> Vec<(K
     ranked
 }
 
-/// A mean without the digits that only adding up has made.
-fn rounded(mean: f64) -> f64 {
-    format!("{mean:.6e}").parse().unwrap_or(mean)
-}
-
 fn shape(shape: &[usize]) -> String {
     format!("[{}]", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mean_has_no_digits_of_chance() {
-        assert_eq!(rounded(0.1 + 0.2), 0.3);
-        assert_eq!(
-            [rounded(1_234_567.0), rounded(-2.5e-9), rounded(0.0)],
-            [1_234_567.0, -2.5e-9, 0.0]
-        );
-    }
 }

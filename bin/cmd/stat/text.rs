@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use kiste::stat::{Arrays, Histogram, Images, Numbers};
+use kiste::stat::{Arrays, FieldSummary, Histogram, Images, NumberBar, Numbers};
 
-use super::{Found, Row, ranked, rounded, shape};
+use super::{Found, Row, extremes, ranked, shape};
 use crate::exit::Outcome;
 use crate::output::Output;
 use crate::printable::escaped;
@@ -42,9 +42,12 @@ pub(super) fn print(found: &Found, output: &Output) -> Outcome<()> {
     for field in &summary.fields {
         if let Some(rows) = found.classes(field) {
             let most = if found.asked { usize::MAX } else { ROWS };
-            section(&format!("classes of {}", field.name), classes(&rows, most))?;
+            let text = classes(&rows, most) + &unused(&found.unused_labels(field));
+            section(&format!("classes of {}", field.name), text)?;
         } else if let Some(numbers) = &field.numbers {
             section(&format!("numbers of {}", field.name), self::numbers(numbers))?;
+        } else if let Some(text) = different(field) {
+            section(&format!("values of {}", field.name), text)?;
         }
         if let Some(images) = &field.images {
             section(&format!("images of {}", field.name), self::images(images))?;
@@ -141,33 +144,70 @@ fn fields(found: &Found) -> String {
 fn classes(rows: &[Row], most: usize) -> String {
     let total: u64 = rows.iter().map(|row| row.count).sum();
     let (first, last) = (rows[0].count, rows[rows.len() - 1].count);
-    let mut text = format!(
-        "  {}: the largest has {}, the smallest {}, on average {:.1}\n",
-        units::counted(rows.len() as u64, "value"),
-        units::count(first),
-        units::count(last),
-        total as f64 / rows.len() as f64,
-    );
-    let shown = &rows[..rows.len().min(most)];
+    let many = units::counted(rows.len() as u64, "value");
+    // Bars of one length show nothing that the line does not say.
+    let shown = match first == last && rows.len() > most {
+        true => &[],
+        false => &rows[..rows.len().min(most)],
+    };
+    let mut text = match first == last {
+        true => format!("  {many}, each of {}\n", units::counted(first, "sample")),
+        false => format!(
+            "  {many}: the largest has {}, the smallest {}, on average {}\n",
+            units::count(first),
+            units::count(last),
+            units::number((total as f64 / rows.len() as f64 * 10.0).round() / 10.0),
+        ),
+    };
     text += &bars(shown, false);
-    if shown.len() < rows.len() {
+    if shown.is_empty() {
+        text += "  --field shows all\n";
+    } else if shown.len() < rows.len() {
         let more = units::count((rows.len() - shown.len()) as u64);
         _ = writeln!(text, "  and {more} more: --field shows all");
     }
     text
 }
 
-fn numbers(numbers: &Numbers) -> String {
-    let mut text = match numbers.mean() {
-        Some(mean) => {
-            format!("  min {}, mean {}, max {}", numbers.min, rounded(mean), numbers.max)
-        }
-        None => String::from("  none"),
-    };
-    if numbers.nan > 0 {
-        _ = write!(text, "; {} not a number", units::count(numbers.nan));
+/// Labels without samples.
+fn unused(labels: &[String]) -> String {
+    if labels.is_empty() {
+        return String::new();
     }
-    text + "\n"
+    let mut shown: Vec<_> = labels.iter().take(FEW).map(|label| escaped(label)).collect();
+    if shown.len() < labels.len() {
+        shown.push(format!("and {} more", units::count((labels.len() - FEW) as u64)).into());
+    }
+    format!(
+        "  no samples of {}: {}\n",
+        units::counted(labels.len() as u64, "label"),
+        shown.join(", ")
+    )
+}
+
+/// How many texts there are, where they are too many or too different to be listed.
+fn different(field: &FieldSummary) -> Option<String> {
+    let count = field.classes.len() as u64;
+    if field.name == "key" || count < 2 {
+        return None;
+    }
+    Some(match count == field.present {
+        true => String::from("  all different\n"),
+        false => format!("  {} different: --field shows all\n", units::count(count)),
+    })
+}
+
+fn numbers(numbers: &Numbers) -> String {
+    let bars = numbers.bars();
+    let mut text = format!("  {}\n", extremes(numbers));
+    if bars.len() > 1 {
+        let row = |bar: &NumberBar| Row {
+            name: format!("from {}", units::number(bar.from)),
+            count: bar.count,
+        };
+        text += &self::bars(&bars.iter().map(row).collect::<Vec<_>>(), true);
+    }
+    text
 }
 
 fn images(images: &Images) -> String {

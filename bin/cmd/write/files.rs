@@ -8,6 +8,8 @@ use kiste::datasets::{Dataset, File, Opening};
 
 use crate::exit::{Failure, Outcome, quoted};
 use crate::output::Output;
+#[cfg(feature = "download")]
+use crate::{interrupt, units};
 
 /// Makes sure that all files are there: those that are missing are fetched if they may be. Returns
 /// which were fetched, and so compared with their digests.
@@ -29,15 +31,30 @@ pub(super) fn provide(
 #[cfg(feature = "download")]
 fn fetch(opening: &Opening<'_>, files: &[&File], output: &Output) -> Outcome<()> {
     for file in files {
+        let size = file.size.map_or_else(String::new, |size| format!(" ({})", units::bytes(size)));
+        output.note(format_args!("downloading {}{size}", file.url.unwrap_or(file.path)));
+        let path = opening.dir.join(file.path);
+        interrupt::ends_with(format!(
+            "{}: interrupted; what has arrived is kept; the same command resumes the download",
+            path.display()
+        ));
         let progress = output.progress_bytes(format!("fetching {}", file.path), file.size);
         let fetched = file.fetch(opening.dir, |bytes| progress.set(bytes));
         fetched.map_err(|error| match error.kind() {
-            ErrorKind::Io => Failure::from(error)
+            ErrorKind::Io if has_arrived(&path) => Failure::from(error)
                 .hint("what has arrived is kept: the same command resumes the download"),
             _ => error.into(),
         })?;
     }
     Ok(())
+}
+
+/// Whether there is a part of a file.
+#[cfg(feature = "download")]
+fn has_arrived(path: &Path) -> bool {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    Path::new(&partial).exists()
 }
 
 /// Not reached with any file: there is no option to ask for it.

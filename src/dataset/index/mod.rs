@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +15,7 @@ use crate::format::msgpack;
 use crate::storage::{LocalStorage, Sink, Source, Storage};
 
 use super::files::DatasetFile;
+use super::passes::{HearBytes, Passes};
 use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use super::walk::messages;
 
@@ -125,6 +127,16 @@ impl IndexOptions {
     /// [`DuplicateKey`](ErrorKind::DuplicateKey);
     /// [`Interrupted`](ErrorKind::Interrupted) and [`Locked`](ErrorKind::Locked) as for a writer.
     pub fn build(self, path: impl AsRef<Path>) -> Result<Indexed> {
+        self.build_with(path, &|_, _| Ok(()))
+    }
+
+    /// As [`build`](Self::build). `hear` is called with how many bytes of the data have been read,
+    /// and how many will be: those of all passes. If it fails, nothing is published.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build) and of `hear`.
+    pub fn build_with(self, path: impl AsRef<Path>, hear: &HearBytes<'_>) -> Result<Indexed> {
         let path = path.as_ref();
         if Rebuild::plan(&self, path)?.make.is_empty() {
             let samples = samples(&*self.storage, path)?;
@@ -135,7 +147,7 @@ impl IndexOptions {
         let stage = || -> Result<(Rebuild<'_>, Journal)> {
             let journal = staging.journal(Journal::side_files(), staging.observe()?)?;
             let rebuild = Rebuild::plan(&self, path)?;
-            rebuild.stage(&staging)?;
+            rebuild.stage(&staging, hear)?;
             Ok((rebuild, journal))
         };
         match stage() {
@@ -241,10 +253,14 @@ impl<'a> Rebuild<'a> {
         Ok(Indexed { samples, made })
     }
 
-    fn stage(&self, staging: &Staging) -> Result<()> {
+    fn stage(&self, staging: &Staging, hear: &HearBytes<'_>) -> Result<()> {
         let storage = &self.options.storage;
+        let walks = self.makes(SideFile::Keys) && (self.options.force || !self.legacy);
+        let passes = [walks, self.makes(SideFile::Crc), self.digests_data()?];
+        let passes = passes.into_iter().filter(|needed| *needed).count() as u64;
+        let passes = &Passes::new(self.data.len().saturating_mul(passes), hear);
         if self.makes(SideFile::Keys) {
-            self.stage_positions(staging)?;
+            self.stage_positions(staging, passes)?;
         }
         let wanted = Wanted {
             key_hashes: self.makes(SideFile::KeyHashes),
@@ -260,17 +276,17 @@ impl<'a> Rebuild<'a> {
             build(staging, &keys_path, &keys, wanted, self.options.durable, hash_keys)?;
         }
         let md5 = match self.makes(SideFile::Crc) {
-            true => self.stage_checksums(staging)?,
+            true => self.stage_checksums(staging, passes)?,
             false => None,
         };
         if self.makes(SideFile::Md5) {
-            self.stage_digests(staging, md5)?;
+            self.stage_digests(staging, md5, passes)?;
         }
         Ok(())
     }
 
     /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.
-    fn stage_checksums(&self, staging: &Staging) -> Result<Option<[u8; 16]>> {
+    fn stage_checksums(&self, staging: &Staging, passes: &Passes<'_>) -> Result<Option<[u8; 16]>> {
         let storage = &self.options.storage;
         let path = self.current(staging, SideFile::Offsets);
         let file = storage.open(&path)?;
@@ -291,7 +307,10 @@ impl<'a> Rebuild<'a> {
             if let (Some(old), None) = (&old, differs) {
                 differs = (old.get(index)? != sum).then_some(index as u64);
             }
-            spool.push(sum, offsets::entry(&offsets, index + 1).unwrap_or_default())
+            let end = offsets::entry(&offsets, index + 1).unwrap_or_default();
+            let start = offsets::entry(&offsets, index).unwrap_or_default();
+            passes.add(end.saturating_sub(start))?;
+            spool.push(sum, end)
         })?;
         self.refuse_damage(recorded, md5, old.map(|old| old.of().md5), differs)?;
         spool.finish(md5, self.options.durable)?;
@@ -355,7 +374,7 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Offsets and keys, by the legacy index or by a walk over the data.
-    fn stage_positions(&self, staging: &Staging) -> Result<()> {
+    fn stage_positions(&self, staging: &Staging, passes: &Passes<'_>) -> Result<()> {
         let spool =
             |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let mut offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
@@ -367,7 +386,7 @@ impl<'a> Rebuild<'a> {
         if self.legacy && !self.options.force {
             self.by_legacy_index(&mut push)?;
         } else {
-            self.by_data(&mut push)?;
+            self.by_data(&mut push, passes)?;
         }
         let sync = self.options.durable;
         offsets.finish(sync)?;
@@ -377,7 +396,11 @@ impl<'a> Rebuild<'a> {
         })
     }
 
-    fn by_data(&self, push: &mut impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
+    fn by_data(
+        &self,
+        push: &mut impl FnMut(&str, u64) -> Result<()>,
+        passes: &Passes<'_>,
+    ) -> Result<()> {
         let bytes = self.data.read(0..self.data.len())?;
         for (index, message) in (0..).zip(messages(&bytes)) {
             let damaged = |start, error| {
@@ -385,6 +408,7 @@ impl<'a> Rebuild<'a> {
                 Error::from(error).at(self.path).with_index(index).with_range(range)
             };
             let message = message.map_err(|none| damaged(none.start, none.error))?;
+            passes.add(message.end - message.start)?;
             push(message.key().map_err(|error| damaged(message.start, error))?, message.end)?;
         }
         Ok(())
@@ -428,13 +452,34 @@ impl<'a> Rebuild<'a> {
         }
     }
 
+    /// Whether the MD5 of the data is computed by a pass of its own.
+    fn digests_data(&self) -> Result<bool> {
+        let storage = &self.options.storage;
+        let path = SideFile::Md5.path(self.path);
+        let is_there = storage.stat(&path)?.is_some() && !self.options.force;
+        Ok(self.makes(SideFile::Md5) && !self.makes(SideFile::Crc) && !is_there)
+    }
+
+    fn digest_data(&self, passes: &Passes<'_>) -> Result<[u8; 16]> {
+        let mut md5 = Md5::new();
+        for piece in passes.pieces(0..self.data.len()) {
+            digest_into(&mut md5, &self.data, piece?)?;
+        }
+        Ok(md5.finalize().into())
+    }
+
     /// `.md5`: lines that are right already stay, in their places.
     ///
     /// A converted legacy dataset gets its new lines in the order in which Python's converter
     /// appends them.
     ///
     /// `md5`: that of the data, if it was computed already.
-    fn stage_digests(&self, staging: &Staging, md5: Option<[u8; 16]>) -> Result<()> {
+    fn stage_digests(
+        &self,
+        staging: &Staging,
+        md5: Option<[u8; 16]>,
+        passes: &Passes<'_>,
+    ) -> Result<()> {
         let storage = &self.options.storage;
         let path = SideFile::Md5.path(self.path);
         let old = match storage.stat(&path)? {
@@ -446,7 +491,7 @@ impl<'a> Rebuild<'a> {
         };
         let mut new = old.clone();
         if old.get(&name(self.path)).is_none() {
-            let md5 = md5.map_or_else(|| digest(storage, self.path), Ok)?;
+            let md5 = md5.map_or_else(|| self.digest_data(passes), Ok)?;
             new.set(&name(self.path), md5)?;
         }
         let order = match self.legacy && !self.options.force {

@@ -312,8 +312,7 @@ fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
         if let Err(error) = refuse_half_published(storage, path) {
             return error;
         }
-        let message = "this dataset was never finished";
-        return Error::new(ErrorKind::Interrupted, message).at(path);
+        return staging::unfinished_error(storage, path);
     }
     error
 }

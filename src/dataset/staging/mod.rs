@@ -130,6 +130,16 @@ pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<b
     }
 }
 
+/// Why this dataset cannot be read as yet, where there is none but a write of one.
+pub(crate) fn unfinished_error(storage: &dyn Storage, target: &Path) -> Error {
+    let error = match is_being_written(storage, target) {
+        Ok(true) => Error::new(ErrorKind::Locked, "this dataset is being written"),
+        // What cannot be locked is for `repair` to look at.
+        _ => Error::new(ErrorKind::Interrupted, "this dataset was never finished"),
+    };
+    error.at(target)
+}
+
 /// The data file of a write that was never finished, if there is one.
 pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option<PathBuf>> {
     let dir = dir_of(target);

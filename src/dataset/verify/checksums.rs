@@ -23,7 +23,7 @@ pub(super) struct Compared {
     wrong: Vec<VerifyProblem>,
 }
 
-impl Files {
+impl Files<'_> {
     /// Compares every sample with its checksum, if there is a `.crc` of these offsets.
     pub(super) fn compare(
         &self,
@@ -59,6 +59,7 @@ impl Files {
             if range.start > range.end || range.end > self.end {
                 return Ok(None); // reported already
             }
+            self.passes.add(range.end - range.start)?;
             let raw = data.read(range.clone())?;
             let Some(mismatch) = checksums.compare(index, &raw)? else { return Ok(None) };
             let problem =

@@ -12,7 +12,7 @@ use crate::format::hex;
 use super::super::index;
 use super::{Files, VerifyProblem};
 
-impl Files {
+impl Files<'_> {
     pub(super) fn check_hashes(
         &self,
         listed: &[&[u8]],

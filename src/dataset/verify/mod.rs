@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{LocalStorage, Source, Storage};
 
+use super::passes::{HearBytes, Passes};
 use super::staging;
 
 mod report;
@@ -92,25 +93,37 @@ impl Verify {
     /// [`VerifyProblem`]. [`Replaced`](ErrorKind::Replaced) if the dataset changed meanwhile, as
     /// its files were then not of one dataset.
     pub fn run(&self) -> Result<VerifyReport> {
+        self.run_with(&|_, _| Ok(()))
+    }
+
+    /// As [`run`](Self::run). `hear` is called with how many bytes of the data have been read, and
+    /// how many will be: those of all passes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run) and of `hear`.
+    pub fn run_with(&self, hear: &HearBytes<'_>) -> Result<VerifyReport> {
         let (storage, path) = (self.storage.clone(), self.path.clone());
-        Files { storage, path, end: u64::MAX }.verify(self.deep)
+        let passes = Passes::new(0, hear);
+        Files { storage, path, end: u64::MAX, passes }.verify(self.deep, hear)
     }
 }
 
 /// The files of a dataset, each on its own.
-struct Files {
+struct Files<'a> {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     /// Where the data of the dataset end: an append writes behind it.
     end: u64,
+    passes: Passes<'a>,
 }
 
-impl Files {
-    fn verify(mut self, deep: bool) -> Result<VerifyReport> {
+impl<'a> Files<'a> {
+    fn verify(mut self, deep: bool, hear: &'a HearBytes<'a>) -> Result<VerifyReport> {
         let before = State::of(&self)?;
         let data = self.storage.open(&self.path)?;
         self.end = before.base.map_or(u64::MAX, |base| base.bytes).min(data.len());
-        let report = self.report(&data, deep);
+        let report = self.report(&data, deep, hear);
         if !before.is_same(&State::of(&self)?, self.end) {
             let message = "the dataset changed while it was verified: verify it again";
             return Err(Error::new(ErrorKind::Replaced, message).at(&self.path));
@@ -118,7 +131,12 @@ impl Files {
         report
     }
 
-    fn report(&self, data: &Source, deep: bool) -> Result<VerifyReport> {
+    fn report(
+        &mut self,
+        data: &Source,
+        deep: bool,
+        hear: &'a HearBytes<'a>,
+    ) -> Result<VerifyReport> {
         let missing: Vec<PathBuf> = SideFile::WRITTEN
             .iter()
             .map(|file| file.path(&self.path))
@@ -132,7 +150,11 @@ impl Files {
         let bare = [SideFile::Offsets, SideFile::Keys, SideFile::Index].map(|file| self.open(file));
         let bare = bare.into_iter().all(|file| matches!(file, Ok(None)));
         let deep = deep || bare;
-        let (digests, checks) = rayon::join(|| self.check_digests(data), || self.check(data, deep));
+        let has = |file| -> Result<u64> { Ok(u64::from(self.open(file)?.is_some())) };
+        let passes = has(SideFile::Md5)? + has(SideFile::Crc)? + u64::from(deep);
+        self.passes = Passes::new(self.end.saturating_mul(passes), hear);
+        let this = &*self;
+        let (digests, checks) = rayon::join(|| this.check_digests(data), || this.check(data, deep));
         let (mut problems, digests) = digests?;
         let (samples, compared, found) = checks?;
         let mut checksums = 0;

@@ -7,7 +7,7 @@ use crate::storage::Source;
 use super::super::walk::{NoMessage, messages};
 use super::{Files, VerifyProblem};
 
-impl Files {
+impl Files<'_> {
     /// The offsets, as far as they can be used: `None` where there are none or their size is wrong.
     pub(super) fn check_offsets(
         &self,

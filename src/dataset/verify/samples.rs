@@ -10,7 +10,7 @@ use crate::storage::Source;
 
 use super::{Files, VerifyProblem};
 
-impl Files {
+impl Files<'_> {
     /// Decodes every sample, and compares its key.
     pub(super) fn check_samples(
         &self,
@@ -32,6 +32,7 @@ impl Files {
             if range.start > range.end || range.end > self.end {
                 return Ok(Vec::new()); // reported already
             }
+            self.passes.add(range.end - range.start)?;
             let raw = data.read(range.clone())?;
             let listed = listed.and_then(|listed| listed.get(index));
             let problem = match msgpack::check_sample(&raw) {

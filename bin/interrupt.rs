@@ -1,0 +1,117 @@
+//! Ctrl-C: a command that writes stops at the next sample, undoes or keeps what it has written, says
+//! in one line which of the two, and exits with 130. A second Ctrl-C ends it at once, as a crash would;
+//! what stays then is for `kiste repair`.
+//!
+//! Commands that only read are not concerned: the signal ends them, which a shell reports as 130 too.
+
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use kiste::{Error, ErrorKind};
+
+use crate::exit::{Exit, quoted};
+use crate::output;
+
+/// How often Ctrl-C was pressed.
+static PRESSED: AtomicUsize = AtomicUsize::new(0);
+static HANDLER: Once = Once::new();
+static WORK: Mutex<Work> = Mutex::new(Work { writing: None, written: Vec::new(), at_once: None });
+
+/// After this time it is worth a line that the command has heard the signal.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the command writes.
+struct Work {
+    /// What it is writing now.
+    writing: Option<PathBuf>,
+    /// What it has published, which stays.
+    written: Vec<PathBuf>,
+    /// What to say where it does not stop by itself, but ends at the first signal.
+    at_once: Option<String>,
+}
+
+/// From here on Ctrl-C does not end the process: loops ask [`check`], conversions their monitor.
+pub(crate) fn watch() {
+    work(|work| work.at_once = None);
+    handle();
+}
+
+fn handle() {
+    HANDLER.call_once(|| {
+        // Without a handler the signal ends the process, as it does others.
+        let _ = ctrlc::set_handler(pressed);
+    });
+}
+
+/// The same, where this file is written by loops that ask [`check`].
+pub(crate) fn writing(path: &Path) {
+    work(|work| work.writing = Some(path.to_path_buf()));
+    watch();
+}
+
+/// Where nobody asks, Ctrl-C ends the process with this line, which says what stays.
+pub(crate) fn ends_with(line: impl Into<String>) {
+    work(|work| work.at_once = Some(line.into()));
+    handle();
+}
+
+/// This was published, and stays.
+pub(crate) fn written(path: &Path) {
+    work(|work| work.written.push(path.to_path_buf()));
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn is_asked() -> bool {
+    PRESSED.load(Relaxed) > 0
+}
+
+/// Fails if Ctrl-C was pressed. What is written is not published then.
+pub(crate) fn check() -> kiste::Result<()> {
+    if !is_asked() {
+        return Ok(());
+    }
+    work(|work| {
+        let stays = match &work.written[..] {
+            [] => String::from("nothing was written; the same command starts over"),
+            [path] => format!("{} stays; --force starts over", path.display()),
+            paths => format!("{} others stay; --force starts over", paths.len()),
+        };
+        let error = Error::new(ErrorKind::Cancelled, format!("interrupted; {stays}"));
+        Err(match &work.writing {
+            Some(path) => error.at(path),
+            None => error,
+        })
+    })
+}
+
+fn work<T>(with: impl FnOnce(&mut Work) -> T) -> T {
+    with(&mut WORK.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Called on a thread of its own.
+fn pressed() {
+    let again = PRESSED.fetch_add(1, Relaxed) > 0;
+    let (at_once, writing) = work(|work| (work.at_once.clone(), work.writing.clone()));
+    match (again, at_once) {
+        (_, Some(line)) => end(&line),
+        (true, None) => end(&match writing {
+            Some(path) => format!("ended at once: try kiste repair {}", quoted(&path)),
+            None => String::from("ended at once"),
+        }),
+        (false, None) => {
+            thread::spawn(|| {
+                thread::sleep(PATIENCE);
+                output::say_aside("stopping; Ctrl-C again ends at once");
+            });
+        }
+    }
+}
+
+fn end(line: &str) {
+    output::say_aside(&format!("kiste: {line}"));
+    process::exit(Exit::Interrupted as i32);
+}

@@ -165,6 +165,7 @@ def convert(
     include: str | list[str] | None = None,
     exclude: str | list[str] | None = None,
     root: Path | None = None,
+    delimiter: str | None = None,
     header: bool | None = None,
     labels: Path | None = None,
     text_labels: bool = False,

@@ -87,6 +87,14 @@ fn with_option(
         "include" => conversion.include(several()?),
         "exclude" => conversion.exclude(several()?),
         "root" => conversion.root(value.extract::<PathBuf>()?),
+        "delimiter" => match text()?.as_bytes() {
+            [one] => conversion.delimiter(*one),
+            other => {
+                let message =
+                    format!("expected one character of ASCII, found {} bytes", other.len());
+                return Err(PyValueError::new_err(message));
+            }
+        },
         "header" => conversion.header(yes()?),
         "labels" => conversion.labels(value.extract::<PathBuf>()?),
         "text_labels" => conversion.text_labels(yes()?),
@@ -149,6 +157,8 @@ fn described<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDic
     let dict = PyDict::new(py);
     dict.set_item("outputs", outputs)?;
     dict.set_item("bad", bad)?;
+    let changes: Vec<String> = report.changes.iter().map(ToString::to_string).collect();
+    dict.set_item("changes", changes)?;
     dict.set_item("quarantine", report.quarantine.as_ref())?;
     dict.set_item("skipped_duplicates", report.skipped_duplicates)?;
     dict.set_item("skipped_files", report.skipped_files)?;

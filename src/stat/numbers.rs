@@ -23,12 +23,12 @@ const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 /// use kiste::{reader::ListReader, stat::stat};
 ///
 /// let sample = |n: i32| {
-///     let score = Value::F64(f64::from(n) / 100.0);
+///     let score = Value::F64((f64::from(n) + 0.5) / 100.0);
 ///     Value::Map(vec![("key".into(), n.to_string().into()), ("score".into(), score)])
 /// };
 /// let summary = stat(&ListReader::pack((0..100).map(sample))?)?;
 /// let scores = summary.field("score").unwrap().numbers.as_ref().unwrap();
-/// assert_eq!((scores.min, scores.max), (0.0, 0.99));
+/// assert_eq!((scores.min, scores.max), (0.005, 0.995));
 /// let bars: Vec<(f64, u64)> = scores.bars().iter().map(|bar| (bar.from, bar.count)).collect();
 /// assert_eq!(&bars[..2], [(0.0, 10), (0.1, 10)]);
 /// # Ok::<(), kiste::Error>(())

@@ -154,7 +154,12 @@ fn an_error_of_a_column_says_which_one_and_what_is_wrong() {
         ),
     ] {
         let error = error(value, columns);
-        assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, expected));
+        let shown = match error.field() {
+            Some(field) => format!("field {field:?}: {}", error.message()),
+            None => error.message().to_owned(),
+        };
+        assert_eq!((error.kind(), &shown[..]), (ErrorKind::Invalid, expected));
+        assert!(error.to_string().contains(expected), "{error}");
     }
     // What is no msgpack is.
     let reader = Bytes::new([vec![0x81, 0xa1, b'v', 0xc1]]);

@@ -114,7 +114,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `readers` | [`reader::DirectoryReader`], [`reader::ListReader`], [`natural_order`] |
-//! | `arrays` | [`array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
+//! | `arrays` | [`mod@array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
 //! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
 //! | `stat`, `datasets`, `burn` | the modules of these names |
 //! | `c-blosc` | Blosc by its C library |

@@ -164,7 +164,7 @@ impl JsonLinesReader {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) if it does not exist.
+    /// [`NotFound`](crate::ErrorKind::NotFound) if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
         let path = path.as_ref().to_path_buf();
         let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         }
     };
     file::read_by_calls(args.untrusted);
-    let output = Output::new(args.quiet, args.color);
+    let output = Output::new(args.quiet, args.color, args.progress);
     let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
     exit.into()
 }

@@ -9,16 +9,15 @@ use crate::progress::Progress;
 /// Draws what a conversion reports.
 pub(crate) struct Monitor<'a> {
     output: &'a Output,
-    json: bool,
     doing: String,
     bar: Option<Progress>,
 }
 
 impl<'a> Monitor<'a> {
     /// Draws a bar, or prints lines of JSON for programs.
-    pub(crate) fn new(output: &'a Output, json: bool) -> Monitor<'a> {
+    pub(crate) fn new(output: &'a Output) -> Monitor<'a> {
         interrupt::watch();
-        Monitor { output, json, doing: "converting".to_owned(), bar: None }
+        Monitor { output, doing: "converting".to_owned(), bar: None }
     }
 
     /// Shows this instead of "converting".
@@ -45,7 +44,7 @@ impl convert::Monitor for Monitor<'_> {
         };
         // The old bar goes before the new one comes.
         self.bar = None;
-        let bar = self.output.progress_rates(doing, total.samples, total.input_bytes, self.json);
+        let bar = self.output.progress_rates(doing, total.samples, total.input_bytes);
         self.bar = Some(bar);
     }
 

@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::file;
 use crate::printable::{Paint, escaped, is_unprintable, json_escaped, paint, printable};
-use crate::progress::{Progress, Show, Unit};
+use crate::progress::{Progress, Show, Showing, Unit};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,6 +36,7 @@ pub(crate) enum Colour {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
+    showing: Showing,
     colour_out: bool,
     colour_err: bool,
 }
@@ -50,7 +51,7 @@ pub(crate) struct Stdout {
 }
 
 impl Output {
-    pub(crate) fn new(quiet: bool, colour: Colour) -> Output {
+    pub(crate) fn new(quiet: bool, colour: Colour, showing: Showing) -> Output {
         let wanted = |terminal: bool| match colour {
             Colour::Always => true,
             Colour::Never => false,
@@ -58,7 +59,7 @@ impl Output {
         };
         let colour_out = wanted(io::stdout().is_terminal());
         let colour_err = wanted(io::stderr().is_terminal());
-        Output { quiet, colour_out, colour_err }
+        Output { quiet, showing, colour_out, colour_err }
     }
 
     /// Standard output, for data.
@@ -151,40 +152,38 @@ impl Output {
         paint(self.colour_out, Paint::Dim, text)
     }
 
-    /// A progress bar on standard error: only on a terminal, and only if it takes long.
-    /// Without a length it is a sign of life.
+    /// A progress bar on standard error: only on a terminal, and only if it takes long. Without a
+    /// length it is a sign of life. With `--progress json` lines for programs, in any case.
     pub(crate) fn progress(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
-        Progress::new(doing.as_ref(), Unit::Samples, len, self.shows(false))
+        Progress::new(doing.as_ref(), Unit::Samples, len, self.shows())
     }
 
-    /// The same by how many samples there will be, or else how many bytes of input. With `json`
-    /// lines for programs instead, whether or not there is a terminal.
+    /// The same by how many samples there will be, or else how many bytes of input.
     pub(crate) fn progress_rates(
         &self,
         doing: impl AsRef<str>,
         samples: Option<u64>,
         input: Option<u64>,
-        json: bool,
     ) -> Progress {
         let unit = if samples.is_some() { Unit::Samples } else { Unit::Bytes };
-        Progress::new(doing.as_ref(), unit, samples.or(input), self.shows(json))
+        Progress::new(doing.as_ref(), unit, samples.or(input), self.shows())
     }
 
     /// The same over bytes.
     pub(crate) fn progress_bytes(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
-        Progress::new(doing.as_ref(), Unit::Bytes, len, self.shows(false))
+        Progress::new(doing.as_ref(), Unit::Bytes, len, self.shows())
     }
 
     /// The same over rows of an array.
     pub(crate) fn progress_rows(&self, doing: impl AsRef<str>, len: Option<u64>) -> Progress {
-        Progress::new(doing.as_ref(), Unit::Rows, len, self.shows(false))
+        Progress::new(doing.as_ref(), Unit::Rows, len, self.shows())
     }
 
-    fn shows(&self, json: bool) -> Show {
-        match json {
-            true => Show::Json,
-            false if !self.quiet && io::stderr().is_terminal() => Show::Bar,
-            false => Show::Nothing,
+    fn shows(&self) -> Show {
+        match self.showing {
+            Showing::Json => Show::Json,
+            Showing::Bar if !self.quiet && io::stderr().is_terminal() => Show::Bar,
+            Showing::Bar => Show::Nothing,
         }
     }
 }

@@ -25,6 +25,13 @@ pub(crate) enum Unit {
     Bytes,
 }
 
+/// How progress is to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Showing {
+    Bar,
+    Json,
+}
+
 /// Where progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
@@ -88,6 +95,14 @@ impl Progress {
             state.pace.add(start, 0);
         }
         state.pace.add(Instant::now(), position);
+        if self.json {
+            state.last = match self.unit {
+                Unit::Bytes => Far { input: position, ..Far::default() },
+                Unit::Samples | Unit::Rows => Far { samples: position, ..Far::default() },
+            };
+            self.tell_in_time(&mut state);
+            return;
+        }
         self.bar.set_position(position);
         self.bar.set_prefix(self.text(&state, position, &self.count(position)));
     }
@@ -122,10 +137,7 @@ impl Progress {
         state.last = far;
         state.pace.add(Instant::now(), position);
         if self.json {
-            if state.told.is_none_or(|told| told.elapsed() >= TELL) {
-                state.told = Some(Instant::now());
-                self.tell(&state);
-            }
+            self.tell_in_time(&mut state);
             return;
         }
         self.bar.set_position(position);
@@ -180,6 +192,14 @@ impl Progress {
         }
     }
 
+    /// A line for programs, unless there was one just now.
+    fn tell_in_time(&self, state: &mut State) {
+        if state.told.is_none_or(|told| told.elapsed() >= TELL) {
+            state.told = Some(Instant::now());
+            self.tell(state);
+        }
+    }
+
     /// A line for programs.
     fn tell(&self, state: &State) {
         let (first, far) = (state.first.unwrap_or_default(), state.last);
@@ -188,11 +208,14 @@ impl Progress {
         let rate = per_second(self.measure(far), self.measure(first));
         let len = self.len();
         let left = len.filter(|_| rate > 0.0);
+        let noun = if self.unit == Unit::Rows { "rows" } else { "samples" };
         let line = serde_json::json!({
-            "samples": far.samples,
+            "doing": self.bar.message(),
+            "input_bytes": far.input,
+            noun: far.samples,
             "bytes": far.bytes,
             "seconds": seconds,
-            "samples_per_second": per_second(far.samples, first.samples),
+            format!("{noun}_per_second"): per_second(far.samples, first.samples),
             "bytes_per_second": per_second(far.bytes, first.bytes),
             "done": len.map(|len| self.measure(far) as f64 / len as f64),
             "seconds_left": left.map(|len| len.saturating_sub(self.measure(far)) as f64 / rate),

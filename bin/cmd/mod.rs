@@ -5,6 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
+use crate::progress::Showing;
 
 mod array;
 mod bench;
@@ -59,9 +60,20 @@ pub(crate) struct Args {
         display_order = 101
     )]
     pub(crate) color: Colour,
+    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
+    /// error
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORM",
+        default_value = "bar",
+        hide_possible_values = true,
+        display_order = 102
+    )]
+    pub(crate) progress: Showing,
     /// Read datasets with system calls, not through a memory map: slower, but a file that another
     /// program truncates meanwhile is an error and does not kill kiste
-    #[arg(long, global = true, display_order = 102)]
+    #[arg(long, global = true, display_order = 103)]
     pub(crate) untrusted: bool,
 }
 

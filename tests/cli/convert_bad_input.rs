@@ -202,6 +202,20 @@ fn progress_for_programs_is_lines_of_json() {
     let last = told.last().unwrap();
     assert_eq!((&last["samples"], &last["done"]), (&2.into(), &1.0.into()), "{run_:?}");
     assert!(last["samples_per_second"].as_f64().unwrap() > 0.0);
+    // Every command that has a bar has them.
+    for (args, doing) in [
+        (&["verify", "x.msgpack"][..], "verifying"),
+        (&["shuffle", "x.msgpack", "y.msgpack", "--seed", "1"], "shuffling"),
+        (&["stat", "x.msgpack"], "reading"),
+    ] {
+        let run_ = run(&dir, [args, &["--progress", "json"]].concat()).exits(0);
+        let told = run_.err.lines().filter(|line| line.starts_with('{'));
+        let told: Vec<Json> = told.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last = told.last().unwrap_or_else(|| panic!("{run_:?}"));
+        assert!(told[0]["doing"].as_str().unwrap().starts_with(doing), "{run_:?}");
+        // What is verified in a moment was never in between.
+        assert!(doing == "verifying" || last["done"] == 1.0, "{run_:?}");
+    }
 }
 
 /// Two samples that are alike, and between them one that some formats have no place for.

@@ -85,10 +85,6 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written, or with --dry-run what would be
     #[arg(long, conflicts_with = "part")]
     json: bool,
-    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
-    /// error [default: bar]
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    progress: Option<Showing>,
     #[command(flatten)]
     reading: reading::Reading,
     #[command(flatten)]
@@ -146,13 +142,6 @@ enum Bad {
     Stop,
     Skip,
     Quarantine,
-}
-
-/// How to show progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Showing {
-    Bar,
-    Json,
 }
 
 /// What samples become.
@@ -242,7 +231,7 @@ impl Args {
         let Running { plan, dry_run, part, .. } = self.running;
         let json = self.json;
         let seed = self.splitting.shuffle.then_some(self.splitting.seed);
-        let mut monitor = Monitor::new(output, self.progress == Some(Showing::Json));
+        let mut monitor = Monitor::new(output);
         let conversion = self.conversion()?;
         if plan {
             output.json(&conversion.plan()?)?;
@@ -288,7 +277,7 @@ impl Args {
 
 /// Joins the parts of a conversion.
 pub(super) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exit> {
-    let mut monitor = Monitor::new(output, false);
+    let mut monitor = Monitor::new(output);
     let report = kiste::convert::commit(dataset, &mut monitor)?;
     drop(monitor);
     print::report(&report, json, output)

@@ -82,7 +82,7 @@ impl Args {
             true => StatOptions::default().fields(&self.field),
             false => StatOptions::default(),
         };
-        let progress = output.progress("looking", Some(reader.len() as u64));
+        let progress = output.progress("reading", Some(reader.len() as u64));
         let summary = options.stat(&reader, |seen| progress.set(seen))?;
         drop(progress);
         let labels = read_labels(&self.file)?;

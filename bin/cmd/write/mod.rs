@@ -136,10 +136,6 @@ pub(crate) struct Args {
     /// Print one JSON object that says what was written, or counted
     #[arg(long, conflicts_with = "part")]
     json: bool,
-    /// How to show progress: bar, only on a terminal; or json, a line every two seconds on standard
-    /// error [default: bar]
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    progress: Option<convert::Showing>,
     #[command(flatten)]
     samples: convert::Samples,
 }
@@ -373,8 +369,7 @@ impl Args {
 
     fn monitor<'a>(&self, splits: &[&Split], output: &'a Output) -> Monitor<'a> {
         let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
-        let is_json = self.progress == Some(convert::Showing::Json);
-        Monitor::new(output, is_json).doing(format!("writing {}", names.join(", ")))
+        Monitor::new(output).doing(format!("writing {}", names.join(", ")))
     }
 
     /// Converts a split, or a part of it, or prints what would happen to its fields.

@@ -148,6 +148,11 @@ fn arrays(tally: &ArrayTally, path: &Path, output: &Output) {
     }
 }
 
+/// Values that became others, a line for each field and kind.
+fn changes(report: &Report) -> Vec<String> {
+    report.changes.iter().map(ToString::to_string).collect()
+}
+
 fn dataset_json(made: &WrittenOutput, report: &Report) -> impl Serialize + use<> {
     json!({
         "file": made.path,
@@ -158,6 +163,7 @@ fn dataset_json(made: &WrittenOutput, report: &Report) -> impl Serialize + use<>
         "skipped_duplicates": report.skipped_duplicates,
         "bad": report.bad.count,
         "quarantine": report.quarantine,
+        "changes": changes(report),
         "skipped_files": report.skipped_files,
         "labels": made.labels,
         "arrays": report.arrays,
@@ -171,6 +177,7 @@ fn export_json(made: &WrittenOutput, report: &Report) -> Json {
         "samples": made.samples,
         "bad": report.bad.count,
         "quarantine": report.quarantine,
+        "changes": changes(report),
         "seconds": report.duration.as_secs_f64(),
     })
 }

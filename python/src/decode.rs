@@ -89,8 +89,10 @@ pub(crate) struct Decoder {
 
 /// A container that has not got all of its values yet.
 enum Open<'py, 'a> {
+    /// Its values so far are the last ones of [`Stack::items`].
     List {
-        list: Bound<'py, PyList>,
+        /// Where they begin.
+        first: usize,
         /// Values to come.
         left: u32,
     },
@@ -105,26 +107,68 @@ enum Open<'py, 'a> {
     },
 }
 
-impl<'py> Open<'py, '_> {
-    /// Adds a value. Returns the container if that was its last one.
-    fn take(&mut self, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self {
-            Open::List { list, left } => {
-                list.append(value)?;
-                *left -= 1;
-                Ok((*left == 0).then(|| list.clone().into_any()))
-            }
-            Open::Dict { dict, left, key, .. } => match key.take() {
-                None => {
-                    *key = Some(value);
-                    Ok(None)
+/// The containers that are open. Nothing recurses: hostile input could nest too deeply for the stack of a
+/// thread.
+struct Stack<'py, 'a> {
+    /// The innermost. Apart from the others, so that a sample without nested containers allocates nothing.
+    top: Option<Open<'py, 'a>>,
+    outer: Vec<Open<'py, 'a>>,
+    /// Values of open lists: a list is made when it is complete, in its final size.
+    items: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py, 'a> Stack<'py, 'a> {
+    fn new() -> Stack<'py, 'a> {
+        Stack { top: None, outer: Vec::new(), items: Vec::new() }
+    }
+
+    fn depth(&self) -> usize {
+        self.outer.len() + usize::from(self.top.is_some())
+    }
+
+    fn push(&mut self, container: Open<'py, 'a>) {
+        if let Some(outer) = self.top.replace(container) {
+            self.outer.push(outer);
+        }
+    }
+
+    fn pop(&mut self) {
+        self.top = self.outer.pop();
+    }
+
+    /// Adds a value to the innermost container. Returns the outermost value once that is complete.
+    #[inline]
+    fn add(
+        &mut self,
+        py: Python<'py>,
+        mut value: Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            value = match &mut self.top {
+                None => return Ok(Some(value)),
+                Some(Open::List { first, left }) => {
+                    self.items.push(value);
+                    *left -= 1;
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    PyList::new(py, self.items.drain(*first..))?.into_any()
                 }
-                Some(name) => {
+                Some(Open::Dict { dict, left, key, .. }) => {
+                    let Some(name) = key.take() else {
+                        *key = Some(value);
+                        return Ok(None);
+                    };
                     dict.set_item(name, value)?;
                     *left -= 1;
-                    Ok((*left == 0).then(|| dict.clone().into_any()))
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    dict.clone().into_any()
                 }
-            },
+            };
+            // It was the last value of its container, which now is a value itself.
+            self.pop();
         }
     }
 }
@@ -166,8 +210,7 @@ impl Decoder {
         Ok(value)
     }
 
-    /// One value with all that is in it. Nothing recurses: hostile input could nest too deeply for the
-    /// stack of a thread.
+    /// One value with all that is in it.
     fn value<'py, 'a>(
         &mut self,
         py: Python<'py>,
@@ -175,35 +218,28 @@ impl Decoder {
         place: Option<&Place<'_>>,
         packed: &[u8],
     ) -> Result<Bound<'py, PyAny>, Flaw> {
-        let mut open: Vec<Open<'py, 'a>> = Vec::new();
+        let mut stack = Stack::new();
         loop {
-            let mut value = match self.next(py, cursor, place, packed, &mut open)? {
-                Some(value) => value,
-                None => continue,
-            };
-            // A value may be the last of its container, which then is a value itself.
-            loop {
-                let Some(top) = open.last_mut() else { return Ok(value) };
-                match top.take(value)? {
-                    Some(whole) => value = whole,
-                    None => break,
+            if let Some(value) = self.next(py, cursor, place, packed, &mut stack)? {
+                if let Some(whole) = stack.add(py, value)? {
+                    return Ok(whole);
                 }
-                open.pop();
             }
         }
     }
 
     /// The next value, or nothing if that is a container with something in it, which is opened.
+    #[inline]
     fn next<'py, 'a>(
         &mut self,
         py: Python<'py>,
         cursor: &mut Cursor<'a>,
         place: Option<&Place<'_>>,
         packed: &[u8],
-        open: &mut Vec<Open<'py, 'a>>,
+        stack: &mut Stack<'py, 'a>,
     ) -> Result<Option<Bound<'py, PyAny>>, Flaw> {
         let kind = cursor.peek()?;
-        let is_name = matches!(open.last(), Some(Open::Dict { key: None, .. }));
+        let is_name = matches!(stack.top, Some(Open::Dict { key: None, .. }));
         Ok(Some(match kind {
             Kind::Nil => {
                 cursor.read_nil()?;
@@ -221,11 +257,11 @@ impl Decoder {
             Kind::Bin if is_name => {
                 let name = cursor.read_bin()?;
                 // msgpack-numpy takes a map with one of these keys for a value of its own.
-                if let (b"nd" | b"complex", Some(Open::Dict { start, .. })) = (name, open.last()) {
+                if let (b"nd" | b"complex", Some(Open::Dict { start, .. })) = (name, &stack.top) {
                     let mut whole = start.clone();
                     if let Some(special) = numpy::read(&mut whole)? {
                         *cursor = whole;
-                        open.pop();
+                        stack.pop();
                         return Ok(Some(self.special(py, special, place, packed)?));
                     }
                 }
@@ -236,25 +272,24 @@ impl Decoder {
                 binary(py, bytes, cursor.position(), place)?
             }
             Kind::Ext => extension(py, cursor)?,
-            Kind::Array | Kind::Map if open.len() >= MAX_DEPTH => {
+            Kind::Array | Kind::Map if stack.depth() >= MAX_DEPTH => {
                 let expected = format!("at most {MAX_DEPTH} nested containers");
                 return Err(FormatError::new(cursor.position() as u64, expected, "more").into());
             }
             Kind::Array => {
                 let left = cursor.read_array_len()?;
-                let list = PyList::empty(py);
                 if left > 0 {
-                    open.push(Open::List { list, left });
+                    stack.push(Open::List { first: stack.items.len(), left });
                     return Ok(None);
                 }
-                list.into_any()
+                PyList::empty(py).into_any()
             }
             Kind::Map => {
                 let start = cursor.clone();
                 let left = cursor.read_map_len()?;
                 let dict = PyDict::new(py);
                 if left > 0 {
-                    open.push(Open::Dict { dict, left, key: None, start });
+                    stack.push(Open::Dict { dict, left, key: None, start });
                     return Ok(None);
                 }
                 dict.into_any()

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pykiste import errors as errors
 from pykiste.errors import Error as Error
+from pykiste.reports import Compared, Converted, Filtered, Made, Merged, Progress, Selected, Verified
 from pykiste.types import Extension as Extension
 from pykiste.types import Timestamp as Timestamp
 
@@ -158,7 +159,7 @@ def convert(
     output: Path,
     *,
     part: tuple[int, int] | None = None,
-    progress: Callable[[dict[str, Any]], object] | None = None,
+    progress: Callable[[Progress], object] | None = None,
     from_format: str | None = None,
     to_format: str | None = None,
     texts: str | list[str] | None = None,
@@ -190,12 +191,112 @@ def convert(
     checksums: bool = False,
     resume: bool = False,
     durable: bool = True,
-) -> dict[str, Any]: ...
+) -> Converted: ...
 def commit(
-    output: Path, *, progress: Callable[[dict[str, Any]], object] | None = None
-) -> dict[str, Any]: ...
+    output: Path, *, progress: Callable[[Progress], object] | None = None
+) -> Converted: ...
 def pack(object: Any) -> bytes: ...
 def unpack(packed: bytes) -> Any: ...
-def verify(path: Path, *, deep: bool = False) -> dict[str, Any]: ...
+def verify(path: Path, *, deep: bool = False) -> Verified: ...
 def index(path: Path, *, force: bool = False, lookup: bool = False, checksums: bool = False) -> None: ...
 def repair(path: Path, *, undo: bool = False) -> None: ...
+def shuffle(
+    source: Dataset | Path,
+    output: Path,
+    *,
+    seed: int | None = None,
+    sampler: Sampler | None = None,
+    epoch: int = 0,
+    memory: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> Made: ...
+def split(
+    source: Dataset | Path,
+    *,
+    at: Sequence[int] | None = None,
+    ratios: Sequence[float] | None = None,
+    by: str | None = None,
+    groups: str | None = None,
+    stratify: str | None = None,
+    seed: int = 0,
+    outputs: Sequence[Path] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> list[Made]: ...
+def merge(
+    sources: Iterable[Dataset | Path],
+    output: Path,
+    *,
+    interleave: bool = False,
+    weights: Sequence[float] | None = None,
+    seed: int = 0,
+    skip_duplicates: bool = False,
+    labels: Literal["same", "renumber", "drop"] = "same",
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> Merged: ...
+def sort(
+    source: Dataset | Path,
+    output: Path,
+    *,
+    by: str = "key",
+    natural: bool = False,
+    reverse: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> Made: ...
+def select(
+    source: Dataset | Path,
+    output: Path,
+    items: slice | Iterable[int | str],
+    *,
+    skip_missing: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> Selected: ...
+def filter(
+    source: Dataset | Path,
+    output: Path,
+    condition: Callable[[Sample], object],
+    *,
+    progress: Callable[[Progress], object] | None = None,
+    overwrite: bool = False,
+    digests: bool = True,
+    lookup: bool = False,
+    checksums: bool = False,
+    durable: bool = True,
+) -> Filtered: ...
+def diff(
+    left: Dataset | Path,
+    right: Dataset | Path,
+    *,
+    limit: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> Compared: ...
+def stat(
+    source: Dataset | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> dict[str, Any]: ...

@@ -6,12 +6,18 @@ use pyo3::prelude::*;
 mod convert;
 mod dataset;
 mod decode;
+mod diff;
 mod encode;
 mod errors;
 mod loader;
+mod making;
+mod merge;
 mod pool;
+mod rearrange;
 mod sampler;
+mod stat;
 mod view;
+mod watch;
 mod whole;
 mod writer;
 
@@ -25,11 +31,19 @@ mod _core {
     #[pymodule_export]
     use super::decode::unpack;
     #[pymodule_export]
+    use super::diff::diff;
+    #[pymodule_export]
     use super::encode::pack;
     #[pymodule_export]
     use super::loader::{Batch, Loader};
     #[pymodule_export]
+    use super::merge::merge;
+    #[pymodule_export]
+    use super::rearrange::{filter, select, shuffle, sort, split};
+    #[pymodule_export]
     use super::sampler::{Order, Sampler};
+    #[pymodule_export]
+    use super::stat::stat;
     #[pymodule_export]
     use super::view::View;
     #[pymodule_export]

@@ -21,11 +21,15 @@ Order and threads come from a sampler and a loader, whose state is two integers:
 
 from pykiste import errors
 from pykiste._core import (
+    ArrayStore,
     Batch,
+    ChunkedArray,
     Dataset,
     Loader,
     Order,
+    PackedArray,
     Sampler,
+    StagedVersion,
     View,
     Writer,
     commit,
@@ -50,13 +54,17 @@ from pykiste.types import Extension, Timestamp
 open = Dataset
 
 __all__ = [
+    "ArrayStore",
     "Batch",
+    "ChunkedArray",
     "Dataset",
     "Error",
     "Extension",
     "Loader",
     "Order",
+    "PackedArray",
     "Sampler",
+    "StagedVersion",
     "Timestamp",
     "View",
     "Writer",

@@ -19,9 +19,11 @@ __all__ = [
     "Output",
     "Problem",
     "Progress",
+    "Removed",
     "Selected",
     "Sides",
     "Verified",
+    "Version",
 ]
 
 
@@ -142,3 +144,23 @@ class Verified(TypedDict):
     bytes: int
     problems: list[Problem]
     missing: list[Path]
+
+
+class Version(TypedDict):
+    """A version of an array."""
+
+    number: int
+    parent: int
+    time: str
+    message: str
+    shape: tuple[int, ...]
+    chunks: int
+    cbytes: int
+
+
+class Removed(TypedDict):
+    """What `ArrayStore.gc` removed."""
+
+    versions: list[int]
+    files: int
+    bytes: int

@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod array;
 mod convert;
 mod dataset;
 mod decode;
@@ -12,9 +13,11 @@ mod errors;
 mod loader;
 mod making;
 mod merge;
+mod packed;
 mod pool;
 mod rearrange;
 mod sampler;
+mod select;
 mod stat;
 mod view;
 mod watch;
@@ -24,6 +27,8 @@ mod writer;
 /// Native code of pykiste.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::array::{ArrayStore, ChunkedArray, StagedVersion};
     #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]
@@ -38,6 +43,8 @@ mod _core {
     use super::loader::{Batch, Loader};
     #[pymodule_export]
     use super::merge::merge;
+    #[pymodule_export]
+    use super::packed::PackedArray;
     #[pymodule_export]
     use super::rearrange::{filter, select, shuffle, sort, split};
     #[pymodule_export]

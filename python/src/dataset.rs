@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kiste::DatasetReader;
@@ -55,22 +55,27 @@ impl Dataset {
         self.decoder(|decoder| sample(py, reader, index, self.copy, decoder))
     }
 
-    /// The index that an index or a key stands for.
-    fn resolve(&self, reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
-        if let Ok(key) = item.cast::<PyString>() {
-            let found = reader.find(key.to_str()?).map_err(raise)?;
-            return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
-        }
-        // NumPy's integers too, by `__index__`.
-        let index: isize = item.extract().map_err(|_| {
-            let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-            PyTypeError::new_err(format!("expected an index or a key, found {name}"))
-        })?;
-        let len = reader.len();
-        let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
-        let found = from_end.and_then(|index| usize::try_from(index).ok());
-        found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+    /// The path of the data file.
+    pub(crate) fn location(&self) -> &Path {
+        &self.path
     }
+}
+
+/// The index that an index or a key stands for.
+pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if let Ok(key) = item.cast::<PyString>() {
+        let found = reader.find(key.to_str()?).map_err(raise)?;
+        return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
+    }
+    // NumPy's integers too, by `__index__`.
+    let index: isize = item.extract().map_err(|_| {
+        let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("expected an index or a key, found {name}"))
+    })?;
+    let len = reader.len();
+    let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
+    let found = from_end.and_then(|index| usize::try_from(index).ok());
+    found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
 }
 
 /// A sample as a Python object.
@@ -135,7 +140,7 @@ impl Dataset {
             || item.is_instance_of::<PyString>()
             || item.hasattr("__index__")? && !item.hasattr("__len__")?;
         if is_one {
-            let index = self.resolve(&reader, item)?;
+            let index = resolve(&reader, item)?;
             return self.sample(py, &reader, index);
         }
         if item.is_instance_of::<PyBytes>() {
@@ -149,7 +154,7 @@ impl Dataset {
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, reader) = (items.py(), self.reader()?);
         let indices: Vec<usize> =
-            items.try_iter()?.map(|item| self.resolve(&reader, &item?)).collect::<PyResult<_>>()?;
+            items.try_iter()?.map(|item| resolve(&reader, &item?)).collect::<PyResult<_>>()?;
         let samples = PyList::empty(py);
         for index in indices {
             samples.append(self.sample(py, &reader, index)?)?;
@@ -184,7 +189,7 @@ impl Dataset {
     /// The key of a sample.
     fn key(&self, index: &Bound<'_, PyAny>) -> PyResult<String> {
         let reader = self.reader()?;
-        let index = self.resolve(&reader, index)?;
+        let index = resolve(&reader, index)?;
         Ok(reader.key(index).map_err(raise)?.into_owned())
     }
 
@@ -204,7 +209,7 @@ impl Dataset {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         use pyo3::exceptions::PyLookupError;
         let (py, reader) = (item.py(), self.reader()?);
-        match self.resolve(&reader, item) {
+        match resolve(&reader, item) {
             Ok(index) => self.sample(py, &reader, index).map(Some),
             Err(error) if error.is_instance_of::<PyLookupError>(py) => Ok(default),
             Err(error) => Err(error),
@@ -219,7 +224,7 @@ impl Dataset {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, reader) = (item.py(), self.reader()?);
-        let index = self.resolve(&reader, item)?;
+        let index = resolve(&reader, item)?;
         let raw = reader.get_raw(index).map_err(raise)?;
         let Some(mapped) = Mapped::of(&raw).filter(|_| !copy.unwrap_or(self.copy)) else {
             return Ok(PyBytes::new(py, &raw).into_any());

@@ -419,7 +419,11 @@ impl Decoder {
         Ok(ndarray_type(py)?.call1((shape, dtype, buffer))?)
     }
 
-    fn dtype<'py>(&mut self, py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn dtype<'py>(
+        &mut self,
+        py: Python<'py>,
+        dtype: &DType,
+    ) -> PyResult<Bound<'py, PyAny>> {
         if let Some(known) = self.dtypes.get(dtype) {
             return Ok(known.bind(py).clone());
         }

@@ -225,6 +225,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                  otherwise"
             )
         }
+        Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;

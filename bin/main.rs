@@ -6,7 +6,7 @@
 //! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
-//! `ordering.rs` (orders), `expression.rs` (conditions), `rearrange.rs` (datasets of datasets) and
+//! `ordering.rs` (orders), `rearrange.rs` (datasets of datasets) and
 //! `units.rs` (numbers for people).
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
@@ -18,7 +18,6 @@ use std::process::ExitCode;
 
 mod cmd;
 mod exit;
-mod expression;
 mod interrupt;
 mod file;
 mod monitor;

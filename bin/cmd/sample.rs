@@ -3,12 +3,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use kiste::DatasetReader;
-use kiste::rearrange::Scalar;
+use kiste::rearrange::{self, Scalar};
 use kiste::sampler::{Order, Sampler, Shuffle};
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::rearrange::{MadeOf, Making, scalars, tell_seed};
+use crate::rearrange::{MadeOf, Making, tell_seed};
 use crate::{file, units};
 
 /// Write some samples of a dataset, drawn at random or the first
@@ -97,7 +97,7 @@ impl Args {
             return Ok(candidates.take(amount as usize).collect());
         };
         let progress = output.progress(format!("reading {field}"), Some(of));
-        let classes = scalars(&self.input, reader, field, &progress)?;
+        let classes = rearrange::scalars(reader, field, |seen| progress.reaches(seen))?;
         let mut left = quotas(&classes, amount);
         let take = |index: &usize| match left.get_mut(&classes[*index]) {
             Some(left) if *left > 0 => {

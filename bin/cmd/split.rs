@@ -7,7 +7,7 @@ use kiste::rearrange::{self, Scalar};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, scalars, tell_seed};
+use crate::rearrange::{Making, tell_seed};
 
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
@@ -89,7 +89,7 @@ impl Args {
     fn parts(&self, reader: &DatasetReader, output: &Output) -> Outcome<Vec<Part>> {
         let field = |name: &str| {
             let progress = output.progress(format!("reading {name}"), Some(reader.len() as u64));
-            scalars(&self.input, reader, name, &progress)
+            rearrange::scalars(reader, name, |seen| progress.reaches(seen))
         };
         if let Some(name) = &self.by_class {
             return Ok(by_class(field(name)?));

@@ -13,7 +13,8 @@
 //! | [`interleave`] | from which input the next sample is taken |
 //! | [`MergedLabels`] | one numbering for the labels of several datasets |
 //! | [`diff`] | how two datasets differ, by key |
-//! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
+//! | [`Expression`] | which samples meet a condition on their fields |
+//! | [`Scalar`], [`scalars`] | fields that samples can be sorted, grouped and compared by |
 
 use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +22,7 @@ use crate::reader::Reader;
 
 mod by_key;
 mod diff;
+mod expression;
 mod external;
 mod labels;
 mod merge;
@@ -29,11 +31,12 @@ mod scalar;
 
 pub use by_key::ByKey;
 pub use diff::{Changed, Difference, Side, diff};
+pub use expression::{Chosen, Expression, ExpressionError, Mismatch};
 pub use external::external_shuffle;
 pub use labels::MergedLabels;
 pub use merge::interleave;
 pub use parts::{parts, whole_groups};
-pub use scalar::Scalar;
+pub use scalar::{Scalar, ScalarKind, scalars};
 
 /// Samples that a reader may prefetch.
 const STRIDE: usize = 1024;
@@ -109,6 +112,12 @@ fn put(
     writer: &mut Writer,
 ) -> Result<()> {
     writer.write_raw(key, packed).map_err(|error| damaged(reader, index, error))
+}
+
+/// An error about the content of a sample, with the file and the index.
+fn at_sample(reader: &dyn Reader, index: usize, error: Error) -> Error {
+    let place = reader.locate(index);
+    place.path.into_iter().fold(error.with_index(place.index), Error::at)
 }
 
 /// What went wrong when this sample was written: if it was no sample, the reader's file is to

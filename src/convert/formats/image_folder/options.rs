@@ -121,7 +121,7 @@ impl FolderOptions {
         self
     }
 
-    /// Keeps only files that match one of these patterns, by [`fnmatch`](crate::reader::fnmatch).
+    /// Keeps only files that match one of these patterns, by [`NamePattern`](crate::reader::NamePattern).
     /// What must match is the path below the folder or root, or the name in the archive. Default:
     /// all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
@@ -271,7 +271,7 @@ impl FolderOptions {
     }
 
     /// Opens the files of an archive that match these patterns, by
-    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all files below a folder. Without a
+    /// [`NamePattern`](crate::reader::NamePattern): `{LABEL}/*` are all files below a folder. Without a
     /// pattern, the label is the outermost folder that does not contain all images. Feature `zip`.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ impl Failure {
 impl From<kiste::Error> for Failure {
     fn from(error: kiste::Error) -> Failure {
         let is_no = error.kind() == ErrorKind::Damaged
-            || matches!(error.remedy(), Some(Remedy::MakePart { .. }));
+            || matches!(error.remedy(), Some(Remedy::MakePart { .. } | Remedy::NameArray(_)));
         let exit = match error.kind() {
             ErrorKind::Cancelled => Exit::Interrupted,
             _ if is_no => Exit::No,
@@ -225,6 +225,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                  otherwise"
             )
         }
+        Remedy::NameArray(names) => format!("its arrays: {}", names.join(", ")),
         Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {

@@ -111,6 +111,8 @@ pub enum Remedy {
     IncludeFiles(String),
     /// Look up which fields the samples have.
     ListFields,
+    /// Name one of these arrays of the file.
+    NameArray(Vec<String>),
     /// Something else, in words that name no command and no option.
     Advice(&'static str),
     /// The first of these with new parts, after the directory of the old ones is removed.

@@ -98,9 +98,6 @@ pub use formats::jsonl::{JsonLinesReader, JsonLinesStream, JsonLinesWriter};
 pub use formats::mds::{MdsReader, MdsWriter};
 pub use formats::mnist::{MnistOptions, MnistReader};
 #[cfg(feature = "zip")]
-#[doc(hidden)]
-pub use formats::npz::ZipSink;
-#[cfg(feature = "zip")]
 pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
 pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use kiste::{ErrorKind, Remedy};
 
-use crate::printable::escaped;
+use kiste::text::escaped;
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,8 @@
 //! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
-//! `ordering.rs` (orders), `rearrange.rs` (datasets of datasets) and
-//! `units.rs` (numbers for people).
+//! `ordering.rs` (orders) and `rearrange.rs` (datasets of
+//! datasets). Numbers for people are in `kiste::text`.
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
@@ -27,7 +27,6 @@ mod printable;
 mod progress;
 mod rearrange;
 mod render;
-mod units;
 
 use exit::Exit;
 use output::Output;

@@ -20,7 +20,9 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::file;
-use crate::printable::{Paint, escaped, is_unprintable, json_escaped, paint, printable};
+use kiste::text::{escaped, is_unprintable};
+
+use crate::printable::{Paint, json_escaped, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
 
 /// When to use colour.

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::printable::escaped;
-use crate::{interrupt, output, units};
+use kiste::text::units;
+
+use crate::{interrupt, output};
+use kiste::text::escaped;
 
 /// Long enough that most commands are done before anything flickers.
 const PATIENCE: Duration = Duration::from_millis(500);

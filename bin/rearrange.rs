@@ -7,12 +7,13 @@ use kiste::convert::{Conversion, is_same};
 use kiste::dataset::{labels_path, read_labels};
 use kiste::reader::Reader;
 use kiste::rearrange;
+use kiste::text::units;
 use kiste::{Writer, WriterOptions};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::{file, interrupt, units};
+use crate::{file, interrupt};
 
 /// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use kiste::datasets::{ClassCounts, Classes, Opening, Pass};
+use kiste::text::units;
 use serde::Serialize;
 use serde_json::json;
 
 use super::write;
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
-use crate::units;
 
 /// What is known about a class. What is known about none of a table has no column.
 #[derive(Debug, Serialize)]

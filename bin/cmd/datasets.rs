@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use kiste::datasets::{ALL, Classes, Dataset, File};
+use kiste::text::units;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -10,7 +11,6 @@ use super::classes;
 use super::write::find;
 use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::output::{Output, Stdout};
-use crate::units;
 
 /// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use kiste::DatasetReader;
 use kiste::dataset::{labels_path, read_labels};
 use kiste::rearrange::{Expression, Mismatch, Scalar, ScalarKind};
+use kiste::text::units;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
 use crate::rearrange::{MadeOf, Making};
-use crate::{file, units};
 
 /// Write the samples of which a condition is true
 ///

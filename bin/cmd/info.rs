@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use kiste::format::dataset::SideFile;
 use kiste::repair::{Leftover, Repair};
 use kiste::stat::{self, FieldSummary, stat};
+use kiste::text::units;
 use kiste::{DatasetReader, ErrorKind, ReaderExt};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
-use crate::printable::escaped;
-use crate::{file, units};
+use kiste::text::escaped;
 
 /// Samples that are decoded to learn of the fields.
 const LOOKED_AT: usize = 100;

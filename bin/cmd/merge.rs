@@ -3,13 +3,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use kiste::dataset::{labels_path, read_labels};
 use kiste::rearrange::MergedLabels;
+use kiste::text::units;
 use kiste::{DatasetReader, ErrorKind, Writer, rearrange};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
 use crate::rearrange::{Made, Making, tell_seed};
-use crate::{file, units};
 
 /// Write the samples of several datasets to one
 ///

@@ -5,11 +5,12 @@ use clap::ValueEnum;
 use kiste::DatasetReader;
 use kiste::rearrange::{self, Scalar};
 use kiste::sampler::{Order, Sampler, Shuffle};
+use kiste::text::units;
 
 use crate::exit::{Exit, Outcome};
+use crate::file;
 use crate::output::Output;
 use crate::rearrange::{MadeOf, Making, tell_seed};
-use crate::{file, units};
 
 /// Write some samples of a dataset, drawn at random or the first
 ///

@@ -2,13 +2,14 @@ use std::path::PathBuf;
 
 use kiste::rearrange;
 use kiste::sampler::Order;
+use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::ordering::{Name, Ordering};
 use crate::output::Output;
 use crate::rearrange::{Made, Making, tell_seed};
-use crate::{file, units};
 
 /// Write the samples of a dataset in another order
 ///

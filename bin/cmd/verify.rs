@@ -3,12 +3,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
+use kiste::text::units;
 use kiste::verify::{Verify, VerifyProblem, VerifyReport};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome, quoted};
+use crate::file;
 use crate::output::{Output, Stdout};
-use crate::{file, units};
 
 /// Find everything that is wrong with a dataset
 ///

@@ -7,6 +7,7 @@
 mod field;
 mod histogram;
 mod numbers;
+mod report;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
 pub use numbers::{NumberBar, Numbers};
+pub use report::{StatReport, StatSection};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;

@@ -3,11 +3,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use kiste::array::{At, Keep};
+use kiste::text::units;
 
 use super::target::{Explained, open, open_store, parse_moment};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Remove versions, and files that no version needs
 ///

@@ -2,13 +2,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::array::{ArrayInfo, At, VersionInfo};
+use kiste::text::units;
 use kiste::value::NdArray;
 use serde_json::{Value, json};
 
 use super::target::{Explained, open, shown};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Show type, shape, chunks, compression, versions and attributes of an array
 #[derive(Debug, clap::Args)]

@@ -2,12 +2,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::array::{At, Problem};
+use kiste::text::units;
 use serde_json::json;
 
 use super::target::{Explained, open};
 use crate::exit::{Exit, Outcome, quoted};
 use crate::output::Output;
-use crate::units;
 
 /// Check arrays in all their versions
 ///

@@ -7,10 +7,11 @@ use kiste::format::blosc::Shuffle;
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
 use kiste::storage::{LocalStorage, ScratchDir};
+use kiste::text::units;
 
 use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{interrupt, units};
+use crate::interrupt;
 
 /// Compress a file
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,9 @@ use kiste::format::numpy::npy;
 
 use super::{Input, Job, at, check_finished, is_stdio};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{interrupt, units};
+use crate::interrupt;
 use kiste::storage::ReplaceFile;
+use kiste::text::units;
 
 /// Decompress a container
 #[derive(Debug, clap::Args)]

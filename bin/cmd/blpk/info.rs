@@ -5,13 +5,13 @@ use kiste::array::{PackedReader, append};
 use kiste::format::bloscpack::{Container, Header, MetadataCodec, MetadataHeader};
 use kiste::format::{blosc, numpy};
 use kiste::storage::{LocalStorage, Storage};
+use kiste::text::units;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Input, Job, at};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
-use crate::units;
 
 /// The number of offsets shown in text.
 const SHOWN: usize = 5;

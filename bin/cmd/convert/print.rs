@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use kiste::array::ArrayTally;
 use kiste::convert::{DryRun, FieldOutcome, Report, TriedField, WrittenOutput};
+use kiste::text::units;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Prints the report of a conversion, or of joined parts.
 pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Outcome<Exit> {

@@ -11,6 +11,7 @@ use kiste::array::parse_size;
 use kiste::convert::{Conversion, Format, Report};
 use kiste::dataset::labels_path;
 use kiste::datasets::{self, Dataset, Limits, Opening, Options, Pass, Split, Subsampling, Take};
+use kiste::text::units;
 use kiste::{Error, Remedy};
 use serde::Serialize;
 
@@ -19,7 +20,6 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::output::Output;
 use crate::rearrange::{Writing, tell_seed};
-use crate::units;
 
 /// Make datasets of a well-known data set, from the archives that its authors publish
 ///

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `1,406,659`
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// `6,913.4`, `0.001`, `-1e-9`: six digits, without those that only adding up has made.
-pub(crate) fn number(number: f64) -> String {
+pub fn number(number: f64) -> String {
     let number: f64 = match number.fract() == 0.0 && number.abs() < 1e15 {
         true => number,
         false => format!("{number:.5e}").parse().unwrap_or(number),
@@ -31,13 +31,13 @@ pub(crate) fn number(number: f64) -> String {
 }
 
 /// `1 sample`, `5,000 samples`
-pub(crate) fn counted(number: u64, noun: &str) -> String {
+pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
 /// `1.4 MB`, in powers of ten as disks and networks are sold
-pub(crate) fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     match number {
         0..1000 => format!("{number} B"),
         _ => scaled(number as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"]),
@@ -45,18 +45,18 @@ pub(crate) fn bytes(number: u64) -> String {
 }
 
 /// `1.2 GB/s`
-pub(crate) fn byte_rate(bytes: u64, time: Duration) -> String {
+pub fn byte_rate(bytes: u64, time: Duration) -> String {
     scaled(per_second(bytes, time), &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
 }
 
 /// `4.1 M samples/s`
-pub(crate) fn sample_rate(samples: u64, time: Duration) -> String {
+pub fn sample_rate(samples: u64, time: Duration) -> String {
     let units = ["samples/s", "k samples/s", "M samples/s", "G samples/s"];
     scaled(per_second(samples, time), &units)
 }
 
 /// `12 µs`, `3.4 ms`, `0.21 s`, `2 min 5 s`
-pub(crate) fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
         0.0..0.001 => format!("{:.0} µs", seconds * 1e6),
@@ -68,7 +68,7 @@ pub(crate) fn duration(time: Duration) -> String {
 }
 
 /// What is left of a long time: `8 s`, `12 min`, `3 h 5 min`
-pub(crate) fn time(time: Duration) -> String {
+pub fn time(time: Duration) -> String {
     match time.as_secs_f64().round() as u64 {
         seconds @ 0..100 => format!("{seconds} s"),
         seconds @ 100..6000 => format!("{} min", (seconds + 30) / 60),

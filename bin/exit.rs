@@ -226,6 +226,11 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             )
         }
         Remedy::NameArray(names) => format!("its arrays: {}", names.join(", ")),
+        Remedy::MergeLabels => {
+            "--remap-labels numbers labels by their names, --no-labels leaves the \
+                                numbers as they are, without names"
+                .to_owned()
+        }
         Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {

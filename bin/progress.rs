@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use kiste::text::units;
+use kiste::text::{escaped, units};
 
 use crate::{interrupt, output};
-use kiste::text::escaped;
 
 /// Long enough that most commands are done before anything flickers.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use kiste::format::msgpack::sample;
 use kiste::format::{jsonl, msgpack};
+use kiste::text::escaped;
 use kiste::text::units;
 use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, Stdout};
-use kiste::text::escaped;
 
 use crate::printable::json_escaped;
 

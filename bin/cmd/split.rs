@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kiste::DatasetReader;
@@ -95,7 +95,13 @@ impl Args {
             return Ok(by_class(field(name)?));
         }
         if self.ratio.is_empty() {
-            return self.at_positions(reader.len());
+            let ranges =
+                rearrange::cut_at(reader.len(), &self.at).map_err(|e| e.at(&self.input))?;
+            let part = |(number, range): (usize, Range<usize>)| Part {
+                indices: range.collect(),
+                ..Part::numbered(number)
+            };
+            return Ok(ranges.into_iter().enumerate().map(part).collect());
         }
         let part_of = match &self.by_group {
             Some(name) => rearrange::whole_groups(&field(name)?, &self.ratio, self.seed)?,
@@ -107,28 +113,6 @@ impl Args {
         let mut parts: Vec<Part> = (0..self.ratio.len()).map(Part::numbered).collect();
         for (index, part) in part_of.into_iter().enumerate() {
             parts[part].indices.push(index);
-        }
-        Ok(parts)
-    }
-
-    fn at_positions(&self, samples: usize) -> Outcome<Vec<Part>> {
-        let mut start = 0;
-        let mut parts = Vec::new();
-        for &end in self.at.iter().chain([&samples]) {
-            if end <= start || (end == samples && parts.len() < self.at.len()) {
-                let wrong = self.at.get(parts.len()).copied().unwrap_or(start);
-                let message = format!(
-                    "position {wrong}: expected ascending positions from 1 to {}, as {} has {samples} \
-                     samples",
-                    samples.saturating_sub(1),
-                    self.input.display()
-                );
-                return Err(Failure::trouble(message));
-            }
-            let mut part = Part::numbered(parts.len());
-            part.indices = (start..end).collect();
-            parts.push(part);
-            start = end;
         }
         Ok(parts)
     }
@@ -159,17 +143,13 @@ impl Part {
 }
 
 fn by_class(classes: Vec<Scalar>) -> Vec<Part> {
-    let mut members: BTreeMap<Scalar, Vec<usize>> = BTreeMap::new();
-    for (index, class) in classes.into_iter().enumerate() {
-        members.entry(class).or_default().push(index);
-    }
     // Nothing that has a meaning in a path or in a shell.
     let plain = |c: char| if c.is_alphanumeric() || "._-+".contains(c) { c } else { '_' };
     let part = |(class, indices): (Scalar, _)| Part {
         suffix: class.to_string().chars().map(plain).collect(),
         indices,
     };
-    members.into_iter().map(part).collect()
+    rearrange::by_class(classes).into_iter().map(part).collect()
 }
 
 /// `dir/ROOT-SUFFIX.EXT` for `dir/ROOT.EXT`.

@@ -65,8 +65,9 @@ pub use exchange::{
 };
 pub use grid::ChunkGrid;
 pub use packed::{
-    AppendOptions, ArrayPolicy, ArrayTally, Left, PackOptions, PackedArray, PackedReader,
-    PackedWriter, append, parse_size,
+    AppendOptions, ArrayPolicy, ArrayTally, ChunkInfo, ContainerInfo, HeaderInfo, Left,
+    MetadataInfo, PackOptions, PackedArray, PackedArrayInfo, PackedReader, PackedWriter, append,
+    parse_size,
 };
 pub use part::ArrayPart;
 pub use plan::{Place, Placement, Plan};

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | [`copy`] | moves the samples of some indices, in their order |
 //! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
+//! | [`cut_at`], [`by_class`] | which samples go to which part: at positions, by a field |
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
 //! | [`ByKey`] | the same by nothing but the key of each |
-//! | [`interleave`] | from which input the next sample is taken |
+//! | [`draw`] | some samples at random, or the first |
+//! | [`Merge`] | moves several datasets into one; [`interleave`] is its order |
 //! | [`MergedLabels`] | one numbering for the labels of several datasets |
 //! | [`diff`] | how two datasets differ, by key |
 //! | [`Expression`] | which samples meet a condition on their fields |
@@ -22,8 +24,10 @@ use crate::reader::Reader;
 
 mod by_key;
 mod diff;
+mod draw;
 mod expression;
 mod external;
+mod interleave;
 mod labels;
 mod merge;
 mod parts;
@@ -31,11 +35,13 @@ mod scalar;
 
 pub use by_key::ByKey;
 pub use diff::{Changed, Difference, Side, diff};
+pub use draw::{Amount, draw};
 pub use expression::{Chosen, Expression, ExpressionError, Mismatch};
 pub use external::external_shuffle;
+pub use interleave::interleave;
 pub use labels::MergedLabels;
-pub use merge::interleave;
-pub use parts::{parts, whole_groups};
+pub use merge::{Merge, MergeLabels, MergeOrder, MergePlan};
+pub use parts::{by_class, cut_at, parts, whole_groups};
 pub use scalar::{Scalar, ScalarKind, scalars};
 
 /// Samples that a reader may prefetch.

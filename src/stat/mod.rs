@@ -6,6 +6,7 @@
 
 mod field;
 mod histogram;
+mod info;
 mod numbers;
 mod report;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
+pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
 pub use numbers::{NumberBar, Numbers};
 pub use report::{StatReport, StatSection};
 

@@ -7,6 +7,7 @@
 pub(crate) mod workers;
 mod size;
 mod file;
+mod info;
 mod recover;
 pub(crate) mod pack;
 pub(crate) mod array;
@@ -18,6 +19,7 @@ mod policy;
 
 pub use append::AppendOptions;
 pub use array::PackedArray;
+pub use info::{ChunkInfo, ContainerInfo, HeaderInfo, MetadataInfo, PackedArrayInfo};
 pub use pack::PackOptions;
 pub use policy::{ArrayPolicy, ArrayTally, Left};
 pub use size::parse_size;

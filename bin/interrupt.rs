@@ -14,7 +14,7 @@ use std::time::Duration;
 use kiste::{Error, ErrorKind};
 
 use crate::exit::{Exit, quoted};
-use crate::output;
+use crate::say::say_aside;
 
 /// How often Ctrl-C was pressed.
 static PRESSED: AtomicUsize = AtomicUsize::new(0);
@@ -105,13 +105,13 @@ fn pressed() {
         (false, None) => {
             thread::spawn(|| {
                 thread::sleep(PATIENCE);
-                output::say_aside("stopping; Ctrl-C again ends at once");
+                say_aside("stopping; Ctrl-C again ends at once");
             });
         }
     }
 }
 
 fn end(line: &str) {
-    output::say_aside(&format!("kiste: {line}"));
+    say_aside(&format!("kiste: {line}"));
     process::exit(Exit::Interrupted as i32);
 }

@@ -3,7 +3,7 @@
 //! `main` reads the command line, runs one command and turns what it returns into an exit code:
 //! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
-//! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
+//! library. What they share is `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
 //! `ordering.rs` (orders) and `rearrange.rs` (datasets of
@@ -27,6 +27,7 @@ mod printable;
 mod progress;
 mod rearrange;
 mod render;
+mod say;
 
 use exit::Exit;
 use output::Output;

@@ -11,7 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use kiste::text::{escaped, units};
 
-use crate::{interrupt, output};
+use crate::interrupt;
+use crate::say::say;
 
 /// Long enough that most commands are done before anything flickers.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -221,7 +222,7 @@ impl Progress {
             "done": len.map(|len| self.measure(far) as f64 / len as f64),
             "seconds_left": left.map(|len| len.saturating_sub(self.measure(far)) as f64 / rate),
         });
-        output::say(&line.to_string());
+        say(&line.to_string());
     }
 }
 

@@ -7,7 +7,7 @@ use kiste::text::units;
 use serde::Serialize;
 use serde_json::json;
 
-use super::write;
+use super::catalogue;
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
 
@@ -93,7 +93,7 @@ pub(super) fn print_weights(
         let splits = &pass.splits;
         let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
         let progress = output.progress(format!("counting {}", names.join(", ")), pass.total);
-        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(write::failure)?;
+        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(catalogue::failure)?;
         let counts = splits.iter().zip(&counts).filter(|(split, _)| opening.wants(split.name));
         counted.extend(counts.map(|(split, counts)| Counted {
             split: split.name,

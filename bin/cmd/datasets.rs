@@ -7,8 +7,8 @@ use kiste::text::units;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
+use super::catalogue::find;
 use super::classes;
-use super::write::find;
 use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::output::{Output, Stdout};
 

@@ -2,6 +2,7 @@
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
@@ -11,6 +12,8 @@ mod array;
 mod bench;
 mod blpk;
 mod cat;
+#[cfg(feature = "datasets")]
+mod catalogue;
 #[cfg(feature = "datasets")]
 mod classes;
 mod commit;
@@ -256,6 +259,11 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
         }
     }
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
+}
+
+/// A number of bytes such as 512K.
+fn parse_size(text: &str) -> Result<usize, kiste::Error> {
+    text.parse::<ByteSize>().map(|size| size.0)
 }
 
 /// Reads the command line. Errors are clap's, as are help and version.

@@ -65,9 +65,8 @@ pub use exchange::{
 };
 pub use grid::ChunkGrid;
 pub use packed::{
-    AppendOptions, ArrayPolicy, ArrayTally, ChunkInfo, ContainerInfo, HeaderInfo, Left,
+    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ChunkInfo, ContainerInfo, HeaderInfo, Left,
     MetadataInfo, PackOptions, PackedArray, PackedArrayInfo, PackedReader, PackedWriter, append,
-    parse_size,
 };
 pub use part::ArrayPart;
 pub use plan::{Place, Placement, Plan};

@@ -80,7 +80,6 @@ pub use bad::{BadInput, settle_quarantine};
 pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
 pub use chained::Chained;
 pub use commit::commit;
-pub use compressed::first_bytes;
 pub use conversion::Conversion;
 #[cfg(feature = "stat")]
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
@@ -109,7 +108,6 @@ pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
-pub use names::expand_braces;
 pub use options::Duplicates;
 pub use parts::Part;
 pub use passing::convert;

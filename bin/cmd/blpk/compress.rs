@@ -2,7 +2,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::array::{PackOptions, parse_size};
+use kiste::array::PackOptions;
 use kiste::format::blosc::Shuffle;
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
@@ -10,6 +10,7 @@ use kiste::storage::{LocalStorage, ScratchDir};
 use kiste::text::units;
 
 use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
+use crate::cmd::parse_size;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 

@@ -22,5 +22,5 @@ pub use array::PackedArray;
 pub use info::{ChunkInfo, ContainerInfo, HeaderInfo, MetadataInfo, PackedArrayInfo};
 pub use pack::PackOptions;
 pub use policy::{ArrayPolicy, ArrayTally, Left};
-pub use size::parse_size;
+pub use size::ByteSize;
 pub use stream::{PackedReader, PackedWriter};

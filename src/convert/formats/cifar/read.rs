@@ -78,7 +78,7 @@ pub struct CifarReader {
 
 impl CifarReader {
     /// Opens a file of either version, or all that a name with
-    /// [braces](crate::convert::expand_braces) stands for: `data_batch_{1..5}`, `test_batch.bin`.
+    /// braces such as `{000..123}` stands for: `data_batch_{1..5}`, `test_batch.bin`.
     ///
     /// # Errors
     ///

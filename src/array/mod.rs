@@ -61,7 +61,8 @@ pub use chunked::{
 #[cfg(feature = "zip")]
 pub(crate) use exchange::ZipSink;
 pub use exchange::{
-    ArrayExport, ArrayFormat, ArrayImport, Imported, NpyRows, RowsProgress, write_npy,
+    ArrayExport, ArrayFormat, ArrayImport, Imported, NpyRows, RowsProgress, read_npy_header,
+    write_npy,
 };
 pub use grid::ChunkGrid;
 pub use packed::{

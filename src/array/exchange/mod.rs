@@ -19,7 +19,7 @@ mod zip_sink;
 
 pub use export::ArrayExport;
 pub use import::{ArrayImport, Imported};
-pub use npy::{NpyRows, write_npy};
+pub use npy::{NpyRows, read_npy_header, write_npy};
 pub use progress::RowsProgress;
 #[cfg(feature = "zip")]
 pub(crate) use zip_sink::ZipSink;

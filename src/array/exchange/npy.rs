@@ -75,7 +75,7 @@ impl<'a> NpyRows<'a> {
         mut from: impl Read + Send + 'a,
     ) -> Result<NpyRows<'a>> {
         let name = name.as_ref();
-        let header = read_header(name, &mut from)?;
+        let header = read_npy_header(&mut from).map_err(|error| error.at(name))?;
         let item = header.dtype.item_size();
         let row = header.shape.iter().skip(1).try_fold(item, |n, len| n.checked_mul(*len));
         let total = row.and_then(|row| row.checked_mul(*header.shape.first().unwrap_or(&1)));
@@ -185,21 +185,33 @@ pub fn write_npy(rows: &dyn Rows, out: &mut (impl Write + ?Sized)) -> Result<()>
     out.flush().map_err(failed)
 }
 
-fn read_header(name: &Path, from: &mut impl Read) -> Result<npy::Header> {
-    // Version 1 has its length in two bytes, all others in four.
-    let mut bytes = read_some(name, from, 10)?;
-    if bytes[6] > 1 {
-        bytes.extend(read_some(name, from, 2)?);
-    }
-    let len = match bytes[8..] {
-        [a, b] => usize::from(u16::from_le_bytes([a, b])),
-        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
-        _ => 0,
+/// Reads the header of a `.npy` file, and none of the elements. Errors name no file.
+///
+/// # Errors
+///
+/// [`Damaged`](ErrorKind::Damaged) if there is none.
+pub fn read_npy_header(from: &mut impl Read) -> Result<npy::Header> {
+    let mut head = Vec::new();
+    let mut read = |head: &mut Vec<u8>, len: u64| {
+        from.by_ref().take(len).read_to_end(head).map_err(|error| {
+            let error = error.downcast::<Error>();
+            error.unwrap_or_else(|error| Error::new(ErrorKind::Damaged, error.to_string()))
+        })
     };
-    if bytes.starts_with(npy::MAGIC) {
-        bytes.extend(read_some(name, from, len)?);
+    // Magic, version, and the length of the rest: of two bytes in version 1, else of four.
+    read(&mut head, 10)?;
+    if head.get(6).is_some_and(|version| *version > 1) {
+        read(&mut head, 2)?;
     }
-    Ok(npy::decode_header(&bytes).map_err(|error| Error::from(error).at(name))?.0)
+    if head.starts_with(npy::MAGIC) {
+        let len = match head.get(8..).unwrap_or_default() {
+            [a, b] => u64::from(u16::from_le_bytes([*a, *b])),
+            [a, b, c, d] => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+            _ => 0,
+        };
+        read(&mut head, len)?;
+    }
+    Ok(npy::decode_header(&head)?.0)
 }
 
 /// Reads this many bytes; memory grows with what arrives.

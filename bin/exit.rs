@@ -34,8 +34,8 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// To be told, in one line and perhaps another one with a hint.
     Told { exit: Exit, message: String, hint: Option<String> },
-    /// Whoever reads standard output has seen enough (`kiste ls F | head`). That is no error of
-    /// anybody, and the kindest thing is to stop without a word.
+    /// The reader of standard output has seen enough (`kiste ls F | head`). That is no error, so the
+    /// command stops without a message.
     ClosedPipe,
 }
 
@@ -298,8 +298,8 @@ fn data_file_of(path: &Path) -> PathBuf {
 /// Whether this is meant for a dataset, by its name or the files next to it: of other files
 /// `verify` knows nothing.
 pub(crate) fn is_dataset(data: &Path) -> bool {
-    let beside = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
-    data.extension().is_some_and(|ending| ending == "msgpack") || beside()
+    let has_side = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
+    data.extension().is_some_and(|ending| ending == "msgpack") || has_side()
 }
 
 /// A path as it can be pasted into a shell.

@@ -53,7 +53,7 @@ pub(crate) fn writing(path: &Path) {
     watch();
 }
 
-/// Where nobody asks, Ctrl-C ends the process with this line, which says what stays.
+/// Where no loop asks, Ctrl-C ends the process with this line, which says what stays.
 pub(crate) fn ends_with(line: impl Into<String>) {
     work(|work| work.at_once = Some(line.into()));
     handle();

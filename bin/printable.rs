@@ -13,7 +13,7 @@ pub(crate) fn escaped_lines(text: &str) -> String {
 }
 
 /// JSON in which nothing is unprintable but the newlines between the lines: what else there is
-/// stands in texts, where JSON has another spelling for it.
+/// stands in strings, where JSON has another spelling for it.
 pub(crate) fn json_escaped(json: &str) -> Cow<'_, str> {
     let flaw = |c: char| c != '\n' && is_unprintable(c);
     if !json.contains(flaw) {

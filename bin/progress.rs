@@ -324,7 +324,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// A pace that has seen these positions, each so many milliseconds after the start.
+    /// A pace that has seen these positions, each this many milliseconds after the start.
     fn pace(seen: &[(u64, u64)]) -> Pace {
         let start = Instant::now();
         let mut pace = Pace::default();

@@ -305,7 +305,7 @@ mod tests {
         all
     }
 
-    /// Whoever knows one command knows the options of all.
+    /// A user who knows one command knows the options of all.
     #[test]
     fn an_option_means_the_same_everywhere() {
         let command_line = command_line();
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Defaults are said as clap says them, and an installed command has no folder docs.
+    /// Defaults are worded as clap words them, and an installed command has no folder docs.
     #[test]
     fn help_says_defaults_alike_and_names_no_file_that_is_not_there() {
         let command_line = command_line();

@@ -119,7 +119,7 @@ impl Args {
 
     fn names(&self, parts: &[Part]) -> Outcome<Vec<PathBuf>> {
         let names: Vec<PathBuf> = match self.outputs.as_slice() {
-            [] => parts.iter().map(|part| beside(&self.input, &part.suffix)).collect(),
+            [] => parts.iter().map(|part| next_to(&self.input, &part.suffix)).collect(),
             names if names.len() == parts.len() => names.to_vec(),
             names => {
                 let message = format!("{} names for {} parts", names.len(), parts.len());
@@ -153,7 +153,7 @@ fn by_class(classes: Vec<Scalar>) -> Vec<Part> {
 }
 
 /// `dir/ROOT-SUFFIX.EXT` for `dir/ROOT.EXT`.
-fn beside(input: &Path, suffix: &str) -> PathBuf {
+fn next_to(input: &Path, suffix: &str) -> PathBuf {
     let mut name = input.file_stem().unwrap_or_default().to_os_string();
     name.push(format!("-{suffix}"));
     if let Some(extension) = input.extension() {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn parts_are_named_as_in_python() {
-        assert_eq!(beside(Path::new("a/b.c.msgpack"), "0"), Path::new("a/b.c-0.msgpack"));
-        assert_eq!(beside(Path::new("b"), "12"), Path::new("b-12"));
+        assert_eq!(next_to(Path::new("a/b.c.msgpack"), "0"), Path::new("a/b.c-0.msgpack"));
+        assert_eq!(next_to(Path::new("b"), "12"), Path::new("b-12"));
     }
 }

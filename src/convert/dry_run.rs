@@ -21,7 +21,7 @@ use crate::storage::ScratchDir;
 
 /// Samples that are tried.
 const TRIED: usize = 100;
-/// Bytes of them, if there are several, where nobody asked for a dry run.
+/// Bytes of them, if there are several, without a dry run.
 const TRIED_BYTES: usize = 16 << 20;
 /// Fields that are refused before the trial ends: each takes a trial of all others.
 const REFUSED: usize = 20;

@@ -126,7 +126,7 @@ use unit_log::UnitLog;
 /// Raw data that becomes samples.
 pub trait Source: Send {
     /// The next samples, packed, in order; an empty batch is the end. After an error of one
-    /// sample the source goes on with the next.
+    /// sample the source continues with the next.
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>>;
 
     /// Adds to an error about the `item`-th sample of the last batch where that sample came from.

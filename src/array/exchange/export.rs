@@ -154,7 +154,10 @@ impl<'a> RowBytes<'a> {
     fn of(rows: &'a dyn Rows) -> Result<RowBytes<'a>> {
         if rows.shape().is_empty() {
             let mut piece = Vec::new();
-            each_piece(rows, |bytes| Ok(piece.extend_from_slice(bytes)))?;
+            each_piece(rows, |bytes| {
+                piece.extend_from_slice(bytes);
+                Ok(())
+            })?;
             return Ok(RowBytes { pieces: None, piece, given: 0 });
         }
         Ok(RowBytes { pieces: Some(Pieces::of(rows, PIECE)?), piece: Vec::new(), given: 0 })

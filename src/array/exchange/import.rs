@@ -54,7 +54,7 @@ impl ArrayImport {
         ArrayImport { options, format: None, member: None }
     }
 
-    /// Reads this format, whatever the name of the file.
+    /// Reads this format. Default: what the name of the file says.
     pub fn format(mut self, format: ArrayFormat) -> ArrayImport {
         self.format = Some(format);
         self

@@ -1,6 +1,6 @@
 //! Whether an expression is true of a sample.
 
-use super::{Comparison, Node};
+use super::node::{Comparison, Node};
 use crate::error::Result;
 use crate::reader::NamePattern;
 use crate::rearrange::Scalar;

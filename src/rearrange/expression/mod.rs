@@ -12,35 +12,33 @@
 //! `parse` makes a tree of text, `evaluate` asks the tree about one sample, and `choose` about all
 //! samples of a reader.
 
-use std::fmt;
 use std::str::FromStr;
 
 use self::evaluate::{Fields, holds};
+use self::node::Node;
 use self::parse::Parser;
 use super::Scalar;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
-use crate::reader::NamePattern;
 
 mod choose;
 mod evaluate;
+mod node;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 pub use choose::{Chosen, Mismatch};
-
-/// The field whose numbers `.labels` names.
-const LABEL: &str = "label";
+pub use node::ExpressionError;
 
 /// A condition on the fields of a sample.
 ///
 /// | condition | true if |
 /// | --- | --- |
 /// | `label == 3`, `label != 3` | the values are equal, or not; 3 and 3.0 are equal, `'3'` is text |
-/// | `width < 100`, `<=`, `>`, `>=` | numbers are in this order, or texts by code points |
+/// | `width < 100`, `<=`, `>`, `>=` | numbers are in this order, or text is, by code points |
 /// | `label in 1,2,3`, `label not in 4` | the value is one of these, or none |
-/// | `key ~ 'cat/*.png'`, `key !~ '*_x'` | text matches a [pattern](NamePattern), or does not |
+/// | `key ~ 'cat/*.png'`, `key !~ '*_x'` | text matches a [pattern](crate::reader::NamePattern), or does not |
 /// | `has caption` | there is such a field |
 ///
 /// `not`, `and`, `or` and parentheses combine conditions; `and` binds closer than `or`. Values are
@@ -66,64 +64,6 @@ const LABEL: &str = "label";
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression(Node);
-
-/// A condition, parsed.
-#[derive(Debug, Clone, PartialEq)]
-enum Node {
-    Or(Box<Node>, Box<Node>),
-    And(Box<Node>, Box<Node>),
-    Not(Box<Node>),
-    Has(String),
-    Compare(String, Comparison, Scalar),
-    In(String, Vec<Scalar>),
-    Matches(String, String),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// Why text is not an [`Expression`], or why an expression makes no sense for a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpressionError {
-    message: String,
-    position: Option<usize>,
-}
-
-impl ExpressionError {
-    fn new(message: impl Into<String>) -> ExpressionError {
-        ExpressionError { message: message.into(), position: None }
-    }
-
-    fn at(position: usize, message: impl Into<String>) -> ExpressionError {
-        ExpressionError { message: message.into(), position: Some(position) }
-    }
-
-    /// The character that is wrong, counted from 1; none if the expression ends too early, or is
-    /// wrong as a whole.
-    pub fn position(&self) -> Option<usize> {
-        self.position
-    }
-}
-
-impl fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ExpressionError {}
-
-impl From<ExpressionError> for Error {
-    fn from(error: ExpressionError) -> Error {
-        Error::new(ErrorKind::Invalid, error.to_string()).with_source(error)
-    }
-}
 
 impl FromStr for Expression {
     type Err = ExpressionError;
@@ -190,66 +130,6 @@ impl Expression {
     /// The fields that are compared, in the order of the text, each as often as it comes.
     pub fn fields(&self) -> Vec<&str> {
         self.0.fields()
-    }
-}
-
-impl Node {
-    fn fields(&self) -> Vec<&str> {
-        match self {
-            Node::Or(a, b) | Node::And(a, b) => [a.fields(), b.fields()].concat(),
-            Node::Not(a) => a.fields(),
-            Node::Has(_) => Vec::new(),
-            Node::Compare(name, ..) | Node::In(name, _) | Node::Matches(name, _) => vec![name],
-        }
-    }
-
-    fn with_labels(self, names: &[&str]) -> Result<Node, ExpressionError> {
-        let numbered = |is_it: &dyn Fn(&str) -> bool| -> Vec<Scalar> {
-            let named = names.iter().enumerate().filter(|(_, name)| is_it(name));
-            named.map(|(number, _)| Scalar::Whole(number as i128)).collect()
-        };
-        let label = |text: String| match numbered(&|name| name == text) {
-            numbers if numbers.is_empty() => {
-                Err(ExpressionError::new(format!("no label is named {text:?}")))
-            }
-            // Some datasets have the names in the field itself.
-            numbers => Ok([numbers, vec![Scalar::Text(text)]].concat()),
-        };
-        let both = |a: Node, b: Node| {
-            Ok::<_, ExpressionError>((
-                Box::new(a.with_labels(names)?),
-                Box::new(b.with_labels(names)?),
-            ))
-        };
-        Ok(match self {
-            Node::Or(a, b) => both(*a, *b).map(|(a, b)| Node::Or(a, b))?,
-            Node::And(a, b) => both(*a, *b).map(|(a, b)| Node::And(a, b))?,
-            Node::Not(a) => Node::Not(Box::new(a.with_labels(names)?)),
-            Node::Compare(name, Comparison::Equal, Scalar::Text(text)) if name == LABEL => {
-                Node::In(name, label(text)?)
-            }
-            Node::In(name, others) if name == LABEL => {
-                let mut all = Vec::new();
-                for other in others {
-                    match other {
-                        Scalar::Text(text) => all.extend(label(text)?),
-                        other => all.push(other),
-                    }
-                }
-                Node::In(name, all)
-            }
-            Node::Matches(name, pattern) if name == LABEL => {
-                let parsed = NamePattern::new(&pattern);
-                match numbered(&|name| parsed.matches(name)) {
-                    none if none.is_empty() => {
-                        let message = format!("no label matches {pattern:?}");
-                        return Err(ExpressionError::new(message));
-                    }
-                    numbers => Node::In(name, numbers),
-                }
-            }
-            other => other,
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text to a tree.
 
-use super::{Comparison, ExpressionError, Node};
+use super::node::{Comparison, ExpressionError, Node};
 use crate::rearrange::Scalar;
 
 type Result<T> = std::result::Result<T, ExpressionError>;
@@ -52,7 +52,7 @@ pub(super) struct Parser {
     depth: usize,
 }
 
-/// Deeper than anybody writes, and not too deep for a stack.
+/// Deeper than expressions of people, and not too deep for a stack.
 const MAX_DEPTH: usize = 200;
 /// A long chain of "or" is a deep tree as well.
 const MAX_TOKENS: usize = 10_000;

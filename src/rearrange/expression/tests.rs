@@ -134,14 +134,14 @@ fn samples_are_chosen_and_fields_that_none_has_are_refused() {
     let reader = ListReader::pack(samples).unwrap();
     let choose = |text: &str| Expression::parse(text).unwrap().choose(&reader, |_| Ok(()));
     assert_eq!(choose("label == 3").unwrap().indices, [0, 2]);
-    assert_eq!(choose("has blob and key > 0").unwrap().indices, [1, 2]);
+    assert_eq!(choose("has blob and key > '0'").unwrap().indices, [1, 2]);
     // What is not asked for cannot be missing.
     assert_eq!(
         choose("label == 3 or lable == 3").unwrap_err().message(),
         "no sample has a field \"lable\""
     );
     assert_eq!(choose("label < 9 or lable == 3").unwrap().indices, [0, 1, 2]);
-    let error = choose("key == 1 and blob == 1").unwrap_err();
+    let error = choose("key == '1' and blob == 1").unwrap_err();
     assert_eq!((error.kind(), error.index()), (ErrorKind::Invalid, Some(1)));
     let stopped = Expression::parse("label == 3")
         .unwrap()

@@ -172,7 +172,7 @@ fn unused(labels: &[String]) -> String {
     )
 }
 
-/// How many texts there are, where they are too many or too different to be listed.
+/// How many different values there are, where they are too many or too different to be listed.
 fn different(field: &FieldSummary) -> Option<String> {
     let count = field.classes.len() as u64;
     if field.name == "key" || count < 2 {

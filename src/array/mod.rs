@@ -66,8 +66,9 @@ pub use exchange::{
 };
 pub use grid::ChunkGrid;
 pub use packed::{
-    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ChunkInfo, ContainerInfo, HeaderInfo, Left,
-    MetadataInfo, PackOptions, PackedArray, PackedArrayInfo, PackedReader, PackedWriter, append,
+    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerChunk,
+    ContainerHeader, ContainerInfo, ContainerMetadata, Left, PackOptions, PackedArray,
+    PackedReader, PackedWriter, append,
 };
 pub use part::ArrayPart;
 pub use plan::{Place, Placement, Plan};

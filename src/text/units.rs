@@ -77,6 +77,30 @@ pub fn time(time: Duration) -> String {
     }
 }
 
+/// `1000`, `64k`, `500M`, `2G`, `1.5GB`, `2GiB`
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let expected = || "expected a number of bytes such as 500M, 2G or 1.5GiB".to_string();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().map_err(|_| expected())?;
+    let unit = text[at..].trim().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024f64,
+        "mib" => 1024f64.powi(2),
+        "gib" => 1024f64.powi(3),
+        "tib" => 1024f64.powi(4),
+        _ => return Err(expected()),
+    };
+    match number * factor {
+        product if product >= 1.0 => Ok(product as u64),
+        _ => Err(format!("{} is nothing", bytes(0))),
+    }
+}
+
 fn per_second(number: u64, time: Duration) -> f64 {
     number as f64 / time.as_secs_f64().max(1e-9)
 }
@@ -118,5 +142,14 @@ mod tests {
         assert_eq!(times.map(duration).join("|"), "12 µs|3.4 ms|0.21 s|42 s|2 min 5 s");
         let times = [0.2, 99.4, 1000.0, 7500.0, 180_000.0].map(Duration::from_secs_f64);
         assert_eq!(times.map(time).join("|"), "0 s|99 s|17 min|2 h 5 min|2 days");
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        let good = ["1000", "64k", "500M", "2G", "1.5GB", "2KiB"].map(|t| parse_bytes(t).unwrap());
+        assert_eq!(good, [1000, 64_000, 500_000_000, 2_000_000_000, 1_500_000_000, 2048]);
+        for wrong in ["", "G", "-1", "2X", "0", "1..2"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
     }
 }

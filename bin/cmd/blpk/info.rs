@@ -1,7 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiste::array::{ChunkInfo, ContainerInfo, HeaderInfo, MetadataInfo, PackedArrayInfo};
+use kiste::array::{
+    ContainerArray, ContainerChunk, ContainerHeader, ContainerInfo, ContainerMetadata,
+};
 use kiste::text::units;
 
 use super::{Input, Job, at};
@@ -67,14 +69,14 @@ fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
     line("offsets", offsets(&info.header, &info.offsets))?;
     line("checksum", info.header.checksum.to_owned())?;
     line("format", format!("version {}", info.header.version))?;
-    if let Some(PackedArrayInfo { dtype, shape, order, .. }) = &info.array {
+    if let Some(ContainerArray { dtype, shape, order, .. }) = &info.array {
         let shape = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
         let shape = if shape.is_empty() { "no dimensions".to_owned() } else { shape };
         line("array", format!("{dtype}, {shape}, order {order}"))?;
     }
     if let (Some(text), Some(header)) = (&info.metadata_text, &info.metadata_header) {
         line("metadata", text.escape_debug().to_string().replace("\\\"", "\""))?;
-        let MetadataInfo { checksum, codec, level, size, max_size, stored_size, .. } = header;
+        let ContainerMetadata { checksum, codec, level, size, max_size, stored_size, .. } = header;
         line(
             "",
             format!(
@@ -94,7 +96,7 @@ fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-fn chunks(header: &HeaderInfo) -> String {
+fn chunks(header: &ContainerHeader) -> String {
     let size = |size: Option<u32>| size.map_or("unknown".into(), |n| units::count(n.into()));
     let count = header.nchunks.map_or("an unknown number".into(), units::count);
     format!(
@@ -105,7 +107,7 @@ fn chunks(header: &HeaderInfo) -> String {
     )
 }
 
-fn offsets(header: &HeaderInfo, offsets: &[Option<u64>]) -> String {
+fn offsets(header: &ContainerHeader, offsets: &[Option<u64>]) -> String {
     if !header.offsets {
         return "none, so nothing can be appended".into();
     }
@@ -117,7 +119,7 @@ fn offsets(header: &HeaderInfo, offsets: &[Option<u64>]) -> String {
     format!("{text}; room for {} more", units::counted(header.max_app_chunks, "chunk"))
 }
 
-fn described(chunk: &ChunkInfo) -> String {
+fn described(chunk: &ContainerChunk) -> String {
     let (nbytes, bytes) = (units::count(chunk.nbytes as u64), units::count(chunk.bytes as u64));
     if chunk.copied {
         return format!("{nbytes} bytes in {bytes}, copied");

@@ -44,17 +44,17 @@ pub struct ContainerInfo {
     /// How many times smaller it is.
     pub ratio: Option<f64>,
     /// Its header.
-    pub header: HeaderInfo,
+    pub header: ContainerHeader,
     /// Where the existing chunks begin; none where that is not known.
     pub offsets: Vec<Option<u64>>,
     /// The metadata.
     pub metadata: Option<Value>,
     /// How the metadata are stored.
-    pub metadata_header: Option<MetadataInfo>,
+    pub metadata_header: Option<ContainerMetadata>,
     /// The array, if the metadata describe one.
-    pub array: Option<PackedArrayInfo>,
+    pub array: Option<ContainerArray>,
     /// The first chunk.
-    pub first_chunk: Option<ChunkInfo>,
+    pub first_chunk: Option<ContainerChunk>,
     /// Whether every chunk was decoded and compared with its checksum.
     pub verified: bool,
     /// The metadata as they are written.
@@ -65,7 +65,7 @@ pub struct ContainerInfo {
 /// The header of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct HeaderInfo {
+pub struct ContainerHeader {
     /// The version of the format.
     pub version: u8,
     /// Whether the positions of chunks are written; without them nothing can be appended.
@@ -89,7 +89,7 @@ pub struct HeaderInfo {
 /// How the metadata of a container are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct MetadataInfo {
+pub struct ContainerMetadata {
     /// Option bits, all 0.
     pub options: u8,
     /// Their checksum.
@@ -109,7 +109,7 @@ pub struct MetadataInfo {
 /// The array in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct PackedArrayInfo {
+pub struct ContainerArray {
     /// The name of its type.
     pub dtype: String,
     /// Its type as NumPy writes it.
@@ -123,7 +123,7 @@ pub struct PackedArrayInfo {
 /// The header of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct ChunkInfo {
+pub struct ContainerChunk {
     /// Where it begins.
     pub at: usize,
     /// Its codec.
@@ -175,11 +175,11 @@ impl ContainerInfo {
             bytes,
             nbytes,
             ratio: nbytes.map(|nbytes| nbytes as f64 / bytes as f64),
-            header: HeaderInfo::of(header),
+            header: ContainerHeader::of(header),
             offsets: container.offsets().iter().take(chunks).collect(),
             metadata: value,
-            metadata_header: section.map(|section| MetadataInfo::of(section.header())),
-            array: array.map(|array| PackedArrayInfo {
+            metadata_header: section.map(|section| ContainerMetadata::of(section.header())),
+            array: array.map(|array| ContainerArray {
                 dtype: numpy::descr::name(&array.dtype),
                 descr: numpy::descr::repr(&array.dtype),
                 shape: array.shape,
@@ -188,7 +188,7 @@ impl ContainerInfo {
                     Order::F => "F",
                 },
             }),
-            first_chunk: first.map(|chunk| ChunkInfo::of(chunk.at(), chunk.header())),
+            first_chunk: first.map(|chunk| ContainerChunk::of(chunk.at(), chunk.header())),
             verified: false,
             metadata_text: text.map(|text| text.into_owned()),
         })
@@ -208,9 +208,9 @@ impl ContainerInfo {
     }
 }
 
-impl HeaderInfo {
-    fn of(header: &Header) -> HeaderInfo {
-        HeaderInfo {
+impl ContainerHeader {
+    fn of(header: &Header) -> ContainerHeader {
+        ContainerHeader {
             version: header.version,
             offsets: header.offsets,
             metadata: header.metadata,
@@ -224,9 +224,9 @@ impl HeaderInfo {
     }
 }
 
-impl MetadataInfo {
-    fn of(header: &MetadataHeader) -> MetadataInfo {
-        MetadataInfo {
+impl ContainerMetadata {
+    fn of(header: &MetadataHeader) -> ContainerMetadata {
+        ContainerMetadata {
             options: header.options,
             checksum: header.checksum.name(),
             codec: match header.codec {
@@ -241,10 +241,10 @@ impl MetadataInfo {
     }
 }
 
-impl ChunkInfo {
-    fn of(at: usize, header: &blosc::Header) -> ChunkInfo {
+impl ContainerChunk {
+    fn of(at: usize, header: &blosc::Header) -> ContainerChunk {
         let copied = header.is_memcpyed();
-        ChunkInfo {
+        ContainerChunk {
             at,
             codec: header.codec().name(),
             shuffle: match header.shuffle() {

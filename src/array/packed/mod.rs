@@ -19,7 +19,7 @@ mod policy;
 
 pub use append::AppendOptions;
 pub use array::PackedArray;
-pub use info::{ChunkInfo, ContainerInfo, HeaderInfo, MetadataInfo, PackedArrayInfo};
+pub use info::{ContainerArray, ContainerChunk, ContainerHeader, ContainerInfo, ContainerMetadata};
 pub use pack::PackOptions;
 pub use policy::{ArrayPolicy, ArrayTally, Left};
 pub use size::ByteSize;

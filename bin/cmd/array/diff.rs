@@ -42,20 +42,12 @@ impl Args {
         let shapes = left.shape() != right.shape();
         let attributes = left.attrs() != right.attrs();
         if self.json {
-            let region = |chunk: &ChunkDiff| {
-                chunk.region.iter().map(|r| json!([r.start, r.end])).collect::<Vec<_>>()
-            };
-            let chunk = |chunk: &ChunkDiff| {
-                json!({
-                    "column": chunk.column, "chunk": chunk.coordinates, "region": region(chunk)
-                })
-            };
             output.json(&json!({
                 "left": left.version(),
                 "right": right.version(),
                 "shapes": [left.shape(), right.shape()],
                 "attributes": attributes,
-                "chunks": chunks.iter().map(chunk).collect::<Vec<_>>(),
+                "chunks": chunks,
             }))?;
         } else {
             let mut out = output.stdout();

@@ -127,23 +127,23 @@ fn values_of_different_kinds_are_reported() {
 
 #[test]
 fn samples_are_chosen_and_fields_that_none_has_are_refused() {
-    let samples = [3, 4, 3].iter().enumerate().map(|(at, label)| {
+    let samples = [3, 4, 3].iter().enumerate().map(|(at, class)| {
         let key = at.to_string();
-        sample(&[("key", key.into()), ("label", (*label).into()), ("blob", vec![1].into())])
+        sample(&[("key", key.into()), ("class", (*class).into()), ("blob", vec![1].into())])
     });
     let reader = ListReader::pack(samples).unwrap();
     let choose = |text: &str| Expression::parse(text).unwrap().choose(&reader, |_| Ok(()));
-    assert_eq!(choose("label == 3").unwrap().indices, [0, 2]);
+    assert_eq!(choose("class == 3").unwrap().indices, [0, 2]);
     assert_eq!(choose("has blob and key > '0'").unwrap().indices, [1, 2]);
     // What is not asked for cannot be missing.
     assert_eq!(
-        choose("label == 3 or lable == 3").unwrap_err().message(),
-        "no sample has a field \"lable\""
+        choose("class == 3 or clas == 3").unwrap_err().message(),
+        "no sample has a field \"clas\""
     );
-    assert_eq!(choose("label < 9 or lable == 3").unwrap().indices, [0, 1, 2]);
+    assert_eq!(choose("class < 9 or clas == 3").unwrap().indices, [0, 1, 2]);
     let error = choose("key == '1' and blob == 1").unwrap_err();
     assert_eq!((error.kind(), error.index()), (ErrorKind::Invalid, Some(1)));
-    let stopped = Expression::parse("label == 3")
+    let stopped = Expression::parse("class == 3")
         .unwrap()
         .choose(&reader, |_| Err(Error::new(ErrorKind::Cancelled, "enough")));
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);

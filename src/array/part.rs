@@ -31,9 +31,9 @@ impl ChunkedArray {
     /// let numbers = ndarray::Array1::from_iter(0..1000_i32);
     /// let rows = NdArray::from_ndarray(&numbers);
     /// let store = ArrayOptions::default().create_from(&path, &rows, Default::default(), "made")?;
-    /// let last = store.array().part(-3..)?.astype(DType::of::<f32>(), Casting::SameKind);
-    /// assert!(last.is_err(), "from int32 to float32 digits can be lost");
-    /// let last = store.array().part(-3..)?.astype(DType::of::<f64>(), Casting::SameKind)?;
+    /// let short = store.array().part(-3..)?.astype(DType::of::<f32>(), Casting::Safe);
+    /// assert!(short.is_err(), "from int32 to float32 digits can be lost");
+    /// let last = store.array().part(-3..)?.astype(DType::of::<f64>(), Casting::Safe)?;
     /// assert_eq!(last.shape(), [3]);
     /// assert_eq!(last.to_text()?, "[997. 998. 999.]");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,21 +4,24 @@ use std::path::{Path, PathBuf};
 
 use crate::array::chunked::{ArrayOptions, VersionInfo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{LocalStorage, ReplaceDir, Storage};
+use crate::storage::{ReplaceDir, ReplaceOptions, Storage};
 use crate::value::DType;
 
 /// A directory with a temporary name next to the final one. It is removed if it is not published.
-pub(crate) struct NewArray {
-    dir: ReplaceDir<'static>,
+pub(crate) struct NewArray<'a> {
+    storage: &'a dyn Storage,
+    dir: ReplaceDir<'a>,
     to: PathBuf,
 }
 
-impl NewArray {
+impl<'a> NewArray<'a> {
     /// A directory that no other process has. Missing parents are created.
-    pub(crate) fn create(to: &Path) -> Result<NewArray> {
-        refuse_existing(to)?;
-        create_parents(parent_of(to))?;
-        Ok(NewArray { dir: ReplaceDir::create(to)?, to: to.to_path_buf() })
+    pub(crate) fn create(options: &'a ArrayOptions, to: &Path) -> Result<NewArray<'a>> {
+        let storage = &*options.storage;
+        refuse_existing(storage, to)?;
+        create_parents(storage, to)?;
+        let dir = ReplaceDir::create_in(storage, to, &ReplaceOptions::default())?;
+        Ok(NewArray { storage, dir, to: to.to_path_buf() })
     }
 
     /// Where it is now.
@@ -28,7 +31,7 @@ impl NewArray {
 
     /// An error in this directory, under the name that the caller knows.
     pub(crate) fn shown(&self, error: Error) -> Error {
-        let real = self.path().canonicalize().unwrap_or_else(|_| self.path().to_path_buf());
+        let real = self.storage.resolve(self.path()).unwrap_or_else(|_| self.path().to_path_buf());
         let is_inside = |path: &Path| path.starts_with(self.path()) || path.starts_with(&real);
         match error.path() {
             Some(path) if !is_inside(path) => error,
@@ -39,7 +42,7 @@ impl NewArray {
 
     /// Renames it, durably.
     pub(crate) fn publish(self) -> Result<()> {
-        refuse_existing(&self.to)?;
+        refuse_existing(self.storage, &self.to)?;
         self.dir.finish()
     }
 }
@@ -58,7 +61,7 @@ impl ArrayOptions {
         dtype: DType,
         shape: &[usize],
     ) -> Result<VersionInfo> {
-        let new = NewArray::create(path.as_ref())?;
+        let new = NewArray::create(self, path.as_ref())?;
         let store = self.create(new.path(), dtype, shape).map_err(|error| new.shown(error))?;
         let version = store.array().version_info();
         drop(store);
@@ -67,21 +70,24 @@ impl ArrayOptions {
     }
 }
 
-fn refuse_existing(to: &Path) -> Result<()> {
-    match to.symlink_metadata() {
-        Ok(_) => Err(Error::new(ErrorKind::AlreadyExists, "already exists").at(to)),
-        Err(_) => Ok(()),
+fn refuse_existing(storage: &dyn Storage, to: &Path) -> Result<()> {
+    match storage.lstat(to)? {
+        Some(_) => Err(Error::new(ErrorKind::AlreadyExists, "already exists").at(to)),
+        None => Ok(()),
     }
 }
 
-fn parent_of(to: &Path) -> &Path {
-    to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Creates a directory and missing ones above it, durably.
-fn create_parents(dir: &Path) -> Result<()> {
-    let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
-    let missing: Vec<&Path> = dir.ancestors().take_while(missing).collect();
-    std::fs::create_dir_all(dir).map_err(|error| Error::io(dir, error))?;
-    missing.iter().try_for_each(|dir| LocalStorage::mapped().sync_dir(parent_of(dir)))
+/// Creates missing directories above this one, durably.
+fn create_parents(storage: &dyn Storage, to: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    for dir in to.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()) {
+        if storage.stat(dir)?.is_some() {
+            break;
+        }
+        missing.push(dir);
+    }
+    let Some(dir) = missing.first() else { return Ok(()) };
+    storage.create_dir_all(dir)?;
+    // Above a plain name is a directory without one.
+    missing.iter().try_for_each(|dir| storage.sync_dir(dir.parent().unwrap_or(Path::new(""))))
 }

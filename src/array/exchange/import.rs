@@ -121,7 +121,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// Makes an array of these rows, under a temporary name until it is complete.
     fn array(&self, to: &Path, rows: &dyn Rows, extras: Extras) -> Result<Vec<Imported>> {
-        let new = NewArray::create(to)?;
+        let new = NewArray::create(&self.import.options, to)?;
         let version = self.make(new.path(), rows, extras).map_err(|error| new.shown(error))?;
         new.publish()?;
         Ok(vec![Imported { path: to.to_path_buf(), version }])
@@ -165,7 +165,8 @@ impl Job<'_> {
         }
         let several = member.is_none() && chosen.len() > 1;
         let is_new = to.symlink_metadata().is_err();
-        let together = (several && is_new).then(|| NewArray::create(to)).transpose()?;
+        let together =
+            (several && is_new).then(|| NewArray::create(&self.import.options, to)).transpose()?;
         let mut made = Vec::new();
         for name in chosen {
             let member = short(name);

@@ -99,10 +99,10 @@ pub use join::{JoinReader, Shared};
 pub use labels::Labels;
 #[cfg(feature = "readers")]
 pub use list::{ListOptions, ListReader};
-#[cfg(feature = "readers")]
-pub use pattern::fnmatch;
 #[cfg(feature = "convert")]
-pub(crate) use pattern::{Filter, NamePattern};
+pub(crate) use pattern::Filter;
+#[cfg(feature = "readers")]
+pub use pattern::NamePattern;
 pub use range::RangeReader;
 pub use select::SelectReader;
 pub use sharded::ShardedReader;

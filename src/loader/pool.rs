@@ -253,10 +253,13 @@ impl<D: Send + 'static> Shared<D> {
         let positions: Vec<u64> = share.iter().collect();
         let mut indices = Vec::with_capacity(positions.len());
         share.fill(order, &mut indices);
-        if self.options.prefetch {
+        let reader = &*self.options.reader;
+        if reader.is_remote() {
+            // All samples in one round or two. While this thread waits, others do for their batches.
+            reader.prefetch(&indices.iter().copied().map(in_reader).collect::<Vec<_>>());
+        } else if self.options.prefetch {
             self.prefetch(number);
         }
-        let reader = &*self.options.reader;
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
         let indices = &indices;

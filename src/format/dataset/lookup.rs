@@ -50,6 +50,12 @@ impl Shape {
         self.home
     }
 
+    /// The slot where the search for a hash begins.
+    #[inline]
+    pub fn home_of(&self, hash: u64) -> u64 {
+        home_of(hash, self.home)
+    }
+
     /// The number of all slots, the tail included.
     pub fn slots(&self) -> u64 {
         self.total

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -147,8 +147,19 @@ pub(crate) fn storage() -> Arc<dyn Storage> {
     })
 }
 
-/// Opens a dataset.
+/// Where the files of a dataset are, and its name there: for a URL the URL without what is secret in
+/// it. A local dataset must be finished.
+pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
+    let (found, place) = kiste::storage::of(path)?;
+    if kiste::storage::is_url(path) {
+        return Ok((found, place));
+    }
+    check_is_finished(&place)?;
+    Ok((storage(), place))
+}
+
+/// Opens a dataset, by its name or its URL.
 pub(crate) fn open(path: &Path) -> Outcome<kiste::DatasetReader> {
-    check_is_finished(path)?;
-    Ok(kiste::DatasetReader::options().storage(storage()).open(path)?)
+    let (storage, place) = locate(path)?;
+    Ok(kiste::DatasetReader::options().storage(storage).open(place)?)
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use kiste::format::dataset::SideFile;
 use kiste::repair::{Leftover, Repair};
 use kiste::stat::{self, FieldSummary, stat};
-use kiste::{DatasetReader, ErrorKind, ReaderExt};
+use kiste::storage::Storage;
+use kiste::{DatasetReader, ErrorKind, Reader, ReaderExt};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::printable::escaped;
 use crate::{file, units};
@@ -85,18 +86,25 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file)?;
         let (fields, arrays) = look(&reader)?;
+        let (storage, path) = file::locate(&self.file)?;
+        let files = files(&*storage, &path)?;
+        let has =
+            |side: SideFile| files.iter().any(|file| file.present && file.file == side.path(&path));
         let info = Info {
             samples: reader.len() as u64,
             bytes: reader.data_len(),
             sample_bytes: sample_bytes(&reader)?,
             fields,
             arrays,
-            files: files(&self.file)?,
-            digests: SideFile::Md5.path(&self.file).exists(),
-            lookup: SideFile::Lookup.path(&self.file).exists(),
-            checksums: SideFile::Crc.path(&self.file).exists(),
-            unfinished: unfinished(&self.file)?,
-            file: self.file,
+            digests: has(SideFile::Md5),
+            lookup: has(SideFile::Lookup),
+            checksums: has(SideFile::Crc),
+            unfinished: match kiste::storage::is_url(&self.file) {
+                true => None,
+                false => unfinished(&path)?,
+            },
+            files,
+            file: path,
         };
         if self.json {
             output.json(&info)?
@@ -167,7 +175,7 @@ fn sample_bytes(reader: &DatasetReader) -> Outcome<Option<SampleBytes>> {
 }
 
 /// The data file, the side files that every dataset has, and others that are there.
-fn files(data: &Path) -> Outcome<Vec<File>> {
+fn files(storage: &dyn Storage, data: &Path) -> Outcome<Vec<File>> {
     let side =
         SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
     let labels = (kiste::dataset::labels_path(data), false);
@@ -175,11 +183,7 @@ fn files(data: &Path) -> Outcome<Vec<File>> {
     let mut files = Vec::new();
     let all = [(data.to_path_buf(), true)].into_iter().chain(side).chain([labels, report]);
     for (file, expected) in all {
-        let bytes = match file.metadata() {
-            Ok(metadata) => Some(metadata.len()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Failure::io(&file, e)),
-        };
+        let bytes = storage.stat(&file)?.map(|stat| stat.len);
         if expected || bytes.is_some() {
             files.push(File { file, bytes, present: bytes.is_some() });
         }
@@ -205,6 +209,9 @@ fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
 /// Fields and arrays of the first samples.
 fn look(reader: &DatasetReader) -> Outcome<(Fields, BTreeMap<String, Arrays>)> {
     let first = reader.range(..reader.len().min(LOOKED_AT));
+    if first.is_remote() {
+        first.prefetch(&(0..first.len()).collect::<Vec<_>>());
+    }
     let mut fields = stat(&first)?.fields;
     let arrays = fields.iter_mut().filter_map(|field| {
         let arrays = Arrays::of(field.arrays.take()?);

@@ -481,6 +481,9 @@ impl Source {
                 }
                 let size =
                     usize::try_from(range.end - range.start).map_err(|_| self.beyond_end())?;
+                if file.is_remote() && size > BELIEVED {
+                    return read_in_steps(&**file, range).map(Cow::Owned);
+                }
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, range.start)?;
                 Ok(Cow::Owned(bytes))
@@ -549,6 +552,28 @@ impl Source {
         }
         Ok(None)
     }
+}
+
+/// Bytes for which there is room before they came: how large a remote file is, is only what a server
+/// says.
+const BELIEVED: usize = 64 << 20;
+
+#[cold]
+fn read_in_steps(file: &dyn ReadAt, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let step = (range.end - at).min(BELIEVED as u64);
+        let start = bytes.len();
+        bytes.try_reserve(step as usize).map_err(|_| {
+            let message = format!("no memory for {} bytes", range.end - range.start);
+            Error::new(ErrorKind::Limit, message).at(file.path()).with_range(range.clone())
+        })?;
+        bytes.resize(start + step as usize, 0);
+        file.read_exact_at(&mut bytes[start..], at)?;
+        at += step;
+    }
+    Ok(bytes)
 }
 
 impl fmt::Debug for Source {

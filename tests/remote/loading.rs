@@ -36,15 +36,29 @@ fn an_epoch_fetches_what_it_reads_and_little_more() {
 }
 
 #[test]
-fn a_batch_takes_two_rounds_at_first_and_then_one() {
+fn batches_are_fetched_in_groups() {
     let place = Place::new(SAMPLES, 100, false);
     let reader = place.open();
-    let sampler = Sequential::new(1000);
-    let options = Loader::options(Arc::new(reader), sampler).batch_size(250).epochs(1);
-    let mut loader = options.threads(0).raw().unwrap();
-    let rounds: Vec<u64> =
-        (0..4).map(|_| place.server.rounds(|| loader.next().unwrap().unwrap()).0).collect();
-    assert_eq!(rounds, [2, 1, 1, 1]);
+    let options = Loader::options(Arc::new(reader), Sequential::new(SAMPLES)).batch_size(250);
+    let mut loader = options.epochs(1).threads(0).raw().unwrap();
+    // Offsets, the first batch, and the other batches.
+    let (rounds, _) = place.server.rounds(|| loader.next().unwrap().unwrap());
+    assert_eq!(rounds, 3);
+    place.server.requests();
+    loader.for_each(|batch| drop(batch.unwrap()));
+    assert!(place.server.requests().is_empty());
+}
+
+#[test]
+fn blocks_are_fetched_in_runs() {
+    let place = Place::new(SAMPLES, 1000, false);
+    let sampler = BlockShuffle::new(SAMPLES, 128, 16, 7).unwrap();
+    let reader = place.open();
+    place.server.requests();
+    epoch(&reader, Arc::new(sampler), 4);
+    // 157 blocks; a group may end within one.
+    let requests = place.server.requests().len();
+    assert!(requests < 400, "{requests}");
 }
 
 #[test]

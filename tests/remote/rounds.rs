@@ -54,7 +54,7 @@ fn a_key_takes_three_rounds_with_a_lookup() {
         let requests = place.server.requests();
         assert!(rounds <= 3, "{rounds} {requests:#?}");
         let bytes: u64 = requests.iter().map(|request| request.sent).sum();
-        assert!(bytes < 8 << 10, "{bytes}");
+        assert!(bytes < 8 << 10, "{bytes} {requests:#?}");
     }
 }
 

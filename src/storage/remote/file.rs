@@ -57,8 +57,8 @@ impl RemoteFile {
 
     /// Fetches these bytes, over several connections if they are many.
     fn get(&self, range: Range<u64>) -> Result<Bytes> {
-        let mut parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
-        let mut pieces = self.get_all(&mut parts)?;
+        let parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
+        let mut pieces = self.get_all(&parts)?;
         if pieces.len() == 1 {
             return Ok(pieces.remove(0).1);
         }
@@ -68,7 +68,7 @@ impl RemoteFile {
     }
 
     /// Fetches each of these ranges.
-    fn get_all(&self, ranges: &mut Vec<Range<u64>>) -> Result<Vec<(u64, Bytes)>> {
+    fn get_all(&self, ranges: &[Range<u64>]) -> Result<Vec<(u64, Bytes)>> {
         let client = self.shared.client()?;
         let get = |range: &Range<u64>| {
             let part = Part::Range(range.clone());
@@ -151,8 +151,8 @@ impl ReadAt for RemoteFile {
             room -= if fits { len } else { 0 };
             fits
         });
-        let mut parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
-        let mut pieces = self.get_all(&mut parts)?.into_iter();
+        let parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
+        let mut pieces = self.get_all(&parts)?.into_iter();
         let mut memory = self.memory();
         for run in runs {
             let len = (run.end - run.start) as usize;

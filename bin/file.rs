@@ -86,6 +86,12 @@ pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
 
 /// Fails for a path that is no data file, with a hint for those who name a side file.
 pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
+    if kiste::storage::is_url(path) {
+        // Not named here: there may be a password in it.
+        let message =
+            "expected the name of a file, found a URL, from which kiste only reads datasets";
+        return Err(Failure::trouble(message));
+    }
     let checked = kiste::convert::check_data_path(path);
     checked.map_err(|error| {
         let data = path.with_extension("");

@@ -140,3 +140,63 @@ fn nobody_at_the_other_end_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.to_string().contains("gave up after 2 tries"), "{error}");
 }
+
+#[test]
+fn random_trouble_ends_in_the_right_bytes_or_an_error() {
+    use crate::support::Random;
+    let place = Place::new(3000, 60, true);
+    let kinds = [
+        Fault::Status(503, None),
+        Fault::Status(429, Some(0)),
+        Fault::Status(500, None),
+        Fault::Cut(0),
+        Fault::Cut(5),
+        Fault::Hang,
+        Fault::More,
+        Fault::Whole,
+        Fault::Stall,
+    ];
+    let (mut whole, mut failed) = (0, 0);
+    for seed in 0..32 {
+        let one_in = [3, 6, 10, 50][seed as usize % 4];
+        place.server.fail(move |n, _| {
+            let mut random = Random(seed << 32 | n);
+            random.next();
+            (random.below(one_in) == 0).then(|| kinds[random.below(kinds.len())])
+        });
+        let options = RemoteOptions::default().timeout(Duration::from_millis(100)).retries(2);
+        let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+        let read_some = &|reader: &DatasetReader, start: usize| -> Result<()> {
+            for index in start..start + 5 {
+                let raw = reader.get_raw(index)?;
+                assert_eq!(raw, place.local.get_raw(index).unwrap());
+            }
+            assert_eq!(reader.find(&key(start as u64))?, Some(start));
+            assert_eq!(reader.find("absent")?, None);
+            Ok(())
+        };
+        let read = || -> Result<()> {
+            let reader = DatasetReader::options().storage(Arc::new(storage)).open(path)?;
+            let mut random = Random(seed);
+            let starts = [0; 3].map(|_| random.below(2990));
+            std::thread::scope(|scope| {
+                let start = |start| {
+                    scope.spawn({
+                        let reader = &reader;
+                        move || read_some(reader, start)
+                    })
+                };
+                let threads = starts.map(start);
+                threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+            })
+        };
+        match read() {
+            Ok(()) => whole += 1,
+            Err(error) => {
+                failed += 1;
+                assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported), "{error}");
+            }
+        }
+    }
+    assert!(whole > 0 && failed > 0, "{whole} {failed}");
+}

@@ -26,7 +26,7 @@ use object_store::client::{
     HttpRequestBody, HttpResponse, HttpService,
 };
 use ureq::Agent;
-use ureq::tls::TlsConfig;
+use ureq::tls::{PemItem, RootCerts, TlsConfig};
 
 use super::super::unescape;
 use super::options::RemoteOptions;
@@ -100,6 +100,10 @@ impl HttpConnector for Connector {
             });
         let tls = TlsConfig::builder()
             .disable_verification(is_set(ClientConfigKey::AllowInvalidCertificates))
+            .root_certs(roots().map_err(|message| object_store::Error::Generic {
+                store: "HTTP",
+                source: message.into(),
+            })?)
             .build();
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -128,6 +132,32 @@ impl HttpConnector for Connector {
             authorization,
         };
         Ok(HttpClient::new(transport))
+    }
+}
+
+/// Who may vouch for a server: the certificates of the file that the environment names, or those of
+/// Mozilla.
+fn roots() -> Result<RootCerts, String> {
+    let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"].into_iter().find_map(|name| {
+        let path = std::env::var_os(name).filter(|path| !path.is_empty())?;
+        Some((name, path))
+    });
+    let Some((name, path)) = named else { return Ok(RootCerts::WebPki) };
+    let wrong = |found: &dyn fmt::Display| {
+        format!("{name}: expected the path of a file of certificates (PEM), found {found}")
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let mut certificates = Vec::new();
+    for item in ureq::tls::parse_pem(&pem) {
+        match item {
+            Ok(PemItem::Certificate(certificate)) => certificates.push(certificate),
+            Ok(_) => {}
+            Err(error) => return Err(wrong(&error)),
+        }
+    }
+    match certificates.is_empty() {
+        true => Err(wrong(&"none in it")),
+        false => Ok(RootCerts::new_with_certs(&certificates)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Servers that are busy, answers that are cut short or stall, and what is not there.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
 use super::server::Fault;
 use super::*;
 use kiste::ErrorKind;
@@ -199,4 +201,30 @@ fn random_trouble_ends_in_the_right_bytes_or_an_error() {
         }
     }
     assert!(whole > 0 && failed > 0, "{whole} {failed}");
+}
+
+#[test]
+fn a_read_that_waits_can_be_cancelled() {
+    let place = Place::new(3000, 60, true);
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = RemoteOptions::default().stop(stop.clone());
+    let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+    let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+    // It would wait for an hour, as often as it may.
+    let asked = Arc::new(AtomicBool::new(false));
+    let heard = asked.clone();
+    place.server.fail(move |_, _| {
+        heard.store(true, SeqCst);
+        Some(Fault::Status(503, Some(3600)))
+    });
+    let error = std::thread::scope(|scope| {
+        let read = scope.spawn(|| reader.get_raw(1500).unwrap_err());
+        while !asked.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        stop.store(true, SeqCst);
+        read.join().unwrap()
+    });
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    assert_eq!(reader.get_raw(2500).unwrap_err().kind(), ErrorKind::Cancelled);
 }

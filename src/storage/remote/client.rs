@@ -194,6 +194,7 @@ impl Client {
         let trouble = outcome.trouble;
         let said = || trouble.clone().unwrap_or_else(|| without_secrets(&error.to_string()));
         match &error {
+            _ if outcome.cancelled => Error::new(ErrorKind::Cancelled, "the read was cancelled"),
             _ if outcome.whole => {
                 let message = "expected the bytes that were asked for, found the whole object: the server \
                                ignores range requests";

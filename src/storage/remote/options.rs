@@ -1,5 +1,7 @@
 //! How patient a remote storage is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How to read from an object store.
@@ -12,6 +14,7 @@ pub struct RemoteOptions {
     pub(super) patience: Duration,
     pub(super) retries: u32,
     pub(super) connections: usize,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for RemoteOptions {
@@ -21,6 +24,7 @@ impl Default for RemoteOptions {
             patience: Duration::from_secs(180),
             retries: 10,
             connections: 16,
+            stop: None,
         }
     }
 }
@@ -52,5 +56,17 @@ impl RemoteOptions {
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
+    }
+
+    /// Once this is true, reads end with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled): in
+    /// the middle of an answer or of a wait, and at the latest when nothing came for
+    /// [`timeout`](Self::timeout).
+    pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 }

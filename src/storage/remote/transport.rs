@@ -38,6 +38,11 @@ const LONGEST_ANSWER: u64 = 1 << 20;
 /// The most bytes of an error that are read, of which its code is shown.
 const LONGEST_REFUSAL: u64 = 16 << 10;
 
+/// How often a wait looks whether it was cancelled.
+const LISTEN: Duration = Duration::from_millis(20);
+/// Bytes that are read at a time.
+const CHUNK: u64 = 256 << 10;
+
 /// What was asked for and what came, of all requests of a storage.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
@@ -63,6 +68,8 @@ pub(super) struct Outcome {
     pub(super) empty: Option<Option<String>>,
     /// The server answered a request for a range with the whole object.
     pub(super) whole: bool,
+    /// The caller wants no answer any more.
+    pub(super) cancelled: bool,
 }
 
 impl Exchange {
@@ -110,8 +117,8 @@ impl HttpConnector for Connector {
             .https_only(!is_set(ClientConfigKey::AllowHttp))
             .tls_config(tls)
             .user_agent(concat!("kiste/", env!("CARGO_PKG_VERSION")))
-            .max_idle_connections(64)
-            .max_idle_connections_per_host(64)
+            .max_idle_connections(256)
+            .max_idle_connections_per_host(256)
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
             // Of each read, so that a large answer over a slow line takes its time and one that stalls
@@ -236,9 +243,14 @@ impl Transport {
         let started = Instant::now();
         let mut tries = 0;
         loop {
+            if self.options.is_stopped() {
+                return Err(cancelled(exchange.as_deref()));
+            }
             tries += 1;
             self.traffic.requests.fetch_add(1, Relaxed);
             let (trouble, asked) = match self.attempt(&parts, &body, exchange.as_deref()) {
+                // It may have been left unread.
+                Try::Answer(_) if self.options.is_stopped() => continue,
                 Try::Answer(answer) => {
                     OF_PROCESS.give_back();
                     return Ok(answer);
@@ -261,7 +273,10 @@ impl Transport {
                 return Err(failed(Trouble { message, ..trouble }, exchange.as_deref()));
             }
             self.traffic.retries.fetch_add(1, Relaxed);
-            thread::sleep(wait);
+            let until = Instant::now() + wait;
+            while !self.options.is_stopped() && Instant::now() < until {
+                thread::sleep(LISTEN.min(until.saturating_duration_since(Instant::now())));
+            }
         }
     }
 
@@ -348,7 +363,16 @@ impl Transport {
                 unreachable: false,
             });
         }
-        let received = reader.read_to_end(&mut bytes);
+        let received = loop {
+            if self.options.is_stopped() {
+                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+            }
+            match reader.by_ref().take(CHUNK).read_to_end(&mut bytes) {
+                Ok(0) => break Ok(()),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
         self.traffic.bytes.fetch_add(bytes.len() as u64, Relaxed);
         let cut = |message| {
             let kind = HttpErrorKind::Interrupted;
@@ -434,6 +458,15 @@ fn failed(trouble: Trouble, exchange: Option<&Exchange>) -> HttpError {
     if let Some(exchange) = exchange {
         exchange.note(|outcome| outcome.trouble = Some(trouble.message.clone()));
     }
+    HttpError::new(trouble.kind, trouble)
+}
+
+fn cancelled(exchange: Option<&Exchange>) -> HttpError {
+    if let Some(exchange) = exchange {
+        exchange.note(|outcome| outcome.cancelled = true);
+    }
+    let message = "the read was cancelled".to_owned();
+    let trouble = Trouble { message, kind: HttpErrorKind::Unknown, unreachable: false };
     HttpError::new(trouble.kind, trouble)
 }
 

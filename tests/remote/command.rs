@@ -14,11 +14,13 @@ fn run(place: &Place, args: &[&str]) -> Output {
         }
     }
     command.env("AWS_ENDPOINT_URL", place.server.url()).env("AWS_ALLOW_HTTP", "true");
-    match args.contains(&"signed") {
-        true => command.env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "s3cret"),
-        false => command.env("AWS_SKIP_SIGNATURE", "true"),
+    match args[0] {
+        "signed" => command.env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "s3cret"),
+        // The server of the tests knows of none.
+        "nobody" => command.env("AWS_METADATA_ENDPOINT", place.server.url()),
+        _ => command.env("AWS_SKIP_SIGNATURE", "true"),
     };
-    command.args(args.iter().filter(|arg| **arg != "signed")).output().unwrap()
+    command.args(args.iter().filter(|arg| !["signed", "nobody"].contains(arg))).output().unwrap()
 }
 
 #[track_caller]
@@ -82,6 +84,13 @@ fn errors_say_what_to_do_and_keep_secrets() {
     };
     let message = fails(&["info", "s3://d/other.msgpack"]);
     assert!(message.contains("s3://d/other.msgpack: there is no such object"), "{message}");
+    assert!(!message.contains("hint"), "{message}");
+    // Of a service that knows no credentials.
+    let message = fails(&["nobody", "info", "s3://d/set.msgpack"]);
+    assert!(message.contains("there are no credentials that work"), "{message}");
+    assert!(message.contains("AWS_ACCESS_KEY_ID"), "{message}");
+    let message = fails(&["convert", "s3://d/set.tar", "out.msgpack"]);
+    assert!(message.contains("only datasets are read from URLs"), "{message}");
     let message = fails(&["info", "ftp://d/x.msgpack"]);
     assert!(message.contains("expected a URL that begins with s3://"), "{message}");
     let url = format!("http://me:s3cret@{}/d/no.msgpack?s3cret", place.server.address());

@@ -128,3 +128,16 @@ fn reading_in_order_takes_few_requests() {
     let all = place.local.data_len() + 8 * 20_001;
     assert!(sent < all + all / 10, "{sent} of {all}");
 }
+
+#[test]
+fn keys_are_listed_without_the_samples() {
+    let place = large();
+    let reader = place.open();
+    place.server.requests();
+    let keys: Vec<String> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
+    assert!(keys.into_iter().eq((0..20_000).map(key)));
+    let requests = place.server.requests();
+    let names = asked(&requests);
+    // Opened later, so the witness is asked whether the dataset is still the same.
+    assert!(names.into_iter().eq(["/d/set.msgpack.keys", "/d/set.msgpack.offsets"]));
+}

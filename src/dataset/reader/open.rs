@@ -34,6 +34,8 @@ pub(super) struct OpenDataset {
     /// All of a remote `.offsets`, once so many of them were needed that this is cheaper.
     whole_offsets: OnceLock<Vec<u8>>,
     fetching_offsets: AtomicBool,
+    /// All of a remote `.keys`, once a key of it was needed.
+    whole_keys: OnceLock<Vec<u8>>,
 }
 
 /// The side files that a look-up by index or key needs, and whether their ends are read as soon.
@@ -46,6 +48,8 @@ const TOGETHER: [(SideFile, bool); 4] = [
 /// From how many samples fetched at once on a remote `.offsets` is fetched whole, and up to which size.
 const MANY: usize = 16;
 const WHOLE_OFFSETS: u64 = 64 << 20;
+/// Up to which size a remote `.keys` stays in memory. Keys of a larger one come from the samples.
+const WHOLE_KEYS: u64 = 256 << 20;
 
 pub(super) enum Offsets {
     File(Source),
@@ -119,6 +123,7 @@ impl OpenDataset {
             together: Vec::new(),
             whole_offsets: OnceLock::new(),
             fetching_offsets: AtomicBool::new(false),
+            whole_keys: OnceLock::new(),
         })
     }
 
@@ -159,6 +164,7 @@ impl OpenDataset {
             together,
             whole_offsets: OnceLock::new(),
             fetching_offsets: AtomicBool::new(false),
+            whole_keys: OnceLock::new(),
         })
     }
 
@@ -339,7 +345,15 @@ impl OpenDataset {
                 self.keys.get_or_init(|| file)
             }
         };
-        file.as_ref().map(|file| file.read(0..file.len())).transpose()
+        let Some(file) = file else { return Ok(None) };
+        if !file.is_remote() || file.len() > WHOLE_KEYS {
+            return file.read(0..file.len()).map(Some);
+        }
+        if self.whole_keys.get().is_none() {
+            let bytes = file.read(0..file.len())?.into_owned();
+            self.whole_keys.get_or_init(|| bytes);
+        }
+        Ok(self.whole_keys.get().map(|bytes| Cow::Borrowed(bytes.as_slice())))
     }
 
     /// The keys of `.keys`, if their number is that of the samples.

@@ -203,27 +203,35 @@ impl Client {
             }
             E::NotFound { .. } => Error::new(ErrorKind::NotFound, "there is no such object"),
             E::Precondition { .. } => replaced(),
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-                let advice = match self.service {
-                    Service::S3 => {
-                        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials that may read it, or \
-                                    AWS_SKIP_SIGNATURE=true if everybody may"
-                    }
-                    Service::Google => {
-                        "set GOOGLE_APPLICATION_CREDENTIALS to credentials that may read it, or \
-                                        GOOGLE_SKIP_SIGNATURE=true if everybody may"
-                    }
-                    Service::Azure => {
-                        "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_KEY) \
-                                       to those that may read it, or AZURE_SKIP_SIGNATURE=true if everybody may"
-                    }
-                    Service::Http => {
-                        "put user and password into the URL, as in https://USER:PASSWORD@HOST/NAME"
-                    }
-                };
-                denied(said()).advise(advice)
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } if outcome.sent => {
+                denied(said()).advise(self.advice())
+            }
+            _ if !outcome.sent && self.service != Service::Http => {
+                let message = format!("there are no credentials that work: {}", said());
+                Error::new(ErrorKind::Io, message).advise(self.advice())
             }
             _ => Error::new(ErrorKind::Io, said()),
+        }
+    }
+
+    /// What to do where access is refused.
+    fn advice(&self) -> &'static str {
+        match self.service {
+            Service::S3 => {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials that may read it, or \
+                 AWS_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Google => {
+                "set GOOGLE_APPLICATION_CREDENTIALS to credentials that may read it, or \
+                 GOOGLE_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Azure => {
+                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials that may read \
+                 it, or AZURE_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Http => {
+                "put user and password into the URL, as in https://USER:PASSWORD@HOST/NAME"
+            }
         }
     }
 

@@ -70,6 +70,8 @@ pub(super) struct Outcome {
     pub(super) whole: bool,
     /// The caller wants no answer any more.
     pub(super) cancelled: bool,
+    /// A request was sent. Before it credentials are asked for, which may fail.
+    pub(super) sent: bool,
 }
 
 impl Exchange {
@@ -235,6 +237,9 @@ impl HttpService for Transport {
 impl Transport {
     fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let exchange = request.extensions().get::<Arc<Exchange>>().cloned();
+        if let Some(exchange) = &exchange {
+            exchange.note(|outcome| outcome.sent = true);
+        }
         let (mut parts, body) = request.into_parts();
         if let Some(authorization) = &self.authorization {
             parts.headers.entry(header::AUTHORIZATION).or_insert(authorization.clone());

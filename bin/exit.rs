@@ -257,8 +257,17 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     let path = error.path()?;
     let data = data_file_of(path);
     match error.kind() {
+        // The store looked for it.
+        ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) && error.io_kind().is_none() => {
+            None
+        }
         ErrorKind::NotFound if is_url(path) => Some(
-            "object stores and web addresses cannot be read yet: copy it to a disk, or mount it"
+            "only datasets are read from URLs, by the commands that read datasets: copy it to a disk, \
+             or mount it"
+                .to_owned(),
+        ),
+        ErrorKind::Damaged if is_url(path) && data != path => Some(
+            "make it again with \"kiste index\" where the dataset is on a disk, and upload it"
                 .to_owned(),
         ),
         ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),

@@ -39,7 +39,11 @@ struct Info {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let info = DatasetInfo::of(&file::open(&self.file)?)?;
-        let info = Info { info, unfinished: unfinished(&self.file)? };
+        let unfinished = match kiste::storage::is_url(&self.file) {
+            true => None,
+            false => unfinished(&self.file)?,
+        };
+        let info = Info { info, unfinished };
         match self.json {
             true => output.json(&info)?,
             false => info.print(output)?,

@@ -60,8 +60,8 @@ impl Args {
         let mut datasets = Vec::new();
         let mut out = output.stdout();
         for path in &self.files {
-            let report = match self.verify(path, output) {
-                Ok(report) => report,
+            let (path, report) = match self.verify(path, output) {
+                Ok(verified) => verified,
                 Err(failure) => {
                     exit = exit.max(output.fail(failure));
                     continue;
@@ -76,11 +76,11 @@ impl Args {
                     writeln!(out)?;
                 }
             } else if !self.json {
-                print(path, &report, output, &mut out)?;
+                print(&path, &report, output, &mut out)?;
             }
             out.flush()?;
-            warn(path, &report, output);
-            datasets.push(Dataset { file: path.clone(), report });
+            warn(&path, &report, output);
+            datasets.push(Dataset { file: path, report });
         }
         if self.json {
             output.json(&Verdict { good: exit == Exit::Yes, datasets })?;
@@ -88,12 +88,14 @@ impl Args {
         Ok(exit)
     }
 
-    fn verify(&self, path: &Path, output: &Output) -> Outcome<VerifyReport> {
-        file::check_is_finished(path)?;
+    /// The dataset by the name that is shown, and what is wrong with it.
+    fn verify(&self, path: &Path, output: &Output) -> Outcome<(PathBuf, VerifyReport)> {
+        let (storage, path) = file::locate(path)?;
         let doing = format!("verifying {}", path.display());
         let progress = output.progress_bytes(doing, None);
-        let verify = Verify::of(path).storage(file::storage()).deep(self.deep);
-        Ok(verify.run_with(&|done, of| progress.reaches_of(done, of))?)
+        let verify = Verify::of(&path).storage(storage).deep(self.deep);
+        let report = verify.run_with(&|done, of| progress.reaches_of(done, of))?;
+        Ok((path, report))
     }
 }
 

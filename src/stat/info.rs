@@ -1,17 +1,17 @@
 //! [`DatasetInfo`]: what a dataset is, from its files and its first samples.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::ser::{SerializeMap, Serializer};
 
 use super::{Arrays, FieldSummary, stat};
 use crate::dataset::{DatasetReader, labels_path};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::dataset::SideFile;
-use crate::reader::ReaderExt;
+use crate::reader::{Reader, ReaderExt};
 use crate::repair::report_path;
+use crate::storage::Storage;
 
 /// Samples that are decoded to learn of the fields.
 const LOOKED_AT: usize = 100;
@@ -124,11 +124,16 @@ impl DatasetInfo {
     pub fn of(reader: &DatasetReader) -> Result<DatasetInfo> {
         let path = reader.path();
         let first = reader.range(..reader.len().min(LOOKED_AT));
+        if first.is_remote() {
+            first.prefetch(&(0..first.len()).collect::<Vec<_>>());
+        }
         let mut fields = stat(&first)?.fields;
         let arrays = fields
             .iter_mut()
             .filter_map(|field| Some((field.name.clone(), FieldArrays::of(field.arrays.take()?))));
-        let has = |file: SideFile| file.path(path).exists();
+        let files = files(reader.storage(), path)?;
+        let has =
+            |side: SideFile| files.iter().any(|file| file.present && file.file == side.path(path));
         Ok(DatasetInfo {
             file: path.to_path_buf(),
             samples: reader.len() as u64,
@@ -136,10 +141,10 @@ impl DatasetInfo {
             sample_bytes: SampleBytes::of(reader)?,
             arrays: arrays.collect(),
             fields: fields.into_iter().map(FieldInfo::of).collect(),
-            files: files(path)?,
             digests: has(SideFile::Md5),
             lookup: has(SideFile::Lookup),
             checksums: has(SideFile::Crc),
+            files,
         })
     }
 }
@@ -190,17 +195,13 @@ impl FieldArrays {
 }
 
 /// The data file, the side files that every dataset has, and others that are there.
-fn files(data: &Path) -> Result<Vec<FileInfo>> {
+fn files(storage: &dyn Storage, data: &Path) -> Result<Vec<FileInfo>> {
     let side =
         SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
     let others = [(labels_path(data), false), (report_path(data), false)];
     let mut files = Vec::new();
     for (file, expected) in [(data.to_path_buf(), true)].into_iter().chain(side).chain(others) {
-        let bytes = match file.metadata() {
-            Ok(metadata) => Some(metadata.len()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io(&file, e)),
-        };
+        let bytes = storage.stat(&file)?.map(|stat| stat.len);
         if expected || bytes.is_some() {
             files.push(FileInfo { file, bytes, present: bytes.is_some() });
         }

@@ -59,6 +59,28 @@ fn a_key_takes_three_rounds_with_a_lookup() {
 }
 
 #[test]
+fn many_keys_share_their_rounds() {
+    for lookup in [true, false] {
+        let place = Place::new(20_000, 200, lookup);
+        let reader = place.open();
+        let wanted: Vec<u64> = (0..200).map(|i| i * 7_919 % 20_000).collect();
+        let keys: Vec<String> = wanted.iter().map(|&index| key(index)).collect();
+        place.server.requests();
+        let (rounds, found) = place.server.rounds(|| reader.find_many(&keys).unwrap());
+        assert!(found.into_iter().eq(wanted.iter().map(|&index| Some(index as usize))));
+        assert!(rounds <= 4, "{rounds} {:#?}", place.server.requests());
+        // What was fetched to compare the keys is there when the samples are asked for.
+        place.server.requests();
+        for &index in &wanted {
+            let index = index as usize;
+            assert_eq!(reader.get_raw(index).unwrap(), place.local.get_raw(index).unwrap());
+        }
+        assert!(place.server.requests().is_empty());
+        assert_eq!(reader.find_many(&["no such key", &key(7)]).unwrap(), [None, Some(7)]);
+    }
+}
+
+#[test]
 fn an_absent_key_takes_few_rounds_and_no_sample() {
     let place = large();
     let reader = place.open();

@@ -61,6 +61,7 @@ impl Search {
             let group: Vec<&str> = part.iter().map(AsRef::as_ref).collect();
             self.fetch(files, &group)?;
             let hashes = self.hashes(files)?;
+            self.build_for(files, hashes, keys.len())?;
             if let Some(slots) = self.slots(files)? {
                 let wanted = group.iter().map(|key| hashes.hash(key));
                 files.fetch(

@@ -75,9 +75,8 @@ class MsgpackReader(Reader):
         return self._len
 
     def _close(self) -> None:
-        dataset = self.__dict__.pop("_dataset", None)
-        if dataset is not None:
-            dataset.close()
+        # Iterators keep the files open, and go on.
+        self.__dict__.pop("_dataset", None)
 
     def __exit__(
         self,

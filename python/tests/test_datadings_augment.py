@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import accumulate
 
 import pytest
 from conftest import GOLDEN
@@ -24,9 +25,12 @@ def pair_of(make, samples):
     )
 
 
-def run(pair, rng, rounds, options=flags, steps=(1, 3, 50)):
+def run(pair, rng, rounds, options=flags, steps=(1, 3, 50), interleaved=False):
     """Iterators that are dropped, and others that go on where those stopped."""
     for _ in range(rounds):
+        if not interleaved:
+            # Two of them can move the position of a reader behind its end, where datadings loops for ever.
+            pair.iterators.clear()
         given = options(rng)
         pair.begin(lambda reader: reader.iter(**given), given)
         pair.advance(pair.iterators[-1], rng.choice(steps))
@@ -48,7 +52,7 @@ def test_shufflers(seed):
             list(Shuffler(numbers_from(own, samples), given))
         return
     pair = pair_of(lambda package, reader: package.Shuffler(reader, given), samples)
-    run(pair, rng, 10)
+    run(pair, rng, 10, interleaved=True)
     for _ in range(5):
         # datadings counts positions of later passes from the beginning of the first one.
         to = rng.randrange(samples)
@@ -72,15 +76,12 @@ def test_quasi_shufflers(seed):
         assert getattr(pair.theirs, name) == getattr(pair.ours, name)
     # Dropped iterators at the end of a chunk are where datadings reads a sample twice.
     run(pair, rng, 6, steps=(1000,))
-    size = pair.ours.chunk_size
     for _ in range(5):
         to = rng.randrange(samples) + rng.randrange(3) * samples
-        behind = to % samples - pair.ours.buf_size
-        full, error = outcome(lambda: order_of(pair.ours, to))
-        assert error is None
-        if not is_repeated(pair.theirs, to, full):
-            assert order_of(pair.theirs, to) == full, (to, size, behind)
+        full = order_of(pair.ours, to)
         assert full == whole_order(own, samples, arguments, to)
+        if not is_end_of_chunk(pair.ours, to):
+            assert order_of(pair.theirs, to) == full, to
 
 
 def order_of(shuffler, to):
@@ -98,10 +99,13 @@ def whole_order(package, samples, arguments, to):
     return [sample["v"] for sample in shuffler][to % samples :]
 
 
-def is_repeated(shuffler, to, full):
-    """Whether datadings yields a sample twice from here, or too few."""
-    found = order_of(shuffler, to)
-    return len(set(found)) < len(found) or len(found) != len(full)
+def is_end_of_chunk(shuffler, to):
+    """Whether a position is just behind a chunk that goes through the buffer."""
+    samples, chunk = len(shuffler), shuffler.chunk_size
+    order = list(range(shuffler.num_chunks))
+    random.Random(shuffler._seed + to // samples * samples).shuffle(order)
+    sizes = [min(samples, (number + 1) * chunk) - number * chunk for number in order]
+    return to % samples in accumulate(sizes[shuffler.buf_size // chunk :])
 
 
 def test_no_quasi_shuffler_repeats_samples_from_any_position():
@@ -113,8 +117,11 @@ def test_no_quasi_shuffler_repeats_samples_from_any_position():
         for to in range(2 * samples):
             expected = whole_order(datadings, samples, arguments, to)
             assert order_of(ours, to) == expected, (samples, buffer, chunk, to)
-            wrong += order_of(theirs, to) != expected
-    assert wrong == 32, wrong
+            if order_of(theirs, to) != expected:
+                assert is_end_of_chunk(ours, to)
+                wrong += 1
+    # Behind the end of a chunk, datadings reads its last sample again.
+    assert wrong > 0
 
 
 def test_an_interrupted_pass_goes_on():
@@ -132,14 +139,22 @@ def test_an_interrupted_pass_goes_on():
 
 def test_golden_orders():
     golden = json.loads((GOLDEN / "orders.json").read_text())
-    assert {"shuffler", "quasi"} <= set(golden) or golden
-    checked = 0
-    for case in golden.get("shuffler", []):
-        shuffler = Shuffler(numbers_from(own, case["n"]), case.get("seed"))
-        for order in case["passes"]:
-            assert [sample["v"] for sample in shuffler] == order
-            checked += 1
-    assert checked or "shuffler" not in golden
+    values = lambda samples: [sample["v"] for sample in samples]
+    for name, kind in ("shuffler", Shuffler), ("quasi", QuasiShuffler):
+        for case in golden[name]:
+            options = {key: case[key] for key in ("buf_size", "chunk_size") if key in case}
+            shuffler = kind(numbers_from(own, case["n"]), seed=case["seed"], **options)
+            # Of long orders it has only the beginnings.
+            for expected in case.get("epochs") or case["epochs_first"]:
+                found = values(shuffler)
+                assert len(found) == case["n"] and found[: len(expected)] == expected
+    for case in golden["quasi_seek"]:
+        sizes = case["buf_size"], case["chunk_size"]
+        shuffler = QuasiShuffler(numbers_from(own, case["n"]), *sizes, case["seed"])
+        for seek in case["seeks"]:
+            shuffler.seek(seek["i"])
+            assert values(shuffler) == case["full"][seek["i"] % case["n"] :]
+            shuffler.seek(0)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -172,14 +187,17 @@ def test_ranges_repeaters_and_cyclers(seed):
         if error is not None:
             continue
         pair = Pair(theirs, ours)
-        run(pair, rng, 4, options if number < 6 else lambda _: {}, steps=(1, 5, 130))
+        # An interrupted QuasiShuffler of datadings may repeat a sample.
+        is_quasi = number == len(makers) - 1
+        steps = (130,) if is_quasi else (1, 5, 130)
+        run(pair, rng, 4, (lambda _: {}) if number > 5 else options, steps)
         to = rng.randrange(-samples, 2 * samples)
         if number < 6:
             pair.same(lambda reader: reader.seek(to), ("seek", to))
         pair.iterators.clear()
         with pair.theirs as theirs, pair.ours as ours:
             assert (theirs, ours) == (pair.theirs, pair.ours)
-        run(pair, rng, 2, lambda _: {})
+        run(pair, rng, 2, lambda _: {}, steps)
 
 
 def test_datasets_are_shuffled_as_lists_are(numbers):

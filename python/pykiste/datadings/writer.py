@@ -37,7 +37,11 @@ class Writer:
         self._writer = ki.Writer(path, overwrite=True)
         self.written = 0
         self._disable = kwargs.get("disable", False)
-        self._printer = make_printer(**({"desc": path.name} | kwargs))
+        try:
+            self._printer = make_printer(**({"desc": path.name} | kwargs))
+        except BaseException:
+            self._writer.abort()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -38,9 +38,9 @@ def check_included(filename: str, include: Sequence[str], exclude: Sequence[str]
     return not any(fnmatch(filename, pattern) for pattern in exclude)
 
 
-def yield_file(path: str | Path, prefix: str, separator: str) -> Iterator[Found]:
+def yield_file(infile: str | Path, prefix: str, separator: str) -> Iterator[Found]:
     """The files that a list file names: in each line a path, a label, and more."""
-    with open(path) as lines:
+    with open(infile) as lines:
         for line in lines:
             name, *columns = line.strip("\n").split(separator)
             label = columns[0] if columns else None

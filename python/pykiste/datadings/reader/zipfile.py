@@ -99,4 +99,4 @@ class ZipFileReader(ListReader):
         return {name: value for name, value in self.__dict__.items() if name != "_zipfile"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _zipfile=ZipFile(self._path))
+        self.__dict__.update(state, _zipfile=ZipFile(state["_path"]))

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -181,7 +182,7 @@ def test_what_datadings_does_wrong():
         lambda package, reader: package.Range(reader, 2, 7),
     ):
         reader = make(their_reader, numbers_from(their_reader, 10))
-        wrong, error = outcome(lambda: list(theirs.IterableDataset(reader)))
+        wrong, error = outcome(lambda: list(islice(theirs.IterableDataset(reader), 20)))
         assert error is not None or all(isinstance(sample, (bytes, tuple)) for sample in wrong)
         found = []
         for rank in range(3):

@@ -486,3 +486,26 @@ def test_a_reader_of_ones_own():
     steps(pair, random.Random(1), 300, can_find=False)
     with pytest.raises(TypeError):
         own.Reader()
+
+
+def test_no_damage_is_unnoticed(tmp_path):
+    """A truncated file is an error, or what it held is found elsewhere: never another answer."""
+
+    def everything(reader):
+        keys = [reader.find_key(index) for index in range(len(reader))]
+        found = [reader.find_index(key) for key in keys], [key in reader for key in keys]
+        return keys, list(reader.iter(raw=True)), found, "absent" in reader
+
+    path = random_dataset(tmp_path / "x.msgpack", random.Random(5), 6)
+    expected = everything(MsgpackReader(path))
+    refused = 0
+    for suffix in "", ".offsets", ".keys", ".key_hashes", ".filter":
+        side = tmp_path / f"x.msgpack{suffix}"
+        whole = side.read_bytes()
+        for length in {0, 1, 8, 9, len(whole) // 2, len(whole) - 8, len(whole) - 1}:
+            side.write_bytes(whole[:length])
+            result, error = outcome(lambda: everything(MsgpackReader(path)))
+            assert isinstance(error, ki.Error) or result == expected, (suffix, length, error)
+            refused += error is not None
+        side.write_bytes(whole)
+    assert refused > 20

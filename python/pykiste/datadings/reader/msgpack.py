@@ -96,10 +96,7 @@ class MsgpackReader(Reader):
         return index
 
     def find_key(self, index: int) -> str:
-        index = operator.index(index)
-        if not -self._len <= index < self._len:
-            raise out_of_range(index, self._len)
-        return self._dataset.key(index)
+        return self._dataset.key(operator.index(index))
 
     def _resolve(self, index: Any) -> int:
         """The index of a sample, with the errors of an array of NumPy, by which datadings looks it up."""
@@ -113,7 +110,9 @@ class MsgpackReader(Reader):
         return number
 
     def get(self, index: int, yield_key: bool = False, raw: bool = False, copy: bool = True) -> Any:
-        index, dataset = self._resolve(index), self._dataset
+        if type(index) is not int or not 0 <= index < self._len:
+            index = self._resolve(index)
+        dataset = self._dataset
         sample = dataset.raw(index) if raw else dataset[index]
         return (dataset.key(index), sample) if yield_key else sample
 

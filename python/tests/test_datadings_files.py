@@ -109,7 +109,9 @@ def test_what_datadings_does_wrong(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     a_tree(tmp_path, random.Random(3))
     # Copies and pickles of archives.
-    theirs, ours = (package.ZipFileReader("tree.zip", "tree/{LABEL}/*") for package in (datadings, own))
+    theirs, ours = (
+        package.ZipFileReader("tree.zip", "tree/{LABEL}/*") for package in (datadings, own)
+    )
     assert outcome(lambda: list(copy.copy(theirs)))[0] != list(theirs)
     samples = list(ours)
     for twin in copy.copy(ours), pickle.loads(pickle.dumps(ours)):

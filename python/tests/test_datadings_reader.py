@@ -179,6 +179,11 @@ def test_random_calls_on_shards(seed, tmp_path):
         options = flags(rng) | {"chunk_size": rng.choice([1, 3, 16])}
         pair.begin(lambda reader: reader.iter(start, stop, **options), (start, stop, options))
         pair.advance(pair.iterators[-1], rng.choice([1, 5, 1000]))
+        if rng.random() < 0.3 and (start is None or -samples <= start < samples):
+            # A slice moves the position too.
+            pair.same(lambda reader: reader.seek(0), "seek")
+            pair.begin(lambda reader: reader.slice(start or 0, stop), ("slice", start, stop))
+            pair.advance(pair.iterators[-1], 1000)
         to = rng.randrange(samples)
         pair.same(lambda reader: reader.seek(to), ("seek", to))
 
@@ -364,6 +369,25 @@ def test_what_datadings_does_wrong(numbers, tmp_path):
     with pytest.raises(FileNotFoundError):
         theirs.verify_index()
     assert ours.verify_index()
+
+
+def test_what_datadings_does_wrong_with_shards(numbers):
+    theirs, ours = TheirShardedReader([numbers] * 2), ShardedReader([numbers] * 2)
+    assert outcome(lambda: theirs.get(-2)["label"])[0] != 98
+    assert ours.get(-2)["label"] == 98 and ours.find_key(-200) == "000"
+    with pytest.raises(IndexError):
+        list(theirs.slice(200, 200))
+    assert list(ours.slice(200, 200)) == []
+    with pytest.raises(IndexError):
+        ours.get(-201)
+
+
+def test_pickles_in_samples_are_never_executed():
+    reader = MsgpackReader(GOLDEN / "objects.msgpack")
+    for index in 0, 2:
+        with pytest.raises(ki.errors.UnsupportedError):
+            reader.get(index)
+        assert isinstance(reader.get(index, raw=True), bytes)
 
 
 def test_no_samples(tmp_path):

@@ -6,9 +6,11 @@ import gzip
 import http.server
 import importlib
 import inspect
+import io
 import itertools
 import lzma
 import random
+import struct
 import threading
 from argparse import Namespace
 from hashlib import md5
@@ -149,14 +151,15 @@ def test_hashes(tmp_path):
     assert tools.load_md5file(path) == {"two  spaces": "0123"}
 
 
-@pytest.mark.parametrize("answers", itertools.permutations(["", "n", "AB", "maybe"], 2))
+@pytest.mark.parametrize("answers", list(itertools.permutations(["", "n", "AB", "maybe"], 2)))
 @pytest.mark.parametrize("default", ["yes", "no", None, "nonsense"])
 def test_questions(answers, default, monkeypatch, capsys):
     results = []
     for package in datadings.tools, tools:
         left = iter([*answers, "yes"])
         monkeypatch.setattr(builtins, "input", lambda: next(left))
-        results.append((*map(repr, outcome(lambda: package.query_user("Well?", default))), capsys.readouterr()))
+        found = outcome(lambda: package.query_user("Well?", default))
+        results.append((*map(repr, found), capsys.readouterr()))
     assert results[0] == results[1]
 
 
@@ -186,6 +189,10 @@ def test_printing_over_the_line(capsys):
         package.print_over("a", "b", sep="-", flush=True)
         package.print_over("c", end="!")
         assert capsys.readouterr().out == "\r-a-b\033[K\n\r c\033[K!"
+    # datadings prints to standard output.
+    file = io.StringIO()
+    tools.print_over("a", file=file)
+    assert file.getvalue() == "\r a\033[K\n" and capsys.readouterr().out == ""
 
 
 def slow(items):
@@ -378,9 +385,10 @@ def test_damaged_filters(tmp_path):
     path = tmp_path / "x"
     index.write_filter(["a", "b", "c"], path)
     whole = (tmp_path / "x.filter").read_bytes()
-    for damaged in whole[:-1], whole + b"\0", b"X" + whole[1:], whole[:20], b"", whole[:16] + bytes(8) + whole[24:]:
+    no_elements = whole[:16] + bytes(8) + whole[24:]
+    for damaged in whole[:-1], whole + b"\0", b"X" + whole[1:], no_elements, whole[:20], b"":
         (tmp_path / "x.filter").write_bytes(damaged)
-        with pytest.raises((ValueError, Exception)):
+        with pytest.raises((ValueError, struct.error)):
             index.load_filter(path)
     for size in -1, 0, 1:
         with pytest.raises(ValueError):
@@ -399,7 +407,8 @@ class Server(http.server.SimpleHTTPRequestHandler):
         self.send_response(206 if asked else 200)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
-        self.wfile.write(data[start:])
+        # A connection that is lost.
+        self.wfile.write(data[start : start + 1000 if "lost" in self.path else None])
 
     def log_message(self, *args):
         pass
@@ -430,6 +439,13 @@ def test_downloads(tmp_path, capsys, monkeypatch):
         gone = str(tmp_path / "gone")
         assert outcome_of_exit(lambda: tools.download_if_not_found(url + "x", gone)) == 1
         assert "Download error HTTP status 404" in capsys.readouterr().out
+        (tmp_path / "lost.bin").write_bytes(data)
+        lost = url.replace("data.bin", "lost.bin")
+        for _ in range(2):
+            assert outcome_of_exit(lambda: tools.download_if_not_found(lost, gone)) == 1
+            assert f"Connection to {lost} was lost" in capsys.readouterr().out
+        assert Path(f"{gone}.part").read_bytes() == data[:2000] and not Path(gone).exists()
+        Path(f"{gone}.part").unlink()
         server.shutdown()
     assert outcome_of_exit(lambda: tools.download_if_not_found(url, gone)) == 1
     assert f"Could not connect to {url}" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from pykiste.datadings.tools.msgpack import packb
 Sample = dict[str, Any]
 
 
-def load_lines(path: str | os.PathLike[str]) -> list[str]:
+def load_lines(path: str | bytes | os.PathLike[str]) -> list[str]:
     """The lines of a text file, without spaces around them."""
     with open(path, encoding="utf-8") as lines:
         return [line.strip("\n ") for line in lines]
@@ -66,7 +66,7 @@ class ListReader(Reader):
                 raise ValueError(f"duplicate key {key!r}")
             sample["key"] = key
             self._index[key] = index
-        self.labels = labels or sorted_labels(samples)
+        self.labels: Any = labels or sorted_labels(samples)
         if isinstance(self.labels, (str, bytes, os.PathLike)):
             self.labels = load_lines(self.labels)
         self._numeric_labels = numeric_labels

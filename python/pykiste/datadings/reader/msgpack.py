@@ -118,6 +118,7 @@ class MsgpackReader(Reader):
 
     def _samples(self, start: int, stop: int, yield_key: bool, raw: bool, copy: bool) -> Iterator[Any]:
         dataset, indices = self._dataset, range(start, stop)
+        samples: Iterator[Any]
         if not raw:
             samples = map(dataset.__getitem__, indices)
         elif copy:

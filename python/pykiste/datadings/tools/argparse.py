@@ -30,8 +30,8 @@ class YesNoAction(argparse.Action):
 class MinMaxAction(argparse.Action):
     """Stores a number that is at least `min_value` and at most `max_value`, which 0 stands for."""
 
-    min_value: int | None = None
-    max_value: int | None = None
+    min_value: Any = None
+    max_value: Any = None
 
     def __call__(
         self,

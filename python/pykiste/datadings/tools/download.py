@@ -23,6 +23,7 @@ def _fetch(url: str, path: str, chunk_size: int = 256 * 1024) -> None:
     try:
         answer = urllib.request.urlopen(request)
     except urllib.error.HTTPError as error:
+        error.close()
         raise OSError(f"Download error HTTP status {error.code!r}") from None
     except urllib.error.URLError:
         raise OSError(f"Could not connect to {url}") from None

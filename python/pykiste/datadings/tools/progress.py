@@ -18,7 +18,7 @@ class _Counter:
 
     def __init__(self, *args: Any, total: int | None = None, initial: int = 0, **kwargs: Any) -> None:
         self.total = total
-        self.n = initial
+        self.n: float = initial
 
     def __enter__(self) -> Self:
         return self

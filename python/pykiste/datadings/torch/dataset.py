@@ -29,7 +29,8 @@ class DatasetBase:
     ) -> None:
         self.reader = reader
         self._rng = rng or no_rng
-        self._transforms = transforms
+        self._transforms: Any = transforms
+        self.transform: Callable[[Any], Any]
         if isinstance(transforms, dict):
             self.transform = self._transform
         else:
@@ -55,6 +56,8 @@ class Dataset(DatasetBase, torch.utils.data.Dataset):
             parameters, such as `Compose`
         rng: a function of a sample that returns the parameters of transforms
     """
+
+    reader: Reader
 
     def __getitem__(self, index: int) -> Any:
         return self.transform(self.reader.get(index))
@@ -118,7 +121,8 @@ class IterableDataset(DatasetBase, torch.utils.data.IterableDataset):
         return stop - start
 
     def _iter_part(self, start: int, stop: int) -> Iterator[Any]:
-        reader, options = self.reader, {"copy": self.copy, "chunk_size": self.chunk_size}
+        reader = self.reader
+        options: dict[str, Any] = {"copy": self.copy, "chunk_size": self.chunk_size}
         if start >= stop:
             return iter(())
         if not isinstance(reader, Augment):

@@ -159,6 +159,8 @@ pub mod value;
 #[cfg(feature = "readers")]
 mod natural;
 mod regular;
+#[doc(hidden)]
+pub mod text;
 pub mod storage;
 pub mod format;
 pub mod reader;

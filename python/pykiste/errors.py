@@ -22,6 +22,7 @@ __all__ = [
     "LockedError",
     "NotFoundError",
     "ReplacedError",
+    "SelectionError",
     "UnsupportedError",
 ]
 
@@ -68,6 +69,10 @@ class ReplacedError(Error):
 
 class InvalidError(Error, ValueError):
     """Something was asked for that makes no sense."""
+
+
+class SelectionError(InvalidError, IndexError):
+    """An array has no such elements, or what is assigned to them has another shape."""
 
 
 class DuplicateKeyError(Error, KeyError):

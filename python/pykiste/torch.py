@@ -18,7 +18,7 @@ import numpy as np
 
 import pykiste as ki
 
-__all__ = ["StatefulSampler", "TensorLoader"]
+__all__ = ["StatefulSampler", "TensorLoader", "buffers"]
 
 
 class StatefulSampler:
@@ -88,16 +88,45 @@ class StatefulSampler:
         self.position = state["position"]
 
 
+def buffers(columns, batch_size, count=4, *, pin_memory=False):
+    """Tensors for `pykiste.Loader(buffers=…)`, for the same columns and size of batches.
+
+    With `pin_memory=True` the threads of the loader write straight to memory that a GPU copies from.
+    A loader makes up to `count - 2` batches ahead.
+
+    >>> from pykiste.torch import buffers
+    >>> [made] = buffers({"label": "int64", "image": ("uint8", (28, 28)), "name": bytes}, 64, count=1)
+    >>> {name: tuple(tensor.shape) for name, tensor in made.items()}
+    {'label': (64,), 'image': (64, 28, 28)}
+    """
+    import torch
+
+    def empty(form):
+        dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        dtype = torch.from_numpy(np.empty(0, dtype)).dtype
+        return torch.empty((batch_size, *shape), dtype=dtype, pin_memory=pin_memory)
+
+    return [
+        {name: empty(form) for name, form in columns.items() if form is not bytes}
+        for _ in range(count)
+    ]
+
+
 class TensorLoader:
     """Batches of tensors from the threads of a `pykiste.Loader` with columns.
 
-    Tensors own their memory, pinned with `pin_memory=True`; it is used again by each batch with
+    If the loader has `buffers`, tensors share their memory, and keep it until they are gone. Otherwise
+    they are copies: in pinned memory with `pin_memory=True`, in memory that each batch uses again with
     `reuse=True`, for loops that are done with a batch before they take the next one.
     """
 
     def __init__(self, loader, *, pin_memory=False, reuse=False):
         import torch
 
+        if loader.has_buffers and (pin_memory or reuse):
+            message = "expected neither pin_memory nor reuse: the loader has buffers, which decide both"
+            raise ValueError(message)
         self._torch = torch
         self.loader = loader
         self.pin_memory = pin_memory
@@ -106,11 +135,17 @@ class TensorLoader:
 
     def __iter__(self):
         for batch in self.loader:
-            yield {name: self._tensor(name, batch[name]) for name in batch.keys()}
+            tensors = {name: self._tensor(name, batch[name]) for name in batch.keys()}
+            # Its buffers are free as soon as the tensors are gone.
+            del batch
+            yield tensors
+            del tensors
 
     def _tensor(self, name, column):
         if not isinstance(column, np.ndarray):
             return column
+        if self.loader.has_buffers:
+            return self._torch.from_numpy(column)
         kept = self._kept.get(name)
         if kept is None or len(kept) < len(column) or not self.reuse:
             dtype = self._torch.from_numpy(np.empty(0, column.dtype)).dtype

@@ -1,22 +1,14 @@
 //! [`convert`]: conversions with a progress callback that Ctrl-C stops.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
-use kiste::convert::{
-    BadInput, Conversion, Duplicates, Format, Monitor, Notice, Part, Phase, Progress, Report, Total,
-};
+use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Report};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::errors::{bug, raise};
-use crate::pool;
-
-/// How often the calling thread looks for Ctrl-C.
-const TICK: Duration = Duration::from_millis(50);
+use crate::errors::raise;
+use crate::watch::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
 ///
@@ -164,129 +156,4 @@ fn described<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDic
     dict.set_item("skipped_files", report.skipped_files)?;
     dict.set_item("seconds", report.duration.as_secs_f64())?;
     Ok(dict)
-}
-
-/// What a conversion reports, on its way to the thread that called it.
-enum News {
-    Phase(&'static str, Total),
-    Progress(Progress),
-    Notice(String),
-}
-
-struct Messenger<'a> {
-    news: Sender<News>,
-    cancelled: &'a AtomicBool,
-}
-
-impl Monitor for Messenger<'_> {
-    fn begin(&mut self, phase: Phase, total: Total) {
-        let name = match phase {
-            Phase::Converting | Phase::Part(_) => "converting",
-            Phase::Joining => "joining",
-            Phase::Shuffling => "shuffling",
-            Phase::Finishing => "finishing",
-            _ => "working",
-        };
-        // A receiver that is gone has stopped listening, not the conversion.
-        let _ = self.news.send(News::Phase(name, total));
-    }
-
-    fn progress(&mut self, progress: Progress) {
-        let _ = self.news.send(News::Progress(progress));
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        let _ = self.news.send(News::Notice(notice.to_string()));
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
-    }
-}
-
-/// Runs a conversion on a thread of its own. This one, which alone hears of signals, waits, calls back,
-/// and asks the conversion to stop if that raises an exception.
-fn watched<'py>(
-    py: Python<'py>,
-    callback: Option<Bound<'py, PyAny>>,
-    run: impl FnOnce(&mut dyn Monitor) -> kiste::Result<Report> + Send,
-) -> PyResult<Report> {
-    let cancelled = AtomicBool::new(false);
-    let callback = callback.map(Bound::unbind);
-    let (raised, finished) = py.detach(|| {
-        let (news, heard) = channel();
-        let mut raised = None;
-        let finished = std::thread::scope(|scope| {
-            let mut messenger = Messenger { news, cancelled: &cancelled };
-            let worker = scope.spawn(move || {
-                let pool = pool::shared()?;
-                Ok(pool.install(|| run(&mut messenger)))
-            });
-            let mut state = State::default();
-            loop {
-                let first = match heard.recv_timeout(TICK) {
-                    Ok(news) => Some(news),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                let is_new = first.is_some();
-                first.into_iter().chain(heard.try_iter()).for_each(|news| state.take(news));
-                if raised.is_some() {
-                    continue;
-                }
-                let called = Python::attach(|py| {
-                    py.check_signals()?;
-                    match &callback {
-                        Some(callback) if is_new => state.tell(py, callback.bind(py)),
-                        _ => Ok(()),
-                    }
-                });
-                if let Err(error) = called {
-                    cancelled.store(true, Relaxed);
-                    raised = Some(error);
-                }
-            }
-            worker.join().map_err(|_| bug("a conversion panicked"))
-        });
-        (raised, finished)
-    });
-    let report: PyResult<kiste::Result<Report>> = finished?;
-    match (raised, report?) {
-        // Too late to stop it: what it wrote is whole, and the caller hears of the exception.
-        (Some(raised), _) => Err(raised),
-        (None, report) => report.map_err(raise),
-    }
-}
-
-/// What the callback is told.
-#[derive(Default)]
-struct State {
-    phase: &'static str,
-    total: Total,
-    progress: Progress,
-    notices: Vec<String>,
-}
-
-impl State {
-    fn take(&mut self, news: News) {
-        match news {
-            News::Phase(phase, total) => {
-                (self.phase, self.total, self.progress) = (phase, total, Progress::default());
-            }
-            News::Progress(progress) => self.progress = progress,
-            News::Notice(notice) => self.notices.push(notice),
-        }
-    }
-
-    fn tell(&mut self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let dict = PyDict::new(py);
-        dict.set_item("phase", self.phase)?;
-        dict.set_item("samples", self.progress.samples)?;
-        dict.set_item("bytes", self.progress.bytes)?;
-        dict.set_item("input_bytes", self.progress.input_bytes)?;
-        dict.set_item("total_samples", self.total.samples)?;
-        dict.set_item("total_input_bytes", self.total.input_bytes)?;
-        dict.set_item("notices", std::mem::take(&mut self.notices))?;
-        callback.call1((dict,)).map(drop)
-    }
 }

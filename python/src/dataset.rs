@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kiste::DatasetReader;
@@ -27,6 +27,7 @@ pub(crate) struct Dataset {
     decoder: Mutex<Decoder>,
     path: PathBuf,
     copy: bool,
+    verify: bool,
 }
 
 impl Dataset {
@@ -54,22 +55,27 @@ impl Dataset {
         self.decoder(|decoder| sample(py, reader, index, self.copy, decoder))
     }
 
-    /// The index that an index or a key stands for.
-    fn resolve(&self, reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
-        if let Ok(key) = item.cast::<PyString>() {
-            let found = reader.find(key.to_str()?).map_err(raise)?;
-            return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
-        }
-        // NumPy's integers too, by `__index__`.
-        let index: isize = item.extract().map_err(|_| {
-            let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-            PyTypeError::new_err(format!("expected an index or a key, found {name}"))
-        })?;
-        let len = reader.len();
-        let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
-        let found = from_end.and_then(|index| usize::try_from(index).ok());
-        found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+    /// The path of the data file.
+    pub(crate) fn location(&self) -> &Path {
+        &self.path
     }
+}
+
+/// The index that an index or a key stands for.
+pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if let Ok(key) = item.cast::<PyString>() {
+        let found = reader.find(key.to_str()?).map_err(raise)?;
+        return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
+    }
+    // NumPy's integers too, by `__index__`.
+    let index: isize = item.extract().map_err(|_| {
+        let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("expected an index or a key, found {name}"))
+    })?;
+    let len = reader.len();
+    let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
+    let found = from_end.and_then(|index| usize::try_from(index).ok());
+    found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
 }
 
 /// A sample as a Python object.
@@ -93,7 +99,7 @@ impl Dataset {
     fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
         let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
         let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
-        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy })
+        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy, verify })
     }
 
     /// The path of the data file.
@@ -134,7 +140,7 @@ impl Dataset {
             || item.is_instance_of::<PyString>()
             || item.hasattr("__index__")? && !item.hasattr("__len__")?;
         if is_one {
-            let index = self.resolve(&reader, item)?;
+            let index = resolve(&reader, item)?;
             return self.sample(py, &reader, index);
         }
         if item.is_instance_of::<PyBytes>() {
@@ -148,7 +154,7 @@ impl Dataset {
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, reader) = (items.py(), self.reader()?);
         let indices: Vec<usize> =
-            items.try_iter()?.map(|item| self.resolve(&reader, &item?)).collect::<PyResult<_>>()?;
+            items.try_iter()?.map(|item| resolve(&reader, &item?)).collect::<PyResult<_>>()?;
         let samples = PyList::empty(py);
         for index in indices {
             samples.append(self.sample(py, &reader, index)?)?;
@@ -170,7 +176,9 @@ impl Dataset {
     fn __iter__(&self) -> PyResult<Samples> {
         let reader = self.reader()?;
         let range = 0..reader.len();
-        Ok(Samples { reader, range, copy: self.copy, decoder: Decoder::new() })
+        // Otherwise reading a sample is more than an address.
+        let mapped = !self.verify && matches!(reader.get_raw(0), Ok(Cow::Borrowed(_)));
+        Ok(Samples { reader, range, mapped, copy: self.copy, decoder: Decoder::new() })
     }
 
     /// The index of a key, or `None`.
@@ -181,7 +189,7 @@ impl Dataset {
     /// The key of a sample.
     fn key(&self, index: &Bound<'_, PyAny>) -> PyResult<String> {
         let reader = self.reader()?;
-        let index = self.resolve(&reader, index)?;
+        let index = resolve(&reader, index)?;
         Ok(reader.key(index).map_err(raise)?.into_owned())
     }
 
@@ -201,7 +209,7 @@ impl Dataset {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         use pyo3::exceptions::PyLookupError;
         let (py, reader) = (item.py(), self.reader()?);
-        match self.resolve(&reader, item) {
+        match resolve(&reader, item) {
             Ok(index) => self.sample(py, &reader, index).map(Some),
             Err(error) if error.is_instance_of::<PyLookupError>(py) => Ok(default),
             Err(error) => Err(error),
@@ -216,7 +224,7 @@ impl Dataset {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, reader) = (item.py(), self.reader()?);
-        let index = self.resolve(&reader, item)?;
+        let index = resolve(&reader, item)?;
         let raw = reader.get_raw(index).map_err(raise)?;
         let Some(mapped) = Mapped::of(&raw).filter(|_| !copy.unwrap_or(self.copy)) else {
             return Ok(PyBytes::new(py, &raw).into_any());
@@ -270,6 +278,7 @@ type PickledDataset = (PathBuf, bool, usize, u64);
 pub(crate) struct Samples {
     reader: DatasetReader,
     range: Range<usize>,
+    mapped: bool,
     copy: bool,
     decoder: Decoder,
 }
@@ -282,6 +291,11 @@ impl Samples {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(index) = self.range.next() else { return Ok(None) };
+        if self.mapped && !self.range.is_empty() {
+            // Its header is on the way while this sample is decoded.
+            let next = self.reader.get_raw(self.range.start);
+            std::hint::black_box(next.ok().and_then(|raw| raw.first().copied()));
+        }
         sample(py, &self.reader, index, self.copy, &mut self.decoder).map(Some)
     }
 

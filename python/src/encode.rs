@@ -176,22 +176,27 @@ fn array_header(len: usize, out: &mut Vec<u8>) -> PyResult<()> {
     Ok(())
 }
 
+/// A type of NumPy, which is not of Python objects.
+pub(crate) fn dtype_of(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let text = match dtype.getattr("fields")?.is_none() {
+        true => dtype.getattr("str")?,
+        false => dtype.getattr("descr")?.str()?.into_any(),
+    };
+    let parsed = text.extract::<String>()?.parse();
+    parsed.map_err(|error: kiste::format::FormatError| {
+        PyTypeError::new_err(format!("{text}: {error}"))
+    })
+}
+
 /// An array or scalar of NumPy, with its bytes in C order and its own byte order.
-fn numpy_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<NdArray<'static>> {
+pub(crate) fn numpy_array(object: &Bound<'_, PyAny>) -> PyResult<NdArray<'static>> {
     let dtype = object.getattr("dtype")?;
     if dtype.getattr("hasobject")?.extract()? {
         return Err(PyTypeError::new_err(
             "an array of Python objects would have to be pickled, which kiste never does",
         ));
     }
-    let text = match dtype.getattr("fields")?.is_none() {
-        true => dtype.getattr("str")?,
-        false => dtype.getattr("descr")?.str()?.into_any(),
-    };
-    let dtype: DType =
-        text.extract::<String>()?.parse().map_err(|error: kiste::format::FormatError| {
-            PyTypeError::new_err(format!("{text}: {error}"))
-        })?;
+    let dtype = dtype_of(&dtype)?;
     let shape: Vec<usize> = object.getattr("shape")?.extract()?;
     let bytes = object.call_method0("tobytes")?.cast_into::<PyBytes>()?;
     NdArray::new(dtype, shape, bytes.as_bytes().to_vec()).map_err(refused)

@@ -29,13 +29,19 @@ fn class_name(kind: ErrorKind) -> &'static str {
 /// An error of the library as an exception with the attributes `path`, `index`, `key`, `field`,
 /// `position` and `raw`.
 pub(crate) fn raise(error: kiste::Error) -> PyErr {
-    Python::attach(|py| build(py, &error).unwrap_or_else(|failed| failed))
+    raise_as(error, None)
 }
 
-fn build(py: Python<'_>, error: &kiste::Error) -> PyResult<PyErr> {
+/// The same with a class of `pykiste.errors` that is more exact than the kind of error.
+pub(crate) fn raise_as(error: kiste::Error, class: Option<&'static str>) -> PyErr {
+    let class = class.unwrap_or(class_name(error.kind()));
+    Python::attach(|py| build(py, &error, class).unwrap_or_else(|failed| failed))
+}
+
+fn build(py: Python<'_>, error: &kiste::Error, class: &str) -> PyResult<PyErr> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("pykiste.errors").map(Bound::unbind))?;
-    let class = module.bind(py).getattr(class_name(error.kind()))?.cast_into::<PyType>()?;
+    let class = module.bind(py).getattr(class)?.cast_into::<PyType>()?;
     let fields = PyDict::new(py);
     fields.set_item("path", error.path().map(|path| path.to_path_buf()))?;
     fields.set_item("index", error.index())?;

@@ -3,15 +3,24 @@
 
 use pyo3::prelude::*;
 
+mod array;
 mod convert;
 mod dataset;
 mod decode;
+mod diff;
 mod encode;
 mod errors;
 mod loader;
+mod making;
+mod merge;
+mod packed;
 mod pool;
+mod rearrange;
 mod sampler;
+mod select;
+mod stat;
 mod view;
+mod watch;
 mod whole;
 mod writer;
 
@@ -19,17 +28,29 @@ mod writer;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::array::{ArrayStore, ChunkedArray, StagedVersion};
+    #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]
     use super::dataset::{Dataset, Keys, Samples};
     #[pymodule_export]
     use super::decode::unpack;
     #[pymodule_export]
+    use super::diff::diff;
+    #[pymodule_export]
     use super::encode::pack;
     #[pymodule_export]
     use super::loader::{Batch, Loader};
     #[pymodule_export]
+    use super::merge::merge;
+    #[pymodule_export]
+    use super::packed::PackedArray;
+    #[pymodule_export]
+    use super::rearrange::{filter, select, shuffle, sort, split};
+    #[pymodule_export]
     use super::sampler::{Order, Sampler};
+    #[pymodule_export]
+    use super::stat::stat;
     #[pymodule_export]
     use super::view::View;
     #[pymodule_export]

@@ -1,14 +1,17 @@
 //! [`Loader`] and [`Batch`]: batches from the threads of the library.
-#![allow(unsafe_code, reason = "arrays of NumPy that share the memory of a batch")]
+#![allow(
+    unsafe_code,
+    reason = "arrays of NumPy that share memory with a batch, in both directions"
+)]
 
 use std::sync::Arc;
 
-use kiste::loader::{ColumnBatch, Columns, Element, OnError};
+use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, Memory, OnError};
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
 use numpy::ndarray::{ArrayViewMutD, IxDyn};
-use numpy::{IntoPyArray, PyArray1, PyArrayDyn};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use numpy::{IntoPyArray, PyArray1, PyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
@@ -88,11 +91,168 @@ impl Column {
     }
 }
 
+/// The memory of an array of NumPy or of a tensor, which batches are written to.
+struct Given {
+    data: *mut u8,
+    len: usize,
+    /// Keeps the memory, which does not move: NumPy and torch resize no array that something refers to.
+    _array: Py<PyAny>,
+}
+
+// SAFETY: the memory is not bound to a thread. Only the batch that has this set of buffers writes to
+// it, and Python sees it through arrays that keep that batch. A caller who uses the array itself
+// meanwhile sees it change, as the documentation of `buffers` says.
+unsafe impl Send for Given {}
+// SAFETY: as above.
+unsafe impl Sync for Given {}
+
+impl AsRef<[u8]> for Given {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `_array` keeps these bytes, all of which are initialised memory of an array.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl AsMut<[u8]> for Given {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above. The array is writable, and no two buffers of a loader overlap.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+impl Given {
+    /// The memory of an array that has the type and shape of a column.
+    fn parse(
+        column: &Column,
+        batch_size: u64,
+        set: usize,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<Given> {
+        let wrong = |expected: &str, found: &str| {
+            let name = &column.name;
+            let message =
+                format!("buffer {set} of column {name:?}: expected {expected}, found {found}");
+            PyValueError::new_err(message)
+        };
+        let Form::Numbers { dtype, shape } = &column.form else {
+            return Err(wrong("none, as bytes of any length are in memory of the loader", "one"));
+        };
+        // A tensor of torch shares its memory with the array that it returns.
+        let is_tensor = given.hasattr("data_ptr")? && given.hasattr("numpy")?;
+        let array = if is_tensor { given.call_method0("numpy")? } else { given.clone() };
+        let Ok(array) = array.cast::<PyUntypedArray>() else {
+            let found = given.get_type().name()?.to_string();
+            return Err(wrong("an array of NumPy or a tensor on the CPU", &found));
+        };
+        let found = array.getattr("dtype")?;
+        if found.getattr("name")?.extract::<String>()? != *dtype
+            || !found.getattr("isnative")?.extract::<bool>()?
+        {
+            return Err(wrong(&format!("type {dtype}"), &found.repr()?.to_string()));
+        }
+        let shape: Vec<usize> =
+            std::iter::once(batch_size as usize).chain(shape.iter().copied()).collect();
+        if array.shape() != shape {
+            return Err(wrong(&format!("shape {shape:?}"), &format!("{:?}", array.shape())));
+        }
+        let flags = array.getattr("flags")?;
+        let has = |flag: &str| flags.getattr(flag)?.extract::<bool>();
+        if !has("c_contiguous")? || !has("aligned")? {
+            return Err(wrong("a contiguous array in C order", "another memory order"));
+        }
+        if !has("writeable")? {
+            return Err(wrong("a writable array", "a read-only one"));
+        }
+        let len: usize = array.getattr("nbytes")?.extract()?;
+        // SAFETY: a valid array of NumPy, whose memory starts there as it is contiguous.
+        let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
+        Ok(Given { data, len, _array: array.clone().unbind().into_any() })
+    }
+
+    /// Where its bytes are.
+    fn span(&self) -> (usize, usize) {
+        (self.data as usize, self.data as usize + self.len)
+    }
+}
+
+/// The buffers that a caller gives for batches.
+struct Buffers {
+    memory: ColumnMemory,
+    /// One reference is held by each batch that Python has.
+    held: Arc<()>,
+    process: u32,
+}
+
+impl Buffers {
+    fn parse(columns: &[Column], batch_size: u64, sets: &Bound<'_, PyAny>) -> PyResult<Buffers> {
+        let mut parsed = Vec::new();
+        let mut spans = Vec::new();
+        for (nth, set) in sets.try_iter()?.enumerate() {
+            let set = set?;
+            let set = set.cast::<PyDict>()?;
+            let mut memory: Vec<(String, Box<dyn Memory>)> = Vec::new();
+            for (name, given) in set {
+                let name: String = name.extract()?;
+                let Some(column) = columns.iter().find(|column| column.name == name) else {
+                    let message = format!("buffer {nth} of {name:?}: there is no such column");
+                    return Err(PyValueError::new_err(message));
+                };
+                let given = Given::parse(column, batch_size, nth, &given)?;
+                spans.push(given.span());
+                memory.push((name, Box::new(given)));
+            }
+            parsed.push(memory);
+        }
+        spans.sort_unstable();
+        if spans.windows(2).any(|pair| pair[1].0 < pair[0].1) {
+            let message = "expected buffers with memory of their own, found two that overlap";
+            return Err(PyValueError::new_err(message));
+        }
+        let memory = ColumnMemory::new(all_of(columns)?, batch_size as usize, parsed);
+        Ok(Buffers {
+            memory: memory.map_err(raise)?,
+            held: Arc::new(()),
+            process: std::process::id(),
+        })
+    }
+
+    /// Fails in a process that was forked: threads of the other one have some of the buffers, and
+    /// maybe the lock of the others.
+    fn check_process(&self) -> PyResult<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let message = "expected the process that made the loader with these buffers, found one that \
+                       was forked from it: make another loader";
+        Err(PyBufferError::new_err(message))
+    }
+
+    /// Fails if the caller holds so many batches that one of them would have no buffers.
+    fn check_held(&self, queue: usize) -> PyResult<()> {
+        let (held, sets) = (Arc::strong_count(&self.held) - 1, self.memory.sets());
+        // The queue, one that is handed over, and those that are held.
+        let free = sets - 1 - queue.clamp(1, sets - 2);
+        if held <= free {
+            return Ok(());
+        }
+        let message = format!(
+            "expected at most {free} batches in use with {sets} buffers, found {held}: drop batches \
+             and their arrays, or give more buffers"
+        );
+        Err(PyBufferError::new_err(message))
+    }
+}
+
+fn all_of(columns: &[Column]) -> PyResult<Columns> {
+    columns.iter().try_fold(Columns::new(), |all, one| one.add_to(all))
+}
+
 /// Everything a loader is started with.
 struct Settings {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn kiste::sampler::Sampler>,
     columns: Option<Arc<[Column]>>,
+    buffers: Option<Buffers>,
     batch_size: u64,
     rank: u64,
     world: u64,
@@ -101,6 +261,17 @@ struct Settings {
     tail: Option<Tail>,
     on_error: OnError,
     prefetch: bool,
+}
+
+impl Settings {
+    /// How many batches may be finished or in progress.
+    fn queue(&self) -> usize {
+        let threads = || std::thread::available_parallelism().map_or(1, usize::from);
+        match self.queue {
+            0 => 2 * self.threads.unwrap_or_else(threads),
+            queue => queue,
+        }
+    }
 }
 
 /// The threads, while they run.
@@ -114,6 +285,27 @@ enum Running {
 ///
 /// Each `for` loop is one epoch, or what is left of it; the next one is the next epoch.
 /// `state_dict()` is two integers, with which any number of ranks resumes at the exact sample.
+///
+/// With `columns`, batches are written to memory that is used again. `buffers` is memory of the caller
+/// for it: three or more dicts, each with a writable array or CPU tensor of shape `(batch_size, …)` for
+/// each column but those of `bytes`. A batch has one of these dicts until the batch and all arrays from
+/// it are gone; nothing else may write to it, or relies on what is in it, while the loader runs.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(100):
+/// ...         writer.write({"key": str(number), "n": number})
+/// >>> buffers = [{"n": np.empty(32, "int64")} for _ in range(4)]
+/// >>> loader = ki.Loader(ki.open(path), batch_size=32, columns={"n": "int64"}, buffers=buffers)
+/// >>> for batch in loader:
+/// ...     n = batch["n"]
+/// ...     print(n.sum(), any(np.shares_memory(n, buffer["n"]) for buffer in buffers))
+/// 496 True
+/// 1520 True
+/// 2544 True
+/// 390 True
 #[pyclass(module = "pykiste")]
 pub(crate) struct Loader {
     settings: Settings,
@@ -128,6 +320,7 @@ pub(crate) struct Loader {
 impl Loader {
     fn start(&self) -> PyResult<Running> {
         let set = &self.settings;
+        set.buffers.as_ref().map_or(Ok(()), Buffers::check_process)?;
         let mut options = kiste::loader::Loader::options(set.reader.clone(), set.sampler.clone())
             .batch_size(set.batch_size)
             .rank(set.rank, set.world)
@@ -143,10 +336,13 @@ impl Loader {
         }
         Ok(match &set.columns {
             None => Running::Samples(options.raw().map_err(raise)?),
-            Some(columns) => {
-                let all = columns.iter().try_fold(Columns::new(), |all, one| one.add_to(all))?;
-                Running::Columns(options.columns(all).map_err(raise)?)
-            }
+            Some(columns) => Running::Columns(
+                match &set.buffers {
+                    Some(buffers) => options.columns_in(&buffers.memory),
+                    None => options.columns(all_of(columns)?),
+                }
+                .map_err(raise)?,
+            ),
         })
     }
 
@@ -170,7 +366,7 @@ impl Drop for Loader {
 impl Loader {
     #[new]
     #[pyo3(signature = (dataset, sampler=None, *, batch_size=64, columns=None, rank=0, world=1,
-        threads=None, queue=0, tail=None, on_error="raise", prefetch=false))]
+        threads=None, queue=0, tail=None, on_error="raise", prefetch=false, buffers=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         dataset: PyRef<'_, Dataset>,
@@ -184,6 +380,7 @@ impl Loader {
         tail: Option<&str>,
         on_error: &str,
         prefetch: bool,
+        buffers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Loader> {
         let reader = shared(&dataset)?;
         let sampler = match sampler {
@@ -216,10 +413,19 @@ impl Loader {
                 return Err(PyValueError::new_err(message));
             }
         };
+        let columns: Option<Arc<[Column]>> = columns;
+        let buffers = match (&columns, buffers) {
+            (_, None) => None,
+            (Some(columns), Some(sets)) => Some(Buffers::parse(columns, batch_size, sets)?),
+            (None, Some(_)) => {
+                return Err(PyValueError::new_err("buffers: expected columns too, found none"));
+            }
+        };
         let settings = Settings {
             reader,
             sampler,
             columns,
+            buffers,
             batch_size,
             rank,
             world,
@@ -252,16 +458,21 @@ impl Loader {
             self.epoch = None;
             return Ok(None);
         }
+        if let Some(buffers) = &self.settings.buffers {
+            buffers.check_process()?;
+            buffers.check_held(self.settings.queue())?;
+        }
         let mut running = match self.running.take() {
             Some(running) => running,
             None => self.start()?,
         };
         let columns = self.settings.columns.clone();
+        let held = self.settings.buffers.as_ref().map(|buffers| buffers.held.clone());
         let batch = py.detach(|| match &mut running {
             Running::Samples(loader) => loader.next().map(|batch| batch.map(Batch::of_samples)),
-            Running::Columns(loader) => {
-                loader.next().map(|batch| batch.map(|batch| Batch::of_columns(batch, columns)))
-            }
+            Running::Columns(loader) => loader
+                .next()
+                .map(|batch| batch.map(|batch| Batch::of_columns(batch, columns, held))),
         });
         self.state = match &running {
             Running::Samples(loader) => loader.state(),
@@ -291,6 +502,12 @@ impl Loader {
         Ok(())
     }
 
+    /// Whether its batches are in buffers of the caller.
+    #[getter]
+    fn has_buffers(&self) -> bool {
+        self.settings.buffers.is_some()
+    }
+
     /// Ends the threads. The loader can go on later.
     fn close(&mut self, py: Python<'_>) {
         py.detach(|| self.stop());
@@ -305,8 +522,8 @@ impl Loader {
 
 /// One batch: a column by its name, or a sample by its place.
 ///
-/// Columns are arrays of NumPy in memory of the loader, which a later batch uses again once the batch
-/// and all arrays from it are gone.
+/// Columns are arrays of NumPy in memory of the loader, or in the buffers that it was given, which a
+/// later batch uses again once the batch and all arrays from it are gone.
 #[pyclass(module = "pykiste")]
 pub(crate) struct Batch {
     epoch: u64,
@@ -316,6 +533,20 @@ pub(crate) struct Batch {
     padding: u64,
     failures: Vec<(u64, Option<String>, String)>,
     data: Data,
+    /// Counts it among those that have buffers of the caller.
+    _held: Option<Arc<()>>,
+    /// The process that it was made in.
+    process: u32,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // In a process that was forked, the lock of the spare buffers may be held for ever by a thread
+        // that is not there.
+        if self.process != std::process::id() {
+            std::mem::forget(std::mem::replace(&mut self.data, Data::Samples(Vec::new())));
+        }
+    }
 }
 
 enum Data {
@@ -336,6 +567,8 @@ impl Batch {
             padding: batch.padding,
             failures: failures.collect(),
             data: data(batch.data),
+            _held: None,
+            process: std::process::id(),
         }
     }
 
@@ -346,9 +579,12 @@ impl Batch {
     fn of_columns(
         batch: kiste::loader::Batch<ColumnBatch>,
         columns: Option<Arc<[Column]>>,
+        held: Option<Arc<()>>,
     ) -> Batch {
         let columns = columns.unwrap_or_default();
-        Batch::new(batch, |batch| Data::Columns { batch, columns })
+        let mut batch = Batch::new(batch, |batch| Data::Columns { batch, columns });
+        batch._held = held;
+        batch
     }
 
     fn rows(&self) -> usize {
@@ -390,6 +626,9 @@ fn column<'py, T: Element + numpy::Element>(
     let array = unsafe { PyArrayDyn::borrow_from_array(&view, owner.clone().into_any()) };
     Ok(array.into_any())
 }
+
+/// A column of bytes, and the offsets that divide it.
+type Ragged<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 
 #[pymethods]
 impl Batch {
@@ -435,6 +674,33 @@ impl Batch {
                 with_types!(view)
             }
         }
+    }
+
+    /// A column of bytes without a copy: all of them back to back as an array of `uint8` in the memory of
+    /// the batch, and the `len(batch) + 1` offsets between the samples.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "words.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for word in ["one", "two", "three"]:
+    /// ...         writer.write({"key": word, "word": word.encode()})
+    /// >>> [batch] = ki.Loader(ki.open(path), columns={"word": bytes}, tail="uneven")
+    /// >>> data, offsets = batch.ragged("word")
+    /// >>> bytes(data), offsets.tolist()
+    /// (b'onetwothree', [0, 3, 6, 11])
+    fn ragged<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Ragged<'py>> {
+        let py = slf.py();
+        let mut this = slf.borrow_mut();
+        let Data::Columns { batch, .. } = &mut this.data else {
+            return Err(PyKeyError::new_err(name.to_owned()));
+        };
+        let (bytes, offsets) = batch.bytes_mut(name).map_err(raise)?;
+        // A copy: what divides the bytes must not change with the array.
+        let offsets: Vec<i64> = offsets.iter().map(|&offset| offset as i64).collect();
+        let view = ArrayViewMutD::from_shape(IxDyn(&[bytes.len()]), bytes).map_err(bug)?;
+        // SAFETY: as in `column`.
+        let data = unsafe { PyArrayDyn::borrow_from_array(&view, slf.clone().into_any()) };
+        Ok((data.into_any(), offsets.into_pyarray(py)))
     }
 
     fn __contains__(&self, name: &str) -> bool {

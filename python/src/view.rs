@@ -8,6 +8,7 @@ use std::ops::Range;
 use kiste::DatasetReader;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMemoryView};
 
 /// Bytes in the memory map of a reader.
 #[derive(Clone, Copy)]
@@ -46,6 +47,12 @@ impl View {
         View { bytes: &sample.0[range], _reader: reader.clone() }
     }
 
+    /// The same bytes as an array of NumPy.
+    fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let memory = PyMemoryView::from(slf.as_any())?;
+        slf.py().import("numpy")?.call_method1("asarray", (memory,))
+    }
+
     fn bytes(&self) -> &[u8] {
         // SAFETY: the pointer is that of a slice in the map, which `_reader` keeps.
         unsafe { &*self.bytes }
@@ -60,6 +67,20 @@ impl View {
 
     fn __bytes__(&self) -> &[u8] {
         self.bytes()
+    }
+
+    /// DLPack, as an array of bytes: consumers that know version 1 of it see that they are read-only, all
+    /// others are refused.
+    #[pyo3(signature = (**options))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        View::array(slf)?.call_method("__dlpack__", (), options)
+    }
+
+    fn __dlpack_device__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        View::array(slf)?.call_method0("__dlpack_device__")
     }
 
     /// The buffer protocol: consumers see the bytes themselves, read-only.

@@ -3,6 +3,7 @@
 import multiprocessing
 import sys
 
+import numpy as np
 import pytest
 
 import pykiste as ki
@@ -54,3 +55,34 @@ def test_a_live_loader_goes_on_in_a_fork(numbers):
         assert rest == list(range(10, 100)) and own == list(range(100)) and whole
     # The parent is where it was.
     assert of_loader(loader) == list(range(10, 100))
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_loader_with_buffers_does_not_go_on_in_a_fork(numbers):
+    given = [{"label": np.empty(10, np.int64)} for _ in range(4)]
+    columns = {"label": "int64"}
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=columns, threads=2, buffers=given)
+    batch = next(loader)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+
+    def child():
+        nonlocal batch
+        try:
+            next(loader)
+        except BufferError as error:
+            # Nothing waits for the threads of the parent, nor for their locks.
+            del batch
+            loader.close()
+            with pytest.raises(BufferError):
+                loader.load_state_dict(loader.state_dict())
+            theirs.send(str(error))
+
+    process = context.Process(target=child)
+    process.start()
+    assert ours.poll(60), "the forked process hangs"
+    assert "forked" in ours.recv()
+    process.join(60)
+    assert process.exitcode == 0
+    assert batch["label"].tolist() == list(range(10))

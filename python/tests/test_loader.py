@@ -140,3 +140,128 @@ def test_the_shuffle_of_datadings():
     samples = [{"key": str(n), "n": n} for n in range(50)]
     theirs = [s["n"] for s in reader.Shuffler(reader.ListReader(samples), seed=5)]
     assert ki.Sampler.datadings_shuffle(50, 5).order(0)[:].tolist() == theirs
+
+
+def buffers(count=4, batch_size=10, **replaced):
+    """Sets of buffers for a batch, of which one may be another array than the loader expects."""
+    made = [
+        {"label": np.empty(batch_size, np.int64), "image": np.empty((batch_size, 4, 3), np.float32)}
+        for _ in range(count)
+    ]
+    made[1].update(replaced)
+    return made
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_batches_are_in_the_buffers_of_the_caller(numbers, threads, count):
+    given = buffers(count)
+    loader = ki.Loader(
+        ki.open(numbers), ki.Sampler.shuffle(100, 3), batch_size=10, columns=COLUMNS,
+        threads=threads, buffers=given,
+    )
+    assert loader.has_buffers
+    for epoch in range(3):
+        seen = []
+        for batch in loader:
+            label, image, data = batch["label"], batch["image"], batch["data"]
+            assert any(np.shares_memory(label, one["label"]) for one in given)
+            assert any(np.shares_memory(image, one["image"]) for one in given)
+            assert (image[:, 2, 1] == label).all()
+            assert data == [bytes([n]) * n for n in label.tolist()]
+            seen += label.tolist()
+        assert seen == ki.Sampler.shuffle(100, 3).order(epoch)[:].tolist()
+        del batch, label, image
+    # A run that is left in the middle gives its buffers back.
+    for _ in range(5):
+        loader.load_state_dict({"epoch": 1, "position": 30})
+        assert next(iter(loader))["label"].tolist() == ki.Sampler.shuffle(100, 3).order(1)[30:40].tolist()
+
+
+def test_buffers_are_not_overwritten_while_an_array_is_held(numbers):
+    given = buffers(4)
+    columns = {name: COLUMNS[name] for name in ("label", "image")}
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=columns, queue=1, buffers=given)
+    held = [next(loader)["label"], next(loader)["label"]]
+    held.append(next(loader)["label"])
+    with pytest.raises(BufferError, match="at most 2 batches in use with 4 buffers, found 3"):
+        next(loader)
+    assert [label.tolist() for label in held] == [list(range(n, n + 10)) for n in (0, 10, 20)]
+    # Nothing was lost: the next batch comes once there is room.
+    del held[0]
+    assert next(loader)["label"].tolist() == list(range(30, 40))
+    assert [label.tolist() for label in held] == [list(range(n, n + 10)) for n in (10, 20)]
+
+
+def test_a_warm_loop_has_no_new_memory(numbers):
+    given = buffers(4)
+    columns = {name: COLUMNS[name] for name in ("label", "image")}
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=columns, buffers=given, threads=2)
+    known = {one["image"].ctypes.data for one in given}
+    assert {batch["image"].ctypes.data for _ in range(10) for batch in loader} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("label", np.empty(10, np.int32), r"buffer 1 of column 'label': expected type int64, found dtype\('int32'\)"),
+        ("label", np.empty(10, ">i8"), "expected type int64"),
+        ("label", np.empty(9, np.int64), r"expected shape \[10\], found \[9\]"),
+        ("label", np.empty(20, np.int64)[::2], "contiguous"),
+        ("image", np.empty((10, 3, 4), np.float32).transpose(0, 2, 1), "contiguous"),
+        ("label", np.frombuffer(bytes(80), np.int64), "writable"),
+        ("label", np.frombuffer(bytearray(81), np.uint8)[1:].view(np.int64), "contiguous"),
+        ("label", [0] * 10, "found list"),
+        ("data", np.empty(10, np.uint8), "memory of the loader"),
+        ("other", np.empty(10), "no such column"),
+    ],
+)
+def test_a_buffer_that_does_not_fit_is_refused(numbers, name, array, message):
+    given = buffers(3, **{name: array})
+    with pytest.raises(ValueError, match=message.replace("'", '["\']')):
+        ki.Loader(ki.open(numbers), batch_size=10, columns=COLUMNS, buffers=given)
+
+
+def test_buffers_need_columns_and_memory_of_their_own(numbers):
+    dataset = ki.open(numbers)
+    with pytest.raises(ValueError, match="columns"):
+        ki.Loader(dataset, batch_size=10, buffers=buffers())
+    with pytest.raises(ki.errors.InvalidError, match="at least 3 sets"):
+        ki.Loader(dataset, batch_size=10, columns=COLUMNS, buffers=buffers(2))
+    with pytest.raises(ki.errors.InvalidError, match="memory for it"):
+        ki.Loader(dataset, batch_size=10, columns=COLUMNS, buffers=[{"label": np.empty(10, int)} for _ in range(3)])
+    with pytest.raises(ValueError, match="overlap"):
+        ki.Loader(dataset, batch_size=10, columns=COLUMNS, buffers=[buffers()[0]] * 3)
+
+
+def test_bytes_without_a_copy(tmp_path):
+    path = tmp_path / "words.msgpack"
+    words = [b"", b"one", "zwölf".encode(), b"", b"three" * 1000, b""]
+    with ki.Writer(path) as writer:
+        for number, word in enumerate(words):
+            writer.write({"key": str(number), "word": word, "n": number})
+    columns = {"word": bytes, "n": "int64"}
+    for batch_size in [1, 4, 6]:
+        found = []
+        for batch in ki.Loader(ki.open(path), batch_size=batch_size, columns=columns, tail="uneven"):
+            data, offsets = batch.ragged("word")
+            assert (data.dtype, offsets.dtype) == (np.uint8, np.int64)
+            assert len(offsets) == len(batch) + 1 and data.flags.writeable
+            found += [bytes(data[start:end]) for start, end in zip(offsets[:-1], offsets[1:])]
+            if len(data):
+                # One memory for all who ask, and offsets that nobody can break.
+                data[0] ^= 1
+                offsets[:] = 1 << 60
+                assert bytes(batch.ragged("word")[0]) == bytes(data)
+                assert b"".join(batch["word"]) == bytes(data)
+        assert found == words
+    # The array keeps its memory when the batch and the loader are gone.
+    batch = next(ki.Loader(ki.open(path), batch_size=6, columns=columns))
+    data = batch.ragged("word")[0]
+    del batch
+    assert bytes(data) == b"".join(words)
+    loader = ki.Loader(ki.open(path), batch_size=6, columns=columns)
+    with pytest.raises(ki.errors.Error, match="no column \"n\" of this type"):
+        next(loader).ragged("n")
+    with pytest.raises(KeyError):
+        next(iter(ki.Loader(ki.open(path), batch_size=6))).ragged("word")

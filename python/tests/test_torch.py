@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader  # noqa: E402
 
-from pykiste.torch import StatefulSampler, TensorLoader  # noqa: E402
+from pykiste.torch import StatefulSampler, TensorLoader, buffers  # noqa: E402
 
 COLUMNS = {"label": "int64", "image": ("float32", (4, 3)), "data": bytes}
 
@@ -67,6 +67,24 @@ def test_tensors_own_their_memory(numbers, reuse):
         batch["image"].mul_(0)
     assert seen == ki.Sampler.shuffle(100, 2).order(0)[:].tolist()
     assert len(places) == 1 or not reuse
+
+
+def test_tensors_are_in_the_buffers_of_the_loader(numbers):
+    given = buffers(COLUMNS, 32, count=4)
+    places = {one["image"].data_ptr() for one in given}
+    loader = ki.Loader(
+        ki.open(numbers), ki.Sampler.shuffle(100, 2), batch_size=32, columns=COLUMNS, buffers=given
+    )
+    with pytest.raises(ValueError, match="pin_memory"):
+        TensorLoader(loader, pin_memory=True)
+    for epoch in range(3):
+        seen = []
+        for batch in TensorLoader(loader):
+            assert batch["image"].data_ptr() in places
+            assert (batch["image"][:, 1, 1] == batch["label"]).all()
+            seen += batch["label"].tolist()
+            batch["image"].mul_(0)
+        assert seen == ki.Sampler.shuffle(100, 2).order(epoch)[:].tolist()
 
 
 def test_training_resumes_in_the_middle_of_an_epoch(numbers):

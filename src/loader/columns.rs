@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ndarray::{ArrayViewD, IxDyn};
 
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use super::memory::{ColumnMemory, Memory, Spare, Values};
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -115,9 +116,42 @@ impl Columns {
     }
 }
 
+impl Columns {
+    /// A set of memory for batches of this many rows.
+    pub(super) fn buffers_in(
+        &self,
+        rows: usize,
+        mut set: Vec<(String, Box<dyn Memory>)>,
+    ) -> Result<Buffers> {
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+        let mut buffers = Buffers::new();
+        for (name, column) in &self.0 {
+            let memory = set.iter().position(|(given, _)| given == name);
+            let memory = memory.map(|at| set.swap_remove(at).1);
+            let buffer = column.buffer_in(rows, memory);
+            buffers.push(buffer.map_err(|message| invalid(format!("column {name:?}: {message}")))?);
+        }
+        match set.first() {
+            None => Ok(buffers),
+            Some((name, _)) => {
+                let known: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+                let message =
+                    format!("expected memory for each of {known:?}, found more for {name:?}");
+                Err(invalid(message))
+            }
+        }
+    }
+}
+
 /// How one column is made.
 trait Column: Send + Sync {
     fn empty(&self) -> Box<dyn Buffer>;
+    /// In memory of the caller for this many rows.
+    fn buffer_in(
+        &self,
+        rows: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String>;
     /// The dimensions of a row; none for a number, and for bytes of any length.
     fn shape(&self) -> &[usize] {
         &[]
@@ -131,7 +165,7 @@ trait Column: Send + Sync {
 }
 
 /// The content of one column.
-trait Buffer: Any + Send + Sync {
+pub(super) trait Buffer: Any + Send + Sync {
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
     fn bytes(&self) -> usize;
@@ -143,30 +177,47 @@ trait Buffer: Any + Send + Sync {
 struct Fixed<T> {
     shape: Vec<usize>,
     width: usize,
-    values: Vec<T>,
+    values: Values<T>,
 }
 
 impl<T: Element> Fixed<T> {
     fn empty(shape: &[usize]) -> Fixed<T> {
-        Fixed { shape: shape.to_vec(), width: shape.iter().product(), values: Vec::new() }
+        Fixed::with(shape, Values::Own(Vec::new()))
     }
 
+    fn with(shape: &[usize], values: Values<T>) -> Fixed<T> {
+        Fixed { shape: shape.to_vec(), width: shape.iter().product(), values }
+    }
+
+    fn boxed_in(
+        shape: &[usize],
+        rows: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String> {
+        let memory = memory.ok_or("expected memory for it, found none")?;
+        let elements = shape.iter().try_fold(rows, |n, size| n.checked_mul(*size));
+        let elements = elements.ok_or_else(|| format!("{rows} rows of {shape:?} are too many"))?;
+        Ok(Box::new(Fixed::<T>::with(shape, Values::given(memory, elements)?)))
+    }
+
+    /// A row, which is overwritten as a whole.
     fn row(&mut self, row: usize) -> &mut [T] {
-        let end = (row + 1) * self.width;
-        if self.values.len() < end {
-            self.values.resize(end, T::default());
-        }
-        &mut self.values[end - self.width..end]
+        self.values.range(row * self.width, (row + 1) * self.width, false)
+    }
+
+    /// A row of zeros.
+    fn zeros(&mut self, row: usize) -> &mut [T] {
+        self.values.range(row * self.width, (row + 1) * self.width, true)
     }
 }
 
 impl<T: Element> Buffer for Fixed<T> {
     fn set_rows(&mut self, rows: usize) {
-        self.values.resize(rows * self.width, T::default());
+        self.values.resize(rows * self.width);
     }
 
     fn bytes(&self) -> usize {
-        std::mem::size_of_val(self.values.as_slice())
+        self.values.len() * size_of::<T>()
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -221,6 +272,14 @@ struct FieldColumn<T> {
 impl<T: Element> Column for FieldColumn<T> {
     fn empty(&self) -> Box<dyn Buffer> {
         Box::new(Fixed::<T>::empty(&self.shape))
+    }
+
+    fn buffer_in(
+        &self,
+        rows: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String> {
+        Fixed::<T>::boxed_in(&self.shape, rows, memory)
     }
 
     fn shape(&self) -> &[usize] {
@@ -411,6 +470,17 @@ impl Column for BytesColumn {
         Box::new(Ragged { data: Vec::new(), offsets: vec![0] })
     }
 
+    fn buffer_in(
+        &self,
+        _: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String> {
+        match memory {
+            None => Ok(self.empty()),
+            Some(_) => Err("expected no memory for a column of bytes, found some".to_owned()),
+        }
+    }
+
     fn is_field(&self) -> bool {
         true
     }
@@ -442,6 +512,14 @@ impl<T: Element> Column for RowColumn<T> {
         Box::new(Fixed::<T>::empty(&self.shape))
     }
 
+    fn buffer_in(
+        &self,
+        rows: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String> {
+        Fixed::<T>::boxed_in(&self.shape, rows, memory)
+    }
+
     fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -456,34 +534,14 @@ impl<T: Element> Column for RowColumn<T> {
 
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
         match buffer.as_any_mut().downcast_mut::<Fixed<T>>() {
-            Some(column) => (self.fill)(record, column.row(row)),
+            Some(column) => (self.fill)(record, column.zeros(row)),
             None => Ok(()),
         }
     }
 }
 
 /// The buffers of one batch.
-type Buffers = Vec<Box<dyn Buffer>>;
-
-/// Buffers that wait for the next batch: never more than can be in use at once, or a caller who
-/// gathers batches for a while would have all of them kept for ever.
-struct Spare {
-    keep: usize,
-    buffers: Mutex<Vec<Buffers>>,
-}
-
-impl Spare {
-    fn take(&self) -> Option<Buffers> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn put(&self, buffers: Buffers) {
-        let mut spare = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < self.keep {
-            spare.push(buffers);
-        }
-    }
-}
+pub(super) type Buffers = Vec<Box<dyn Buffer>>;
 
 /// A batch of columns. Its memory is reused by a later batch once it is dropped.
 pub struct ColumnBatch {
@@ -513,23 +571,21 @@ impl ColumnBatch {
         let column = self.column::<Fixed<T>>(name)?;
         let mut shape = vec![self.rows];
         shape.extend_from_slice(&column.shape);
-        ArrayViewD::from_shape(IxDyn(&shape), &column.values)
+        ArrayViewD::from_shape(IxDyn(&shape), column.values.get()?)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("column {name:?}: {e}")))
     }
 
     /// The elements of a column, all samples one after another.
     pub fn values<T: Element>(&self, name: &str) -> Result<&[T]> {
-        Ok(&self.column::<Fixed<T>>(name)?.values)
+        self.column::<Fixed<T>>(name)?.values.get()
     }
 
     /// The same, to be changed in place.
     pub fn values_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
         // Found by a shared reference first, whose error lists the columns.
         self.column::<Fixed<T>>(name)?;
-        let at = self.columns.0.iter().position(|(known, _)| known == name);
-        let buffer = at.and_then(|at| self.buffers.get_mut(at));
-        let column = buffer.and_then(|buffer| buffer.as_any_mut().downcast_mut::<Fixed<T>>());
-        Ok(column.map(|column| &mut column.values[..]).unwrap_or_default())
+        let column = self.buffer_mut::<Fixed<T>>(name);
+        column.map_or(Ok(&mut []), |column| column.values.get_mut())
     }
 
     /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
@@ -537,6 +593,18 @@ impl ColumnBatch {
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
         let column = self.column::<Ragged>(name)?;
         Ok((&column.data, &column.offsets))
+    }
+
+    /// The same, with bytes to be changed in place.
+    pub fn bytes_mut(&mut self, name: &str) -> Result<(&mut [u8], &[u64])> {
+        self.column::<Ragged>(name)?;
+        let column = self.buffer_mut::<Ragged>(name);
+        Ok(column.map_or((&mut [], &[]), |column| (&mut column.data[..], &column.offsets[..])))
+    }
+
+    fn buffer_mut<B: Buffer>(&mut self, name: &str) -> Option<&mut B> {
+        let at = self.columns.0.iter().position(|(known, _)| known == name)?;
+        self.buffers.get_mut(at)?.as_any_mut().downcast_mut::<B>()
     }
 
     fn column<B: Buffer>(&self, name: &str) -> Result<&B> {
@@ -575,13 +643,16 @@ impl CollateColumns {
     pub(super) fn new(columns: Columns, queue: usize) -> CollateColumns {
         // Plus one held by the caller.
         let keep = queue.saturating_add(1);
-        let spare = Arc::new(Spare { keep, buffers: Mutex::default() });
-        CollateColumns { columns: Arc::new(columns), spare }
+        CollateColumns { columns: Arc::new(columns), spare: Arc::new(Spare::up_to(keep)) }
     }
 
-    fn buffers(&self) -> Buffers {
-        let spare = self.spare.take();
-        spare.unwrap_or_else(|| self.columns.0.iter().map(|(_, column)| column.empty()).collect())
+    /// In memory of the caller.
+    pub(super) fn of(memory: &ColumnMemory) -> CollateColumns {
+        CollateColumns { columns: memory.columns.clone(), spare: memory.spare.clone() }
+    }
+
+    fn buffers(&self) -> Result<Buffers> {
+        self.spare.take(|| self.columns.0.iter().map(|(_, column)| column.empty()).collect())
     }
 
     /// Writes one row: one walk over the sample for all columns that are fields.
@@ -686,7 +757,7 @@ impl Gather for CollateColumns {
 
     fn gather(&self, task: &Task<'_>) -> Result<Gathered<ColumnBatch>> {
         let (columns, spare) = (self.columns.clone(), self.spare.clone());
-        let buffers = self.buffers();
+        let buffers = self.buffers()?;
         let mut batch = ColumnBatch { rows: 0, columns, buffers, spare };
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;

@@ -49,6 +49,8 @@
 mod batch;
 #[cfg(feature = "arrays")]
 mod columns;
+#[cfg(feature = "arrays")]
+mod memory;
 mod orders;
 mod pool;
 
@@ -65,6 +67,8 @@ pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, Columns};
+#[cfg(feature = "arrays")]
+pub use memory::{ColumnMemory, Memory};
 
 use batch::{Gather, MapSamples};
 #[cfg(feature = "arrays")]
@@ -251,6 +255,25 @@ impl LoaderOptions {
         columns.check()?;
         let queue = self.batches();
         self.start(Arc::new(CollateColumns::new(columns, queue)))
+    }
+
+    /// As [`columns`](Self::columns), in memory of the caller. With `n` sets of it, at most `n - 2`
+    /// batches are made ahead, so the caller may hold one batch when it asks for the next. If it holds
+    /// more, a batch may find no memory and is an [`Invalid`](ErrorKind::Invalid) error.
+    ///
+    /// # Errors
+    ///
+    /// As [`columns`](Self::columns); and [`Invalid`](ErrorKind::Invalid) for batches of more samples
+    /// than there is memory for.
+    #[cfg(feature = "arrays")]
+    pub fn columns_in(mut self, memory: &ColumnMemory) -> Result<Loader<ColumnBatch>> {
+        if self.batch_size > memory.rows as u64 {
+            let (size, rows) = (self.batch_size, memory.rows);
+            let message = format!("expected memory for batches of {size} samples, found {rows}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        self.queue = self.batches().clamp(1, memory.sets - 2);
+        self.start(Arc::new(CollateColumns::of(memory)))
     }
 
     /// Batches that may be finished or in progress.

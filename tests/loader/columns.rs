@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kiste::format::msgpack;
-use kiste::loader::{Batch, ColumnBatch, Columns, Element, Loader, OnError};
+use kiste::loader::{Batch, ColumnBatch, ColumnMemory, Columns, Element, Loader, Memory, OnError};
 use kiste::reader::{ListReader, ReaderExt};
 use kiste::sampler::{Sequential, Shuffle};
 use kiste::{DatasetReader, ErrorKind, Value};
@@ -467,4 +467,89 @@ fn lists_of_numbers_are_arrays() {
     // As for a number of its own: what does not fit is refused.
     assert_eq!(read::<u8>(&reader, Some(&[2, 2])), [None, None, None]);
     assert_eq!(read::<u8>(&reader, Some(&[0])), [None, None, Some(vec![])]);
+}
+
+/// Memory that is not ours, as that of a driver: any bytes are in it.
+struct Pinned(&'static mut [u64]);
+
+impl Pinned {
+    fn boxed(bytes: usize) -> (usize, Box<dyn Memory>) {
+        let memory = vec![u64::MAX; bytes / 8].leak();
+        (memory.as_ptr() as usize, Box::new(Pinned(memory)))
+    }
+}
+
+impl AsRef<[u8]> for Pinned {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(self.0)
+    }
+}
+
+impl AsMut<[u8]> for Pinned {
+    fn as_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self.0)
+    }
+}
+
+#[test]
+fn batches_are_in_memory_of_the_caller() {
+    let reader = Bytes::count(100);
+    for threads in [0, 1, 4] {
+        let columns = Columns::new().scalar::<u64>("v").bytes("key").row::<bool>(
+            "even",
+            &[8],
+            |record, row| {
+                row[0] = record.index() % 2 == 0;
+                Ok(())
+            },
+        );
+        let mut places = Vec::new();
+        let sets = (0..4).map(|_| {
+            let ((v, memory), (_, even)) = (Pinned::boxed(8 * 8), Pinned::boxed(8 * 8));
+            places.push(v);
+            vec![("even".to_owned(), even), ("v".to_owned(), memory)]
+        });
+        let memory = ColumnMemory::new(columns, 8, sets.collect()).unwrap();
+        let options = in_order(&reader, 8).threads(threads).epochs(2);
+        let mut last = None;
+        let mut seen = Vec::new();
+        for batch in options.clone().columns_in(&memory).unwrap() {
+            let data = batch.unwrap().data;
+            let values = data.values::<u64>("v").unwrap();
+            assert!(places.contains(&(values.as_ptr() as usize)));
+            seen.extend_from_slice(values);
+            for (row, value) in data.array::<bool>("even").unwrap().outer_iter().zip(values) {
+                let expected = [value % 2 == 0, false, false, false, false, false, false, false];
+                assert_eq!(row.as_slice().unwrap(), expected);
+            }
+            // The one before is not overwritten while this one is made.
+            last = Some(data);
+        }
+        assert_eq!(seen, (0..100).chain(0..100).collect::<Vec<u64>>());
+        drop(last);
+        // More of them than there is memory for.
+        let held: Vec<_> = options.columns_in(&memory).unwrap().take(5).collect();
+        assert!(held[..2].iter().all(Result::is_ok));
+        let error = held.into_iter().find_map(Result::err).unwrap();
+        assert!(error.message().contains("all 4 sets"), "{error}");
+    }
+}
+
+#[test]
+fn memory_that_does_not_fit_is_refused() {
+    let columns = || Columns::new().scalar::<u64>("v").bytes("data");
+    let set = |name: &str, bytes| vec![(name.to_owned(), Pinned::boxed(bytes).1)];
+    let refused = |sets| ColumnMemory::new(columns(), 8, sets).unwrap_err().message().to_owned();
+    let three = |name, bytes| vec![set(name, bytes), set(name, bytes), set(name, bytes)];
+    assert!(refused(vec![set("v", 64)]).contains("at least 3 sets"));
+    assert!(refused(three("v", 56)).contains("expected 64 bytes of memory, found 56"));
+    assert!(refused(three("w", 64)).contains("\"v\": expected memory for it"));
+    let more = three("v", 64).into_iter().map(|one| one.into_iter().chain(set("x", 8)).collect());
+    assert!(refused(more.collect()).contains("found more for \"x\""));
+    let ragged =
+        three("v", 64).into_iter().map(|one| one.into_iter().chain(set("data", 8)).collect());
+    assert!(refused(ragged.collect()).contains("no memory for a column of bytes"));
+    let memory = ColumnMemory::new(columns(), 8, three("v", 64)).unwrap();
+    let error = in_order(&Bytes::count(9), 9).columns_in(&memory).unwrap_err();
+    assert!(error.message().contains("batches of 9 samples, found 8"), "{error}");
 }

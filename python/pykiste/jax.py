@@ -1,0 +1,65 @@
+"""JAX: batches as arrays of JAX, for one device or a sharding.
+
+>>> import pytest
+>>> jax = pytest.importorskip("jax")
+>>> import pykiste as ki
+>>> from pykiste.jax import JaxLoader
+>>> path = getfixture("tmp_path") / "train.msgpack"
+>>> with ki.Writer(path) as writer:
+...     for number in range(100):
+...         writer.write({"key": str(number), "label": number})
+>>> loader = ki.Loader(ki.open(path), batch_size=50, columns={"label": "int32"})
+>>> [int(batch["label"].sum()) for batch in JaxLoader(loader)]
+[1225, 3725]
+"""
+
+import numpy as np
+
+__all__ = ["JaxLoader"]
+
+
+class JaxLoader:
+    """Batches of arrays of JAX from the threads of a `pykiste.Loader` with columns.
+
+    `device` is a device or a sharding, as `jax.device_put` takes it. On a CPU arrays share the memory of
+    the batch where JAX can, and keep it until they are gone; do not change batches that were handed to
+    JAX. Columns of `bytes` stay lists.
+
+    JAX has no 64-bit numbers unless `jax_enable_x64` is set. Columns of such types are an error then,
+    because JAX would convert them to 32 bits.
+    """
+
+    def __init__(self, loader, device=None):
+        import jax
+
+        self._jax = jax
+        self.loader = loader
+        self.device = device
+
+    def __iter__(self):
+        for batch in self.loader:
+            arrays = {name: self._array(name, batch[name]) for name in batch.keys()}
+            # Its memory is free as soon as the arrays are gone.
+            del batch
+            yield arrays
+            del arrays
+
+    def _array(self, name, column):
+        if not isinstance(column, np.ndarray):
+            return column
+        kept = self._jax.dtypes.canonicalize_dtype(column.dtype)
+        if kept != column.dtype:
+            message = (
+                f"column {name!r}: expected a type that JAX has, found {column.dtype}, which would "
+                f"become {kept}: load it as that type, or set jax_enable_x64"
+            )
+            raise TypeError(message)
+        return self._jax.device_put(column, self.device, may_alias=True)
+
+    def state_dict(self):
+        """Where the run is after the batches so far."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state):
+        """Goes on from a saved state."""
+        self.loader.load_state_dict(state)

@@ -1,0 +1,166 @@
+"""What functions report, for type checkers: at run time these are plain dicts.
+
+>>> from pykiste.reports import Made
+>>> def total(parts: list[Made]) -> int:
+...     return sum(part["samples"] for part in parts)
+"""
+
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict
+
+__all__ = [
+    "Bad",
+    "Compared",
+    "Converted",
+    "Difference",
+    "Filtered",
+    "Made",
+    "Merged",
+    "Output",
+    "Problem",
+    "Progress",
+    "Removed",
+    "Selected",
+    "Sides",
+    "Verified",
+    "Version",
+]
+
+
+class Progress(TypedDict):
+    """What the callback `progress` gets a few times a second."""
+
+    phase: str
+    samples: int
+    bytes: int
+    input_bytes: int
+    total_samples: int | None
+    total_input_bytes: int | None
+    notices: list[str]
+
+
+class Made(TypedDict):
+    """A dataset that was written."""
+
+    path: Path
+    samples: int
+    bytes: int
+    labels: Path | None
+    seconds: float
+
+
+class Merged(Made):
+    """What `merge` wrote."""
+
+    skipped_duplicates: int
+
+
+class Selected(Made):
+    """What `select` wrote."""
+
+    skipped: int
+
+
+class Filtered(Made):
+    """What `filter` wrote, of how many samples."""
+
+    of: int
+
+
+class Sides(TypedDict, total=False):
+    """The values of a field in both samples; one is missing if only the other has the field."""
+
+    left: Any
+    right: Any
+
+
+class Difference(TypedDict):
+    """A sample that only one dataset has, with its `index` there, or one that was changed."""
+
+    key: str
+    change: Literal["left", "right", "fields"]
+    index: NotRequired[int]
+    left: NotRequired[int]
+    right: NotRequired[int]
+    fields: NotRequired[dict[str, Sides]]
+
+
+class Compared(TypedDict):
+    """What `diff` found."""
+
+    same: int
+    only_left: int
+    only_right: int
+    changed: int
+    same_order: bool
+    differences: list[Difference]
+
+
+class Output(TypedDict):
+    """A file or dataset that a conversion wrote."""
+
+    path: Path
+    files: int
+    samples: int
+    bytes: int
+    added: int
+    labels: Path | None
+
+
+class Bad(TypedDict):
+    """Input that could not be read."""
+
+    count: int
+    first: list[str]
+
+
+class Converted(TypedDict):
+    """What `convert` and `commit` wrote."""
+
+    outputs: list[Output]
+    bad: Bad
+    changes: list[str]
+    quarantine: Path | None
+    skipped_duplicates: int
+    skipped_files: int
+    seconds: float
+
+
+class Problem(TypedDict):
+    """Something that `verify` found."""
+
+    file: Path
+    index: int | None
+    key: str | None
+    range: tuple[int, int] | None
+    message: str
+
+
+class Verified(TypedDict):
+    """What `verify` found."""
+
+    good: bool
+    samples: int
+    bytes: int
+    problems: list[Problem]
+    missing: list[Path]
+
+
+class Version(TypedDict):
+    """A version of an array."""
+
+    number: int
+    parent: int
+    time: str
+    message: str
+    shape: tuple[int, ...]
+    chunks: int
+    cbytes: int
+
+
+class Removed(TypedDict):
+    """What `ArrayStore.gc` removed."""
+
+    versions: list[int]
+    files: int
+    bytes: int

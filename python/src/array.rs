@@ -1,0 +1,762 @@
+//! [`ChunkedArray`], [`ArrayStore`] and [`StagedVersion`]: arrays in directories, with versions.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use kiste::array::{self, ArrayOptions, At, Keep, VersionInfo};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
+
+use crate::errors::{bug, raise};
+use crate::pool;
+use crate::select::{
+    Selected, elements, parse_attributes, parse_dtype, raise_selection, to_dict, to_numpy_dtype,
+};
+
+/// Opens or creates with these options.
+fn options(durable: bool) -> ArrayOptions {
+    ArrayOptions::default().durable(durable)
+}
+
+/// A version by its number, or by how many versions it is before the newest, as a negative number.
+fn at(version: Option<i64>) -> PyResult<At> {
+    match version {
+        None => Ok(At::Newest),
+        Some(number) if number > 0 => Ok(At::Version(number as u64)),
+        Some(0) => {
+            Err(PyValueError::new_err("expected a version from 1, or a negative one, found 0"))
+        }
+        Some(back) => Ok(At::Back(back.unsigned_abs() as usize)),
+    }
+}
+
+fn version_dict<'py>(py: Python<'py>, info: &VersionInfo) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("number", info.number)?;
+    dict.set_item("parent", info.parent)?;
+    dict.set_item("time", &info.time)?;
+    dict.set_item("message", &info.message)?;
+    dict.set_item("shape", PyTuple::new(py, &info.shape)?)?;
+    dict.set_item("chunks", info.chunks)?;
+    dict.set_item("cbytes", info.cbytes)?;
+    Ok(dict)
+}
+
+fn version_list<'py>(
+    py: Python<'py>,
+    versions: kiste::Result<Vec<VersionInfo>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for info in versions.map_err(raise)? {
+        list.append(version_dict(py, &info)?)?;
+    }
+    Ok(list)
+}
+
+/// What `len` of an array is.
+fn first(shape: &[usize]) -> PyResult<usize> {
+    let unsized_ = || PyTypeError::new_err("len() of an array without axes");
+    shape.first().copied().ok_or_else(unsized_)
+}
+
+/// As `numpy.asarray` wants it: all elements, of another type if asked.
+fn whole<'py>(
+    array: Bound<'py, PyAny>,
+    dtype: Option<Bound<'py, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if copy == Some(false) {
+        return Err(PyValueError::new_err("expected copy=True or None: elements are decompressed"));
+    }
+    match dtype {
+        Some(dtype) => array.call_method1("astype", (dtype,)),
+        None => Ok(array),
+    }
+}
+
+/// One version of an array in a directory, for reading.
+///
+/// `array[...]` reads as NumPy does: integers, slices with steps, ellipsis, `None`, lists of indices and
+/// masks. Only the chunks that are touched are decompressed. What comes back is an array of NumPy with
+/// memory of its own.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "grid"
+/// >>> with ki.ArrayStore.create(path, (1000, 8), "float32", chunks=(100, 8)) as store:
+/// ...     store[10:20, ::2] = 1
+/// >>> array = ki.ChunkedArray(path)
+/// >>> array.shape, array.dtype, array[15, :4], array[[5, 12]].sum()
+/// ((1000, 8), dtype('float32'), array([1., 0., 1., 0.], dtype=float32), np.float32(4.0))
+#[pyclass(frozen, module = "pykiste")]
+pub(crate) struct ChunkedArray {
+    array: array::ChunkedArray,
+    dtype: Py<PyAny>,
+    path: PathBuf,
+}
+
+impl ChunkedArray {
+    fn of(py: Python<'_>, array: array::ChunkedArray, path: PathBuf) -> PyResult<ChunkedArray> {
+        let dtype = to_numpy_dtype(py, array.dtype())?;
+        Ok(ChunkedArray { array, dtype, path })
+    }
+
+    fn read<'py>(&self, py: Python<'py>, selected: &Selected) -> PyResult<Bound<'py, PyAny>> {
+        let read = pool::run(py, || self.array.read(selected.selection.clone()))?;
+        selected.result(read.map_err(raise_selection)?, self.dtype.bind(py))
+    }
+}
+
+#[pymethods]
+impl ChunkedArray {
+    /// Opens the newest version, or that of a number; -1 is the one before the newest.
+    #[new]
+    #[pyo3(signature = (path, version=None))]
+    fn new(py: Python<'_>, path: PathBuf, version: Option<i64>) -> PyResult<ChunkedArray> {
+        let at = at(version)?;
+        let array = py.detach(|| array::ChunkedArray::open_at(&path, at)).map_err(raise)?;
+        ChunkedArray::of(py, array, path)
+    }
+
+    /// Its directory.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// The length of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.array.shape())
+    }
+
+    /// The type of the elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyAny> {
+        self.dtype.clone_ref(py)
+    }
+
+    /// Elements of a chunk along each axis.
+    #[getter]
+    fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.array.grid().chunk_shape())
+    }
+
+    /// How many axes it has.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.array.shape().len()
+    }
+
+    /// How many elements it has.
+    #[getter]
+    fn size(&self) -> usize {
+        self.array.shape().iter().product()
+    }
+
+    /// Bytes of all elements, uncompressed.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.array.info().nbytes
+    }
+
+    /// Bytes of its chunks, compressed.
+    #[getter]
+    fn cbytes(&self) -> u64 {
+        self.array.info().cbytes
+    }
+
+    /// The number of the version.
+    #[getter]
+    fn version(&self) -> u64 {
+        self.array.version()
+    }
+
+    /// The attributes, as they are in JSON.
+    #[getter]
+    fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_dict(py, self.array.attrs())
+    }
+
+    /// All versions, oldest first.
+    fn versions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        version_list(py, py.detach(|| self.array.versions()))
+    }
+
+    /// Another version: by number, or -1 for the one before the newest.
+    fn at(&self, py: Python<'_>, version: i64) -> PyResult<ChunkedArray> {
+        let at = at(Some(version))?;
+        let array = py.detach(|| self.array.at(at)).map_err(raise)?;
+        ChunkedArray::of(py, array, self.path.clone())
+    }
+
+    /// Compares all chunks of all versions with their hashes. Returns a list of what is wrong.
+    fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let report = pool::run(py, || self.array.verify())?.map_err(raise)?;
+        let said =
+            |problem: &array::Problem| format!("{}: {}", problem.file.display(), problem.message);
+        Ok(report.problems.iter().map(said).collect())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        first(self.array.shape())
+    }
+
+    /// A selection, or with the name of a field of a structured type an array of that field alone.
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(name) = item.cast::<PyString>() {
+            let column = self.array.column(name.to_str()?).map_err(raise_selection)?;
+            let column = ChunkedArray::of(py, column, self.path.clone())?;
+            return Ok(Bound::new(py, column)?.into_any());
+        }
+        self.read(py, &Selected::parse(item)?)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let all = Selected::parse(py.Ellipsis().bind(py))?;
+        whole(self.read(py, &all)?, dtype, copy)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let (shape, dtype) = (self.array.shape(), self.dtype.bind(py));
+        let version = self.array.version();
+        format!("pykiste.ChunkedArray({:?}, version {version}, {shape:?}, {dtype})", self.path)
+    }
+}
+
+/// The writer of an array in a directory. There is one at a time.
+///
+/// Every assignment is a version of its own, which readers see as a whole or not at all. `stage()`
+/// gathers several changes for one version.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "table"
+/// >>> store = ki.ArrayStore.create(path, (0, 3), "int16", chunks=(100, 3))
+/// >>> store.append([[1, 2, 3], [4, 5, 6]], "two rows")["number"]
+/// 2
+/// >>> with store.stage("a column of zeros") as staged:
+/// ...     staged[:, 1] = 0
+/// ...     staged.attrs = {"unit": "m"}
+/// >>> store[...].tolist(), store.attrs, store.version
+/// ([[1, 0, 3], [4, 0, 6]], {'unit': 'm'}, 3)
+/// >>> store.checkout(2)["message"], store[0].tolist()
+/// ('checkout of version 2', [1, 2, 3])
+/// >>> store.close()
+#[pyclass(frozen, module = "pykiste")]
+pub(crate) struct ArrayStore {
+    /// `None` once it is closed.
+    open: Mutex<Option<array::ArrayStore>>,
+    dtype: Py<PyAny>,
+    path: PathBuf,
+    /// The process that has the lock of the array.
+    process: u32,
+}
+
+impl Drop for ArrayStore {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // It would give up the lock of the process that this one was forked from.
+            if let Ok(open) = self.open.get_mut() {
+                std::mem::forget(open.take());
+            }
+        }
+    }
+}
+
+impl ArrayStore {
+    fn of(py: Python<'_>, store: array::ArrayStore, path: PathBuf) -> PyResult<ArrayStore> {
+        let dtype = to_numpy_dtype(py, store.array().dtype())?;
+        let open = Mutex::new(Some(store));
+        Ok(ArrayStore { open, dtype, path, process: std::process::id() })
+    }
+
+    /// Works with the store, in the pool.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<T> + Send,
+    ) -> PyResult<kiste::Result<T>> {
+        if self.process != std::process::id() {
+            let message =
+                "expected the process that opened the store, found one that was forked from it";
+            return Err(PyValueError::new_err(message));
+        }
+        pool::run(py, || {
+            let mut open = self.open.lock().map_err(|_| bug("a store panicked"))?;
+            let store =
+                open.as_mut().ok_or_else(|| PyValueError::new_err("the store is closed"))?;
+            Ok(work(store))
+        })?
+    }
+
+    /// The newest version.
+    fn newest(&self, py: Python<'_>) -> PyResult<array::ChunkedArray> {
+        let closed = || PyValueError::new_err("the store is closed");
+        py.detach(|| {
+            let open = self.open.lock().map_err(|_| bug("a store panicked"))?;
+            Ok(open.as_ref().ok_or_else(closed)?.array().clone())
+        })
+    }
+
+    fn change<'py>(
+        &self,
+        py: Python<'py>,
+        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<VersionInfo> + Send,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        version_dict(py, &self.with(py, work)?.map_err(raise)?)
+    }
+}
+
+#[pymethods]
+impl ArrayStore {
+    /// Opens an array for writing.
+    #[classmethod]
+    #[pyo3(signature = (path, *, durable=true))]
+    fn open(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: PathBuf,
+        durable: bool,
+    ) -> PyResult<ArrayStore> {
+        let store = py.detach(|| options(durable).open_store(&path)).map_err(raise)?;
+        ArrayStore::of(py, store, path)
+    }
+
+    /// Creates an array full of `fill`, which is 0 by default, and opens it for writing.
+    ///
+    /// `chunks` is the shape of a chunk, by default one of about a megabyte. `codec` is "lz4" or "zlib",
+    /// `shuffle` is "byte", "bit" or "none". Arrays of the other codecs of Blosc are read.
+    #[classmethod]
+    #[pyo3(signature = (path, shape, dtype, chunks=None, *, fill=None, codec="lz4", level=5,
+        shuffle="byte", versioned=true, attrs=None, durable=true))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn create(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: PathBuf,
+        shape: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+        chunks: Option<&Bound<'_, PyAny>>,
+        fill: Option<&Bound<'_, PyAny>>,
+        codec: &str,
+        level: u8,
+        shuffle: &str,
+        versioned: bool,
+        attrs: Option<&Bound<'_, PyMapping>>,
+        durable: bool,
+    ) -> PyResult<ArrayStore> {
+        use kiste::format::blosc::Shuffle;
+        let sizes = |given: &Bound<'_, PyAny>| match given.extract::<usize>() {
+            Ok(one) => Ok(vec![one]),
+            Err(_) => given.extract::<Vec<usize>>(),
+        };
+        let shape = sizes(shape)?;
+        let parsed = parse_dtype(dtype)?;
+        let shuffle = match shuffle {
+            "byte" => Shuffle::Byte,
+            "bit" => Shuffle::Bit,
+            "none" => Shuffle::None,
+            other => {
+                let message = format!("shuffle: expected 'byte', 'bit' or 'none', found {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let codec =
+            codec.parse().map_err(|error| PyValueError::new_err(format!("codec: {error}")))?;
+        let mut options =
+            options(durable).codec(codec).level(level).shuffle(shuffle).versioned(versioned);
+        if let Some(chunks) = chunks {
+            options = options.chunk_shape(sizes(chunks)?);
+        }
+        if let Some(fill) = fill {
+            let dtype = to_numpy_dtype(py, &parsed)?;
+            let one = elements(fill, dtype.bind(py))?;
+            if !one.shape().is_empty() {
+                return Err(PyValueError::new_err("fill: expected one element, found an array"));
+            }
+            let one = one.astype(&parsed, kiste::value::Casting::SameKind).map_err(raise)?;
+            options = options.fill_bytes(one.c_bytes().into_owned());
+        }
+        let attributes = attrs.map(parse_attributes).transpose()?;
+        let store = pool::run(py, || {
+            let mut store = options.create(&path, parsed, &shape)?;
+            if let Some(attributes) = attributes {
+                store.set_attributes(attributes, "attributes")?;
+            }
+            kiste::Result::Ok(store)
+        })?;
+        ArrayStore::of(py, store.map_err(raise)?, path)
+    }
+
+    /// Its directory.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// The length of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.newest(py)?.shape())
+    }
+
+    /// The type of the elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyAny> {
+        self.dtype.clone_ref(py)
+    }
+
+    /// Elements of a chunk along each axis.
+    #[getter]
+    fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.newest(py)?.grid().chunk_shape())
+    }
+
+    /// How many axes it has.
+    #[getter]
+    fn ndim(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.newest(py)?.shape().len())
+    }
+
+    /// Bytes of all elements, uncompressed.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.newest(py)?.info().nbytes)
+    }
+
+    /// The number of the newest version.
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.newest(py)?.version())
+    }
+
+    /// The attributes, as they are in JSON. Assigning other ones makes a version.
+    #[getter]
+    fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_dict(py, self.newest(py)?.attrs())
+    }
+
+    #[setter]
+    fn set_attrs(&self, py: Python<'_>, attrs: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let attributes = parse_attributes(attrs)?;
+        self.change(py, |store| store.set_attributes(attributes, "attributes")).map(drop)
+    }
+
+    /// The newest version, for reading.
+    #[getter]
+    fn array(&self, py: Python<'_>) -> PyResult<ChunkedArray> {
+        ChunkedArray::of(py, self.newest(py)?, self.path.clone())
+    }
+
+    /// Another version, for reading: by number, or -1 for the one before the newest.
+    fn at(&self, py: Python<'_>, version: i64) -> PyResult<ChunkedArray> {
+        self.array(py)?.at(py, version)
+    }
+
+    /// All versions, oldest first.
+    fn versions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let newest = self.newest(py)?;
+        version_list(py, py.detach(|| newest.versions()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        first(self.newest(py)?.shape())
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.array(py)?.__getitem__(py, item)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.array(py)?.__array__(py, dtype, copy)
+    }
+
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        item: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.put(py, item, value, "put").map(drop)
+    }
+
+    /// Assigns to a selection with a message for the version, and returns the version.
+    #[pyo3(signature = (selection, value, message="put"))]
+    fn put<'py>(
+        &self,
+        py: Python<'py>,
+        selection: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        message: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let selected = Selected::parse(selection)?;
+        let value = elements(value, self.dtype.bind(py))?;
+        let put = self.with(py, |store| store.put(selected.selection, &value, message))?;
+        version_dict(py, &put.map_err(raise_selection)?)
+    }
+
+    /// Appends rows along the first axis, as one version.
+    #[pyo3(signature = (rows, message="append"))]
+    fn append<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        message: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let rows = elements(rows, self.dtype.bind(py))?;
+        self.change(py, |store| store.append(&rows, message))
+    }
+
+    /// Changes the shape, as one version. New elements are the fill value.
+    #[pyo3(signature = (shape, message="resize"))]
+    fn resize<'py>(
+        &self,
+        py: Python<'py>,
+        shape: Vec<usize>,
+        message: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.change(py, |store| store.resize(&shape, message))
+    }
+
+    /// Begins changes to the newest version, or to an older one. At the end of a `with` block they are
+    /// committed with the message, unless it raised an exception.
+    #[pyo3(signature = (message="", *, version=None))]
+    fn stage(
+        slf: &Bound<'_, Self>,
+        message: &str,
+        version: Option<i64>,
+    ) -> PyResult<StagedVersion> {
+        let (py, this) = (slf.py(), slf.get());
+        let at = at(version)?;
+        let staged = this.with(py, |store| store.stage_at(at))?.map_err(raise)?;
+        Ok(StagedVersion {
+            staged: Mutex::new(staged),
+            store: slf.clone().unbind(),
+            dtype: this.dtype.clone_ref(py),
+            message: message.to_owned(),
+        })
+    }
+
+    /// Makes staged changes a new version, and returns it.
+    #[pyo3(signature = (staged, message=None))]
+    fn commit<'py>(
+        &self,
+        py: Python<'py>,
+        staged: PyRef<'py, StagedVersion>,
+        message: Option<&str>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (changes, message) = (&staged.staged, message.unwrap_or(&staged.message));
+        self.change(py, |store| {
+            let mut changes = changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            store.commit(&mut changes, message)
+        })
+    }
+
+    /// Makes an older version the newest one, and loses none.
+    #[pyo3(signature = (version, message=None))]
+    fn checkout<'py>(
+        &self,
+        py: Python<'py>,
+        version: i64,
+        message: Option<String>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let at = at(Some(version))?;
+        self.change(py, |store| {
+            let mut staged = store.stage_at(at)?;
+            let number = staged.base().version();
+            let message = message.unwrap_or_else(|| format!("checkout of version {number}"));
+            store.commit(&mut staged, &message)
+        })
+    }
+
+    /// Removes all but the newest versions, and all files that none of the others needs.
+    fn gc<'py>(&self, py: Python<'py>, keep: usize) -> PyResult<Bound<'py, PyDict>> {
+        let removed = self.with(py, |store| store.gc(&Keep::Newest(keep)))?.map_err(raise)?;
+        let dict = PyDict::new(py);
+        dict.set_item("versions", removed.versions)?;
+        dict.set_item("files", removed.files)?;
+        dict.set_item("bytes", removed.bytes)?;
+        Ok(dict)
+    }
+
+    /// Closes it, so that another one may write. Arrays that were opened from it stay open.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        py.detach(|| {
+            self.open.lock().map_err(|_| bug("a store panicked"))?.take();
+            Ok(())
+        })
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.newest(py) {
+            Ok(array) => {
+                let (shape, dtype, version) = (array.shape(), self.dtype.bind(py), array.version());
+                format!(
+                    "pykiste.ArrayStore({:?}, version {version}, {shape:?}, {dtype})",
+                    self.path
+                )
+            }
+            Err(_) => format!("pykiste.ArrayStore({:?}, closed)", self.path),
+        }
+    }
+}
+
+/// Changes to an array that are not committed yet, in memory above a version. It reads and assigns as
+/// NumPy does.
+#[pyclass(frozen, module = "pykiste")]
+pub(crate) struct StagedVersion {
+    staged: Mutex<array::StagedVersion>,
+    store: Py<ArrayStore>,
+    dtype: Py<PyAny>,
+    message: String,
+}
+
+impl StagedVersion {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut array::StagedVersion) -> kiste::Result<T> + Send,
+    ) -> PyResult<T> {
+        let result = pool::run(py, || {
+            work(&mut self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        })?;
+        result.map_err(raise_selection)
+    }
+}
+
+#[pymethods]
+impl StagedVersion {
+    /// The length of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let shape = self.with(py, |staged| Ok(staged.shape().to_vec()))?;
+        PyTuple::new(py, shape)
+    }
+
+    /// The type of the elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyAny> {
+        self.dtype.clone_ref(py)
+    }
+
+    /// Whether there is anything to commit but attributes.
+    #[getter]
+    fn has_changes(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |staged| Ok(staged.array().has_changes()))
+    }
+
+    /// The attributes, as they are in JSON. Assign a dict to change them.
+    #[getter]
+    fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let attributes = self.with(py, |staged| Ok(staged.attrs().clone()))?;
+        to_dict(py, &attributes)
+    }
+
+    #[setter]
+    fn set_attrs(&self, py: Python<'_>, attrs: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let attributes = parse_attributes(attrs)?;
+        self.with(py, |staged| {
+            *staged.attrs_mut() = attributes;
+            Ok(())
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        first(&self.with(py, |staged| Ok(staged.shape().to_vec()))?)
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let selected = Selected::parse(item)?;
+        let read = self.with(py, |staged| staged.array().read(selected.selection.clone()))?;
+        selected.result(read, self.dtype.bind(py))
+    }
+
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        item: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let selected = Selected::parse(item)?;
+        let value = elements(value, self.dtype.bind(py))?;
+        self.with(py, |staged| staged.write(selected.selection, &value))
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        whole(self.__getitem__(py, py.Ellipsis().bind(py).as_any())?, dtype, copy)
+    }
+
+    /// Appends rows along the first axis.
+    fn append(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+        let rows = elements(rows, self.dtype.bind(py))?;
+        self.with(py, |staged| staged.append(&rows))
+    }
+
+    /// Changes the shape. New elements are the fill value.
+    fn resize(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<()> {
+        self.with(py, |staged| staged.resize(&shape))
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (class, _error, _traceback))]
+    fn __exit__(
+        slf: PyRef<'_, Self>,
+        class: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let py = slf.py();
+        if class.is_none() {
+            let store = slf.store.clone_ref(py);
+            store.get().commit(py, slf, None)?;
+        }
+        Ok(false)
+    }
+}

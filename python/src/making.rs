@@ -1,0 +1,179 @@
+//! What the functions share that make datasets of datasets.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiste::convert::{check_data_path, is_same};
+use kiste::dataset::{labels_path, read_labels};
+use kiste::reader::Reader;
+use kiste::rearrange::{self, Scalar};
+use kiste::{DatasetReader, Error, ErrorKind, Writer};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::dataset::Dataset;
+use crate::errors::raise;
+use crate::watch::Messenger;
+
+/// A dataset that is read: one that is open, or its path.
+pub(crate) struct Source {
+    pub(crate) reader: DatasetReader,
+    pub(crate) path: PathBuf,
+}
+
+impl Source {
+    pub(crate) fn parse(given: &Bound<'_, PyAny>) -> PyResult<Source> {
+        if let Ok(dataset) = given.cast::<Dataset>() {
+            let dataset = dataset.get();
+            return Ok(Source { reader: dataset.reader()?, path: dataset.location().to_owned() });
+        }
+        let path: PathBuf = given.extract()?;
+        let reader = given.py().detach(|| DatasetReader::open(&path)).map_err(raise)?;
+        Ok(Source { reader, path })
+    }
+
+    pub(crate) fn samples(&self) -> usize {
+        self.reader.len()
+    }
+}
+
+/// How a dataset is written.
+pub(crate) struct Making {
+    overwrite: bool,
+    writer: kiste::WriterOptions,
+}
+
+impl Making {
+    /// The options that all functions have.
+    pub(crate) fn parse(function: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Making> {
+        let mut making = Making { overwrite: false, writer: Writer::options() };
+        for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
+            let (name, yes): (String, bool) = (name.extract()?, value.extract()?);
+            let writer = making.writer.clone();
+            making.writer = match &name[..] {
+                "overwrite" => {
+                    making.overwrite = yes;
+                    writer.overwrite(yes)
+                }
+                "digests" => writer.digests(yes),
+                "lookup" => writer.lookup(yes),
+                "checksums" => writer.checksums(yes),
+                "durable" => writer.durable(yes),
+                other => {
+                    let message =
+                        format!("{function}() got an unexpected keyword argument '{other}'");
+                    return Err(PyTypeError::new_err(message));
+                }
+            };
+        }
+        Ok(making)
+    }
+
+    /// Fails if a dataset cannot be made here of these, before anything is read.
+    pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> kiste::Result<()> {
+        check_data_path(out)?;
+        if let Some(input) = inputs.iter().find(|input| is_same(input, out)) {
+            return Err(Error::new(ErrorKind::Invalid, "is both read and written").at(input));
+        }
+        let labels = labels_path(out);
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        match [out, &labels].into_iter().find(|path| !self.overwrite && is_there(path)) {
+            Some(path) => Err(Error::new(ErrorKind::AlreadyExists, "exists already").at(path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a dataset of what `fill` writes, whose labels have these names.
+    pub(crate) fn make(
+        &self,
+        out: &Path,
+        labels: Option<&[String]>,
+        fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
+    ) -> kiste::Result<Made> {
+        let start = Instant::now();
+        let mut writer = self.writer.clone().create(out)?;
+        if let Err(error) = fill(&mut writer) {
+            // The first error is the one to tell.
+            let _ = writer.abort();
+            return Err(error);
+        }
+        // None would be those of the dataset that is replaced.
+        writer.set_labels(labels)?;
+        let stats = writer.finish()?;
+        Ok(Made {
+            path: out.to_owned(),
+            samples: stats.samples,
+            bytes: stats.bytes,
+            labels: labels.map(|_| labels_path(out)),
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Makes a dataset of some samples of another one.
+    pub(crate) fn make_of(
+        &self,
+        source: &Source,
+        indices: Vec<usize>,
+        out: &Path,
+        messenger: &mut Messenger<'_>,
+    ) -> kiste::Result<Made> {
+        let labels = read_labels(&source.path)?;
+        self.make(out, labels.as_deref(), |writer| {
+            messenger.begin_samples("writing", indices.len());
+            rearrange::copy(&source.reader, indices, writer, |n| messenger.reached(n))?;
+            messenger.begin_samples("finishing", 0);
+            Ok(())
+        })
+    }
+}
+
+/// A dataset that was made.
+pub(crate) struct Made {
+    path: PathBuf,
+    samples: u64,
+    bytes: u64,
+    labels: Option<PathBuf>,
+    seconds: f64,
+}
+
+impl Made {
+    pub(crate) fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("path", &self.path)?;
+        dict.set_item("samples", self.samples)?;
+        dict.set_item("bytes", self.bytes)?;
+        dict.set_item("labels", self.labels.as_ref())?;
+        dict.set_item("seconds", self.seconds)?;
+        Ok(dict)
+    }
+}
+
+/// A field of each sample, to sort or group by.
+pub(crate) fn scalars(
+    source: &Source,
+    field: &str,
+    messenger: &mut Messenger<'_>,
+) -> kiste::Result<Vec<Scalar>> {
+    let reader = &source.reader;
+    messenger.begin_samples("reading", reader.len());
+    let mut scalars = Vec::with_capacity(reader.len());
+    for index in 0..reader.len() {
+        let wrong = |found: &str| {
+            let message = format!("expected a number, text, true or false, found {found}");
+            let error = Error::new(ErrorKind::Invalid, message).with_field(field);
+            reader.locate(index).describe(error)
+        };
+        scalars.push(match field {
+            "key" => Scalar::Text(reader.key(index)?.into_owned()),
+            field => {
+                let value = reader.field(index, field)?.ok_or_else(|| wrong("no such field"))?;
+                Scalar::of(&value).ok_or_else(|| wrong("another value"))?
+            }
+        });
+        if index % 1024 == 0 {
+            messenger.reached(index as u64)?;
+        }
+    }
+    Ok(scalars)
+}

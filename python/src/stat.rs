@@ -1,0 +1,49 @@
+//! [`stat`]: what is in a dataset.
+
+use kiste::dataset::read_labels;
+use kiste::stat::StatOptions;
+use pyo3::prelude::*;
+
+use crate::errors::{bug, raise};
+use crate::making::Source;
+use crate::watch::watched;
+
+/// Looks at all samples: how large they are, which fields they have and of which types, how often each
+/// class occurs, how large images and arrays are. Returns what `kiste stat --json` prints. With `fields`,
+/// only these are looked at, and up to a million different values of each are counted.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "all.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(10):
+/// ...         writer.write({"key": str(number), "label": number % 5})
+/// >>> found = ki.stat(path)
+/// >>> found["samples"], [field["name"] for field in found["fields"]]
+/// (10, ['key', 'label'])
+#[pyfunction]
+#[pyo3(signature = (source, *, fields=None, progress=None))]
+pub(crate) fn stat<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    fields: Option<Vec<String>>,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let source = Source::parse(source)?;
+    let options = match fields {
+        Some(fields) => StatOptions::default().fields(fields),
+        None => StatOptions::default(),
+    };
+    let summary = watched(py, progress, |messenger| {
+        messenger.begin_samples("reading", source.reader.len());
+        let reader = messenger.stoppable(&source.reader);
+        let mut stopped = Ok(());
+        let summary = options.stat(&reader, |seen| stopped = messenger.reached(seen))?;
+        stopped.map(|()| summary)
+    })?;
+    let labels = read_labels(&source.path).map_err(raise)?;
+    let text = serde_json::to_string(&summary).map_err(bug)?;
+    let dict = py.import("json")?.call_method1("loads", (text,))?;
+    dict.set_item("path", &source.path)?;
+    dict.set_item("labels", labels)?;
+    Ok(dict)
+}

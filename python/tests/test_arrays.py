@@ -1,0 +1,289 @@
+"""Arrays on disk do what NumPy does with the same array in memory."""
+
+import copy
+import multiprocessing
+
+import numpy as np
+import pytest
+
+import pykiste as ki
+
+DTYPES = [
+    "?", "i1", "u2", "<i4", ">i4", "u8", "<f2", ">f2", "f4", ">f8", "c8", ">c16", "S5", "<U3", ">U3",
+    "V4", "M8[s]", ">M8[25us]", "m8[D]", [("a", "<i2"), ("b", "S3", (2,)), ("c", [("d", ">f4")])],
+]
+
+
+def random_array(rng, shape, dtype):
+    """Elements of any type that NumPy would write to a file."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    if dtype.kind == "?" or dtype == "?":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "U":
+        return rng.choice(np.array(["", "a", "漢字", "xyz"], dtype), shape)
+    if dtype.kind in "fc":
+        return rng.normal(size=shape).astype(dtype)
+    return np.frombuffer(rng.bytes(size), dtype).reshape(shape)
+
+
+def random_part(rng, size):
+    """What selects on one axis."""
+    kind = rng.integers(6)
+    if kind == 0 and size:
+        return int(rng.integers(-size, size))
+    if kind == 1 and size:
+        return rng.integers(-size, size, rng.integers(4)).tolist()
+    if kind == 2:
+        return rng.integers(0, 2, size).astype(bool)
+    bounds = [None if rng.integers(3) == 0 else int(rng.integers(-size - 2, size + 3)) for _ in range(2)]
+    return slice(*bounds, int(rng.choice([1, 1, 2, 3, -1, -2])))
+
+
+def random_selection(rng, shape, with_lists=True):
+    parts = [random_part(rng, size) for size in shape[: rng.integers(len(shape) + 1)]]
+    arrays = [at for at, part in enumerate(parts) if not isinstance(part, (int, slice))]
+    # Arrays of one length are taken point by point; here one of them is enough.
+    for at in arrays[1:] if with_lists else arrays:
+        parts[at] = slice(None)
+    if rng.integers(4) == 0:
+        parts.append(Ellipsis)
+    if rng.integers(6) == 0:
+        parts.insert(0, None)
+    return parts[0] if len(parts) == 1 and rng.integers(2) else tuple(parts)
+
+
+def same(one, other):
+    assert type(one) is type(other)
+    assert one.dtype == other.dtype and one.shape == other.shape
+    assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_type_comes_back(tmp_path, dtype):
+    rng = np.random.default_rng(1)
+    data = random_array(rng, (7, 5), dtype)
+    with ki.ArrayStore.create(tmp_path / "x", (0, 5), dtype, chunks=(3, 2)) as store:
+        store.append(data)
+        assert store.dtype == data.dtype and store.dtype.byteorder == data.dtype.byteorder
+        for selection in [..., 3, (slice(None, None, -2), 1), ([4, 0, 4],), (2, 3)]:
+            same(store[selection], data[selection])
+    array = ki.ChunkedArray(tmp_path / "x")
+    same(np.asarray(array), data)
+    assert array[...].flags.writeable and array[...].flags.aligned
+    packed = ki.PackedArray(bytes(ki.PackedArray.pack(data)))
+    assert packed.dtype == data.dtype
+    for selection in [..., 3, -1, (slice(None, None, -2), 1), [4, 0, -3], (2, 3), slice(2, 4), np.arange(7) > 3]:
+        same(packed[selection], data[selection])
+
+
+@pytest.mark.parametrize("dtype", ["O", [("a", "O")], np.dtypes.StringDType(), "no type"], ids=str)
+def test_types_without_a_fixed_size_are_refused(tmp_path, dtype):
+    with pytest.raises(TypeError):
+        ki.ArrayStore.create(tmp_path / "x", (3,), dtype)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TypeError):
+        ki.PackedArray.pack(np.array(["a", None], object))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_operations_are_those_of_numpy(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(size) for size in rng.integers(0, 9, rng.integers(1, 4)))
+    dtype = np.dtype(DTYPES[seed % len(DTYPES)])
+    chunks = tuple(int(size) for size in rng.integers(1, 5, len(shape)))
+    model = np.zeros(shape, dtype)
+    store = ki.ArrayStore.create(tmp_path / "x", shape, dtype, chunks=chunks)
+    history = {store.version: model.copy()}
+    target = store
+    for step in range(25):
+        kind = rng.integers(6)
+        if kind == 0:
+            rows = random_array(rng, (int(rng.integers(3)), *model.shape[1:]), dtype)
+            target.append(rows)
+            model = np.concatenate([model, rows]).astype(dtype)
+        elif kind == 1:
+            smaller = tuple(int(max(0, size + rng.integers(-2, 3))) for size in model.shape)
+            target.resize(smaller)
+            grown = np.zeros(smaller, dtype)
+            common = tuple(slice(min(a, b)) for a, b in zip(model.shape, smaller))
+            grown[common] = model[common]
+            model = grown
+        elif kind in (2, 3):
+            selection = random_selection(rng, model.shape)
+            value = random_array(rng, model[selection].shape if rng.integers(2) else (), dtype)
+            target[selection] = value
+            model[selection] = value
+        elif kind == 4 and target is store:
+            target = store.stage(f"step {step}")
+        elif kind == 5 and target is not store:
+            store.commit(target)
+            target = store
+        assert target.shape == model.shape
+        for _ in range(3):
+            selection = random_selection(rng, model.shape)
+            same(target[selection], copy.copy(model[selection]))
+        if target is store:
+            history[store.version] = model.copy()
+    for version, expected in history.items():
+        same(store.at(version)[...], expected)
+    assert store.array.verify() == []
+    assert [info["number"] for info in store.versions()] == sorted(history)
+    packed = ki.PackedArray.pack(model)
+    for _ in range(20):
+        selection = random_selection(rng, model.shape)
+        same(packed[selection], copy.copy(model[selection]))
+
+
+def test_selections_that_do_not_exist_are_index_errors(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (4, 3), "i4", chunks=(2, 2))
+    packed = ki.PackedArray.pack(np.zeros((4, 3)))
+    for array in [store, store.array, store.stage(), packed]:
+        for wrong in [4, -5, (0, 3), (0, 0, 0), ([0, 4],), (..., ...), np.ones(3, bool)]:
+            with pytest.raises(IndexError):
+                array[wrong]
+        for wrong in ["x", 1.5, [1.5], (0, {}), b"x"]:
+            with pytest.raises((TypeError, IndexError, ValueError)):
+                array[wrong]
+        assert [len(row) for row in array] == [3, 3, 3, 3]
+    with pytest.raises(ki.errors.SelectionError, match="broadcast|shape"):
+        store[:2] = np.zeros((3, 3), "i4")
+    assert store.version == 1
+
+
+def test_values_that_do_not_fit_are_refused(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (4,), "u1", fill=7)
+    assert store[...].tolist() == [7] * 4
+    for wrong in [300, -1, [0, 256, 0, 0], np.int64(256), np.array([0, -1, 0, 0])]:
+        with pytest.raises(OverflowError):
+            store[:] = wrong
+    for wrong in [1.5, np.zeros(4), "x", 1j, None]:
+        with pytest.raises((TypeError, ValueError)):
+            store[:] = wrong
+    store[:] = np.array([1, 2, 3, 255], ">i8")
+    store[1] = np.uint8(9)
+    store[2] = True
+    assert store[...].tolist() == [1, 9, 1, 255]
+    with pytest.raises((ValueError, OverflowError)):
+        ki.ArrayStore.create(tmp_path / "y", (4,), "u1", fill=256)
+    with pytest.raises(ValueError, match="one element"):
+        ki.ArrayStore.create(tmp_path / "y", (4,), "u1", fill=[1, 2])
+    for wrong in [{"codec": "x"}, {"shuffle": "x"}, {"attrs": {"a": float("nan")}}, {"chunks": (0,)}]:
+        with pytest.raises(ValueError):
+            ki.ArrayStore.create(tmp_path / "y", (4,), "u1", **wrong)
+
+
+def test_versions_are_kept_and_go_back(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (3,), "i4", attrs={"unit": "m"})
+    assert store.attrs == {"unit": "m"}
+    info = store.put(slice(None), [1, 2, 3], "numbers")
+    assert info["message"] == "numbers" and info["shape"] == (3,)
+    with store.stage("more") as staged:
+        staged[0] = 10
+        staged.attrs = {**staged.attrs, "n": 1}
+        assert staged.has_changes and store[0] == 1
+    assert store[0] == 10 and store.attrs == {"unit": "m", "n": 1}
+    with pytest.raises(ZeroDivisionError):
+        with store.stage("lost") as staged:
+            staged[0] = 1 / 0
+    assert store.versions()[-1]["message"] == "more"
+    stale = store.stage("late")
+    stale[1] = 5
+    store.append([4])
+    with pytest.raises(ki.errors.ReplacedError):
+        store.commit(stale)
+    reader = ki.ChunkedArray(tmp_path / "x", -1)
+    assert reader[...].tolist() == [10, 2, 3] and len(reader) == 3
+    store.checkout(info["number"])
+    assert store[...].tolist() == [1, 2, 3] and reader[...].tolist() == [10, 2, 3]
+    removed = store.gc(keep=1)
+    assert len(removed["versions"]) == len(stale.shape) + 4 and len(store.versions()) == 1
+    for wrong in (0, 99, -9):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            store.at(wrong)
+
+
+def test_one_writer_at_a_time_and_closing(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (3,), "i4")
+    with pytest.raises(ki.errors.LockedError):
+        ki.ArrayStore.open(tmp_path / "x")
+    with pytest.raises(FileExistsError):
+        ki.ArrayStore.create(tmp_path / "x", (3,), "i4")
+    array = store.array
+    store.close()
+    store.close()
+    assert array[...].tolist() == [0, 0, 0]
+    for work in [lambda: store[0], lambda: store.append([1]), lambda: store.shape]:
+        with pytest.raises(ValueError, match="closed"):
+            work()
+    with ki.ArrayStore.open(tmp_path / "x") as again:
+        again[0] = 1
+    with pytest.raises(FileNotFoundError):
+        ki.ArrayStore.open(tmp_path / "none")
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_fork_reads_and_leaves_the_lock_alone(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (300_000,), "i4", chunks=(1000,))
+    store[:] = np.arange(300_000)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+
+    def child():
+        nonlocal store
+        total = int(store.array[...].sum())
+        try:
+            store[0] = 1
+        except ValueError as error:
+            store = None
+            theirs.send((total, str(error)))
+
+    process = context.Process(target=child)
+    process.start()
+    assert ours.poll(60), "the forked process hangs"
+    total, message = ours.recv()
+    process.join(60)
+    assert process.exitcode == 0 and total == sum(range(300_000)) and "forked" in message
+    with pytest.raises(ki.errors.LockedError):
+        ki.ArrayStore.open(tmp_path / "x")
+    store[0] = 5
+    assert store[0] == 5
+
+
+def test_columns_of_a_structure(tmp_path):
+    data = np.zeros(100, [("id", "<i8"), ("box", "<f4", (4,)), ("inner", [("x", "u1")])])
+    data["id"] = np.arange(100)
+    data["box"] = np.arange(400).reshape(100, 4)
+    with ki.ArrayStore.create(tmp_path / "x", (0,), data.dtype) as store:
+        store.append(data)
+        store[3] = (7, (1, 2, 3, 4), (9,))
+    array = ki.ChunkedArray(tmp_path / "x")
+    assert array["id"].shape == (100,) and array["id"][5] == 5 and array["inner.x"][3] == 9
+    assert array[3].tolist()[0] == 7
+    with pytest.raises(IndexError):
+        array["none"]
+
+
+def test_a_packed_array_of_a_sample(tmp_path):
+    data = np.arange(60_000, dtype="f4").reshape(1000, 60)
+    ki_path, small = tmp_path / "x.msgpack", tmp_path / "small.msgpack"
+    with ki.Writer(ki_path) as writer:
+        writer.write({"key": "a", "image": data})
+    ki.convert(ki_path, small, arrays="blpk:lz4:5")
+    for dataset in [ki.open(small), ki.open(small, copy=False)]:
+        packed = ki.PackedArray(dataset["a"]["image"])
+        assert packed.shape == data.shape and packed.cbytes < packed.nbytes == data.nbytes
+        same(packed[10:20], data[10:20])
+        same(np.asarray(packed, "f8"), data.astype("f8"))
+    (tmp_path / "x.blp").write_bytes(bytes(packed))
+    same(ki.PackedArray.open(tmp_path / "x.blp")[[5, -1]], data[[5, -1]])
+    damaged = bytearray(bytes(packed))
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(ki.errors.DamagedError):
+        ki.PackedArray(damaged)[...]
+    for wrong in [b"", b"blpk", b"x" * 100]:
+        with pytest.raises(ki.Error):
+            ki.PackedArray(wrong)
+    with pytest.raises(TypeError):
+        ki.PackedArray([1, 2])

@@ -20,8 +20,10 @@ SIDES = ["", ".offsets", ".keys", ".key_hashes", ".filter", ".md5"]
 
 
 def files(path):
-    """The files of a dataset, with the digests of files under one name."""
-    return {suffix: path.with_name(path.name + suffix).read_bytes() for suffix in SIDES}
+    """The files of a dataset."""
+    found = {suffix: path.with_name(path.name + suffix).read_bytes() for suffix in SIDES}
+    # On Windows, datadings ends lines as files of text have them there.
+    return found | {".md5": found[".md5"].replace(b"\r\n", b"\n")}
 
 
 def array_of(data):

@@ -95,12 +95,12 @@ fn value<'py>(
         let items = list.get_slice(0, list.len());
         array_header(items.len(), out)?;
         Some(Open::List(items, 0))
-    } else if object.is_instance(extension_type(py)?)? {
+    } else if object.is_instance(extension_type(py)?)? || is_of_msgpack(object, "ExtType")? {
         let code: i8 = object.getattr("code")?.extract()?;
         let data: Vec<u8> = object.getattr("data")?.extract()?;
         msgpack::encode(&Value::Ext(code, data), out).map_err(refused)?;
         None
-    } else if object.is_instance(timestamp_type(py)?)? {
+    } else if object.is_instance(timestamp_type(py)?)? || is_of_msgpack(object, "Timestamp")? {
         let (seconds, nanoseconds) =
             (object.getattr("seconds")?.extract()?, object.getattr("nanoseconds")?.extract()?);
         let data = msgpack::timestamp::to_ext(seconds, nanoseconds).ok_or_else(|| {
@@ -137,6 +137,13 @@ fn value<'py>(
         open.push(container);
     }
     Ok(())
+}
+
+/// Whether it is of this class of the package msgpack, which need not be installed. Its `ExtType` is a
+/// tuple, and would be packed as one.
+fn is_of_msgpack(object: &Bound<'_, PyAny>, class: &str) -> PyResult<bool> {
+    let found = object.get_type();
+    Ok(found.name()? == class && found.module()? == "msgpack.ext")
 }
 
 fn integer(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {

@@ -86,6 +86,11 @@ impl Writer {
         self.with(py, |writer| writer.write_packed(packed))
     }
 
+    /// Writes bytes as they are, under this key. They need not be a sample with this key, or a sample.
+    fn write_raw(&self, py: Python<'_>, key: &str, packed: &[u8]) -> PyResult<()> {
+        self.with(py, |writer| writer.write_raw_unchecked(key, packed))
+    }
+
     /// How many samples the dataset has so far.
     fn __len__(&self) -> PyResult<usize> {
         let open = self.open.lock().map_err(|_| bug("a writer panicked"))?;

@@ -135,3 +135,10 @@ def test_a_damaged_dataset_is_reported(tmp_path):
     path.write_bytes(data)
     report = ki.verify(path)
     assert not report["good"] and report["problems"][0]["file"] == path
+
+
+def test_values_of_the_package_msgpack_are_packed_as_such():
+    # Its ExtType is a tuple, which would be a list.
+    for value in msgpack.ExtType(5, b"x"), msgpack.Timestamp(1, 2), [msgpack.ExtType(7, b"")]:
+        assert ki.pack(value) == msgpack.packb(value)
+    assert ki.unpack(ki.pack((1, 2))) == [1, 2]

@@ -14,6 +14,40 @@ from pykiste.types import Path, Sample, Selection
 from pykiste.types import Timestamp as Timestamp
 
 
+__all__ = [
+    "ArrayStore",
+    "Batch",
+    "ChunkedArray",
+    "Dataset",
+    "Error",
+    "Extension",
+    "Loader",
+    "Order",
+    "PackedArray",
+    "Sampler",
+    "StagedVersion",
+    "Timestamp",
+    "View",
+    "Writer",
+    "commit",
+    "convert",
+    "diff",
+    "errors",
+    "filter",
+    "index",
+    "merge",
+    "open",
+    "pack",
+    "repair",
+    "select",
+    "shuffle",
+    "sort",
+    "split",
+    "stat",
+    "unpack",
+    "verify",
+]
+
 @final
 class Dataset:
     def __new__(cls, path: Path, *, copy: bool = True, verify: bool = False) -> Self: ...

@@ -75,9 +75,12 @@ fn measure(path: &Path, count: usize) -> Result<()> {
     let (_, all) = timed(|| keys.iter().try_for_each(|key| reader.find(key).map(drop)))?;
     let absent: Vec<String> = (count..count + 10_000).map(key).collect();
     let (_, none) = timed(|| absent.iter().try_for_each(|key| reader.contains_key(key).map(drop)))?;
+    let (_, many) =
+        timed(|| keys.chunks(256).try_for_each(|part| reader.find_many(part).map(drop)))?;
     println!(
-        "    prepared in {prepared:.1?}: then {:.0?} a key, {:.0?} an absent one",
+        "    prepared in {prepared:.1?}: then {:.0?} a key, {:.0?} in batches of 256, {:.0?} an absent one",
         all / 10_000,
+        many / 10_000,
         none / 10_000
     );
     Ok(())

@@ -276,6 +276,10 @@ fn ask_all(storage: Arc<dyn Storage>, data: &Path, damaged: &str, what: &str) {
     };
     right("len", Ok(reader.len() == 10));
     for round in 0..2 {
+        let many: Vec<String> =
+            (0..10).flat_map(|i| [format!("k{i}"), format!("absent {i}")]).collect();
+        let expected: Vec<_> = (0..10).flat_map(|i| [Some(i), None]).collect();
+        right("find many", reader.find_many(&many).map(|found| found == expected));
         for i in 0..10 {
             let key = format!("k{i}");
             let value = msgpack::decode(&packed(&key, i as u64)).unwrap();

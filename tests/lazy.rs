@@ -146,3 +146,14 @@ fn the_table_makes_look_ups_read_little() {
     // One sample, its offsets, and the hashes of a candidate or two.
     assert!(last < 200, "{last}");
 }
+
+#[test]
+fn many_look_ups_make_the_table_at_once_and_read_little() {
+    const N: u64 = 2_000;
+    let (storage, reader) = opened(N, false);
+    let keys: Vec<String> = (0..N).map(|i| format!("{:06}", i * 7919 % N)).collect();
+    assert!(reader.find_many(&keys).unwrap().iter().all(Option::is_some));
+    // The hashes twice for the table, and then as much as single look-ups read.
+    let all: u64 = cost(&storage).values().map(|cost| cost.1).sum();
+    assert!(all < N * 200 + 3 * N * 8, "{all}");
+}

@@ -92,6 +92,10 @@ fn compare(random: &mut Random, storage: &MemoryStorage, model: &Model) {
         assert_eq!(reader.find(&wanted).unwrap(), expected, "{wanted:?}");
         assert_eq!(reader.contains_key(&wanted).unwrap(), expected.is_some(), "{wanted:?}");
     }
+    // From a few keys to more than a table costs.
+    let wanted: Vec<String> = (0..random.below(300)).map(|_| key(random)).collect();
+    let expected = wanted.iter().map(|wanted| model.iter().position(|(key, _)| key == wanted));
+    assert_eq!(reader.find_many(&wanted).unwrap(), expected.collect::<Vec<_>>(), "{wanted:?}");
     let end = random.below(model.len() + 1);
     let start = random.below(end + 1);
     let found: Vec<Vec<u8>> =

@@ -27,6 +27,7 @@ pub(crate) struct Dataset {
     decoder: Mutex<Decoder>,
     path: PathBuf,
     copy: bool,
+    verify: bool,
 }
 
 impl Dataset {
@@ -98,7 +99,7 @@ impl Dataset {
     fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
         let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
         let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
-        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy })
+        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy, verify })
     }
 
     /// The path of the data file.
@@ -175,7 +176,9 @@ impl Dataset {
     fn __iter__(&self) -> PyResult<Samples> {
         let reader = self.reader()?;
         let range = 0..reader.len();
-        Ok(Samples { reader, range, copy: self.copy, decoder: Decoder::new() })
+        // Otherwise reading a sample is more than an address.
+        let mapped = !self.verify && matches!(reader.get_raw(0), Ok(Cow::Borrowed(_)));
+        Ok(Samples { reader, range, mapped, copy: self.copy, decoder: Decoder::new() })
     }
 
     /// The index of a key, or `None`.
@@ -275,6 +278,7 @@ type PickledDataset = (PathBuf, bool, usize, u64);
 pub(crate) struct Samples {
     reader: DatasetReader,
     range: Range<usize>,
+    mapped: bool,
     copy: bool,
     decoder: Decoder,
 }
@@ -287,6 +291,11 @@ impl Samples {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(index) = self.range.next() else { return Ok(None) };
+        if self.mapped && !self.range.is_empty() {
+            // Its header is on the way while this sample is decoded.
+            let next = self.reader.get_raw(self.range.start);
+            std::hint::black_box(next.ok().and_then(|raw| raw.first().copied()));
+        }
         sample(py, &self.reader, index, self.copy, &mut self.decoder).map(Some)
     }
 

@@ -22,62 +22,135 @@ use pyo3::types::{
 use crate::errors::raise;
 use crate::view::{Mapped, View};
 
-/// Why a sample was not decoded: its bytes, or Python.
-pub(crate) enum Flaw {
+/// Why a sample was not decoded. In a box, so that values come back in registers.
+pub(crate) struct Flaw(Box<Reason>);
+
+enum Reason {
     Format(FormatError),
     Unsupported(String),
     Python(PyErr),
 }
 
 impl From<FormatError> for Flaw {
+    #[cold]
     fn from(error: FormatError) -> Flaw {
-        Flaw::Format(error)
+        Flaw(Box::new(Reason::Format(error)))
     }
 }
 
 impl From<PyErr> for Flaw {
+    #[cold]
     fn from(error: PyErr) -> Flaw {
-        Flaw::Python(error)
+        Flaw(Box::new(Reason::Python(error)))
     }
 }
 
 impl Flaw {
+    #[cold]
+    fn unsupported(text: &str) -> Flaw {
+        Flaw(Box::new(Reason::Unsupported(text.to_owned())))
+    }
+
     /// As an exception, with what is known of the sample.
+    #[cold]
     pub(crate) fn raise(self, describe: impl FnOnce(kiste::Error) -> kiste::Error) -> PyErr {
-        match self {
-            Flaw::Format(error) => raise(describe(error.into())),
-            Flaw::Unsupported(text) => {
+        match *self.0 {
+            Reason::Format(error) => raise(describe(error.into())),
+            Reason::Unsupported(text) => {
                 raise(describe(kiste::Error::new(ErrorKind::Unsupported, text)))
             }
-            Flaw::Python(error) => error,
+            Reason::Python(error) => error,
         }
     }
 }
 
 /// Names of fields as strings of Python. Samples have few, and each comes in every sample.
-struct Names(Vec<Option<(Box<str>, Py<PyString>)>>);
+struct Names(Vec<Option<(Name, Py<PyString>)>>);
+
+/// A name: up to sixteen bytes are compared as two numbers, without a call.
+#[derive(PartialEq, Eq)]
+struct Name {
+    len: usize,
+    first: u64,
+    last: u64,
+}
+
+impl Name {
+    /// Longer strings are no names of fields.
+    const LONGEST: usize = 16;
+
+    #[inline]
+    fn of(bytes: &[u8]) -> Option<Name> {
+        let len = bytes.len();
+        let (first, last) = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+            (Some(first), Some(last)) if len <= Self::LONGEST => {
+                (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+            }
+            (Some(_), _) => return None,
+            _ => match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+                (Some(first), Some(last)) => {
+                    (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+                }
+                _ => (bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)), 0),
+            },
+        };
+        Some(Name { len, first, last })
+    }
+
+    #[inline]
+    fn slot(&self) -> usize {
+        let mixed = (self.first ^ self.last.rotate_left(23) ^ self.len as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 56) as usize
+    }
+}
 
 impl Names {
     const SLOTS: usize = 256;
-    /// Longer strings are no names of fields.
-    const LONGEST: usize = 64;
 
-    fn get<'py>(&mut self, py: Python<'py>, text: &str) -> Bound<'py, PyString> {
-        if text.len() > Self::LONGEST {
-            return PyString::new(py, text);
-        }
-        let hash = text
-            .bytes()
-            .fold(text.len(), |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        let slot = &mut self.0[hash % Self::SLOTS];
-        if let Some((known, made)) = slot {
-            if **known == *text {
-                return made.bind(py).clone();
+    /// The string that is next at the cursor.
+    #[inline]
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<Bound<'py, PyAny>, Flaw> {
+        let start = cursor.clone();
+        let bytes = cursor.read_str_bytes()?;
+        let Some(name) = Name::of(bytes) else { return string(py, start, bytes) };
+        let slot = name.slot();
+        if let Some(Some((known, made))) = self.0.get(slot) {
+            if *known == name {
+                return Ok(made.bind(py).clone().into_any());
             }
         }
-        let made = PyString::new(py, text);
-        *slot = Some((text.into(), made.clone().unbind()));
-        made
+        let made = string(py, start, bytes)?;
+        if let (Some(place), Ok(made)) = (self.0.get_mut(slot), made.cast::<PyString>()) {
+            *place = Some((name, made.clone().unbind()));
+        }
+        Ok(made)
+    }
+}
+
+/// A string from its bytes, which lie behind this start.
+#[inline]
+fn string<'py>(
+    py: Python<'py>,
+    start: Cursor<'_>,
+    bytes: &[u8],
+) -> Result<Bound<'py, PyAny>, Flaw> {
+    match PyString::from_bytes(py, bytes) {
+        Ok(made) => Ok(made.into_any()),
+        Err(error) => Err(bad_string(start, error)),
+    }
+}
+
+/// Why bytes are no string, in the words of the other errors.
+#[cold]
+fn bad_string(mut start: Cursor<'_>, error: PyErr) -> Flaw {
+    match start.read_str() {
+        Err(flaw) => flaw.into(),
+        Ok(_) => error.into(),
     }
 }
 
@@ -88,9 +161,11 @@ pub(crate) struct Decoder {
 }
 
 /// A container that has not got all of its values yet.
-enum Open<'py, 'a> {
+enum Open<'py> {
+    /// Its values so far are the last ones of [`Stack::items`].
     List {
-        list: Bound<'py, PyList>,
+        /// Where they begin.
+        first: usize,
         /// Values to come.
         left: u32,
     },
@@ -100,31 +175,73 @@ enum Open<'py, 'a> {
         left: u32,
         /// The key of the pair that has begun.
         key: Option<Bound<'py, PyAny>>,
-        /// Before its header.
-        start: Cursor<'a>,
+        /// Where its header begins.
+        start: usize,
     },
 }
 
-impl<'py> Open<'py, '_> {
-    /// Adds a value. Returns the container if that was its last one.
-    fn take(&mut self, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self {
-            Open::List { list, left } => {
-                list.append(value)?;
-                *left -= 1;
-                Ok((*left == 0).then(|| list.clone().into_any()))
-            }
-            Open::Dict { dict, left, key, .. } => match key.take() {
-                None => {
-                    *key = Some(value);
-                    Ok(None)
+/// The containers that are open. Nothing recurses: hostile input could nest too deeply for the stack of a
+/// thread.
+struct Stack<'py> {
+    /// The innermost. Apart from the others, so that a sample without nested containers allocates nothing.
+    top: Option<Open<'py>>,
+    outer: Vec<Open<'py>>,
+    /// Values of open lists: a list is made when it is complete, in its final size.
+    items: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Stack<'py> {
+    fn new() -> Stack<'py> {
+        Stack { top: None, outer: Vec::new(), items: Vec::new() }
+    }
+
+    fn depth(&self) -> usize {
+        self.outer.len() + usize::from(self.top.is_some())
+    }
+
+    fn push(&mut self, container: Open<'py>) {
+        if let Some(outer) = self.top.replace(container) {
+            self.outer.push(outer);
+        }
+    }
+
+    fn pop(&mut self) {
+        self.top = self.outer.pop();
+    }
+
+    /// Adds a value to the innermost container. Returns the outermost value once that is complete.
+    #[inline]
+    fn add(
+        &mut self,
+        py: Python<'py>,
+        mut value: Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            value = match &mut self.top {
+                None => return Ok(Some(value)),
+                Some(Open::List { first, left }) => {
+                    self.items.push(value);
+                    *left -= 1;
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    PyList::new(py, self.items.drain(*first..))?.into_any()
                 }
-                Some(name) => {
+                Some(Open::Dict { dict, left, key, .. }) => {
+                    let Some(name) = key.take() else {
+                        *key = Some(value);
+                        return Ok(None);
+                    };
                     dict.set_item(name, value)?;
                     *left -= 1;
-                    Ok((*left == 0).then(|| dict.clone().into_any()))
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    dict.clone().into_any()
                 }
-            },
+            };
+            // It was the last value of its container, which now is a value itself.
+            self.pop();
         }
     }
 }
@@ -166,44 +283,36 @@ impl Decoder {
         Ok(value)
     }
 
-    /// One value with all that is in it. Nothing recurses: hostile input could nest too deeply for the
-    /// stack of a thread.
+    /// One value with all that is in it.
     fn value<'py, 'a>(
         &mut self,
         py: Python<'py>,
         cursor: &mut Cursor<'a>,
         place: Option<&Place<'_>>,
-        packed: &[u8],
+        packed: &'a [u8],
     ) -> Result<Bound<'py, PyAny>, Flaw> {
-        let mut open: Vec<Open<'py, 'a>> = Vec::new();
+        let mut stack = Stack::new();
         loop {
-            let mut value = match self.next(py, cursor, place, packed, &mut open)? {
-                Some(value) => value,
-                None => continue,
-            };
-            // A value may be the last of its container, which then is a value itself.
-            loop {
-                let Some(top) = open.last_mut() else { return Ok(value) };
-                match top.take(value)? {
-                    Some(whole) => value = whole,
-                    None => break,
+            if let Some(value) = self.next(py, cursor, place, packed, &mut stack)? {
+                if let Some(whole) = stack.add(py, value)? {
+                    return Ok(whole);
                 }
-                open.pop();
             }
         }
     }
 
     /// The next value, or nothing if that is a container with something in it, which is opened.
+    #[inline]
     fn next<'py, 'a>(
         &mut self,
         py: Python<'py>,
         cursor: &mut Cursor<'a>,
         place: Option<&Place<'_>>,
-        packed: &[u8],
-        open: &mut Vec<Open<'py, 'a>>,
+        packed: &'a [u8],
+        stack: &mut Stack<'py>,
     ) -> Result<Option<Bound<'py, PyAny>>, Flaw> {
         let kind = cursor.peek()?;
-        let is_name = matches!(open.last(), Some(Open::Dict { key: None, .. }));
+        let is_name = matches!(stack.top, Some(Open::Dict { key: None, .. }));
         Ok(Some(match kind {
             Kind::Nil => {
                 cursor.read_nil()?;
@@ -216,16 +325,20 @@ impl Decoder {
                 Err(_) => cursor.read_u64()?.into_bound_py_any(py)?,
             },
             Kind::Float => PyFloat::new(py, cursor.read_f64()?).into_any(),
-            Kind::Str if is_name => self.names.get(py, cursor.read_str()?).into_any(),
-            Kind::Str => PyString::new(py, cursor.read_str()?).into_any(),
+            Kind::Str if is_name => self.names.read(py, cursor)?,
+            Kind::Str => {
+                let start = cursor.clone();
+                let bytes = cursor.read_str_bytes()?;
+                string(py, start, bytes)?
+            }
             Kind::Bin if is_name => {
                 let name = cursor.read_bin()?;
                 // msgpack-numpy takes a map with one of these keys for a value of its own.
-                if let (b"nd" | b"complex", Some(Open::Dict { start, .. })) = (name, open.last()) {
-                    let mut whole = start.clone();
+                if let (b"nd" | b"complex", Some(Open::Dict { start, .. })) = (name, &stack.top) {
+                    let mut whole = Cursor::at(packed, *start);
                     if let Some(special) = numpy::read(&mut whole)? {
                         *cursor = whole;
-                        open.pop();
+                        stack.pop();
                         return Ok(Some(self.special(py, special, place, packed)?));
                     }
                 }
@@ -236,25 +349,24 @@ impl Decoder {
                 binary(py, bytes, cursor.position(), place)?
             }
             Kind::Ext => extension(py, cursor)?,
-            Kind::Array | Kind::Map if open.len() >= MAX_DEPTH => {
+            Kind::Array | Kind::Map if stack.depth() >= MAX_DEPTH => {
                 let expected = format!("at most {MAX_DEPTH} nested containers");
                 return Err(FormatError::new(cursor.position() as u64, expected, "more").into());
             }
             Kind::Array => {
                 let left = cursor.read_array_len()?;
-                let list = PyList::empty(py);
                 if left > 0 {
-                    open.push(Open::List { list, left });
+                    stack.push(Open::List { first: stack.items.len(), left });
                     return Ok(None);
                 }
-                list.into_any()
+                PyList::empty(py).into_any()
             }
             Kind::Map => {
-                let start = cursor.clone();
+                let start = cursor.position();
                 let left = cursor.read_map_len()?;
                 let dict = PyDict::new(py);
                 if left > 0 {
-                    open.push(Open::Dict { dict, left, key: None, start });
+                    stack.push(Open::Dict { dict, left, key: None, start });
                     return Ok(None);
                 }
                 dict.into_any()
@@ -276,7 +388,7 @@ impl Decoder {
                 Ok(array.get_item(PyTuple::empty(py))?)
             }
             Special::Complex(re, im) => Ok(PyComplex::from_doubles(py, re, im).into_any()),
-            _ => Err(Flaw::Unsupported("a value of NumPy of an unknown kind".to_owned())),
+            _ => Err(Flaw::unsupported("a value of NumPy of an unknown kind")),
         }
     }
 
@@ -290,7 +402,7 @@ impl Decoder {
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         if array.dtype().has_objects() {
             let text = "an array of Python objects is a pickle, which is never executed";
-            return Err(Flaw::Unsupported(text.to_owned()));
+            return Err(Flaw::unsupported(text));
         }
         let dtype = self.dtype(py, array.dtype())?;
         let array = array.to_c_order();

@@ -160,6 +160,11 @@ pub trait Reader: Send + Sync {
         Ok(self.find(key)?.into_iter().collect())
     }
 
+    /// The indices of many keys, in their order, each as [`find`](Self::find) returns it.
+    fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        keys.iter().map(|key| self.find(key)).collect()
+    }
+
     /// Whether there is a sample with this key: where there is a Bloom filter it answers first.
     fn contains_key(&self, key: &str) -> Result<bool> {
         Ok(self.find(key)?.is_some())
@@ -203,6 +208,9 @@ macro_rules! forward {
             }
             fn find_all(&self, key: &str) -> Result<Vec<usize>> {
                 (**self).find_all(key)
+            }
+            fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+                (**self).find_many(keys)
             }
             fn contains_key(&self, key: &str) -> Result<bool> {
                 (**self).contains_key(key)

@@ -30,6 +30,15 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         assert_eq!(&reader.find_all(key).unwrap(), indices, "{what}: {key:?}");
         assert!(reader.contains_key(key).unwrap(), "{what}: {key:?}");
     }
+    let absent = ["", "no such key", "\u{0}", "key"];
+    // More than one group of those that are looked up together.
+    let wanted: Vec<&str> = keys.iter().rev().chain(&absent).chain(keys).copied().collect();
+    let found = reader.find_many(&wanted).unwrap();
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    for (key, found) in wanted.iter().zip(found) {
+        assert_eq!(found, where_by_key.get(key).map(|at| at[0]), "{what}: {key:?} of many");
+    }
+    assert!(reader.find_many(&[]).unwrap().is_empty(), "{what}");
     for (index, key) in keys.iter().enumerate() {
         let what = format!("{what}: {key:?}");
         let raw = reader.get_raw(index).unwrap();
@@ -44,7 +53,7 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         let range = reader.locate(index).range;
         assert!(range.is_none_or(|range| range.start < range.end), "{what}");
     }
-    for absent in ["", "no such key", "\u{0}", "key"] {
+    for absent in absent {
         if !where_by_key.contains_key(absent) {
             assert_eq!(reader.find(absent).unwrap(), None, "{what}: {absent:?}");
             assert!(reader.find_all(absent).unwrap().is_empty(), "{what}: {absent:?}");

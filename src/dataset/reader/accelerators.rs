@@ -36,6 +36,10 @@ impl Lookup {
         Ok(Some(Lookup { shape: header.shape(), source }))
     }
 
+    pub(super) fn is_mapped(&self) -> bool {
+        self.source.mapped().is_some()
+    }
+
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;

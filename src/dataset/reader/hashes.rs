@@ -91,6 +91,11 @@ impl Hashes {
         }
     }
 
+    /// Whether reading a hash is an access to memory, and no call.
+    pub(super) fn are_mapped(&self) -> bool {
+        self.file().is_none_or(|file| file.mapped().is_some())
+    }
+
     /// The hash of a key.
     pub(super) fn hash(&self, key: &str) -> u64 {
         key_hashes::hash(&self.salt, key.as_bytes())

@@ -32,9 +32,9 @@ const TABLE_COST: u64 = 50;
 
 /// The key that is looked for, and its hash with the salt of the dataset.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
-    key: &'a str,
-    hash: u64,
+pub(super) struct Wanted<'a> {
+    pub(super) key: &'a str,
+    pub(super) hash: u64,
 }
 
 impl<'a> Wanted<'a> {
@@ -45,10 +45,43 @@ impl<'a> Wanted<'a> {
 
 /// Whether the filter was asked about a key before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     No,
     /// It says that the key may be there.
     Yes,
+}
+
+/// From the home slot of a hash to indices: a table in memory, or `.lookup`.
+pub(super) enum Slots<'a> {
+    Table(lookup::Shape, &'a [u32]),
+    File(&'a Lookup),
+}
+
+impl Slots<'_> {
+    pub(super) fn shape(&self) -> lookup::Shape {
+        match self {
+            Slots::Table(shape, _) => *shape,
+            Slots::File(lookup) => lookup.shape,
+        }
+    }
+
+    /// Whether reading a slot is an access to memory, and no call.
+    pub(super) fn are_mapped(&self) -> bool {
+        match self {
+            Slots::Table(..) => true,
+            Slots::File(lookup) => lookup.is_mapped(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn at(&self, slot: u64) -> Result<u32> {
+        match self {
+            Slots::Table(_, slots) => {
+                Ok(slots.get(slot as usize).copied().unwrap_or(lookup::EMPTY))
+            }
+            Slots::File(lookup) => lookup.slot(slot),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -73,11 +106,44 @@ impl Search {
 
     fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
         let hashes = self.hashes(files)?;
-        let wanted = Wanted::new(hashes, key);
+        self.find_wanted(files, hashes, Wanted::new(hashes, key), asked)
+    }
+
+    /// As [`find`](Self::find), for a key whose hash is known.
+    pub(super) fn find_wanted(
+        &self,
+        files: &OpenDataset,
+        hashes: &Hashes,
+        wanted: Wanted<'_>,
+        asked: Asked,
+    ) -> Result<Option<usize>> {
         match self.find_hash(files, hashes, wanted)? {
             Some(index) => Ok(Some(index)),
             None => self.check_absent(files, hashes, wanted, asked),
         }
+    }
+
+    /// The table or the accelerator, whichever look-ups use now.
+    pub(super) fn slots(&self, files: &OpenDataset) -> Result<Option<Slots<'_>>> {
+        match self.table.get() {
+            Some((shape, slots)) => Ok(Some(Slots::Table(*shape, slots))),
+            None => Ok(self.lookup(files)?.map(Slots::File)),
+        }
+    }
+
+    /// Builds the table if these look-ups would cost more than that without it.
+    pub(super) fn build_for(
+        &self,
+        files: &OpenDataset,
+        hashes: &Hashes,
+        keys: usize,
+    ) -> Result<()> {
+        // A search passes half of the entries on average.
+        if keys as u64 / 2 > TABLE_COST && self.slots(files)?.is_none() {
+            let table = table::build(hashes)?;
+            self.table.get_or_init(|| table);
+        }
+        Ok(())
     }
 
     pub(super) fn contains(&self, files: &OpenDataset, key: &str) -> Result<bool> {
@@ -111,9 +177,8 @@ impl Search {
         wanted: Wanted<'_>,
     ) -> Result<Option<usize>> {
         if let Some(table) = self.table.get() {
-            let (shape, slots) = table;
-            let slot = |slot: u64| Ok(slots.get(slot as usize).copied().unwrap_or(lookup::EMPTY));
-            return probe(files, hashes, *shape, slot, wanted);
+            let slots = Slots::Table(table.0, &table.1);
+            return probe(files, hashes, table.0, |slot| slots.at(slot), wanted);
         }
         if let Some(lookup) = self.lookup(files)? {
             let found = probe(files, hashes, lookup.shape, |slot| lookup.slot(slot), wanted);
@@ -249,7 +314,7 @@ impl Search {
         Ok(())
     }
 
-    fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
+    pub(super) fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
         match self.hashes.get() {
             Some(hashes) => Ok(hashes),
             None => {

@@ -60,11 +60,22 @@ impl Shape {
         HEADER as u64 + self.total * SLOT // At most 2^33 slots of each kind.
     }
 
+    /// The slot at which the search for a hash begins.
+    #[inline]
+    pub(crate) fn home_of(&self, hash: u64) -> u64 {
+        home_of(hash, self.home)
+    }
+
     /// Starts the search for the samples of this hash.
     #[inline]
     pub fn probe(&self, wanted: u64) -> Probe {
-        let slot = home_of(wanted, self.home);
-        Probe { wanted, slot, end: self.total, count: self.count, left: self.count }
+        Probe {
+            wanted,
+            slot: self.home_of(wanted),
+            end: self.total,
+            count: self.count,
+            left: self.count,
+        }
     }
 }
 

@@ -90,6 +90,13 @@ impl<'a> Cursor<'a> {
         Cursor { rest: bytes, len: bytes.len() }
     }
 
+    /// A cursor at this position of these bytes, or at their end if there is no such position: to read
+    /// again what was read.
+    #[inline]
+    pub fn at(bytes: &'a [u8], position: usize) -> Cursor<'a> {
+        Cursor { rest: bytes.get(position..).unwrap_or_default(), len: bytes.len() }
+    }
+
     /// How many bytes have been read.
     #[inline]
     pub fn position(&self) -> usize {

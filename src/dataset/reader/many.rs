@@ -1,0 +1,83 @@
+//! Many keys at a time: while the memory of one look-up is on its way, the others are asked for too.
+//!
+//! A look-up waits for memory four times, each time for an address that the last answer gave: the slot of
+//! the table, the hash, the offset, and the sample. For a group of keys each of these steps is made for all
+//! of them before the next one, so that the processor overlaps the waiting. Nothing is decided here: the
+//! look-ups proper come after, one by one, and find everything in the cache.
+
+use crate::error::Result;
+use crate::format::dataset::{key_hashes, lookup};
+use crate::storage::Source;
+
+use super::hashes::Hashes;
+use super::open::{Offsets, OpenDataset};
+use super::search::{Asked, Search, Slots, Wanted};
+
+/// Keys of a group. What they touch has to fit in the first level of the cache.
+const GROUP: usize = 32;
+
+impl Search {
+    pub(super) fn find_many<K: AsRef<str>>(
+        &self,
+        files: &OpenDataset,
+        keys: &[K],
+    ) -> Result<Vec<Option<usize>>> {
+        let mut found = Vec::with_capacity(keys.len());
+        if keys.is_empty() {
+            return Ok(found);
+        }
+        let hashes = self.hashes(files)?;
+        self.build_for(files, hashes, keys.len())?;
+        let mut group: Vec<&str> = Vec::with_capacity(GROUP);
+        let mut hashed = [0; GROUP];
+        for part in keys.chunks(GROUP) {
+            group.clear();
+            group.extend(part.iter().map(AsRef::as_ref));
+            key_hashes::hash_many(&hashes.salt, &group, &mut hashed);
+            let slots = self.slots(files)?.filter(Slots::are_mapped);
+            if let (Some(slots), true) = (slots, hashes.are_mapped()) {
+                touch(files, hashes, &slots, &hashed[..part.len()]);
+            }
+            for (&key, &hash) in group.iter().zip(&hashed) {
+                found.push(self.find_wanted(files, hashes, Wanted { key, hash }, Asked::No)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Reads what the look-ups of these hashes will read, as far as it is mapped. What is damaged is not
+/// noticed here.
+fn touch(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]) {
+    let shape = slots.shape();
+    // The compiler leaves out a read whose result is not used.
+    let mut sum = 0;
+    for &hash in wanted {
+        sum ^= u64::from(slots.at(shape.home_of(hash)).unwrap_or_default());
+    }
+    for &hash in wanted {
+        let index = slots.at(shape.home_of(hash)).unwrap_or(lookup::EMPTY);
+        if (index as usize) < hashes.len() {
+            sum ^= hashes.get(index as usize).unwrap_or_default();
+        }
+    }
+    let mut candidates = [0; GROUP];
+    for (candidate, &hash) in candidates.iter_mut().zip(wanted) {
+        let mut probe = shape.probe(hash);
+        let first = probe.next_candidate(|slot| slots.at(slot), |i| hashes.get(i as usize));
+        *candidate = first.ok().flatten().map_or(usize::MAX, |index| index as usize);
+    }
+    let candidates = candidates.iter().take(wanted.len()).filter(|&&index| index < files.len);
+    if matches!(files.offsets, Offsets::File(Source::Mapped(_))) {
+        for &index in candidates.clone() {
+            sum ^= files.byte_range(index).map_or(0, |range| range.start);
+        }
+    }
+    if let Some(data) = files.data.mapped() {
+        for &index in candidates {
+            let start = files.byte_range(index).map_or(0, |range| range.start);
+            sum ^= data.get(start as usize).map_or(0, |&byte| u64::from(byte));
+        }
+    }
+    std::hint::black_box(sum);
+}

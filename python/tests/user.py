@@ -1,9 +1,10 @@
 """A program of a user, which type checkers read: see test_typing.py. It is never run."""
 
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
-from typing_extensions import assert_type
+
 
 import pykiste as ki
 from pykiste.reports import Made, Progress, Version

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use kiste::array::{PackOptions, PackedArray, parse_size};
+use kiste::array::{ByteSize, PackOptions, PackedArray};
 use kiste::format::bloscpack::Checksum;
 use kiste::format::numpy::npy;
 use kiste::value::NdArray;
@@ -51,7 +51,7 @@ fn pack_options(threads: &str, options: &[&str]) -> Result<PackOptions> {
         // More than one thread are those of the pool, which is there already.
         .threads(usize::from(threads == "1"));
     if chunk != "auto" {
-        options = options.chunk_size(parse_size(chunk)?);
+        options = options.chunk_size(chunk.parse::<ByteSize>()?.0);
     }
     Ok(options)
 }

@@ -45,7 +45,7 @@ fn whole(name: &str, shape: &[usize], chunk: &[usize]) -> Result<()> {
     let mut out = vec![1u8; bytes];
     let chunks = array.grid().len();
     let mut other = vec![1u8; bytes];
-    // Beside each run a copy, so that what else the machine does hits both alike.
+    // A copy next to each run, so that what else the machine does hits both alike.
     let mut report = |what: &str, run: &mut dyn FnMut()| {
         let mut copy = || other.copy_from_slice(black_box(value.bytes()));
         let (mut time, mut memcpy) = (f64::INFINITY, f64::INFINITY);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use kiste::{ErrorKind, Remedy};
 
-use crate::printable::escaped;
+use kiste::text::escaped;
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,8 +34,8 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// To be told, in one line and perhaps another one with a hint.
     Told { exit: Exit, message: String, hint: Option<String> },
-    /// Whoever reads standard output has seen enough (`kiste ls F | head`). That is no error of
-    /// anybody, and the kindest thing is to stop without a word.
+    /// The reader of standard output has seen enough (`kiste ls F | head`). That is no error, so the
+    /// command stops without a message.
     ClosedPipe,
 }
 
@@ -79,7 +79,7 @@ impl Failure {
 impl From<kiste::Error> for Failure {
     fn from(error: kiste::Error) -> Failure {
         let is_no = error.kind() == ErrorKind::Damaged
-            || matches!(error.remedy(), Some(Remedy::MakePart { .. }));
+            || matches!(error.remedy(), Some(Remedy::MakePart { .. } | Remedy::NameArray(_)));
         let exit = match error.kind() {
             ErrorKind::Cancelled => Exit::Interrupted,
             _ if is_no => Exit::No,
@@ -225,6 +225,13 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                  otherwise"
             )
         }
+        Remedy::NameArray(names) => format!("its arrays: {}", names.join(", ")),
+        Remedy::MergeLabels => {
+            "--remap-labels numbers labels by their names, --no-labels leaves the \
+                                numbers as they are, without names"
+                .to_owned()
+        }
+        Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;
@@ -250,8 +257,17 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     let path = error.path()?;
     let data = data_file_of(path);
     match error.kind() {
+        // The store looked for it.
+        ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) && error.io_kind().is_none() => {
+            None
+        }
         ErrorKind::NotFound if is_url(path) => Some(
-            "object stores and web addresses cannot be read yet: copy it to a disk, or mount it"
+            "only datasets are read from URLs, by the commands that read datasets: copy it to a disk, \
+             or mount it"
+                .to_owned(),
+        ),
+        ErrorKind::Damaged if is_url(path) && data != path => Some(
+            "make it again with \"kiste index\" where the dataset is on a disk, and upload it"
                 .to_owned(),
         ),
         ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),
@@ -291,8 +307,8 @@ fn data_file_of(path: &Path) -> PathBuf {
 /// Whether this is meant for a dataset, by its name or the files next to it: of other files
 /// `verify` knows nothing.
 pub(crate) fn is_dataset(data: &Path) -> bool {
-    let beside = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
-    data.extension().is_some_and(|ending| ending == "msgpack") || beside()
+    let has_side = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
+    data.extension().is_some_and(|ending| ending == "msgpack") || has_side()
 }
 
 /// A path as it can be pasted into a shell.

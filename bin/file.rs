@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -86,6 +86,12 @@ pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
 
 /// Fails for a path that is no data file, with a hint for those who name a side file.
 pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
+    if kiste::storage::is_url(path) {
+        // Not named here: there may be a password in it.
+        let message =
+            "expected the name of a file, found a URL, from which kiste only reads datasets";
+        return Err(Failure::trouble(message));
+    }
     let checked = kiste::convert::check_data_path(path);
     checked.map_err(|error| {
         let data = path.with_extension("");
@@ -147,8 +153,19 @@ pub(crate) fn storage() -> Arc<dyn Storage> {
     })
 }
 
-/// Opens a dataset.
+/// Where the files of a dataset are, and its name there: for a URL the URL without what is secret in
+/// it. A local dataset must be finished.
+pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
+    let (found, place) = kiste::storage::of(path)?;
+    if kiste::storage::is_url(path) {
+        return Ok((found, place));
+    }
+    check_is_finished(&place)?;
+    Ok((storage(), place))
+}
+
+/// Opens a dataset, by its name or its URL.
 pub(crate) fn open(path: &Path) -> Outcome<kiste::DatasetReader> {
-    check_is_finished(path)?;
-    Ok(kiste::DatasetReader::options().storage(storage()).open(path)?)
+    let (storage, place) = locate(path)?;
+    Ok(kiste::DatasetReader::options().storage(storage).open(place)?)
 }

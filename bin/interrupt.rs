@@ -14,7 +14,7 @@ use std::time::Duration;
 use kiste::{Error, ErrorKind};
 
 use crate::exit::{Exit, quoted};
-use crate::output;
+use crate::say::say_aside;
 
 /// How often Ctrl-C was pressed.
 static PRESSED: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +53,7 @@ pub(crate) fn writing(path: &Path) {
     watch();
 }
 
-/// Where nobody asks, Ctrl-C ends the process with this line, which says what stays.
+/// Where no loop asks, Ctrl-C ends the process with this line, which says what stays.
 pub(crate) fn ends_with(line: impl Into<String>) {
     work(|work| work.at_once = Some(line.into()));
     handle();
@@ -105,13 +105,13 @@ fn pressed() {
         (false, None) => {
             thread::spawn(|| {
                 thread::sleep(PATIENCE);
-                output::say_aside("stopping; Ctrl-C again ends at once");
+                say_aside("stopping; Ctrl-C again ends at once");
             });
         }
     }
 }
 
 fn end(line: &str) {
-    output::say_aside(&format!("kiste: {line}"));
+    say_aside(&format!("kiste: {line}"));
     process::exit(Exit::Interrupted as i32);
 }

@@ -3,11 +3,11 @@
 //! `main` reads the command line, runs one command and turns what it returns into an exit code:
 //! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
-//! library. What they share is `output.rs` (what is printed where), `printable.rs` (text that
+//! library. What they share is `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
 //! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
-//! `ordering.rs` (orders), `expression.rs` (conditions), `rearrange.rs` (datasets of datasets) and
-//! `units.rs` (numbers for people).
+//! `ordering.rs` (orders) and `rearrange.rs` (datasets of
+//! datasets). Numbers for people are in `kiste::text`.
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.
@@ -18,7 +18,6 @@ use std::process::ExitCode;
 
 mod cmd;
 mod exit;
-mod expression;
 mod interrupt;
 mod file;
 mod monitor;
@@ -28,7 +27,7 @@ mod printable;
 mod progress;
 mod rearrange;
 mod render;
-mod units;
+mod say;
 
 use exit::Exit;
 use output::Output;

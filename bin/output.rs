@@ -20,8 +20,11 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::file;
-use crate::printable::{Paint, escaped, is_unprintable, json_escaped, paint, printable};
+use kiste::text::{escaped, is_unprintable};
+
+use crate::printable::{Paint, json_escaped, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
+use crate::say::say;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -268,16 +271,4 @@ pub(crate) fn tell_usage(told: &clap::Error) {
     }
     let lines: Vec<_> = text.trim_end().split('\n').map(escaped).collect();
     say(&lines.join("\n"));
-}
-
-/// A line of text from a thread that does not run the command, in place of a bar that it may draw.
-pub(crate) fn say_aside(line: &str) {
-    let clear = if io::stderr().is_terminal() { "\r\u{1b}[K" } else { "" };
-    say(&format!("{clear}{}", escaped(line)));
-}
-
-/// A line that can be printed as it is.
-pub(crate) fn say(line: &str) {
-    // In one piece, so that lines of several processes do not mix.
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::printable::escaped;
-use crate::{interrupt, output, units};
+use kiste::text::{escaped, units};
+
+use crate::interrupt;
+use crate::say::say;
 
 /// Long enough that most commands are done before anything flickers.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -220,7 +222,7 @@ impl Progress {
             "done": len.map(|len| self.measure(far) as f64 / len as f64),
             "seconds_left": left.map(|len| len.saturating_sub(self.measure(far)) as f64 / rate),
         });
-        output::say(&line.to_string());
+        say(&line.to_string());
     }
 }
 
@@ -322,7 +324,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// A pace that has seen these positions, each so many milliseconds after the start.
+    /// A pace that has seen these positions, each this many milliseconds after the start.
     fn pace(seen: &[(u64, u64)]) -> Pace {
         let start = Instant::now();
         let mut pace = Pace::default();

@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use kiste::convert::{Conversion, is_same};
 use kiste::dataset::{labels_path, read_labels};
-use kiste::reader::{Reader, ReaderExt};
-use kiste::rearrange::{self, Scalar};
+use kiste::reader::Reader;
+use kiste::rearrange;
+use kiste::text::units;
 use kiste::{Writer, WriterOptions};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::{file, interrupt, units};
+use crate::{file, interrupt};
 
 /// What is written of a dataset, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -182,34 +182,4 @@ impl Made {
 /// Says which seed was used: with it, all of it can be made again.
 pub(crate) fn tell_seed(path: &Path, seed: impl std::fmt::Display, output: &Output) {
     output.note(format_args!("{}: drawn with --seed {seed}", path.display()));
-}
-
-/// A field of each sample, to sort or group by. `key` is a field as any other.
-pub(crate) fn scalars(
-    path: &Path,
-    reader: &dyn Reader,
-    field: &str,
-    progress: &Progress,
-) -> Outcome<Vec<Scalar>> {
-    let mut scalars = Vec::with_capacity(reader.len());
-    for index in 0..reader.len() {
-        let place = format!("{}: sample {index}", path.display());
-        let scalar = if field == "key" {
-            Scalar::Text(reader.key(index)?.into_owned())
-        } else {
-            let Some(value) = reader.field(index, field)? else {
-                let message = format!("{place}: there is no field {field:?}");
-                return Err(Failure::trouble(message));
-            };
-            Scalar::of(&value).ok_or_else(|| {
-                let message = "neither a number nor text nor true or false";
-                Failure::trouble(format!("{place}: field {field:?} is {message}"))
-            })?
-        };
-        scalars.push(scalar);
-        if index % 1024 == 0 {
-            progress.reaches(index as u64)?;
-        }
-    }
-    Ok(scalars)
 }

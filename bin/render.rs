@@ -9,12 +9,15 @@ use std::ops::Range;
 
 use kiste::format::msgpack::sample;
 use kiste::format::{jsonl, msgpack};
+use kiste::text::escaped;
+use kiste::text::units;
 use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, Stdout};
-use crate::printable::{escaped, json_escaped};
+
+use crate::printable::json_escaped;
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;
@@ -117,7 +120,7 @@ impl<'a> Printer<'a> {
             self.output.warn(format_args!("no sample that was printed has a field {name:?}"));
         }
         if self.inexact > 0 {
-            let samples = crate::units::counted(self.inexact, "sample");
+            let samples = units::counted(self.inexact, "sample");
             self.output.note(format_args!(
                 "note: {samples} with 32-bit floats or other than the shortest encodings: read \
                  back, the values are the same but not the bytes"

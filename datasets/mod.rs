@@ -39,6 +39,8 @@ use crate::convert::Conversion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Permutation;
 
+mod about;
+mod classes;
 mod counts;
 mod files;
 #[allow(unreachable_pub, reason = "`pub` is what the files of data sets use")]
@@ -68,6 +70,7 @@ mod vaihingen;
 mod voc2012;
 mod yfcc100m;
 
+pub use classes::ClassInfo;
 pub use counts::ClassCounts;
 pub use files::File;
 pub use parts::{Limits, MAX_FILE, MAX_PIXELS, Subsampling, median_frequency_weights};

@@ -130,7 +130,7 @@ impl Pass {
             ([_], _) | (_, None) => self.total,
             (splits, Some(at)) => splits[at].samples,
         };
-        // A split has the same plan whichever others are converted with it.
+        // A split has the same plan, with any others that are converted with it.
         let is_of = |splits: &[&str]| {
             splits.is_empty() || split.is_none_or(|at| splits.contains(&self.splits[at].name))
         };

@@ -28,7 +28,7 @@ const SEED: u64 = 42;
 /// Samples in a step of all ranks together.
 const STEP: usize = 32;
 /// Samples whose gradients are summed in one go; the sums are then added in a fixed order. In
-/// floating point `(a + b) + (c + d)` is not `a + b + c + d`, so whoever wants the same bits on any
+/// floating point `(a + b) + (c + d)` is not `a + b + c + d`, so a program that wants the same bits on any
 /// number of ranks sums in the same portions everywhere.
 const PORTION: usize = 16;
 const RATE: f32 = 0.2;

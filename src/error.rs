@@ -109,6 +109,12 @@ pub enum Remedy {
     NameOutput(&'static str),
     /// Read files with this ending too, such as `.wav`.
     IncludeFiles(String),
+    /// Look up which fields the samples have.
+    ListFields,
+    /// Name one of these arrays of the file.
+    NameArray(Vec<String>),
+    /// Number labels by their names, or give up the names.
+    MergeLabels,
     /// Something else, in words that name no command and no option.
     Advice(&'static str),
     /// The first of these with new parts, after the directory of the old ones is removed.

@@ -117,6 +117,7 @@
 //! | `arrays` | [`mod@array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
 //! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
 //! | `stat`, `datasets`, `burn` | the modules of these names |
+//! | `remote` | datasets by URL: S3, Google Cloud Storage, Azure, HTTP |
 //! | `c-blosc` | Blosc by its C library |
 //! | `cli` (default) | the command and what it needs |
 //!
@@ -159,6 +160,8 @@ pub mod value;
 #[cfg(feature = "readers")]
 mod natural;
 mod regular;
+#[doc(hidden)]
+pub mod text;
 pub mod storage;
 pub mod format;
 pub mod reader;

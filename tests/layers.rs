@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// floors from its neighbours.
 const FLOORS: &[&[&str]] = &[
     &["error"],
-    &["natural", "regular"],
+    &["natural", "regular", "text"],
     &["value"],
     &["format", "storage", "sampler"],
     &["dataset", "reader", "array"],

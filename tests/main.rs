@@ -23,6 +23,8 @@ mod mat;
 mod model;
 mod packed;
 mod readers;
+#[cfg(feature = "remote")]
+mod remote;
 mod recovery;
 mod replace;
 mod together;

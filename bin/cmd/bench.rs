@@ -8,11 +8,12 @@ use clap::ValueEnum;
 use kiste::DatasetReader;
 use kiste::loader::Loader;
 use kiste::sampler::{Order, Sampler, Sequential, Shuffle, State};
+use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
+use crate::file;
 use crate::output::Output;
-use crate::{file, units};
 
 /// Measure how fast samples are read
 ///

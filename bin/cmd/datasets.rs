@@ -3,14 +3,13 @@
 use std::io::Write;
 
 use kiste::datasets::{ALL, Classes, Dataset, File};
-use serde::Serialize;
-use serde_json::{Value as Json, json};
+use kiste::text::units;
+use serde_json::json;
 
+use super::catalogue::find;
 use super::classes;
-use super::write::find;
 use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::output::{Output, Stdout};
-use crate::units;
 
 /// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]
@@ -41,10 +40,10 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         match self.name.as_deref().map(find).transpose()? {
             Some(dataset) if self.classes => tell_classes(dataset, self.json, output)?,
-            Some(dataset) if self.json => output.json(&About::of(dataset))?,
+            Some(dataset) if self.json => output.json(dataset)?,
             Some(dataset) => tell(dataset, output)?,
             None if self.json => {
-                output.json(&ALL.iter().map(|dataset| About::of(dataset)).collect::<Vec<_>>())?;
+                output.json(&ALL)?;
             }
             None => list(output)?,
         }
@@ -132,7 +131,7 @@ fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
     if dataset.classes.is_empty() {
         return Err(Failure::trouble(format!("{} has no classes", dataset.name)));
     }
-    let tables = dataset.classes.iter().map(|known| (known.field, classes::described(known)));
+    let tables = dataset.classes.iter().map(|known| (known.field, known.table()));
     if json {
         let tables = tables.map(|(field, rows)| json!({"field": field, "classes": rows}));
         return output.json(&tables.collect::<Vec<_>>());
@@ -193,68 +192,4 @@ fn tell_file(file: &File, label: &str, out: &mut Stdout) -> Outcome<()> {
         writeln!(out, "{:<11}{line}", "")?;
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-struct About {
-    name: &'static str,
-    title: &'static str,
-    notes: &'static str,
-    url: &'static str,
-    licence: &'static str,
-    citation: &'static str,
-    samples: Option<u64>,
-    free: bool,
-    splits: Vec<Json>,
-    fields: Vec<Json>,
-    classes: Vec<Json>,
-    files: Vec<Json>,
-    options: Vec<String>,
-}
-
-impl About {
-    fn of(dataset: &Dataset) -> About {
-        let splits = dataset.splits.iter().map(|split| {
-            json!({"name": split.name, "file": format!("{}.msgpack", split.file), "samples": split.samples})
-        });
-        let fields = dataset.fields.iter();
-        let fields = fields.map(|(name, what)| json!({"name": name, "about": what}));
-        let classes = dataset.classes.iter().map(|classes| {
-            let names = classes.names.to_vec();
-            let (counts, weights) = ((classes.counts)(), classes.weights());
-            json!({
-                "field": classes.field,
-                "names": names,
-                "colours": classes.colours,
-                "counts": counts,
-                "weights": weights,
-            })
-        });
-        let files = dataset.files.iter().map(|file| {
-            json!({
-                "role": file.role,
-                "path": file.path,
-                "url": file.url,
-                "bytes": file.size,
-                "md5": file.md5,
-                "sha256": file.sha256,
-                "splits": file.splits,
-            })
-        });
-        About {
-            name: dataset.name,
-            title: dataset.title,
-            notes: dataset.notes,
-            url: dataset.url,
-            licence: dataset.licence,
-            citation: dataset.citation,
-            samples: dataset.samples(),
-            free: dataset.is_free_to_fetch(),
-            splits: splits.collect(),
-            fields: fields.collect(),
-            classes: classes.collect(),
-            files: files.collect(),
-            options: dataset.takes.iter().map(|take| take.name().replace('_', "-")).collect(),
-        }
-    }
 }

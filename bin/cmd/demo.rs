@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use kiste::convert::{self, ImageFolderReader, InOrder, Source};
 use kiste::storage::MemoryStorage;
+use kiste::text::units;
 use kiste::verify::Verify;
 use kiste::{DatasetReader, Writer};
 use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::file;
 use crate::output::{Output, Stdout};
-use crate::{file, units};
 
 /// See it work: 5,000 real images become a dataset, are verified, found and read
 ///

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use kiste::Value;
 use kiste::format::jsonl;
 use kiste::rearrange::{Changed, Difference, Side, diff};
+use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::{Output, Stdout};
-use crate::{file, units};
 
 /// Compare two datasets by key: what only one has, and which fields were changed
 ///

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use kiste::text::units;
 use kiste::{DatasetReader, Value};
 
 use super::cat::absent;
@@ -76,7 +77,7 @@ impl Args {
             (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
             (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
                 let index = index.unwrap_or_default();
-                let samples = crate::units::counted(reader.len() as u64, "sample");
+                let samples = units::counted(reader.len() as u64, "sample");
                 Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}"))
             }),
         }

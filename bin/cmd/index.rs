@@ -2,11 +2,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::index::{IndexOptions, Indexed};
+use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::{file, interrupt, units};
+use crate::{file, interrupt};
 
 /// Make missing side files from the data
 ///

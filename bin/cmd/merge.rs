@@ -1,15 +1,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use kiste::dataset::{labels_path, read_labels};
-use kiste::rearrange::MergedLabels;
-use kiste::{DatasetReader, ErrorKind, Writer, rearrange};
+use kiste::rearrange::{Merge, MergeLabels, MergeOrder};
+use kiste::text::units;
+use kiste::{DatasetReader, ErrorKind};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
 use crate::rearrange::{Made, Making, tell_seed};
-use crate::{file, units};
 
 /// Write the samples of several datasets to one
 ///
@@ -63,24 +63,6 @@ enum Strategy {
     Weighted,
 }
 
-/// What the labels of the new dataset are.
-enum Labels {
-    None,
-    /// Those of all inputs.
-    Same(Vec<String>),
-    Renumbered(MergedLabels),
-}
-
-impl Labels {
-    fn names(&self) -> Option<&[String]> {
-        match self {
-            Labels::None => None,
-            Labels::Same(names) => Some(names),
-            Labels::Renumbered(labels) => Some(labels.names()),
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct Merged {
     #[serde(flatten)]
@@ -98,21 +80,13 @@ impl Args {
         let readers: Outcome<Vec<DatasetReader>> =
             inputs.iter().map(|input| file::open(input)).collect();
         let readers = readers?;
-        let order = self.order(&readers)?;
-        let labels = self.labels(&inputs)?;
+        let plan = self.merge()?.plan(&readers)?;
+        let labels = plan.labels().map(<[String]>::to_vec);
         let mut skipped = 0;
-        let made = self.making.make_with(labels.names(), &inputs, out, output, |writer| {
+        let made = self.making.make_with(labels.as_deref(), &inputs, out, output, |writer| {
             let samples: usize = readers.iter().map(DatasetReader::len).sum();
             let progress = output.progress("merging", Some(samples as u64));
-            let mut next = vec![0; readers.len()];
-            for (seen, input) in order.enumerate() {
-                let index = next[input];
-                next[input] += 1;
-                skipped += u64::from(!self.put(&readers, input, index, &labels, &next, writer)?);
-                if seen % 64 == 0 {
-                    progress.reaches(seen as u64)?;
-                }
-            }
+            skipped = plan.write(writer, |seen| progress.reaches(seen)).map_err(explain)?;
             progress.say("finishing");
             Ok(())
         })?;
@@ -131,118 +105,40 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// The labels of all inputs together.
-    fn labels(&self, inputs: &[&Path]) -> Outcome<Labels> {
-        if self.no_labels {
-            return Ok(Labels::None);
-        }
-        let mut found = Vec::new();
-        for input in inputs {
-            found.push(read_labels(input)?);
-        }
-        if self.remap_labels {
-            let mut merged = MergedLabels::new();
-            for (input, labels) in inputs.iter().zip(&found) {
-                // Without names, no sample may have a label.
-                let added = merged.add(labels.as_deref().unwrap_or_default());
-                let path = labels_path(input);
-                added.map_err(|e| Failure::trouble(format_args!("{}: {e}", path.display())))?;
+    fn merge(&self) -> Outcome<Merge> {
+        let (weights, seed) = (self.weights.clone(), self.seed);
+        let weighted = !weights.is_empty();
+        let order = match self.strategy() {
+            Strategy::Weighted if !weighted => {
+                return Err(Failure::trouble("--strategy weighted needs --weights"));
             }
-            return Ok(Labels::Renumbered(merged));
-        }
-        let first = found.first().cloned().flatten();
-        match found.iter().position(|labels| *labels != first) {
-            None => Ok(first.map_or(Labels::None, Labels::Same)),
-            Some(at) => {
-                let difference =
-                    difference(inputs[0], first.as_deref(), inputs[at], found[at].as_deref());
-                let hint = "--remap-labels numbers labels by their names, --no-labels leaves the \
-                            numbers as they are, without names";
-                Err(Failure::trouble(difference).hint(hint))
+            Strategy::Weighted => MergeOrder::Weighted { weights, seed },
+            _ if weighted => {
+                return Err(Failure::trouble("--weights are for --strategy weighted"));
             }
-        }
+            Strategy::Random => MergeOrder::Random { seed },
+            Strategy::Concat => MergeOrder::Concat,
+        };
+        let labels = match (self.remap_labels, self.no_labels) {
+            (true, _) => MergeLabels::Remap,
+            (_, true) => MergeLabels::Drop,
+            _ => MergeLabels::Same,
+        };
+        let merge = Merge::default().order(order).labels(labels);
+        Ok(merge.skip_duplicates(self.skip_duplicates))
     }
 
     fn strategy(&self) -> Strategy {
         let weighted = !self.weights.is_empty();
         self.strategy.unwrap_or(if weighted { Strategy::Weighted } else { Strategy::Concat })
     }
-
-    /// The input of each sample.
-    fn order(&self, readers: &[DatasetReader]) -> Outcome<Box<dyn Iterator<Item = usize>>> {
-        let lens: Vec<usize> = readers.iter().map(DatasetReader::len).collect();
-        let weighted = !self.weights.is_empty();
-        match self.strategy() {
-            Strategy::Weighted if !weighted => {
-                Err(Failure::trouble("--strategy weighted needs --weights"))
-            }
-            Strategy::Weighted => {
-                Ok(Box::new(rearrange::interleave(&lens, Some(&self.weights), self.seed)?))
-            }
-            _ if weighted => Err(Failure::trouble("--weights are for --strategy weighted")),
-            Strategy::Random => Ok(Box::new(rearrange::interleave(&lens, None, self.seed)?)),
-            Strategy::Concat => {
-                let inputs = lens.into_iter().enumerate();
-                Ok(Box::new(inputs.flat_map(|(input, len)| std::iter::repeat_n(input, len))))
-            }
-        }
-    }
-
-    /// Writes a sample; false if it was skipped.
-    fn put(
-        &self,
-        readers: &[DatasetReader],
-        input: usize,
-        index: usize,
-        labels: &Labels,
-        next: &[usize],
-        writer: &mut Writer,
-    ) -> Outcome<bool> {
-        let copied = match labels {
-            Labels::Renumbered(labels) => labels.copy_one(input, &readers[input], index, writer),
-            _ => rearrange::copy_one(&readers[input], index, writer),
-        };
-        match copied {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() != ErrorKind::DuplicateKey => Err(error.into()),
-            Err(_) if self.skip_duplicates => Ok(false),
-            Err(_) => {
-                let reader = &readers[input];
-                let key = reader.key(index)?;
-                // Where it was written from: another input, or the same one under another name.
-                let mut others = readers.iter().enumerate().filter(|(other, _)| *other != input);
-                let first = others.find_map(|(other, reader)| {
-                    let index = reader.find(&key).ok().flatten()?;
-                    (index < next[other]).then(|| place(reader, index))
-                });
-                let first = first.unwrap_or_else(|| place(reader, index));
-                let message =
-                    format!("key {key:?} comes twice: {first} and {}", place(reader, index));
-                Err(Failure::trouble(message).hint("--skip-duplicates takes the first that comes"))
-            }
-        }
-    }
 }
 
-/// How the labels of two inputs differ.
-fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[String]>) -> String {
-    let (file, other) = (labels_path(a), labels_path(b));
-    let (file, other) = (file.display(), other.display());
-    let meaning = "so a number does not mean the same";
-    match (names, others) {
-        (Some(names), Some(others)) => {
-            let at = names.iter().zip(others).position(|(a, b)| a != b);
-            let at = at.unwrap_or(names.len().min(others.len()));
-            let name =
-                |names: &[String]| names.get(at).map_or("none".to_owned(), |n| format!("{n:?}"));
-            let (name, another) = (name(names), name(others));
-            format!("label {at} is {name} in {file}, but {another} in {other}, {meaning}")
-        }
-        (Some(_), _) => format!("{file} is there, but {other} is not, {meaning}"),
-        _ => format!("{other} is there, but {file} is not, {meaning}"),
+fn explain(error: kiste::Error) -> Failure {
+    let is_twice = error.kind() == ErrorKind::DuplicateKey;
+    let failure = Failure::from(error);
+    match is_twice {
+        true => failure.hint("--skip-duplicates takes the first that comes"),
+        false => failure,
     }
-}
-
-fn place(reader: &DatasetReader, index: usize) -> String {
-    format!("{}: sample {index}", reader.path().display())
 }

@@ -2,6 +2,7 @@
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
@@ -11,6 +12,8 @@ mod array;
 mod bench;
 mod blpk;
 mod cat;
+#[cfg(feature = "datasets")]
+mod catalogue;
 #[cfg(feature = "datasets")]
 mod classes;
 mod commit;
@@ -258,6 +261,11 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
 }
 
+/// A number of bytes such as 512K.
+fn parse_size(text: &str) -> Result<usize, kiste::Error> {
+    text.parse::<ByteSize>().map(|size| size.0)
+}
+
 /// Reads the command line. Errors are clap's, as are help and version.
 pub(crate) fn parse() -> Result<Args, clap::Error> {
     Args::from_arg_matches(&command_line().try_get_matches()?)
@@ -297,7 +305,7 @@ mod tests {
         all
     }
 
-    /// Whoever knows one command knows the options of all.
+    /// A user who knows one command knows the options of all.
     #[test]
     fn an_option_means_the_same_everywhere() {
         let command_line = command_line();
@@ -321,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Defaults are said as clap says them, and an installed command has no folder docs.
+    /// Defaults are worded as clap words them, and an installed command has no folder docs.
     #[test]
     fn help_says_defaults_alike_and_names_no_file_that_is_not_there() {
         let command_line = command_line();

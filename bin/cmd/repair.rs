@@ -1,12 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use kiste::repair::{Leftover, Proof, Repair, Salvage};
+use kiste::text::units;
 use kiste::{DatasetReader, Writer};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
-use crate::{file, interrupt, units};
+use crate::{file, interrupt};
 
 /// Finish or undo a write that was cut short, or save what is whole
 ///

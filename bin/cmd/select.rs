@@ -2,12 +2,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kiste::DatasetReader;
+use kiste::text::units;
 
 use super::cat::{absent, parse_range, read_lines};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
 use crate::rearrange::Making;
-use crate::{file, units};
 
 /// Write chosen samples: by key, by index, or a range
 ///

@@ -2,13 +2,14 @@ use std::path::PathBuf;
 
 use kiste::rearrange;
 use kiste::sampler::Order;
+use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::ordering::{Name, Ordering};
 use crate::output::Output;
 use crate::rearrange::{Made, Making, tell_seed};
-use crate::{file, units};
 
 /// Write the samples of a dataset in another order
 ///
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     true_shuffle: bool,
     /// Hold at most this many bytes of samples in memory, mapped or not (500M, 2G): for datasets
     /// larger than memory
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<u64>,
     #[command(flatten)]
     making: Making,
@@ -122,43 +123,5 @@ impl Args {
         }
         self.ordering.sampler = Name::DatadingsQuasi;
         Ok(())
-    }
-}
-
-/// `1000`, `64k`, `500M`, `2G`, `1.5GB`, `2GiB`
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let expected = || "expected a number of bytes such as 500M, 2G or 1.5GiB".to_string();
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..at].parse().map_err(|_| expected())?;
-    let unit = text[at..].trim().to_ascii_lowercase();
-    let factor = match unit.as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024f64,
-        "mib" => 1024f64.powi(2),
-        "gib" => 1024f64.powi(3),
-        "tib" => 1024f64.powi(4),
-        _ => return Err(expected()),
-    };
-    match number * factor {
-        bytes if bytes >= 1.0 => Ok(bytes as u64),
-        _ => Err(format!("{} is nothing", units::bytes(0))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_units() {
-        let good = ["1000", "64k", "500M", "2G", "1.5GB", "2KiB"].map(|t| parse_bytes(t).unwrap());
-        assert_eq!(good, [1000, 64_000, 500_000_000, 2_000_000_000, 1_500_000_000, 2048]);
-        for wrong in ["", "G", "-1", "2X", "0", "1..2"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
     }
 }

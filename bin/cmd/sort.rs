@@ -1,12 +1,12 @@
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
-use kiste::rearrange::Scalar;
+use kiste::rearrange::{self, Scalar};
 
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, scalars};
+use crate::rearrange::Making;
 
 /// Write the samples of a dataset sorted by key or by a field
 ///
@@ -46,7 +46,7 @@ impl Args {
         self.making.check(&[&self.input], &self.out)?;
         let len = Some(reader.len() as u64);
         let progress = output.progress(format!("reading {}", self.by), len);
-        let fields = scalars(&self.input, &reader, &self.by, &progress)?;
+        let fields = rearrange::scalars(&reader, &self.by, |seen| progress.reaches(seen))?;
         progress.say("sorting");
         let mut indices: Vec<usize> = (0..reader.len()).collect();
         indices.sort_by(|&a, &b| self.compare(&fields[a], &fields[b]));

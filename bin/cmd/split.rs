@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kiste::DatasetReader;
@@ -7,7 +7,7 @@ use kiste::rearrange::{self, Scalar};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, scalars, tell_seed};
+use crate::rearrange::{Making, tell_seed};
 
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
@@ -89,13 +89,19 @@ impl Args {
     fn parts(&self, reader: &DatasetReader, output: &Output) -> Outcome<Vec<Part>> {
         let field = |name: &str| {
             let progress = output.progress(format!("reading {name}"), Some(reader.len() as u64));
-            scalars(&self.input, reader, name, &progress)
+            rearrange::scalars(reader, name, |seen| progress.reaches(seen))
         };
         if let Some(name) = &self.by_class {
             return Ok(by_class(field(name)?));
         }
         if self.ratio.is_empty() {
-            return self.at_positions(reader.len());
+            let ranges =
+                rearrange::cut_at(reader.len(), &self.at).map_err(|e| e.at(&self.input))?;
+            let part = |(number, range): (usize, Range<usize>)| Part {
+                indices: range.collect(),
+                ..Part::numbered(number)
+            };
+            return Ok(ranges.into_iter().enumerate().map(part).collect());
         }
         let part_of = match &self.by_group {
             Some(name) => rearrange::whole_groups(&field(name)?, &self.ratio, self.seed)?,
@@ -111,31 +117,9 @@ impl Args {
         Ok(parts)
     }
 
-    fn at_positions(&self, samples: usize) -> Outcome<Vec<Part>> {
-        let mut start = 0;
-        let mut parts = Vec::new();
-        for &end in self.at.iter().chain([&samples]) {
-            if end <= start || (end == samples && parts.len() < self.at.len()) {
-                let wrong = self.at.get(parts.len()).copied().unwrap_or(start);
-                let message = format!(
-                    "position {wrong}: expected ascending positions from 1 to {}, as {} has {samples} \
-                     samples",
-                    samples.saturating_sub(1),
-                    self.input.display()
-                );
-                return Err(Failure::trouble(message));
-            }
-            let mut part = Part::numbered(parts.len());
-            part.indices = (start..end).collect();
-            parts.push(part);
-            start = end;
-        }
-        Ok(parts)
-    }
-
     fn names(&self, parts: &[Part]) -> Outcome<Vec<PathBuf>> {
         let names: Vec<PathBuf> = match self.outputs.as_slice() {
-            [] => parts.iter().map(|part| beside(&self.input, &part.suffix)).collect(),
+            [] => parts.iter().map(|part| next_to(&self.input, &part.suffix)).collect(),
             names if names.len() == parts.len() => names.to_vec(),
             names => {
                 let message = format!("{} names for {} parts", names.len(), parts.len());
@@ -159,21 +143,17 @@ impl Part {
 }
 
 fn by_class(classes: Vec<Scalar>) -> Vec<Part> {
-    let mut members: BTreeMap<Scalar, Vec<usize>> = BTreeMap::new();
-    for (index, class) in classes.into_iter().enumerate() {
-        members.entry(class).or_default().push(index);
-    }
     // Nothing that has a meaning in a path or in a shell.
     let plain = |c: char| if c.is_alphanumeric() || "._-+".contains(c) { c } else { '_' };
     let part = |(class, indices): (Scalar, _)| Part {
         suffix: class.to_string().chars().map(plain).collect(),
         indices,
     };
-    members.into_iter().map(part).collect()
+    rearrange::by_class(classes).into_iter().map(part).collect()
 }
 
 /// `dir/ROOT-SUFFIX.EXT` for `dir/ROOT.EXT`.
-fn beside(input: &Path, suffix: &str) -> PathBuf {
+fn next_to(input: &Path, suffix: &str) -> PathBuf {
     let mut name = input.file_stem().unwrap_or_default().to_os_string();
     name.push(format!("-{suffix}"));
     if let Some(extension) = input.extension() {
@@ -189,7 +169,7 @@ mod tests {
 
     #[test]
     fn parts_are_named_as_in_python() {
-        assert_eq!(beside(Path::new("a/b.c.msgpack"), "0"), Path::new("a/b.c-0.msgpack"));
-        assert_eq!(beside(Path::new("b"), "12"), Path::new("b-12"));
+        assert_eq!(next_to(Path::new("a/b.c.msgpack"), "0"), Path::new("a/b.c-0.msgpack"));
+        assert_eq!(next_to(Path::new("b"), "12"), Path::new("b-12"));
     }
 }

@@ -1,14 +1,14 @@
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
-use kiste::verify::{Verify, VerifyProblem, VerifyReport};
+use kiste::text::units;
+use kiste::verify::{Verify, VerifyReport};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome, quoted};
+use crate::file;
 use crate::output::{Output, Stdout};
-use crate::{file, units};
 
 /// Find everything that is wrong with a dataset
 ///
@@ -60,8 +60,8 @@ impl Args {
         let mut datasets = Vec::new();
         let mut out = output.stdout();
         for path in &self.files {
-            let report = match self.verify(path, output) {
-                Ok(report) => report,
+            let (path, report) = match self.verify(path, output) {
+                Ok(verified) => verified,
                 Err(failure) => {
                     exit = exit.max(output.fail(failure));
                     continue;
@@ -76,11 +76,11 @@ impl Args {
                     writeln!(out)?;
                 }
             } else if !self.json {
-                print(path, &report, output, &mut out)?;
+                print(&path, &report, output, &mut out)?;
             }
             out.flush()?;
-            warn(path, &report, output);
-            datasets.push(Dataset { file: path.clone(), report });
+            warn(&path, &report, output);
+            datasets.push(Dataset { file: path, report });
         }
         if self.json {
             output.json(&Verdict { good: exit == Exit::Yes, datasets })?;
@@ -88,17 +88,19 @@ impl Args {
         Ok(exit)
     }
 
-    fn verify(&self, path: &Path, output: &Output) -> Outcome<VerifyReport> {
-        file::check_is_finished(path)?;
+    /// The dataset by the name that is shown, and what is wrong with it.
+    fn verify(&self, path: &Path, output: &Output) -> Outcome<(PathBuf, VerifyReport)> {
+        let (storage, path) = file::locate(path)?;
         let doing = format!("verifying {}", path.display());
         let progress = output.progress_bytes(doing, None);
-        let verify = Verify::of(path).storage(file::storage()).deep(self.deep);
-        Ok(verify.run_with(&|done, of| progress.reaches_of(done, of))?)
+        let verify = Verify::of(&path).storage(storage).deep(self.deep);
+        let report = verify.run_with(&|done, of| progress.reaches_of(done, of))?;
+        Ok((path, report))
     }
 }
 
 fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) -> Outcome<()> {
-    for line in lines(&report.problems) {
+    for line in report.lines(LISTED) {
         writeln!(out, "{line}")?;
     }
     let samples = units::counted(report.samples, "sample");
@@ -126,50 +128,6 @@ fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) 
 
 /// Problems of one kind that are listed.
 const LISTED: u64 = 10;
-
-/// The problems as lines: of each kind the first ones, and then how many more there are.
-fn lines(problems: &[VerifyProblem]) -> Vec<String> {
-    let mut counts: BTreeMap<(&Path, String), u64> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for problem in problems {
-        let count = counts.entry((&problem.file, kind_of(&problem.message))).or_default();
-        *count += 1;
-        if *count <= LISTED {
-            lines.push(problem.to_string());
-        }
-    }
-    for ((file, kind), count) in &counts {
-        if let Some(more @ 1..) = count.checked_sub(LISTED) {
-            let (file, more) = (file.display(), units::count(more));
-            lines.push(format!("{file}: and {more} more of this kind: {kind}"));
-        }
-    }
-    lines
-}
-
-/// What problems have in common that differ only in numbers, digests and names.
-fn kind_of(message: &str) -> String {
-    let mut kind = String::new();
-    for (at, part) in message.split('"').enumerate() {
-        if at % 2 == 1 {
-            kind += "\"…\"";
-            continue;
-        }
-        let words = part.split_inclusive(|c: char| !c.is_alphanumeric());
-        kind.extend(words.map(|word| {
-            let end = word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len());
-            // A checksum may have no digit in it, but no word of eight letters is hexadecimal.
-            let is_number = (word[..end].contains(|c: char| c.is_ascii_digit()) || end >= 8)
-                && word[..end].bytes().all(|b| b.is_ascii_hexdigit());
-            if is_number { format!("…{}", &word[end..]) } else { word.to_owned() }
-        }));
-    }
-    // Digits in groups.
-    while kind.contains("…,…") {
-        kind = kind.replace("…,…", "…");
-    }
-    kind
-}
 
 /// What could not be checked, and what to do about problems.
 fn warn(path: &Path, report: &VerifyReport, output: &Output) {
@@ -208,23 +166,5 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
         ));
     } else if !report.missing.is_empty() {
         output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn problems_that_differ_in_numbers_are_of_one_kind() {
-        for (a, b) in [
-            ("expected 5 bytes, found 1,234", "expected 5 bytes, found 6"),
-            ("found the key \"a 1\" at 3", "found the key \"it's\" at 14"),
-            ("the MD5 0f3a is not afcbfdfb", "the MD5 1234 is not 99ff"),
-        ] {
-            assert_eq!(kind_of(a), kind_of(b));
-        }
-        assert_eq!(kind_of("expected a bad face"), "expected a bad face");
-        assert_ne!(kind_of("expected 1 byte"), kind_of("expected 1 key"));
     }
 }

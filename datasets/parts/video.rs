@@ -67,7 +67,7 @@ pub(crate) fn frames_of(video: &[u8], limits: Limits, each: &mut EachFrame<'_>) 
     let (Some(frames), Some(mut complaints)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(Error::new(ErrorKind::Io, "the output of ffmpeg cannot be read"));
     };
-    // Somebody has to listen, or it waits.
+    // Its output has to be read, or it waits.
     let listener = thread::spawn(move || {
         let mut text = Vec::new();
         let _ = complaints.by_ref().take(MAX_COMPLAINTS).read_to_end(&mut text);
@@ -149,7 +149,7 @@ impl TemporaryFile {
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // Whoever cleans up the folder of temporary files removes what is left.
+        // What is left is in the folder of temporary files, which the system cleans up.
         let _ = fs::remove_file(&self.path);
     }
 }

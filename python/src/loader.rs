@@ -627,6 +627,9 @@ fn column<'py, T: Element + numpy::Element>(
     Ok(array.into_any())
 }
 
+/// A column of bytes, and the offsets that divide it.
+type Ragged<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
+
 #[pymethods]
 impl Batch {
     fn __len__(&self) -> usize {
@@ -671,6 +674,33 @@ impl Batch {
                 with_types!(view)
             }
         }
+    }
+
+    /// A column of bytes without a copy: all of them back to back as an array of `uint8` in the memory of
+    /// the batch, and the `len(batch) + 1` offsets between the samples.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "words.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for word in ["one", "two", "three"]:
+    /// ...         writer.write({"key": word, "word": word.encode()})
+    /// >>> [batch] = ki.Loader(ki.open(path), columns={"word": bytes}, tail="uneven")
+    /// >>> data, offsets = batch.ragged("word")
+    /// >>> bytes(data), offsets.tolist()
+    /// (b'onetwothree', [0, 3, 6, 11])
+    fn ragged<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Ragged<'py>> {
+        let py = slf.py();
+        let mut this = slf.borrow_mut();
+        let Data::Columns { batch, .. } = &mut this.data else {
+            return Err(PyKeyError::new_err(name.to_owned()));
+        };
+        let (bytes, offsets) = batch.bytes_mut(name).map_err(raise)?;
+        // A copy: what divides the bytes must not change with the array.
+        let offsets: Vec<i64> = offsets.iter().map(|&offset| offset as i64).collect();
+        let view = ArrayViewMutD::from_shape(IxDyn(&[bytes.len()]), bytes).map_err(bug)?;
+        // SAFETY: as in `column`.
+        let data = unsafe { PyArrayDyn::borrow_from_array(&view, slf.clone().into_any()) };
+        Ok((data.into_any(), offsets.into_pyarray(py)))
     }
 
     fn __contains__(&self, name: &str) -> bool {

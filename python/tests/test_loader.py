@@ -232,3 +232,36 @@ def test_buffers_need_columns_and_memory_of_their_own(numbers):
         ki.Loader(dataset, batch_size=10, columns=COLUMNS, buffers=[{"label": np.empty(10, int)} for _ in range(3)])
     with pytest.raises(ValueError, match="overlap"):
         ki.Loader(dataset, batch_size=10, columns=COLUMNS, buffers=[buffers()[0]] * 3)
+
+
+def test_bytes_without_a_copy(tmp_path):
+    path = tmp_path / "words.msgpack"
+    words = [b"", b"one", "zwölf".encode(), b"", b"three" * 1000, b""]
+    with ki.Writer(path) as writer:
+        for number, word in enumerate(words):
+            writer.write({"key": str(number), "word": word, "n": number})
+    columns = {"word": bytes, "n": "int64"}
+    for batch_size in [1, 4, 6]:
+        found = []
+        for batch in ki.Loader(ki.open(path), batch_size=batch_size, columns=columns, tail="uneven"):
+            data, offsets = batch.ragged("word")
+            assert (data.dtype, offsets.dtype) == (np.uint8, np.int64)
+            assert len(offsets) == len(batch) + 1 and data.flags.writeable
+            found += [bytes(data[start:end]) for start, end in zip(offsets[:-1], offsets[1:])]
+            if len(data):
+                # One memory for all who ask, and offsets that nobody can break.
+                data[0] ^= 1
+                offsets[:] = 1 << 60
+                assert bytes(batch.ragged("word")[0]) == bytes(data)
+                assert b"".join(batch["word"]) == bytes(data)
+        assert found == words
+    # The array keeps its memory when the batch and the loader are gone.
+    batch = next(ki.Loader(ki.open(path), batch_size=6, columns=columns))
+    data = batch.ragged("word")[0]
+    del batch
+    assert bytes(data) == b"".join(words)
+    loader = ki.Loader(ki.open(path), batch_size=6, columns=columns)
+    with pytest.raises(ki.errors.Error, match="no column \"n\" of this type"):
+        next(loader).ragged("n")
+    with pytest.raises(KeyError):
+        next(iter(ki.Loader(ki.open(path), batch_size=6))).ragged("word")

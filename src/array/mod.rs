@@ -24,7 +24,8 @@
 //!          (staged)                       (staged::slab)           (transfer)
 //! ```
 //!
-//! [`Rows`] is the trait of all these arrays. [`bcolz`] reads and writes the directories of that
+//! [`Rows`] is the trait of all these arrays, and of an [`ArrayPart`], which is a selection.
+//! [`ArrayImport`] and [`ArrayExport`] exchange them with other programs. [`bcolz`] reads and writes the directories of that
 //! library. [`ArrayRows`] makes a [`Reader`](crate::reader::Reader) of rows, and [`WithArrays`]
 //! replaces references in samples by the rows that they refer to.
 //!
@@ -44,6 +45,8 @@ mod packed;
 pub mod bcolz;
 mod staged;
 mod chunked;
+mod part;
+mod exchange;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -55,11 +58,19 @@ pub use chunked::{
     Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray,
     Keep, Problem, Removed, Report, StagedVersion, VersionInfo,
 };
+#[cfg(feature = "zip")]
+pub(crate) use exchange::ZipSink;
+pub use exchange::{
+    ArrayExport, ArrayFormat, ArrayImport, Imported, NpyRows, RowsProgress, read_npy_header,
+    write_npy,
+};
 pub use grid::ChunkGrid;
 pub use packed::{
-    AppendOptions, ArrayPolicy, ArrayTally, Left, PackOptions, PackedArray, PackedReader,
-    PackedWriter, append, parse_size,
+    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerChunk,
+    ContainerHeader, ContainerInfo, ContainerMetadata, Left, PackOptions, PackedArray,
+    PackedReader, PackedWriter, append,
 };
+pub use part::ArrayPart;
 pub use plan::{Place, Placement, Plan};
 pub use rows::{Pieces, Rows};
 pub use samples::{ArrayRows, ArraySource, WithArrays};

@@ -89,7 +89,7 @@ pub(super) struct Quarantine {
 }
 
 impl Quarantine {
-    /// The name of the file beside a dataset.
+    /// The name of the file next to a dataset.
     pub(super) fn path_of(dataset: &Path) -> PathBuf {
         let mut name = dataset.as_os_str().to_os_string();
         name.push(".quarantine.jsonl");

@@ -91,7 +91,7 @@ impl Input for Chained {
 mod tests {
     use super::*;
 
-    /// So many units, which emit their number.
+    /// This many units, which emit their number.
     struct Units(u8);
 
     impl Input for Units {

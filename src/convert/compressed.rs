@@ -75,8 +75,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 }
 
 /// Up to `len` bytes from the start of a file, decompressed if it is bzip2, gzip or Zstandard.
-pub fn first_bytes(path: impl AsRef<Path>, len: usize) -> Result<Vec<u8>> {
-    let path = path.as_ref();
+pub(super) fn first_bytes(path: &Path, len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(len as u64).read_to_end(&mut bytes);
     read.map_err(|error| blame(path, error))?;

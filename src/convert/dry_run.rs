@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 use super::Source;
 use super::carried::ChangedValues;
 use super::conversion::Conversion;
@@ -21,7 +23,7 @@ use crate::storage::ScratchDir;
 
 /// Samples that are tried.
 const TRIED: usize = 100;
-/// Bytes of them, if there are several, where nobody asked for a dry run.
+/// Bytes of them, if there are several, without a dry run.
 const TRIED_BYTES: usize = 16 << 20;
 /// Fields that are refused before the trial ends: each takes a trial of all others.
 const REFUSED: usize = 20;
@@ -73,6 +75,39 @@ pub enum FieldOutcome {
     Refused(String),
     /// Not tried, as too many other fields are refused.
     Untried,
+}
+
+/// `{"fields": […]}`, without the error.
+impl Serialize for DryRun {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("DryRun", 1)?;
+        object.serialize_field("fields", &self.fields)?;
+        object.end()
+    }
+}
+
+/// `{"becomes", "field", "new_types", "outcome", "reason", "types"}`, where the outcome is `same`,
+/// `changed`, `lost`, `refused` or `untried`.
+impl Serialize for TriedField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (outcome, becomes, reason) = match &self.becomes {
+            FieldOutcome::Field { name, types, is_same: true, .. } => {
+                ("same", Some((name, types)), None)
+            }
+            FieldOutcome::Field { name, types, .. } => ("changed", Some((name, types)), None),
+            FieldOutcome::Lost => ("lost", None, None),
+            FieldOutcome::Refused(reason) => ("refused", None, Some(reason)),
+            FieldOutcome::Untried => ("untried", None, None),
+        };
+        let mut object = serializer.serialize_struct("TriedField", 6)?;
+        object.serialize_field("becomes", &becomes.map(|(name, _)| name))?;
+        object.serialize_field("field", &self.name)?;
+        object.serialize_field("new_types", &becomes.map(|(_, types)| types))?;
+        object.serialize_field("outcome", outcome)?;
+        object.serialize_field("reason", &reason)?;
+        object.serialize_field("types", &self.types)?;
+        object.end()
+    }
 }
 
 /// A field, and its value in each sample.

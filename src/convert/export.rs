@@ -61,7 +61,7 @@ impl Export {
     ) -> Result<Vec<PathBuf>> {
         self.writer.finish()?;
         self.dir.sync()?;
-        // Something may have come there meanwhile that nobody allowed to replace.
+        // A file may have appeared there meanwhile, and replacing it was not allowed.
         check_place(self.format, &self.path, self.overwrite)?;
         match self.format.output() {
             Output::Directory if self.path.symlink_metadata().is_ok() => {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use super::{Input, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Samples and bytes of a batch, whichever is reached first.
+/// Samples and bytes of a batch: the limit that is reached first ends it.
 const BATCH: (usize, usize) = (4096, 1 << 20);
 /// Batches of one unit that wait for their turn. A unit that fits is read as a whole ahead of its
 /// turn; of a longer one the rest has to wait.

@@ -35,7 +35,7 @@ impl KeyPattern {
         self.0.iter().any(|piece| matches!(piece, Piece::Key | Piece::Stem | Piece::Name))
     }
 
-    /// The key that it makes; `field` knows the texts of fields.
+    /// The key that it makes; `field` returns fields as text.
     pub(super) fn key<E>(
         &self,
         old: &str,

@@ -80,7 +80,6 @@ pub use bad::{BadInput, settle_quarantine};
 pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
 pub use chained::Chained;
 pub use commit::commit;
-pub use compressed::first_bytes;
 pub use conversion::Conversion;
 #[cfg(feature = "stat")]
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
@@ -98,9 +97,6 @@ pub use formats::jsonl::{JsonLinesReader, JsonLinesStream, JsonLinesWriter};
 pub use formats::mds::{MdsReader, MdsWriter};
 pub use formats::mnist::{MnistOptions, MnistReader};
 #[cfg(feature = "zip")]
-#[doc(hidden)]
-pub use formats::npz::ZipSink;
-#[cfg(feature = "zip")]
 pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
 pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
@@ -112,7 +108,6 @@ pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
-pub use names::expand_braces;
 pub use options::Duplicates;
 pub use parts::Part;
 pub use passing::convert;
@@ -131,7 +126,7 @@ use unit_log::UnitLog;
 /// Raw data that becomes samples.
 pub trait Source: Send {
     /// The next samples, packed, in order; an empty batch is the end. After an error of one
-    /// sample the source goes on with the next.
+    /// sample the source continues with the next.
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>>;
 
     /// Adds to an error about the `item`-th sample of the last batch where that sample came from.

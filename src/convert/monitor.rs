@@ -1,4 +1,4 @@
-//! [`Monitor`]: progress, warnings and cancellation, for whoever draws or logs them.
+//! [`Monitor`]: progress, warnings and cancellation, to be drawn or logged.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

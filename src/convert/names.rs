@@ -14,17 +14,7 @@ const MAX_BYTES: usize = 256 << 20;
 ///
 /// Braces without a comma or two dots stay as they are. A pattern for more than 2^20 names, or for
 /// more than 256 MiB of names, is an error.
-///
-/// ```
-/// use kiste::convert::expand_braces;
-///
-/// assert_eq!(expand_braces("{train,val}-{08..10}.tar")?, [
-///     "train-08.tar", "train-09.tar", "train-10.tar", "val-08.tar", "val-09.tar", "val-10.tar",
-/// ]);
-/// assert_eq!(expand_braces("a{b}.tar")?, ["a{b}.tar"]);
-/// # Ok::<(), kiste::Error>(())
-/// ```
-pub fn expand_braces(pattern: &str) -> Result<Vec<String>> {
+pub(crate) fn expand_braces(pattern: &str) -> Result<Vec<String>> {
     let mut names = Names { pattern, names: vec![String::new()], bytes: 0 };
     let mut rest = pattern;
     while let Some(open) = rest.find('{') {

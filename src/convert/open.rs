@@ -16,12 +16,13 @@ use super::{ArrowIpcReader, ParquetReader};
 use super::{
     Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
     JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
-    WebDatasetReader, expand_braces, place,
+    WebDatasetReader, place,
 };
 #[cfg(feature = "formats")]
 use super::{CsvReader, TfRecordReader};
 #[cfg(feature = "zip")]
 use super::{NpzOptions, NpzReader};
+use crate::convert::names;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
@@ -452,7 +453,7 @@ fn expand(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
     for source in sources {
         match source.to_str() {
             Some(pattern) if !source.exists() => {
-                paths.extend(expand_braces(pattern)?.into_iter().map(PathBuf::from));
+                paths.extend(names::expand_braces(pattern)?.into_iter().map(PathBuf::from));
             }
             _ => paths.push(source.clone()),
         }

@@ -194,7 +194,7 @@ impl Reshape {
 /// Names of fields that an error lists.
 const NAMED: usize = 20;
 
-/// Which fields there are beside the key, if there are any.
+/// Which fields there are besides the key, if there are any.
 fn names_of(packed: &[u8]) -> Result<String> {
     let mut names = Vec::new();
     for field in sample::fields(packed)? {

@@ -17,7 +17,7 @@ const REST: &str = "rest";
 /// Which dataset each sample goes to, and in which order samples are there.
 ///
 /// The dataset `DST.msgpack` becomes `DST-NAME.msgpack` for each name. A digest of its key decides
-/// where a sample goes, so a sample goes to the same dataset whatever else is in the input.
+/// where a sample goes, so the rest of the input makes no difference.
 ///
 /// ```
 /// use kiste::convert::{Conversion, Split};

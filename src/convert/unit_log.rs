@@ -189,8 +189,8 @@ pub(super) fn unfinished_plan(dataset: &Path) -> Result<Option<String>> {
     Ok(read(&path_of(dataset))?.map(|(head, _)| head.plan))
 }
 
-/// Goes on with a conversion to this dataset that was cut short. Whatever was about to be published
-/// is published.
+/// Resumes a conversion to this dataset that was cut short. If it was about to be published, it is
+/// published first.
 ///
 /// # Errors
 ///
@@ -311,16 +311,16 @@ impl UnitLog {
     /// Rewrites the log with the lines up to this many bytes, and continues it.
     fn rewrite(path: PathBuf, head: &Head, entries: &[Entry], bytes: u64) -> Result<UnitLog> {
         let at = |error| Error::io(&path, error);
-        let beside = path.with_extension("new");
+        let new = path.with_extension("new");
         let kept = entries.iter().take_while(|entry| entry.bytes <= bytes);
-        let mut file = create_anew(&beside).map_err(at)?;
+        let mut file = create_anew(&new).map_err(at)?;
         write_line(&mut file, head).map_err(at)?;
         let (mut unit, mut samples) = (0, 0);
         for entry in kept {
             write_line(&mut file, entry).map_err(at)?;
             (unit, samples) = (entry.unit, entry.samples);
         }
-        fs::rename(&beside, &path).map_err(at)?;
+        fs::rename(&new, &path).map_err(at)?;
         Ok(UnitLog::new(path, file, unit, (samples, bytes)))
     }
 }

@@ -24,7 +24,7 @@ impl<'a> Passes<'a> {
         Passes { done: AtomicU64::new(0), total, hear }
     }
 
-    /// So many more have been read.
+    /// This many more have been read.
     pub(super) fn add(&self, bytes: u64) -> Result<()> {
         let before = self.done.fetch_add(bytes, Relaxed);
         let now = before.saturating_add(bytes);

@@ -584,9 +584,7 @@ impl ColumnBatch {
     pub fn values_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
         // Found by a shared reference first, whose error lists the columns.
         self.column::<Fixed<T>>(name)?;
-        let at = self.columns.0.iter().position(|(known, _)| known == name);
-        let buffer = at.and_then(|at| self.buffers.get_mut(at));
-        let column = buffer.and_then(|buffer| buffer.as_any_mut().downcast_mut::<Fixed<T>>());
+        let column = self.buffer_mut::<Fixed<T>>(name);
         column.map_or(Ok(&mut []), |column| column.values.get_mut())
     }
 
@@ -595,6 +593,18 @@ impl ColumnBatch {
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
         let column = self.column::<Ragged>(name)?;
         Ok((&column.data, &column.offsets))
+    }
+
+    /// The same, with bytes to be changed in place.
+    pub fn bytes_mut(&mut self, name: &str) -> Result<(&mut [u8], &[u64])> {
+        self.column::<Ragged>(name)?;
+        let column = self.buffer_mut::<Ragged>(name);
+        Ok(column.map_or((&mut [], &[]), |column| (&mut column.data[..], &column.offsets[..])))
+    }
+
+    fn buffer_mut<B: Buffer>(&mut self, name: &str) -> Option<&mut B> {
+        let at = self.columns.0.iter().position(|(known, _)| known == name)?;
+        self.buffers.get_mut(at)?.as_any_mut().downcast_mut::<B>()
     }
 
     fn column<B: Buffer>(&self, name: &str) -> Result<&B> {

@@ -6,8 +6,9 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
@@ -48,11 +49,43 @@ struct Shared<D> {
     orders: Orders,
     /// The number of the first batch that has not been prefetched.
     told: Mutex<u64>,
+    groups: Groups,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or the pool is closing.
     room: Condvar,
     /// A batch is ready.
     ready: Condvar,
+}
+
+/// Batches whose samples are fetched together from a remote reader.
+#[derive(Default)]
+struct Groups {
+    /// Batches in each.
+    size: OnceLock<u64>,
+    /// Whether each was fetched, or is being.
+    fetched: Mutex<BTreeMap<u64, Arc<OnceLock<()>>>>,
+}
+
+/// Bytes of a group, about, and its most batches.
+const GROUP_BYTES: u64 = 64 << 20;
+const MAX_GROUP: u64 = 256;
+
+impl Groups {
+    fn of(&self, group: u64) -> Arc<OnceLock<()>> {
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        // No worker is as far behind.
+        *fetched = fetched.split_off(&group.saturating_sub(MAX_TOLD as u64));
+        fetched.entry(group).or_default().clone()
+    }
+
+    /// The same, but `None` if another thread has it.
+    fn claim(&self, group: u64) -> Option<Arc<OnceLock<()>>> {
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        match fetched.contains_key(&group) {
+            true => None,
+            false => Some(fetched.entry(group).or_default().clone()),
+        }
+    }
 }
 
 struct Queue<D> {
@@ -88,6 +121,7 @@ impl<D: Send + 'static> Pool<D> {
             queue,
             orders,
             told: Mutex::new(0),
+            groups: Groups::default(),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
@@ -182,7 +216,10 @@ impl<D: Send + 'static> Shared<D> {
             }
             // A panic of the sampler repeats when its order is needed, and is passed to the caller
             // then.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                self.look_ahead(number);
+                self.fetch_ahead(number);
+            }));
         }
     }
 
@@ -253,10 +290,12 @@ impl<D: Send + 'static> Shared<D> {
         let positions: Vec<u64> = share.iter().collect();
         let mut indices = Vec::with_capacity(positions.len());
         share.fill(order, &mut indices);
-        if self.options.prefetch {
+        let reader = &*self.options.reader;
+        if reader.is_remote() {
+            self.fetch(number, &indices);
+        } else if self.options.prefetch {
             self.prefetch(number);
         }
-        let reader = &*self.options.reader;
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
         let indices = &indices;
@@ -294,6 +333,49 @@ impl<D: Send + 'static> Shared<D> {
             self.options.reader.prefetch(&indices);
             *told += 1;
         }
+    }
+
+    /// Fetches the samples of this batch from a remote reader, together with those of the other batches
+    /// of its group: neighbours that go to different batches come in one request. Another thread that
+    /// makes a batch of the group waits for it.
+    fn fetch(&self, number: u64, indices: &[u64]) {
+        let reader = &self.options.reader;
+        let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
+        let size = *self.groups.size.get_or_init(|| {
+            reader.prefetch(&own);
+            let sizes = own.iter().filter_map(|&index| reader.locate(index).range);
+            let bytes: u64 = sizes.map(|range| range.end.saturating_sub(range.start)).sum();
+            (GROUP_BYTES / bytes.max(1)).clamp(1, MAX_GROUP)
+        });
+        let group = number / size;
+        self.groups.of(group).get_or_init(|| self.fetch_group(group * size..(group + 1) * size));
+        // Of the next epoch, perhaps, or more than there was room for.
+        reader.prefetch(&own);
+    }
+
+    /// Begins with the next group, while other threads make batches of this one.
+    fn fetch_ahead(&self, number: u64) {
+        let Some(size) = self.groups.size.get() else { return };
+        let next = number / size + 1;
+        if let Some(group) = self.groups.claim(next) {
+            group.get_or_init(|| self.fetch_group(next * size..(next + 1) * size));
+        }
+    }
+
+    fn fetch_group(&self, numbers: Range<u64>) {
+        let mut indices = Vec::new();
+        for number in numbers {
+            let Some((epoch, step, plan)) = self.schedule.at(number) else { break };
+            // As for prefetching.
+            let order = match self.options.threads {
+                0 | 1 => self.orders.get(epoch).ok(),
+                _ => self.orders.made(epoch),
+            };
+            let Some(order) = order else { break };
+            let batch = plan.batch(step, self.schedule.rank).indices(&*order);
+            indices.extend(batch.into_iter().map(in_reader));
+        }
+        self.options.reader.prefetch(&indices);
     }
 
     /// The order of the epoch that this batch is of.

@@ -72,7 +72,7 @@ impl FileOptions {
         self
     }
 
-    /// Keeps only files that match one of these patterns by [`fnmatch`](super::fnmatch): their paths below
+    /// Keeps only files that match one of these patterns by [`NamePattern`](super::NamePattern): their paths below
     /// [`root`](Self::root), or their names in the archive. Default: all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.filter.include = NamePattern::all(patterns);

@@ -108,6 +108,10 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        self.left.is_remote() || self.right.is_remote()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let (left, right): (Vec<_>, Vec<_>) =
             indices.iter().filter_map(|&index| self.pair(index).ok()).unzip();

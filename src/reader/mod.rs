@@ -99,10 +99,10 @@ pub use join::{JoinReader, Shared};
 pub use labels::Labels;
 #[cfg(feature = "readers")]
 pub use list::{ListOptions, ListReader};
-#[cfg(feature = "readers")]
-pub use pattern::fnmatch;
 #[cfg(feature = "convert")]
-pub(crate) use pattern::{Filter, NamePattern};
+pub(crate) use pattern::Filter;
+#[cfg(feature = "readers")]
+pub use pattern::NamePattern;
 pub use range::RangeReader;
 pub use select::SelectReader;
 pub use sharded::ShardedReader;
@@ -181,6 +181,13 @@ pub trait Reader: Send + Sync {
         Location { index: index as u64, ..Location::default() }
     }
 
+    /// Whether reading a sample may be a round trip over a network, which [`prefetch`](Self::prefetch)
+    /// saves: it fetches all samples together then, and returns when they are there. Loaders prefetch
+    /// each batch on the thread that makes it.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Announces that these samples will be read soon, so that a slow storage can begin. Never an
     /// error: an index that does not exist is passed over.
     fn prefetch(&self, indices: &[usize]) {
@@ -220,6 +227,9 @@ macro_rules! forward {
             }
             fn locate(&self, index: usize) -> Location {
                 (**self).locate(index)
+            }
+            fn is_remote(&self) -> bool {
+                (**self).is_remote()
             }
             fn prefetch(&self, indices: &[usize]) {
                 (**self).prefetch(indices);

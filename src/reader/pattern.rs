@@ -11,22 +11,6 @@ use crate::natural::natural_order;
 /// What stands in a pattern for the path component that is the label.
 pub(super) const LABEL: &str = "{LABEL}";
 
-/// Whether a whole name matches a pattern, by the rules of Python's `fnmatch`.
-///
-/// `*` is any text, `/` and nothing included; `?` one character; `[a-z_]` one of these and
-/// `[!a-z]` one of all others, where `]` counts as a member if it comes first. All else stands
-/// for itself: `^`, a backslash, a `[` that is never closed. Case matters.
-///
-/// ```
-/// use kiste::reader::fnmatch;
-///
-/// assert!(fnmatch("cat/1.jpg", "*.[jJ][pP]g"));
-/// assert!(!fnmatch("cat/1.jpg", "[!a-f]*"));
-/// ```
-pub fn fnmatch(name: &str, pattern: &str) -> bool {
-    NamePattern::new(pattern).matches(name)
-}
-
 /// Which names are kept.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
@@ -48,12 +32,24 @@ impl Filter {
     }
 }
 
-/// A pattern of [`fnmatch`] that was taken apart, for many names.
+/// A pattern of names, by the rules of Python's `fnmatch`. It matches whole names.
+///
+/// `*` is any text, `/` and nothing included; `?` one character; `[a-z_]` one of these and
+/// `[!a-z]` one of all others, where `]` counts as a member if it comes first. All else stands
+/// for itself: `^`, a backslash, a `[` that is never closed. Case matters.
+///
+/// ```
+/// use kiste::reader::NamePattern;
+///
+/// assert!(NamePattern::new("*.[jJ][pP]g").matches("cat/1.jpg"));
+/// assert!(!NamePattern::new("[!a-f]*").matches("cat/1.jpg"));
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct NamePattern(Vec<Part>);
+pub struct NamePattern(Vec<Part>);
 
 impl NamePattern {
-    pub(crate) fn new(pattern: &str) -> NamePattern {
+    /// Any text is a pattern.
+    pub fn new(pattern: &str) -> NamePattern {
         NamePattern(parse(pattern))
     }
 
@@ -62,7 +58,8 @@ impl NamePattern {
         patterns.into_iter().map(|pattern| NamePattern::new(&pattern.into())).collect()
     }
 
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    /// Whether a name matches it.
+    pub fn matches(&self, name: &str) -> bool {
         let (mut rest, mut part) = (name.chars(), 0);
         // Where to continue after a mismatch: the last star, and what is behind its reach.
         let mut star = None;

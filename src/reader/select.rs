@@ -164,6 +164,10 @@ impl<R: Reader> Reader for SelectReader<R> {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        self.reader.is_remote()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let outer: Vec<usize> = indices.iter().filter_map(|&i| self.outer(i).ok()).collect();
         self.reader.prefetch(&outer);

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::path::Path;
+use std::thread;
 
 #[cfg(feature = "readers")]
 use super::pattern::PathPattern;
@@ -230,16 +231,23 @@ impl<R: Reader> Reader for ShardedReader<R> {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        self.shards.iter().any(Reader::is_remote)
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let mut of_shard: Vec<Vec<usize>> = vec![Vec::new(); self.shards.len()];
         for (shard, index) in indices.iter().filter_map(|&index| self.shard_of(index).ok()) {
             of_shard[shard].push(index);
         }
-        for (shard, indices) in self.shards.iter().zip(of_shard) {
-            if !indices.is_empty() {
-                shard.prefetch(&indices);
-            }
+        let asked = self.shards.iter().zip(&of_shard).filter(|(_, indices)| !indices.is_empty());
+        if !self.is_remote() {
+            return asked.for_each(|(shard, indices)| shard.prefetch(indices));
         }
+        // Each would wait for an answer before the next is asked.
+        thread::scope(|scope| {
+            asked.for_each(|(shard, indices)| drop(scope.spawn(|| shard.prefetch(indices))));
+        });
     }
 }
 

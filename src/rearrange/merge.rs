@@ -1,110 +1,240 @@
-//! From which input the next sample is taken.
+//! [`Merge`]: several datasets into one.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::sampler::rng::StableRng;
+use std::path::Path;
 
-/// What the seed of this module is combined with. Frozen.
-const PURPOSE: u64 = 0x6d65_7267_6521;
+use super::{FEW, MergedLabels, copy_one, interleave};
+use crate::dataset::{DatasetReader, Writer, labels_path, read_labels};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 
-/// For each sample of a merged dataset the input it comes from, the samples of each input staying
-/// in their order.
-///
-/// Without weights every interleaving is as likely as any other: an input is drawn by how many
-/// samples it has left. With weights it is drawn by these; one that is exhausted is left out from
-/// then on. The same for the same numbers in every release.
+/// How several datasets become one.
 ///
 /// ```
-/// let order: Vec<usize> = kiste::rearrange::interleave(&[2, 1], None, 42)?.collect();
-/// assert_eq!(order.iter().filter(|input| **input == 0).count(), 2);
-/// # Ok::<(), kiste::Error>(())
+/// use std::collections::BTreeMap;
+/// use kiste::rearrange::Merge;
+/// use kiste::{DatasetReader, Writer};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = |name: &str| dir.path().join(name);
+/// for name in ["day.msgpack", "night.msgpack"] {
+///     let mut writer = Writer::create(path(name))?;
+///     writer.write(&BTreeMap::from([("key", name)]))?;
+///     writer.finish()?;
+/// }
+/// let inputs = [DatasetReader::open(path("day.msgpack"))?, DatasetReader::open(path("night.msgpack"))?];
+/// let mut writer = Writer::create(path("both.msgpack"))?;
+/// Merge::default().plan(&inputs)?.write(&mut writer, |_| Ok(()))?;
+/// assert_eq!(writer.finish()?.samples, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Errors
-///
-/// [`Invalid`](ErrorKind::Invalid) if there is not one positive weight for each input.
-pub fn interleave(
-    lens: &[usize],
-    weights: Option<&[f64]>,
-    seed: u64,
-) -> Result<impl Iterator<Item = usize> + use<>> {
-    if let Some(weights) = weights {
-        let sum: f64 = weights.iter().sum();
-        if weights.len() != lens.len() || !weights.iter().all(|&w| w > 0.0) || !sum.is_finite() {
-            let message = format!("weights {weights:?}, expected {} positive numbers", lens.len());
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Merge {
+    order: MergeOrder,
+    labels: MergeLabels,
+    skip_duplicates: bool,
+}
+
+/// From which dataset the next sample is taken. Samples of one dataset stay in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub enum MergeOrder {
+    /// One dataset after the other.
+    #[default]
+    Concat,
+    /// Every interleaving is as likely as any other.
+    Random {
+        /// Another seed is another interleaving.
+        seed: u64,
+    },
+    /// A dataset is drawn by these weights for each sample; those that are exhausted are left out.
+    Weighted {
+        /// One for each dataset.
+        weights: Vec<f64>,
+        /// Another seed is another interleaving.
+        seed: u64,
+    },
+}
+
+/// What happens to the names of labels, which say what the numbers in the field `label` mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeLabels {
+    /// All datasets must have the same names, or none.
+    #[default]
+    Same,
+    /// The numbers change to those of one list of all names; see [`MergedLabels`].
+    Remap,
+    /// The numbers stay, and there are no names.
+    Drop,
+}
+
+impl Merge {
+    /// From which dataset the next sample is taken. Default: one after the other.
+    pub fn order(mut self, order: MergeOrder) -> Merge {
+        self.order = order;
+        self
     }
-    let weights = weights.map(<[f64]>::to_vec);
-    let mut left: Vec<u64> = lens.iter().map(|&len| len as u64).collect();
-    let mut rng = StableRng::new(&[PURPOSE, seed]);
-    Ok(std::iter::from_fn(move || {
-        if left.iter().all(|&left| left == 0) {
-            return None;
-        }
-        let input = match &weights {
-            None => by_count(&left, &mut rng),
-            Some(weights) => by_weight(&left, weights, &mut rng),
+
+    /// What happens to the names of labels. Default: they must be the same.
+    pub fn labels(mut self, labels: MergeLabels) -> Merge {
+        self.labels = labels;
+        self
+    }
+
+    /// Whether a sample is skipped whose key was there before. Default: no, it is an error.
+    pub fn skip_duplicates(mut self, skip: bool) -> Merge {
+        self.skip_duplicates = skip;
+        self
+    }
+
+    /// Compares the labels of the datasets, and draws their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the names of labels differ, or two labels of one dataset have
+    /// one name, or for weights that make no sense.
+    pub fn plan<'a>(&self, inputs: &'a [DatasetReader]) -> Result<MergePlan<'a>> {
+        let lens: Vec<usize> = inputs.iter().map(DatasetReader::len).collect();
+        let order: Box<dyn Iterator<Item = usize> + Send> = match &self.order {
+            MergeOrder::Concat => {
+                let inputs = lens.into_iter().enumerate();
+                Box::new(inputs.flat_map(|(input, len)| std::iter::repeat_n(input, len)))
+            }
+            MergeOrder::Random { seed } => Box::new(interleave(&lens, None, *seed)?),
+            MergeOrder::Weighted { weights, seed } => {
+                Box::new(interleave(&lens, Some(weights), *seed)?)
+            }
         };
-        left[input] -= 1;
-        Some(input)
-    }))
-}
+        let labels = self.merged_labels(inputs)?;
+        Ok(MergePlan { inputs, order, labels, skip_duplicates: self.skip_duplicates })
+    }
 
-fn by_count(left: &[u64], rng: &mut StableRng) -> usize {
-    let mut drawn = rng.below(left.iter().sum());
-    let input = left.iter().position(|&left| match drawn.checked_sub(left) {
-        Some(rest) => {
-            drawn = rest;
-            false
+    /// The labels of all datasets together.
+    fn merged_labels(&self, inputs: &[DatasetReader]) -> Result<Labels> {
+        if self.labels == MergeLabels::Drop {
+            return Ok(Labels::None);
         }
-        None => true,
-    });
-    input.expect("a number below the sum")
-}
-
-fn by_weight(left: &[u64], weights: &[f64], rng: &mut StableRng) -> usize {
-    let open = || (0..left.len()).filter(|&input| left[input] > 0);
-    let sum: f64 = open().map(|input| weights[input]).sum();
-    let mut drawn = rng.random() * sum;
-    let input = open().find(|&input| {
-        drawn -= weights[input];
-        drawn < 0.0
-    });
-    // Rounding may leave a rest: it belongs to the last one.
-    input.or_else(|| open().next_back()).expect("one that is not exhausted")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_sample_comes_once() {
-        for weights in [None, Some(&[1.0, 5.0, 0.1][..])] {
-            let order: Vec<usize> = interleave(&[10, 0, 200], weights, 3).unwrap().collect();
-            assert_eq!(order.len(), 210);
-            assert_eq!(order.iter().filter(|input| **input == 0).count(), 10);
+        let found: Vec<Option<Vec<String>>> =
+            inputs.iter().map(|input| read_labels(input.path())).collect::<Result<_>>()?;
+        if self.labels == MergeLabels::Remap {
+            let mut merged = MergedLabels::new();
+            for (input, labels) in inputs.iter().zip(&found) {
+                // Without names, no sample may have a label.
+                let added = merged.add(labels.as_deref().unwrap_or_default());
+                added.map_err(|error| error.at(labels_path(input.path())))?;
+            }
+            return Ok(Labels::Renumbered(merged));
         }
-        assert_eq!(interleave(&[], None, 0).unwrap().count(), 0);
-        assert!(interleave(&[1, 1], Some(&[1.0]), 0).is_err());
-        assert!(interleave(&[1, 1], Some(&[1.0, 0.0]), 0).is_err());
+        let first = found.first().cloned().flatten();
+        match found.iter().position(|labels| *labels != first) {
+            None => Ok(first.map_or(Labels::None, Labels::Same)),
+            Some(at) => {
+                let (one, other) = (inputs[0].path(), inputs[at].path());
+                let message = difference(one, first.as_deref(), other, found[at].as_deref());
+                Err(Error::new(ErrorKind::Invalid, message).with_remedy(Remedy::MergeLabels))
+            }
+        }
+    }
+}
+
+/// Datasets that can be merged: see [`Merge::plan`].
+pub struct MergePlan<'a> {
+    inputs: &'a [DatasetReader],
+    order: Box<dyn Iterator<Item = usize> + Send>,
+    labels: Labels,
+    skip_duplicates: bool,
+}
+
+/// What the labels of the new dataset are.
+enum Labels {
+    None,
+    /// Those of all inputs.
+    Same(Vec<String>),
+    Renumbered(MergedLabels),
+}
+
+impl MergePlan<'_> {
+    /// The names that the labels of the new dataset have, that of number 0 first.
+    pub fn labels(&self) -> Option<&[String]> {
+        match &self.labels {
+            Labels::None => None,
+            Labels::Same(names) => Some(names),
+            Labels::Renumbered(labels) => Some(labels.names()),
+        }
     }
 
-    #[test]
-    fn weights_are_shares() {
-        let order = interleave(&[100_000, 100_000], Some(&[3.0, 1.0]), 5).unwrap();
-        let first = order.take(10_000).filter(|input| *input == 0).count();
-        assert!(first.abs_diff(7_500) < 150, "{first}");
+    /// Writes all samples as the bytes they are, and sets the names of the labels. `progress` hears how
+    /// many were read so far; an error of it ends the merge. Returns how many were skipped because their
+    /// keys were there before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy_one`] and of `progress`; [`DuplicateKey`](ErrorKind::DuplicateKey) for a key that
+    /// comes twice, unless these are skipped, and [`Invalid`](ErrorKind::Invalid) for a label that is
+    /// not the number of a name.
+    pub fn write(
+        self,
+        writer: &mut Writer,
+        mut progress: impl FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
+        writer.set_labels(self.labels())?;
+        let mut next = vec![0; self.inputs.len()];
+        let mut skipped = 0;
+        for (seen, input) in self.order.enumerate() {
+            let (reader, index) = (&self.inputs[input], next[input]);
+            next[input] += 1;
+            let copied = match &self.labels {
+                Labels::Renumbered(labels) => labels.copy_one(input, reader, index, writer),
+                _ => copy_one(reader, index, writer),
+            };
+            match copied {
+                Err(error) if error.kind() != ErrorKind::DuplicateKey => return Err(error),
+                Err(_) if self.skip_duplicates => skipped += 1,
+                Err(_) => return Err(twice(self.inputs, input, index, &next)?),
+                Ok(()) => {}
+            }
+            if seen % FEW == 0 {
+                progress(seen as u64)?;
+            }
+        }
+        Ok(skipped)
     }
+}
 
-    #[test]
-    fn a_seed_means_the_same_for_ever() {
-        let order: Vec<usize> = interleave(&[6, 6], None, 42).unwrap().collect();
-        assert_eq!(order, FROZEN);
-        let order: Vec<usize> = interleave(&[6, 6], Some(&[2.0, 1.0]), 42).unwrap().collect();
-        assert_eq!(order, FROZEN_WEIGHTED);
+/// The error about a sample whose key was written before.
+fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -> Result<Error> {
+    let place = |reader: &DatasetReader, index: usize| {
+        format!("{}: sample {index}", reader.path().display())
+    };
+    let reader = &inputs[input];
+    let key = reader.key(index)?;
+    // Where it was written from: another input, or the same one under another name.
+    let mut others = inputs.iter().enumerate().filter(|(other, _)| *other != input);
+    let first = others.find_map(|(other, reader)| {
+        let index = reader.find(&key).ok().flatten()?;
+        (index < next[other]).then(|| place(reader, index))
+    });
+    let second = place(reader, index);
+    let first = first.unwrap_or_else(|| second.clone());
+    let message = format!("key {key:?} comes twice: {first} and {second}");
+    Ok(Error::new(ErrorKind::DuplicateKey, message))
+}
+
+/// How the labels of two datasets differ.
+fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[String]>) -> String {
+    let (file, other) = (labels_path(a), labels_path(b));
+    let (file, other) = (file.display(), other.display());
+    let meaning = "so a number does not mean the same";
+    match (names, others) {
+        (Some(names), Some(others)) => {
+            let at = names.iter().zip(others).position(|(a, b)| a != b);
+            let at = at.unwrap_or(names.len().min(others.len()));
+            let name =
+                |names: &[String]| names.get(at).map_or("none".to_owned(), |n| format!("{n:?}"));
+            let (name, another) = (name(names), name(others));
+            format!("label {at} is {name} in {file}, but {another} in {other}, {meaning}")
+        }
+        (Some(_), _) => format!("{file} is there, but {other} is not, {meaning}"),
+        _ => format!("{other} is there, but {file} is not, {meaning}"),
     }
-
-    const FROZEN: [usize; 12] = [1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1];
-    const FROZEN_WEIGHTED: [usize; 12] = [1, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1, 1];
 }

@@ -8,12 +8,15 @@
 //! | --- | --- |
 //! | [`copy`] | moves the samples of some indices, in their order |
 //! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
+//! | [`cut_at`], [`by_class`] | which samples go to which part: at positions, by a field |
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
 //! | [`ByKey`] | the same by nothing but the key of each |
-//! | [`interleave`] | from which input the next sample is taken |
+//! | [`draw`] | some samples at random, or the first |
+//! | [`Merge`] | moves several datasets into one; [`interleave`] is its order |
 //! | [`MergedLabels`] | one numbering for the labels of several datasets |
 //! | [`diff`] | how two datasets differ, by key |
-//! | [`Scalar`] | fields that samples can be sorted, grouped and compared by |
+//! | [`Expression`] | which samples meet a condition on their fields |
+//! | [`Scalar`], [`scalars`] | fields that samples can be sorted, grouped and compared by |
 
 use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +24,10 @@ use crate::reader::Reader;
 
 mod by_key;
 mod diff;
+mod draw;
+mod expression;
 mod external;
+mod interleave;
 mod labels;
 mod merge;
 mod parts;
@@ -29,11 +35,14 @@ mod scalar;
 
 pub use by_key::ByKey;
 pub use diff::{Changed, Difference, Side, diff};
+pub use draw::{Amount, draw};
+pub use expression::{Chosen, Expression, ExpressionError, Mismatch};
 pub use external::external_shuffle;
+pub use interleave::interleave;
 pub use labels::MergedLabels;
-pub use merge::interleave;
-pub use parts::{parts, whole_groups};
-pub use scalar::Scalar;
+pub use merge::{Merge, MergeLabels, MergeOrder, MergePlan};
+pub use parts::{by_class, cut_at, parts, whole_groups};
+pub use scalar::{Scalar, ScalarKind, scalars};
 
 /// Samples that a reader may prefetch.
 const STRIDE: usize = 1024;
@@ -109,6 +118,12 @@ fn put(
     writer: &mut Writer,
 ) -> Result<()> {
     writer.write_raw(key, packed).map_err(|error| damaged(reader, index, error))
+}
+
+/// An error about the content of a sample, with the file and the index.
+fn at_sample(reader: &dyn Reader, index: usize, error: Error) -> Error {
+    let place = reader.locate(index);
+    place.path.into_iter().fold(error.with_index(place.index), Error::at)
 }
 
 /// What went wrong when this sample was written: if it was no sample, the reader's file is to

@@ -1,6 +1,7 @@
 //! Which samples go to which part.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::Scalar;
 use crate::error::{Error, ErrorKind, Result};
@@ -95,6 +96,52 @@ pub fn whole_groups(groups: &[Scalar], ratios: &[f64], seed: u64) -> Result<Vec<
         }
     }
     Ok(part_of)
+}
+
+/// The ranges between these positions, at each of which a new part begins.
+///
+/// ```
+/// assert_eq!(kiste::rearrange::cut_at(10, &[7, 9])?, [0..7, 7..9, 9..10]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) unless they ascend, from 1 to less than there are samples.
+pub fn cut_at(samples: usize, positions: &[usize]) -> Result<Vec<Range<usize>>> {
+    let mut start = 0;
+    let mut parts = Vec::new();
+    for &end in positions.iter().chain([&samples]) {
+        if end <= start || (end == samples && parts.len() < positions.len()) {
+            let wrong = positions.get(parts.len()).copied().unwrap_or(start);
+            let message = format!(
+                "position {wrong}: expected ascending positions from 1 to {}, as there are {samples} \
+                 samples",
+                samples.saturating_sub(1),
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        parts.push(start..end);
+        start = end;
+    }
+    Ok(parts)
+}
+
+/// The samples of each class, in order, by the order of the classes.
+///
+/// ```
+/// use kiste::rearrange::{Scalar, by_class};
+///
+/// let classes = ["b", "a", "b"].map(|name| Scalar::Text(name.into()));
+/// let parts: Vec<Vec<usize>> = by_class(classes).into_values().collect();
+/// assert_eq!(parts, [vec![1], vec![0, 2]]);
+/// ```
+pub fn by_class(classes: impl IntoIterator<Item = Scalar>) -> BTreeMap<Scalar, Vec<usize>> {
+    let mut members: BTreeMap<Scalar, Vec<usize>> = BTreeMap::new();
+    for (index, class) in classes.into_iter().enumerate() {
+        members.entry(class).or_default().push(index);
+    }
+    members
 }
 
 pub(super) fn shares(ratios: &[f64]) -> Result<Vec<f64>> {

@@ -6,9 +6,12 @@ use std::hash::{Hash, Hasher};
 
 use half::f16;
 
+use super::{STRIDE, at_sample};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::natural::natural_order;
+use crate::reader::{Reader, ReaderExt};
 use crate::value::{Element, NdArray};
 
 /// A value with an order: what samples are sorted and grouped by.
@@ -36,6 +39,27 @@ pub enum Scalar {
     Float(f64),
     /// Text.
     Text(String),
+}
+
+/// What [`Scalar`]s can be compared with each other. Prints itself as in "found a number".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ScalarKind {
+    /// True and false.
+    Truth,
+    /// Numbers, whole or not.
+    Number,
+    /// Text.
+    Text,
+}
+
+impl fmt::Display for ScalarKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ScalarKind::Truth => "true or false",
+            ScalarKind::Number => "a number",
+            ScalarKind::Text => "text",
+        })
+    }
 }
 
 impl Scalar {
@@ -100,6 +124,16 @@ impl Scalar {
         }
     }
 
+    /// Of which kind it is; nothing is of none.
+    pub fn kind(&self) -> Option<ScalarKind> {
+        match self {
+            Scalar::Nothing => None,
+            Scalar::Truth(_) => Some(ScalarKind::Truth),
+            Scalar::Whole(_) | Scalar::Float(_) => Some(ScalarKind::Number),
+            Scalar::Text(_) => Some(ScalarKind::Text),
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Scalar::Nothing => 0,
@@ -108,6 +142,48 @@ impl Scalar {
             Scalar::Text(_) => 3,
         }
     }
+}
+
+/// A field of each sample, to sort or group by. `key` is a field like any other. `progress` hears how
+/// many samples were read so far; an error of it is returned.
+///
+/// ```
+/// use kiste::reader::ListReader;
+/// use kiste::rearrange::{Scalar, scalars};
+///
+/// let letters = ["a", "b"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+/// let keys = scalars(&ListReader::pack(letters)?, "key", |_| Ok(()))?;
+/// assert_eq!(keys, [Scalar::Text("a".into()), Scalar::Text("b".into())]);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a sample without the
+/// field, or where it is no scalar.
+pub fn scalars(
+    reader: &dyn Reader,
+    field: &str,
+    mut progress: impl FnMut(u64) -> Result<()>,
+) -> Result<Vec<Scalar>> {
+    let mut scalars = Vec::with_capacity(reader.len());
+    for index in 0..reader.len() {
+        let wrong = |message| at_sample(reader, index, Error::new(ErrorKind::Invalid, message));
+        scalars.push(if field == "key" {
+            Scalar::Text(reader.key(index)?.into_owned())
+        } else {
+            let value = reader.field(index, field)?;
+            let value = value.ok_or_else(|| wrong(format!("there is no field {field:?}")))?;
+            Scalar::of(&value).ok_or_else(|| {
+                let message = "neither a number nor text nor true or false";
+                wrong(format!("field {field:?} is {message}"))
+            })?
+        });
+        if index % STRIDE == 0 {
+            progress(index as u64)?;
+        }
+    }
+    Ok(scalars)
 }
 
 impl Ord for Scalar {

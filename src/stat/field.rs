@@ -108,9 +108,8 @@ impl FieldSummary {
         FieldSummary { name, ..FieldSummary::default() }
     }
 
-    /// Whether its values are classes, which can be listed, and not measurements or texts of their
-    /// own: it has more than one, and few, or texts that most samples share with others. One that
-    /// all samples or hardly any share says nothing.
+    /// Whether its values are classes, which can be listed, and not measurements or free text: there is
+    /// more than one, and few, or text that most samples share with others.
     pub fn has_classes(&self) -> bool {
         let count = self.classes.len();
         let is_few = count <= FEW_CLASSES;

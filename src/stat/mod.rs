@@ -6,14 +6,18 @@
 
 mod field;
 mod histogram;
+mod info;
 mod numbers;
+mod report;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
+pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
 pub use numbers::{NumberBar, Numbers};
+pub use report::{StatReport, StatSection};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;

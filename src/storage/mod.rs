@@ -3,8 +3,10 @@
 //! Everything above reads and writes through [`Storage`], a directory tree with the few operations
 //! that a crash-safe writer needs, and [`ReadAt`], one open file that is read by range.
 //! [`LocalStorage`] is the file system; [`MemoryStorage`] keeps all in memory, logs what is read
-//! and can lose power, so that laziness and crash safety can be asserted by tests. [`ReplaceFile`]
-//! and [`ReplaceDir`] let a finished file or directory take the place of an older one.
+//! and can lose power, so that laziness and crash safety can be asserted by tests; `RemoteStorage`
+//! (feature `remote`) reads from object stores and over HTTP. [`of`] finds the one that a name leads
+//! to. [`ReplaceFile`] and [`ReplaceDir`] let a finished file or directory take the place of an older
+//! one.
 //!
 //! Absent on purpose: buffering, formats, and any idea of which files belong together.
 
@@ -13,6 +15,8 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,6 +24,8 @@ mod local;
 mod memory;
 mod mmap;
 mod replace;
+#[cfg(feature = "remote")]
+mod remote;
 mod scratch_dir;
 
 pub use local::LocalStorage;
@@ -27,6 +33,9 @@ pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
 #[cfg(feature = "arrays")]
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
+#[cfg(feature = "remote")]
+#[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
+pub use remote::{RemoteOptions, RemoteStorage, RemoteTraffic};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[cfg(feature = "arrays")]
 pub(crate) use replace::{partial_name, random};
@@ -48,6 +57,13 @@ pub trait Storage: fmt::Debug + Send + Sync {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         }
+    }
+    /// Opens several files together, where opening one is a round trip over a network: each with its
+    /// start, and its end if that is asked for. The first must exist; `None` stands for another that
+    /// does not. Default: `None` for all of them, as each is opened more cheaply when it is needed.
+    fn open_together(&self, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
+        let _ = files;
+        Ok(None)
     }
     /// Size and identity of a file or directory, `None` where there is nothing of this name. A
     /// symbolic link is followed.
@@ -104,6 +120,18 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// (links, hard links) share it. `None` while another holds it. Readers take no notice.
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>>;
 }
+
+/// A file that [`Storage::open_together`] opens.
+#[derive(Debug, Clone, Copy)]
+pub struct Announced<'a> {
+    /// Its name.
+    pub path: &'a Path,
+    /// Whether its end is read as soon as its start.
+    pub end: bool,
+}
+
+/// A file that [`Storage::open_together`] opened, if there is one of its name.
+pub type OpenFile = Option<Arc<dyn ReadAt>>;
 
 /// What is known of a file without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,6 +264,146 @@ pub trait ReadAt: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Whether a read may be a round trip over a network, which [`fetch`](Self::fetch) saves.
+    fn is_remote(&self) -> bool {
+        false
+    }
+    /// Announces that these bytes will be read soon. A remote file fetches them now, all in one round,
+    /// and keeps them until they were read; ranges beyond its end are passed over. Default: nothing.
+    fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let _ = ranges;
+        Ok(())
+    }
+}
+
+impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+    fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
+        (**self).read_exact_at(buf, at)
+    }
+    fn id(&self) -> FileId {
+        (**self).id()
+    }
+    fn path(&self) -> &Path {
+        (**self).path()
+    }
+    fn is_empty(&self) -> bool {
+        (**self).is_empty()
+    }
+    fn is_remote(&self) -> bool {
+        (**self).is_remote()
+    }
+    fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        (**self).fetch(ranges)
+    }
+}
+
+/// Whether this is the name of something behind a URL, rather than of a file: `s3://bucket/name`.
+///
+/// A `file://` URL is the name of a file.
+pub fn is_url(path: impl AsRef<Path>) -> bool {
+    scheme(path.as_ref()).is_some_and(|scheme| !scheme.eq_ignore_ascii_case("file"))
+}
+
+/// The scheme of a URL.
+fn scheme(path: &Path) -> Option<&str> {
+    let (scheme, _) = path.to_str()?.split_once("://")?;
+    let is_letter = |c: char| c.is_ascii_alphanumeric();
+    // A single letter is a drive.
+    (scheme.len() > 1 && scheme.chars().all(is_letter)).then_some(scheme)
+}
+
+/// The storage that a name leads to, and the name in it, which shows nothing that is secret in a URL:
+/// for `s3://`, `gs://`, `az://`, `abfss://`, `http://` and `https://` a `RemoteStorage`, for all else
+/// the local file system, mapped.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) if a URL names nothing;
+/// [`Unsupported`](ErrorKind::Unsupported) for every URL but those of files without the feature
+/// `remote`.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let (storage, path) = kiste::storage::of("file:///data/a%20b.msgpack")?;
+/// assert_eq!(path, Path::new("/data/a b.msgpack"));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+pub fn of(path: impl AsRef<Path>) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    let path = path.as_ref();
+    match (scheme(path), path.to_str()) {
+        (Some(scheme), Some(url)) if scheme.eq_ignore_ascii_case("file") => {
+            Ok((Arc::new(LocalStorage::mapped()), local_path(url)?))
+        }
+        (Some(_), Some(url)) => remote_of(url),
+        _ => Ok((Arc::new(LocalStorage::mapped()), path.to_path_buf())),
+    }
+}
+
+#[cfg(feature = "remote")]
+fn remote_of(url: &str) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    let (storage, path) = RemoteStorage::open(url, RemoteOptions::default())?;
+    Ok((Arc::new(storage), path))
+}
+
+#[cfg(not(feature = "remote"))]
+fn remote_of(_: &str) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    // The URL is not named: there may be a password in it.
+    let message = "expected the name of a file, found a URL, which this build cannot read";
+    let error = Error::new(ErrorKind::Unsupported, message);
+    Err(error.with_remedy(crate::error::Remedy::Feature("remote")))
+}
+
+/// The file that a `file://` URL names.
+fn local_path(url: &str) -> Result<PathBuf> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let wrong = || {
+        let message = format!("expected file:///PATH in UTF-8, found {url}");
+        Error::new(ErrorKind::Invalid, message)
+    };
+    if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
+        return Err(wrong());
+    }
+    let path = unescape(path).ok_or_else(wrong)?;
+    // file:///C:/data is C:/data.
+    let drive = cfg!(windows) && path.as_bytes().get(2) == Some(&b':');
+    Ok(PathBuf::from(if drive { &path[1..] } else { &path }))
+}
+
+/// Undoes the escapes of a URL: `%41` is `A`. `None` if that is not UTF-8.
+fn unescape(escaped: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Fetches what will be read of several files, all in one round; of those that are not remote nothing.
+pub(crate) fn fetch_together(wanted: &[(&Source, Vec<Range<u64>>)]) -> Result<()> {
+    let mut remote = wanted.iter().filter(|(source, _)| source.is_remote());
+    let Some((first, ranges)) = remote.next() else { return Ok(()) };
+    thread::scope(|scope| {
+        let others: Vec<_> =
+            remote.map(|(source, ranges)| scope.spawn(|| source.fetch(ranges))).collect();
+        let mut result = first.fetch(ranges);
+        for other in others {
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(other);
+        }
+        result
+    })
 }
 
 /// One open file that is written.
@@ -313,6 +481,9 @@ impl Source {
                 }
                 let size =
                     usize::try_from(range.end - range.start).map_err(|_| self.beyond_end())?;
+                if file.is_remote() && size > BELIEVED {
+                    return read_in_steps(&**file, range).map(Cow::Owned);
+                }
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, range.start)?;
                 Ok(Cow::Owned(bytes))
@@ -323,6 +494,23 @@ impl Source {
     #[cold]
     fn beyond_end(&self) -> Error {
         Error::io(self.path(), beyond_end())
+    }
+
+    /// Whether a read may be a round trip over a network, which [`fetch`](Self::fetch) saves.
+    #[inline]
+    pub fn is_remote(&self) -> bool {
+        match self {
+            Source::Mapped(_) => false,
+            Source::Positioned(file) => file.is_remote(),
+        }
+    }
+
+    /// As [`ReadAt::fetch`]; of a map nothing.
+    pub fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        match self {
+            Source::Mapped(_) => Ok(()),
+            Source::Positioned(file) => file.fetch(ranges),
+        }
     }
 
     /// Announces that these bytes will be read soon: where they are mapped, the kernel begins to
@@ -364,6 +552,28 @@ impl Source {
         }
         Ok(None)
     }
+}
+
+/// Bytes for which there is room before they came: how large a remote file is, is only what a server
+/// says.
+const BELIEVED: usize = 64 << 20;
+
+#[cold]
+fn read_in_steps(file: &dyn ReadAt, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let step = (range.end - at).min(BELIEVED as u64);
+        let start = bytes.len();
+        bytes.try_reserve(step as usize).map_err(|_| {
+            let message = format!("no memory for {} bytes", range.end - range.start);
+            Error::new(ErrorKind::Limit, message).at(file.path()).with_range(range.clone())
+        })?;
+        bytes.resize(start + step as usize, 0);
+        file.read_exact_at(&mut bytes[start..], at)?;
+        at += step;
+    }
+    Ok(bytes)
 }
 
 impl fmt::Debug for Source {

@@ -34,8 +34,8 @@ pub trait Element:
     /// The value with its bytes in the opposite order, each of two parts by itself.
     fn swap_bytes(self) -> Self;
 
-    /// The value of these bytes, which must be in native order and exactly as many as the
-    /// type has. For `bool`, any byte but 0 is true, as in NumPy.
+    /// The value of these bytes, which must be in native order and exactly those that
+    /// the type has. For `bool`, any byte but 0 is true, as in NumPy.
     fn from_memory(bytes: &[u8]) -> Self;
 
     /// The memory of these values, to be overwritten with other bytes. `None` for `bool`, as not

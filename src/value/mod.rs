@@ -16,6 +16,9 @@ mod kind;
 mod dtype;
 mod element;
 mod cast;
+mod text;
+mod print;
+pub(crate) mod time;
 
 #[cfg(test)]
 mod tests;
@@ -25,3 +28,4 @@ pub use cast::Casting;
 pub use dtype::{ByteOrder, DType, Field, MAX_NESTING, TimeUnit, Unit};
 pub use element::{Element, Number};
 pub use kind::DTypeKind;
+pub(crate) use print::print;

@@ -6,6 +6,7 @@ mod compact;
 mod concurrency;
 mod crash;
 mod damage;
+mod exchange;
 mod history;
 mod kill;
 mod layout;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kiste::ErrorKind;
-use kiste::array::{PackOptions, PackedArray, parse_size};
+use kiste::array::{ByteSize, PackOptions, PackedArray};
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::{Checksum, Container};
 use kiste::storage::MemoryStorage;
@@ -234,13 +234,13 @@ fn a_file_is_whole_or_not_there() {
 #[test]
 fn sizes_are_read_as_by_bloscpack() {
     for (text, size) in [("1", 1), ("64B", 64), ("1K", 1024), ("0.5m", 1 << 19), ("2G", 2 << 30)] {
-        assert_eq!(parse_size(text).unwrap(), size, "{text}");
+        assert_eq!(text.parse::<ByteSize>().unwrap().0, size, "{text}");
     }
-    assert_eq!(parse_size("max").unwrap(), 2_147_483_631);
+    assert_eq!("max".parse::<ByteSize>().unwrap().0, 2_147_483_631);
     for text in
         ["", "K", "1.5.2K", "nan", "infG", "-1K", "99999999999999999999", "1e300T", "\u{fc}"]
     {
-        assert!(parse_size(text).is_err(), "{text}");
+        assert!(text.parse::<ByteSize>().is_err(), "{text}");
     }
 }
 

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use super::npy::with_npy;
-use super::target::{Explained, committed, open_store};
-use super::watched::Watched;
+use kiste::array::RowsProgress;
+
+use super::target::{Explained, committed, open_npy, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::interrupt;
 use crate::output::Output;
@@ -34,10 +34,10 @@ impl Args {
         let mut store = open_store(&self.name)?;
         interrupt::writing(&self.name);
         let doing = format!("appending to {}", self.name.display());
-        let version = with_npy(&self.npy, |rows| {
-            let rows = &Watched::new(rows, &doing, output);
-            store.append_rows(rows, &self.message).explained(&self.name)
-        })?;
+        let rows = open_npy(&self.npy)?;
+        let progress = output.progress_rows(doing, None);
+        let rows = RowsProgress::new(&rows, |row, of| progress.reaches_of(row, of));
+        let version = store.append_rows(&rows, &self.message).explained(&self.name)?;
         committed(output, &self.name, &version);
         Ok(Exit::Yes)
     }

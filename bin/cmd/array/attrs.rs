@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use kiste::array::At;
 use serde_json::{Map, Value};
 
-use super::target::{Explained, committed, open, open_store, parse_at};
+use super::target::{Explained, committed, open, open_store};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "KEY")]
     delete: Vec<String>,
     /// Version to print: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
     #[arg(conflicts_with = "delete")]
     at: Option<At>,
     /// Message of the version, for the log

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use kiste::array::At;
 
-use super::target::{Explained, committed, open_store, parse_at};
+use super::target::{Explained, committed, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -16,7 +16,7 @@ pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(value_name = "V", allow_hyphen_values = true)]
     at: At,
     /// Message of the version, for the log [default: checkout of version V]
     #[arg(long, short, value_name = "TEXT")]

@@ -1,14 +1,12 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kiste::array::{ArrayOptions, VersionInfo};
+use kiste::array::ArrayOptions;
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
-use kiste::value::DType;
+use kiste::value::{DType, NdArray};
 
-use super::element;
-use super::new_array::NewArray;
 use super::target::{Explained, committed, parse_shape};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
 /// Create an array full of the fill value
@@ -118,25 +116,18 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut options = self.layout.options();
         if let Some(fill) = &self.fill {
-            options =
-                options.fill_bytes(element::parse(&self.dtype, fill).map_err(Failure::trouble)?);
+            options = options.fill_bytes(NdArray::parse(&self.dtype, fill)?.bytes());
         }
         if let Some(len) = self.expected_len {
             options = options.expected_len(len);
         }
         let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
-        let create = |at: &Path| -> kiste::Result<VersionInfo> {
-            let store = options.create(at, self.dtype.clone(), &self.shape)?;
-            Ok(store.array().version_info())
-        };
         let version = if self.name.symlink_metadata().is_ok() {
             // An empty directory, or one with an interrupted creation.
-            create(&self.name).explained(&self.name)?
+            let store = options.create(&self.name, self.dtype.clone(), &self.shape);
+            store.explained(&self.name)?.array().version_info()
         } else {
-            let made = NewArray::create(&self.name)?;
-            let version = create(made.path()).map_err(|error| made.explain(error))?;
-            made.publish()?;
-            version
+            options.create_new(&self.name, self.dtype.clone(), &self.shape)?
         };
         committed(output, &self.name, &version);
         Ok(Exit::Yes)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use kiste::array::{At, ChunkDiff};
 use serde_json::json;
 
-use super::target::{Explained, open, parse_at, shown};
+use super::target::{Explained, open, shown};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -18,10 +18,10 @@ pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(value_name = "V1", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(value_name = "V1", allow_hyphen_values = true)]
     left: At,
     /// The other version [default: the newest]
-    #[arg(value_name = "V2", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(value_name = "V2", allow_hyphen_values = true)]
     right: Option<At>,
     /// Print one JSON object
     #[arg(long)]
@@ -42,20 +42,12 @@ impl Args {
         let shapes = left.shape() != right.shape();
         let attributes = left.attrs() != right.attrs();
         if self.json {
-            let region = |chunk: &ChunkDiff| {
-                chunk.region.iter().map(|r| json!([r.start, r.end])).collect::<Vec<_>>()
-            };
-            let chunk = |chunk: &ChunkDiff| {
-                json!({
-                    "column": chunk.column, "chunk": chunk.coordinates, "region": region(chunk)
-                })
-            };
             output.json(&json!({
                 "left": left.version(),
                 "right": right.version(),
                 "shapes": [left.shape(), right.shape()],
                 "attributes": attributes,
-                "chunks": chunks.iter().map(chunk).collect::<Vec<_>>(),
+                "chunks": chunks,
             }))?;
         } else {
             let mut out = output.stdout();

@@ -2,13 +2,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use kiste::array::{At, Keep, VersionInfo};
-use kiste::format::chunked::parse_time;
+use kiste::array::{At, Keep};
+use kiste::text::units;
 
 use super::target::{Explained, open, open_store, parse_moment};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Remove versions, and files that no version needs
 ///
@@ -41,6 +40,11 @@ Examples:
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        let keep = match (self.keep, self.keep_since) {
+            (Some(count), _) => Keep::Newest(count),
+            (_, Some(time)) => Keep::Since(time),
+            _ => Keep::Except(self.remove.clone()),
+        };
         let array = open(&self.name, At::Newest)?;
         let versions = array.versions().explained(&self.name)?;
         if let Some(absent) = self.remove.iter().find(|n| versions.iter().all(|v| v.number != **n))
@@ -48,40 +52,20 @@ impl Args {
             let message = format!("{}: there is no version {absent}", self.name.display());
             return Err(crate::exit::Failure::trouble(message));
         }
-        let stay: Vec<u64> = self.stay(&versions);
         if self.dry_run {
             let mut out = output.stdout();
-            for version in versions.iter().filter(|v| !stay.contains(&v.number)) {
-                writeln!(out, "{}", version.number)?;
+            for number in keep.removes(&versions) {
+                writeln!(out, "{number}")?;
             }
             out.flush()?;
             return Ok(Exit::Yes);
         }
         let mut store = open_store(&self.name)?;
-        // A version that was committed meanwhile is the newest, and stays.
-        let removed = store.gc(&Keep::Versions(stay)).explained(&self.name)?;
+        let removed = store.gc(&keep).explained(&self.name)?;
         let versions = units::counted(removed.versions.len() as u64, "version");
         let (files, bytes) = (units::counted(removed.files, "file"), units::bytes(removed.bytes));
         let name = self.name.display();
         output.note(format_args!("{name}: removed {versions}, {files}, {bytes}"));
         Ok(Exit::Yes)
-    }
-
-    /// The versions that stay, oldest first.
-    fn stay(&self, versions: &[VersionInfo]) -> Vec<u64> {
-        let since = self.keep_since.map(|time| {
-            let after = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(after.as_micros()).unwrap_or(i64::MAX)
-        });
-        let stays = |(i, version): &(usize, &VersionInfo)| {
-            let from_end = versions.len() - i;
-            from_end == 1
-                || match (self.keep, since) {
-                    (Some(keep), _) => from_end <= keep,
-                    (_, Some(since)) => parse_time(&version.time) >= Some(since),
-                    _ => !self.remove.contains(&version.number),
-                }
-        };
-        versions.iter().enumerate().filter(stays).map(|(_, version)| version.number).collect()
     }
 }

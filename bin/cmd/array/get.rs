@@ -1,13 +1,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::{At, Pieces};
+use kiste::array::{ArrayExport, ArrayFormat, ArrayPart, At, Pieces, Rows, write_npy};
 
-use super::chosen::{Chosen, Conversion, write_npy};
-use super::target::{Explained, Target, open, parse_at};
-use super::{element, text};
+use super::chosen::Conversion;
+use super::target::{Explained, Target, explain_written, open};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file;
 use crate::output::Output;
 
 /// Print elements, or write them as .npy
@@ -22,7 +20,7 @@ pub(super) struct Args {
     #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
     target: Target,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
     at: Option<At>,
     /// Write a .npy file; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
@@ -47,61 +45,48 @@ Examples:
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
-        let array = open(&self.target.path, self.at.unwrap_or_default())?;
-        let chosen = Chosen::of(&array, &self.target, &self.conversion)?;
-        match (&self.npy, self.json) {
-            (Some(path), _) => self.npy(path, &chosen, output)?,
-            (None, true) => self.json(&chosen, output)?,
-            (None, false) => {
-                let text = match &chosen {
-                    Chosen::Window(window) => text::of_window(window),
-                    Chosen::Whole(array) => text::of_array(array),
-                };
-                output.bytes((text.explained(&self.target.path)? + "\n").as_bytes())?;
+        let path = &self.target.path;
+        let array = open(path, self.at.unwrap_or_default())?;
+        let part = self.conversion.part(&array, &self.target)?;
+        match &self.npy {
+            Some(file) if file == Path::new("-") => {
+                if output.is_terminal() {
+                    let message = "expected a file or a pipe for .npy data, found a terminal";
+                    let hint = "give it a name, or redirect it: --npy - > OUT";
+                    return Err(Failure::trouble(message).hint(hint));
+                }
+                let written = write_npy(&part, &mut output.stdout());
+                written.map_err(|error| explain_written(path, error))?;
             }
+            Some(file) => {
+                let export = ArrayExport::new(ArrayFormat::Npy).overwrite(self.force);
+                export.write(&part, file).explained(path)?;
+            }
+            None if self.json => self.json(&part, output)?,
+            None => output.bytes((part.to_text().explained(path)? + "\n").as_bytes())?,
         }
         Ok(Exit::Yes)
     }
 
-    fn npy(&self, path: &Path, chosen: &Chosen, output: &Output) -> Outcome<()> {
-        let name = &self.target.path;
-        if path != Path::new("-") {
-            return file::write_with(path, self.force, |out| write_npy(chosen, name, out));
-        }
-        if output.is_terminal() {
-            let failure =
-                Failure::trouble("expected a file or a pipe for .npy data, found a terminal");
-            return Err(failure.hint("give it a name, or redirect it: --npy - > OUT"));
-        }
+    fn json(&self, part: &ArrayPart, output: &Output) -> Outcome<()> {
+        let path = &self.target.path;
         let mut out = output.stdout();
-        write_npy(chosen, name, &mut out)?;
-        Ok(out.flush()?)
-    }
-
-    fn json(&self, chosen: &Chosen, output: &Output) -> Outcome<()> {
-        let (rows, name) = (chosen.rows(), &self.target.path);
-        let mut out = output.stdout();
-        let Some((_, inner)) = rows.shape().split_first() else {
-            let Chosen::Whole(array) = chosen else { return Ok(()) };
-            let elements = element::to_json(array).explained(name)?;
-            serde_json::to_writer(&mut out, &element::nested(&elements, &[]))?;
-            writeln!(out)?;
-            return Ok(out.flush()?);
-        };
-        let each: usize = inner.iter().product();
-        write!(out, "[")?;
-        let mut first = true;
-        for piece in Pieces::of(rows, PIECE).explained(name)? {
-            let piece = piece.explained(name)?;
-            let elements = element::to_json(&piece).explained(name)?;
-            for row in 0..piece.shape()[0] {
-                let own = &elements[row * each..(row + 1) * each];
-                write!(out, "{}", if first { "" } else { "," })?;
-                serde_json::to_writer(&mut out, &element::nested(own, inner))?;
-                first = false;
+        if part.shape().is_empty() {
+            let element = part.read_rows(0..1).and_then(|element| element.to_json());
+            serde_json::to_writer(&mut out, &element.explained(path)?)?;
+        } else {
+            let mut separator = "[";
+            for piece in Pieces::of(part, PIECE).explained(path)? {
+                let rows = piece.and_then(|piece| piece.to_json()).explained(path)?;
+                for row in rows.as_array().into_iter().flatten() {
+                    write!(out, "{separator}")?;
+                    serde_json::to_writer(&mut out, row)?;
+                    separator = ",";
+                }
             }
+            write!(out, "{}]", if separator == "[" { "[" } else { "" })?;
         }
-        writeln!(out, "]")?;
+        writeln!(out)?;
         Ok(out.flush()?)
     }
 }

@@ -1,18 +1,11 @@
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-use kiste::array::bcolz::Bcolz;
-use kiste::array::{PackedArray, Rows, VersionInfo};
-use serde_json::{Map, Value};
-use zip::ZipArchive;
+use kiste::ErrorKind;
+use kiste::array::{ArrayFormat, ArrayImport, Imported};
 
 use super::create::Layout;
-use super::export::Format;
-use super::new_array::NewArray;
-use super::npy::{stream, with_npy};
-use super::target::{Explained, committed};
-use super::watched::Watched;
+use super::export::formats;
+use super::target::{committed, explain};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::Output;
@@ -31,9 +24,9 @@ pub(super) struct Args {
     /// Directory of the new array
     name: PathBuf,
     /// Format, if the name of SRC does not tell
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
     #[arg(help = "Format: npy, npz, blp or bcolz [default: from the name of SRC]")]
-    from: Option<Format>,
+    from: Option<ArrayFormat>,
     /// Only this array of an .npz file
     #[arg(long, value_name = "NAME")]
     member: Option<String>,
@@ -50,144 +43,38 @@ Examples:
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
-        let Some(format) = self.from.or_else(|| self.guess()) else {
+        let src = &self.src;
+        let Some(format) = self.from.or_else(|| ArrayFormat::of_input(src)) else {
             let message = format!(
                 "{}: expected a .npy, .npz or .blp file, or a bcolz directory",
-                self.src.display()
+                src.display()
             );
             return Err(Failure::trouble(message).hint("give the format with --from"));
         };
-        if self.member.is_some() && format != Format::Npz {
-            return Err(Failure::trouble("--member is for .npz files"));
+        let mut import = ArrayImport::new(self.layout.options()).format(format);
+        if let Some(member) = &self.member {
+            if format != ArrayFormat::Npz {
+                return Err(Failure::trouble("--member is for .npz files"));
+            }
+            import = import.member(member);
         }
         interrupt::writing(&self.name);
-        match format {
-            Format::Npy => {
-                with_npy(&self.src, |rows| self.rows(&self.name, rows, Given::default(), output))?;
+        let progress = output.progress_rows(format!("importing {}", src.display()), None);
+        let made = import.run(src, &self.name, |row, of| progress.reaches_of(row, of));
+        drop(progress);
+        let made = made.map_err(|error| match format {
+            ArrayFormat::Blp | ArrayFormat::Bcolz if error.path() == Some(src) => {
+                explain(src, error)
             }
-            Format::Blp => {
-                let packed = PackedArray::open(&self.src).explained(&self.src)?;
-                self.rows(&self.name, &packed, Given::default(), output)?;
+            ArrayFormat::Npz if error.kind() == ErrorKind::Invalid && error.path() == Some(src) => {
+                Failure::from(error).hint("import it separately, with --member")
             }
-            Format::Bcolz => {
-                let bcolz = Bcolz::open(&self.src).explained(&self.src)?;
-                self.rows(&self.name, &bcolz, Given::by(&bcolz), output)?;
-            }
-            Format::Npz => self.npz(output)?,
+            _ if error.kind() == ErrorKind::AlreadyExists => Failure::from(error).without_hint(),
+            _ => error.into(),
+        })?;
+        for Imported { path, version, .. } in &made {
+            committed(output, path, version);
         }
         Ok(Exit::Yes)
-    }
-
-    fn guess(&self) -> Option<Format> {
-        let bcolz = ["__rootdirs__", "meta/storage"];
-        let bcolz = bcolz.iter().any(|name| self.src.join(name).exists());
-        Format::of(&self.src).or(bcolz.then_some(Format::Bcolz))
-    }
-
-    /// Makes an array of these rows, under a temporary name until it is complete.
-    fn rows(&self, to: &Path, rows: &dyn Rows, with: Given, output: &Output) -> Outcome<()> {
-        let made_at = NewArray::create(to)?;
-        let made = self.make(made_at.path(), rows, with, output);
-        let version = made.map_err(|error| made_at.explain(error))?;
-        made_at.publish()?;
-        committed(output, to, &version);
-        Ok(())
-    }
-
-    /// Makes an array in this directory.
-    fn make(
-        &self,
-        at: &Path,
-        rows: &dyn Rows,
-        with: Given,
-        output: &Output,
-    ) -> kiste::Result<VersionInfo> {
-        let doing = format!("importing {}", self.src.display());
-        let rows = &Watched::new(rows, &doing, output);
-        let message = format!("import of {}", self.src.display());
-        let mut options = self.layout.options();
-        if let Some(fill) = with.fill {
-            options = options.fill_bytes(fill);
-        }
-        let store = options.create_from(at, rows, with.attributes, &message)?;
-        Ok(store.array().version_info())
-    }
-
-    fn npz(&self, output: &Output) -> Outcome<()> {
-        let wrong =
-            |e: zip::result::ZipError| Failure::no(format_args!("{}: {e}", self.src.display()));
-        let file = File::open(&self.src).map_err(|error| Failure::io(&self.src, error))?;
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(wrong)?;
-        let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
-        let short = |name: &str| name.strip_suffix(".npy").unwrap_or(name).to_owned();
-        let wanted = |name: &&String| self.member.as_ref().is_none_or(|m| *m == short(name));
-        let chosen: Vec<&String> = names.iter().filter(wanted).collect();
-        if chosen.is_empty() {
-            let message = match &self.member {
-                Some(member) => format!("there is no array {member:?}"),
-                None => "there are no arrays".to_owned(),
-            };
-            let names: Vec<String> = names.iter().map(|name| short(name)).collect();
-            let failure = Failure::no(format_args!("{}: {message}", self.src.display()));
-            return Err(failure.hint(format!("its arrays: {}", names.join(", "))));
-        }
-        let several = self.member.is_none() && chosen.len() > 1;
-        let is_new = self.name.symlink_metadata().is_err();
-        let together = (several && is_new).then(|| NewArray::create(&self.name)).transpose()?;
-        let mut made = Vec::new();
-        for name in chosen {
-            let member = short(name);
-            let to = match several {
-                true => self.name.join(member_path(&self.src, &member)?),
-                false => self.name.clone(),
-            };
-            let file = archive.by_name(name).map_err(wrong)?;
-            let rows = stream(&self.src.join(name), file)?;
-            match &together {
-                None => self.rows(&to, &*rows, Given::default(), output)?,
-                Some(dir) => {
-                    let at = dir.path().join(member);
-                    let version = self.make(&at, &*rows, Given::default(), output);
-                    made.push((to, version.map_err(|error| dir.explain(error))?));
-                }
-            }
-        }
-        together.map_or(Ok(()), NewArray::publish)?;
-        made.iter().for_each(|(to, version)| committed(output, to, version));
-        Ok(())
-    }
-}
-
-/// What an array has besides its elements.
-#[derive(Default)]
-struct Given {
-    attributes: Map<String, Value>,
-    fill: Option<Vec<u8>>,
-}
-
-impl Given {
-    /// What a bcolz directory has of it. The columns of a table have a fill value each, and
-    /// attributes of their own, which have no counterpart here.
-    fn by(bcolz: &Bcolz) -> Given {
-        let attributes = bcolz.attrs().clone();
-        let fill = match bcolz {
-            Bcolz::Array(array) => array.fill(),
-            Bcolz::Table(_) => None,
-        };
-        let fill = fill.filter(|fill| fill.len() == bcolz.dtype().item_size());
-        Given { attributes, fill }
-    }
-}
-
-/// Where an array of an archive goes: never outside of the given directory.
-fn member_path<'a>(src: &Path, name: &'a str) -> Outcome<&'a Path> {
-    let path = Path::new(name);
-    let mut parts = path.components();
-    match (parts.next(), parts.next()) {
-        (Some(Component::Normal(_)), None) => Ok(path),
-        _ => {
-            let message = format!("{}: {name:?} is not a directory name", src.display());
-            Err(Failure::trouble(message).hint("import it separately, with --member"))
-        }
     }
 }

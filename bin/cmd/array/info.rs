@@ -2,14 +2,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::array::{ArrayInfo, At, VersionInfo};
+use kiste::text::units;
 use kiste::value::NdArray;
 use serde_json::{Value, json};
 
-use super::element;
-use super::target::{Explained, open, parse_at, shown};
+use super::target::{Explained, open, shown};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Show type, shape, chunks, compression, versions and attributes of an array
 #[derive(Debug, clap::Args)]
@@ -18,7 +17,7 @@ pub(super) struct Args {
     /// Directory of the array
     name: PathBuf,
     /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", value_parser = parse_at, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
     at: Option<At>,
     /// Print one JSON object
     #[arg(long)]
@@ -38,7 +37,7 @@ impl Args {
         let versions = array.versions().explained(&self.name)?.len();
         let (files, disk) = on_disk(&self.name)?;
         let fill = NdArray::new(info.dtype.clone(), [], info.fill.clone())?;
-        let fill = element::to_json(&fill)?.pop().unwrap_or(Value::Null);
+        let fill = fill.to_json()?;
         if self.json {
             output.json(&to_json(&info, fill, versions, files, disk))?;
         } else {

@@ -2,12 +2,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kiste::array::{Added, At, ChunkedArray, VersionInfo};
+use kiste::text::units;
 use serde::Serialize;
 
 use super::target::{Explained, open, shown};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// List the versions, newest first
 ///

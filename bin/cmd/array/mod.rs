@@ -5,14 +5,8 @@ use clap::Subcommand;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
-mod element;
 mod target;
-mod new_array;
-mod text;
-mod watched;
-mod window;
 mod chosen;
-mod npy;
 mod create;
 mod info;
 mod get;

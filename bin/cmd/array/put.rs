@@ -1,12 +1,10 @@
 use std::path::PathBuf;
 
+use kiste::array::RowsProgress;
 use kiste::value::NdArray;
 
-use super::element;
-use super::npy::with_npy;
-use super::target::{Explained, Target, committed, open_store};
-use super::watched::Watched;
-use crate::exit::{Exit, Failure, Outcome};
+use super::target::{Explained, Target, committed, open_npy, open_store};
+use crate::exit::{Exit, Outcome};
 use crate::interrupt;
 use crate::output::Output;
 
@@ -48,21 +46,22 @@ impl Args {
         let doing = format!("writing to {}", path.display());
         let selection = self.target.selection.clone();
         let version = match (&self.npy, &self.value) {
-            (Some(npy), _) => with_npy(npy, |rows| {
+            (Some(npy), _) => {
+                let rows = open_npy(npy)?;
                 interrupt::writing(path);
-                let rows = &Watched::new(rows, &doing, output);
-                store.put_rows(selection, rows, &self.message).explained(path)
-            })?,
+                let progress = output.progress_rows(doing, None);
+                let hear = |row, of| progress.reaches_of(row, of);
+                let rows = &RowsProgress::new(&rows, hear);
+                store.put_rows(selection, rows, &self.message).explained(path)?
+            }
             (None, value) => {
                 let _progress = output.progress(doing, None);
                 interrupt::ends_with(format!(
                     "{}: interrupted; it stays at its newest version; the same command starts over",
                     path.display()
                 ));
-                let dtype = store.array().dtype().clone();
                 let text = value.as_deref().unwrap_or_default();
-                let bytes = element::parse(&dtype, text).map_err(Failure::trouble)?;
-                let value = NdArray::new(dtype, [], bytes)?;
+                let value = NdArray::parse(store.array().dtype(), text)?;
                 store.put(selection, &value, &self.message).explained(path)?
             }
         };

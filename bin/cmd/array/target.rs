@@ -1,13 +1,11 @@
 //! Arguments: an array, a part of it, a version, a shape.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use kiste::array::{ArrayStore, At, ChunkedArray, Selection, VersionInfo};
-use kiste::format::chunked::parse_time;
+use kiste::array::{ArrayFormat, ArrayStore, At, ChunkedArray, NpyRows, Selection, VersionInfo};
 use kiste::{Error, ErrorKind};
 
-use super::export::Format;
 use crate::exit::{Failure, Outcome, is_dataset};
 use crate::output::Output;
 
@@ -35,33 +33,12 @@ impl Target {
     }
 }
 
-/// A version: its number, how far back, or when it was the newest.
-pub(super) fn parse_at(text: &str) -> Result<At, String> {
-    if text == "newest" {
-        return Ok(At::Newest);
-    }
-    if let Some(back) = text.strip_prefix('-') {
-        if let Ok(steps) = back.parse() {
-            return Ok(At::Back(steps));
-        }
-    }
-    match text.parse() {
-        Ok(number) => Ok(At::Version(number)),
-        Err(_) => parse_moment(text).map(At::Time).map_err(|_| {
-            let forms = "5, -1 (the one before the newest), 2026-01-31 or 2026-01-31T12:00:00Z";
-            format!("expected a version: {forms}")
-        }),
-    }
-}
-
 /// A time, or a day, which means its beginning. UTC.
 pub(super) fn parse_moment(text: &str) -> Result<SystemTime, String> {
-    let micros = parse_time(text).or_else(|| parse_time(&format!("{text}T00:00:00Z")));
-    let micros = micros.ok_or("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z")?;
-    let span = Duration::from_micros(micros.unsigned_abs());
-    let epoch = SystemTime::UNIX_EPOCH;
-    let moment = if micros < 0 { epoch.checked_sub(span) } else { epoch.checked_add(span) };
-    moment.ok_or_else(|| "this time is beyond what the system can count".to_owned())
+    match text.parse() {
+        Ok(At::Time(time)) => Ok(time),
+        _ => Err("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned()),
+    }
 }
 
 /// Lengths of axes, `100,200`; empty for an array without axes.
@@ -93,13 +70,29 @@ pub(super) fn open(path: &Path, at: At) -> Outcome<ChunkedArray> {
     ChunkedArray::open_at(path, at).map_err(|error| explain(path, error))
 }
 
+/// The array of a .npy file; `-` is standard input.
+pub(super) fn open_npy(path: &Path) -> Outcome<NpyRows<'static>> {
+    Ok(match path == Path::new("-") {
+        true => NpyRows::from_reader("standard input", std::io::stdin())?,
+        false => NpyRows::open(path)?,
+    })
+}
+
 /// Opens an array for writing.
 pub(super) fn open_store(path: &Path) -> Outcome<ArrayStore> {
     ArrayStore::open(path).map_err(|error| explain(path, error))
 }
 
+/// A failure of writing elements: to standard output, if it names no file.
+pub(super) fn explain_written(path: &Path, error: Error) -> Failure {
+    match (error.path(), error.io_kind()) {
+        (None, Some(kind)) => std::io::Error::from(kind).into(),
+        _ => explain(path, error),
+    }
+}
+
 /// Adds hints about arrays: the general ones are about datasets.
-fn explain(path: &Path, error: Error) -> Failure {
+pub(super) fn explain(path: &Path, error: Error) -> Failure {
     if error.kind() == ErrorKind::NotFound && !path.exists() {
         return Failure::trouble(format_args!("{}: no such directory", path.display()));
     }
@@ -111,7 +104,7 @@ fn explain(path: &Path, error: Error) -> Failure {
             () if is_dataset(path) => {
                 failure("a dataset").hint(format!("\"kiste info {name}\" says what is in it"))
             }
-            () if Format::of(path).is_some() => failure("a file")
+            () if ArrayFormat::of_path(path).is_some() => failure("a file")
                 .hint(format!("\"kiste array import {name} NAME\" makes an array of it")),
             () => failure("a file")
                 .hint("\"kiste array import\" makes arrays of .npy, .npz and .blp files"),
@@ -180,18 +173,6 @@ mod tests {
         assert!(Target::parse("x").is_ok_and(whole) && Target::parse("x[]").is_ok_and(whole));
         for wrong in ["[1]", "x[a]", "x[1:2:3:4]", "x[[1]"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn versions_are_numbers_steps_back_and_times() {
-        assert_eq!(parse_at("5"), Ok(At::Version(5)));
-        assert_eq!(parse_at("-2"), Ok(At::Back(2)));
-        let second = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-        assert_eq!(parse_at("1970-01-01T00:00:01Z"), Ok(At::Time(second)));
-        assert_eq!(parse_at("1970-01-01"), Ok(At::Time(SystemTime::UNIX_EPOCH)));
-        for wrong in ["", "x", "--1", "1.5", "1970-13-01"] {
-            assert!(parse_at(wrong).is_err(), "{wrong}");
         }
     }
 

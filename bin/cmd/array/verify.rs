@@ -1,13 +1,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::{At, Problem};
+use kiste::array::At;
+use kiste::text::units;
 use serde_json::json;
 
 use super::target::{Explained, open};
 use crate::exit::{Exit, Outcome, quoted};
 use crate::output::Output;
-use crate::units;
 
 /// Check arrays in all their versions
 ///
@@ -83,16 +83,6 @@ impl Args {
                 output.hint(format_args!("{files} no version needs: \"kiste array gc {shell}\""));
             }
         }
-        let problem = |problem: &Problem| {
-            let chunk = problem.chunk.as_ref();
-            json!({
-                "file": problem.file,
-                "column": chunk.map(|(column, _)| column),
-                "chunk": chunk.map(|(_, at)| at),
-                "versions": problem.versions,
-                "message": problem.message,
-            })
-        };
         let report = json!({
             "array": name,
             "good": found == 0,
@@ -100,7 +90,7 @@ impl Args {
             "chunks": report.chunks,
             "unused": report.unused,
             "stale": report.stale,
-            "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+            "problems": report.problems,
         });
         Ok((exit, report))
     }

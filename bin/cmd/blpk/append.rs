@@ -9,8 +9,9 @@ use kiste::storage::{LocalStorage, Source, Storage};
 use super::decompress::check_extension;
 use super::{Blosc, CodecName, Input, Job, at, json};
 use crate::exit::{Exit, Failure, Outcome, quoted};
-use crate::{interrupt, units};
+use crate::interrupt;
 use kiste::convert::is_same;
+use kiste::text::units;
 
 /// Append a file to a container
 ///

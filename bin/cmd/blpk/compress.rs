@@ -1,16 +1,17 @@
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::array::{PackOptions, parse_size};
+use kiste::array::{PackOptions, read_npy_header};
 use kiste::format::blosc::Shuffle;
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
 use kiste::storage::{LocalStorage, ScratchDir};
+use kiste::text::units;
 
 use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
+use crate::cmd::parse_size;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{interrupt, units};
+use crate::interrupt;
 
 /// Compress a file
 #[derive(Debug, clap::Args)]
@@ -113,7 +114,9 @@ impl Args {
         let storage = LocalStorage::mapped();
         let options = self.options(job);
         let packed = if self.npy {
-            let array = read_npy_header(&mut input)?;
+            let header = read_npy_header(&mut input).map_err(at(&self.input))?;
+            let npy::Header { dtype, shape, order } = header;
+            let array = ArrayMetadata { dtype, shape, order };
             options.write_array_from(&storage, target, &mut input, &array)
         } else {
             let len = input.len;
@@ -138,31 +141,6 @@ impl Args {
         }
         options
     }
-}
-
-/// Reads the header of a `.npy` file, and none of the elements.
-fn read_npy_header(input: &mut Input) -> Outcome<ArrayMetadata> {
-    let mut head = Vec::new();
-    let mut read = |head: &mut Vec<u8>, len: u64| {
-        let read = input.by_ref().take(len).read_to_end(head);
-        read.map_err(|error| input.failed(error))
-    };
-    // Magic, version, and the length of the rest: of two bytes in version 1, else of four.
-    read(&mut head, 10)?;
-    let len = match head[..] {
-        [.., 1, _, a, b] => u64::from(u16::from_le_bytes([a, b])),
-        [.., a, b] if head.len() == 10 && head.starts_with(npy::MAGIC) => {
-            read(&mut head, 2)?;
-            let upper = head.get(10..12).and_then(|upper| upper.first_chunk());
-            u64::from(u32::from(u16::from_le_bytes(*upper.unwrap_or(&[0; 2]))) << 16)
-                + u64::from(u16::from_le_bytes([a, b]))
-        }
-        _ => 0,
-    };
-    read(&mut head, len)?;
-    let (header, _) = npy::decode_header(&head).map_err(|error| at(&input.path)(error.into()))?;
-    let npy::Header { dtype, shape, order } = header;
-    Ok(ArrayMetadata { dtype, shape, order })
 }
 
 fn chunk_size(text: &str) -> Result<usize, String> {

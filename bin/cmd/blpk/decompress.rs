@@ -2,15 +2,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::ErrorKind;
 use kiste::array::PackedReader;
-use kiste::format::bloscpack::ArrayMetadata;
-use kiste::format::numpy::npy;
 
 use super::{Input, Job, at, check_finished, is_stdio};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{interrupt, units};
+use crate::interrupt;
 use kiste::storage::ReplaceFile;
+use kiste::text::units;
 
 /// Decompress a container
 #[derive(Debug, clap::Args)]
@@ -51,17 +49,21 @@ impl Args {
         check_finished(&self.input)?;
         let input = Input::open(&self.input, "decompressing", job.output)?;
         let mut reader = PackedReader::new(input).map_err(at(&self.input))?;
-        let array = self.array(&reader)?;
+        if self.npy {
+            reader.array().map_err(|error| {
+                at(&self.input)(error).hint("without --npy its bytes are written as they are")
+            })?;
+        }
         let copied = if is_stdout {
             let mut out = job.output.stdout();
-            let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
+            let copied = unpack(&mut reader, self.npy, &mut out, job.threads());
             let copied = copied.map_err(|error| self.failed(error))?;
             out.flush()?;
             copied
         } else {
             interrupt::writing(&target);
             let mut out = ReplaceFile::create(&target)?;
-            let copied = unpack(&mut reader, array.as_ref(), &mut out, job.threads());
+            let copied = unpack(&mut reader, self.npy, &mut out, job.threads());
             let copied = copied.map_err(|error| self.failed(error))?;
             out.finish()?;
             copied
@@ -88,24 +90,6 @@ impl Args {
         Ok(self.output.clone().unwrap_or(stem))
     }
 
-    /// The array in the container, if requested.
-    fn array(&self, reader: &PackedReader<Input>) -> Outcome<Option<ArrayMetadata>> {
-        if !self.npy {
-            return Ok(None);
-        }
-        let text = reader.metadata().map_or("null".into(), ToString::to_string);
-        let told = |error: kiste::Error| {
-            at(&self.input)(error).hint("without --npy its bytes are written as they are")
-        };
-        let array = ArrayMetadata::parse(&text).map_err(|error| {
-            told(kiste::Error::new(ErrorKind::Damaged, said(&error.expected, &error.found)))
-        })?;
-        if let Some(found) = reader.header().nbytes() {
-            check_size(&array, found).map_err(told)?;
-        }
-        Ok(Some(array))
-    }
-
     /// An error of the container, or of standard output, which has no name.
     fn failed(&self, error: kiste::Error) -> Failure {
         let source = std::error::Error::source(&error);
@@ -119,36 +103,14 @@ impl Args {
     }
 }
 
-/// Writes everything, after the header of a `.npy` file if it is an array.
+/// Writes everything, as a `.npy` file if it is to be one.
 fn unpack(
     reader: &mut PackedReader<Input>,
-    array: Option<&ArrayMetadata>,
+    npy: bool,
     out: &mut (dyn Write + Send),
     threads: usize,
 ) -> kiste::Result<u64> {
-    if let Some(ArrayMetadata { dtype, shape, order }) = array.cloned() {
-        let header = npy::encode_header(&npy::Header { dtype, shape, order });
-        out.write_all(&header).map_err(|error| match error.downcast::<kiste::Error>() {
-            Ok(named) => named,
-            Err(error) => kiste::Error::new(ErrorKind::Io, error.to_string()).with_source(error),
-        })?;
-    }
-    let copied = reader.copy_to(out, threads)?;
-    array.map_or(Ok(()), |array| check_size(array, copied))?;
-    Ok(copied)
-}
-
-fn check_size(array: &ArrayMetadata, found: u64) -> kiste::Result<()> {
-    if array.nbytes() == Some(found) {
-        return Ok(());
-    }
-    let ArrayMetadata { dtype, shape, .. } = array;
-    let message = said(&format!("the bytes of an array {dtype} of shape {shape:?}"), found);
-    Err(kiste::Error::new(ErrorKind::Damaged, message))
-}
-
-fn said(expected: &str, found: impl std::fmt::Display) -> String {
-    format!("expected {expected}, found {found}")
+    if npy { reader.copy_npy_to(out, threads) } else { reader.copy_to(out, threads) }
 }
 
 /// Refuses a container without the extension. Returns the name without it.

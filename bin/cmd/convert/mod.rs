@@ -7,12 +7,13 @@ mod reading;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use kiste::array::{ArrayPolicy, parse_size};
+use kiste::array::ArrayPolicy;
 use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Split};
 
 #[cfg(feature = "datasets")]
 pub(super) use self::format::writable;
 use self::reading::given;
+use crate::cmd::parse_size;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use kiste::array::ArrayTally;
-use kiste::convert::{DryRun, FieldOutcome, Report, TriedField, WrittenOutput};
+use kiste::convert::{DryRun, FieldOutcome, Report, WrittenOutput};
+use kiste::text::units;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::io::Write;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::units;
 
 /// Prints the report of a conversion, or of joined parts.
 pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Outcome<Exit> {
@@ -182,34 +182,10 @@ fn export_json(made: &WrittenOutput, report: &Report) -> Json {
     })
 }
 
-/// What would happen to each field.
-fn dry_run_json(tried: &DryRun) -> Json {
-    let field = |field: &TriedField| {
-        let (outcome, name, types, reason) = match &field.becomes {
-            FieldOutcome::Field { name, types, is_same: true, .. } => {
-                ("same", Some(name), Some(types), None)
-            }
-            FieldOutcome::Field { name, types, .. } => ("changed", Some(name), Some(types), None),
-            FieldOutcome::Lost => ("lost", None, None, None),
-            FieldOutcome::Refused(reason) => ("refused", None, None, Some(reason)),
-            _ => ("untried", None, None, None),
-        };
-        json!({
-            "field": field.name,
-            "types": field.types,
-            "outcome": outcome,
-            "becomes": name,
-            "new_types": types,
-            "reason": reason,
-        })
-    };
-    json!({ "fields": tried.fields.iter().map(field).collect::<Vec<_>>() })
-}
-
 /// Prints a table of what would happen to each field.
 pub(in crate::cmd) fn dry_run(tried: DryRun, json: bool, output: &Output) -> Outcome<Exit> {
     if json {
-        output.json(&dry_run_json(&tried))?;
+        output.json(&tried)?;
         return tried.error.map_or(Ok(Exit::Yes), |error| Err(error.into()));
     }
     let mut out = output.stdout();

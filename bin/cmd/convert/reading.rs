@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use kiste::array::parse_size;
 use kiste::convert::{Conversion, Format};
 
 use super::format;
+use crate::cmd::parse_size;
 
 /// How sources are read.
 #[derive(Debug, clap::Args)]

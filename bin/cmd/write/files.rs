@@ -5,11 +5,12 @@ use std::path::Path;
 #[cfg(feature = "download")]
 use kiste::ErrorKind;
 use kiste::datasets::{Dataset, File, Opening};
+use kiste::text::units;
 
 use crate::exit::{Failure, Outcome, quoted};
-use crate::output::Output;
 #[cfg(feature = "download")]
-use crate::{interrupt, units};
+use crate::interrupt;
+use crate::output::Output;
 
 /// Makes sure that all files are there: those that are missing are fetched if they may be. Returns
 /// which were fetched, and so compared with their digests.

@@ -7,19 +7,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::array::parse_size;
 use kiste::convert::{Conversion, Format, Report};
 use kiste::dataset::labels_path;
-use kiste::datasets::{self, Dataset, Limits, Opening, Options, Pass, Split, Subsampling, Take};
-use kiste::{Error, Remedy};
+use kiste::datasets::{Limits, Opening, Options, Pass, Split, Subsampling, Take};
+use kiste::text::units;
 use serde::Serialize;
 
-use super::{classes, convert};
+use super::catalogue::{failure, find};
+use super::{classes, convert, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::output::Output;
 use crate::rearrange::{Writing, tell_seed};
-use crate::units;
 
 /// Make datasets of a well-known data set, from the archives that its authors publish
 ///
@@ -430,17 +429,4 @@ fn print_scenes(passes: &[Pass], json: bool, output: &Output) -> Outcome<Exit> {
     }
     out.flush()?;
     Ok(Exit::Yes)
-}
-
-/// Without the hint at `--append`, which this command does not have.
-pub(super) fn failure(error: Error) -> Failure {
-    let is_there = matches!(error.remedy(), Some(Remedy::OverwriteOrAppend));
-    let failure = Failure::from(error);
-    if is_there { failure.hint("--force replaces it") } else { failure }
-}
-
-/// The data set of this name.
-pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
-    let hint = "kiste datasets lists all there are";
-    datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
 }

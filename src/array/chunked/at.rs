@@ -1,6 +1,7 @@
 //! Which version of an array to open.
 
-use std::time::SystemTime;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 use crate::array::chunked::files::Files;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +20,45 @@ pub enum At {
     Version(u64),
     /// The last version that was committed by this time.
     Time(SystemTime),
+}
+
+/// A version as text: its number, `-1` for the one before the newest, `newest`, or a time in UTC,
+/// such as `2026-01-31T12:00:00Z`, or a day, which means its beginning.
+///
+/// ```
+/// use kiste::array::At;
+///
+/// assert_eq!("5".parse::<At>()?, At::Version(5));
+/// assert_eq!("-1".parse::<At>()?, At::Back(1));
+/// assert!(matches!("2026-01-31".parse::<At>()?, At::Time(_)));
+/// # Ok::<(), kiste::Error>(())
+/// ```
+impl FromStr for At {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<At> {
+        if text == "newest" {
+            return Ok(At::Newest);
+        }
+        if let Some(steps) = text.strip_prefix('-').and_then(|back| back.parse().ok()) {
+            return Ok(At::Back(steps));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(At::Version(number));
+        }
+        moment(text).map(At::Time).ok_or_else(|| {
+            let forms = "5, -1 (the one before the newest), 2026-01-31 or 2026-01-31T12:00:00Z";
+            Error::new(ErrorKind::Invalid, format!("expected a version: {forms}"))
+        })
+    }
+}
+
+/// A time, or the beginning of a day.
+fn moment(text: &str) -> Option<SystemTime> {
+    let micros = parse_time(text).or_else(|| parse_time(&format!("{text}T00:00:00Z")))?;
+    let span = Duration::from_micros(micros.unsigned_abs());
+    let epoch = SystemTime::UNIX_EPOCH;
+    if micros < 0 { epoch.checked_sub(span) } else { epoch.checked_add(span) }
 }
 
 /// Finds and reads the version.
@@ -69,4 +109,23 @@ pub(crate) fn micros_of(time: SystemTime) -> i64 {
 /// The current time as a version records it, but not before this one: times never go back.
 pub(crate) fn now_after(micros: i64) -> String {
     format_time(micros_of(SystemTime::now()).max(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_steps_back_and_times() {
+        let at = |text: &str| text.parse::<At>().ok();
+        assert_eq!(at("newest"), Some(At::Newest));
+        assert_eq!(at("5"), Some(At::Version(5)));
+        assert_eq!(at("-2"), Some(At::Back(2)));
+        let second = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        assert_eq!(at("1970-01-01T00:00:01Z"), Some(At::Time(second)));
+        assert_eq!(at("1970-01-01"), Some(At::Time(SystemTime::UNIX_EPOCH)));
+        for wrong in ["", "x", "--1", "1.5", "1970-13-01"] {
+            assert_eq!(at(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 use crate::array::chunked::files::Files;
 use crate::array::chunked::table::Table;
 use crate::array::chunked::version::OpenVersion;
@@ -18,6 +20,18 @@ pub struct ChunkDiff {
     pub coordinates: Vec<u64>,
     /// The region that it covers, in the larger of the two shapes along each axis.
     pub region: Vec<Range<u64>>,
+}
+
+/// `{"column", "chunk", "region": [[start, end], …]}`
+impl Serialize for ChunkDiff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let region: Vec<[u64; 2]> = self.region.iter().map(|r| [r.start, r.end]).collect();
+        let mut object = serializer.serialize_struct("ChunkDiff", 3)?;
+        object.serialize_field("column", &self.column)?;
+        object.serialize_field("chunk", &self.coordinates)?;
+        object.serialize_field("region", &region)?;
+        object.end()
+    }
 }
 
 /// The chunks of these columns in which two versions of one array differ.

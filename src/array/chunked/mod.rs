@@ -23,11 +23,13 @@ mod verify;
 pub(crate) mod read;
 mod write;
 mod open;
+mod new_array;
 
 pub use at::At;
 pub use diff::ChunkDiff;
 pub use history::Added;
 pub use info::{ArrayInfo, VersionInfo};
+pub(crate) use new_array::NewArray;
 pub use options::{ArrayOptions, Check};
 pub use read::ChunkedArray;
 pub use verify::{Problem, Report};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::array::chunked::files::{Files, is_leftover};
 use crate::array::chunked::options::Check;
@@ -40,6 +41,19 @@ impl fmt::Display for Problem {
             write!(f, "chunk {at:?}{of}{column}: ")?;
         }
         f.write_str(&self.message)
+    }
+}
+
+/// `{"file", "column", "chunk", "versions", "message"}`, column and chunk null where they are not known.
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Problem", 5)?;
+        object.serialize_field("file", &self.file)?;
+        object.serialize_field("column", &self.chunk.as_ref().map(|(column, _)| column))?;
+        object.serialize_field("chunk", &self.chunk.as_ref().map(|(_, at)| at))?;
+        object.serialize_field("versions", &self.versions)?;
+        object.serialize_field("message", &self.message)?;
+        object.end()
     }
 }
 

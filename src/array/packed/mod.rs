@@ -7,6 +7,7 @@
 pub(crate) mod workers;
 mod size;
 mod file;
+mod info;
 mod recover;
 pub(crate) mod pack;
 pub(crate) mod array;
@@ -18,7 +19,8 @@ mod policy;
 
 pub use append::AppendOptions;
 pub use array::PackedArray;
+pub use info::{ContainerArray, ContainerChunk, ContainerHeader, ContainerInfo, ContainerMetadata};
 pub use pack::PackOptions;
 pub use policy::{ArrayPolicy, ArrayTally, Left};
-pub use size::parse_size;
+pub use size::ByteSize;
 pub use stream::{PackedReader, PackedWriter};

@@ -108,7 +108,7 @@ impl PackOptions {
     }
 
     /// Uncompressed bytes of a chunk, rounded down to whole elements.
-    /// [`parse_size`](crate::array::parse_size) parses sizes such as `512K`.
+    /// [`ByteSize`](crate::array::ByteSize) parses sizes such as `512K`.
     ///
     /// Default: 512 KiB. Arrays above 512 MiB get larger chunks, at most 16 MiB, so that there are
     /// about a thousand. Chunks are whole rows if rows are smaller than that.

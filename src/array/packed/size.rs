@@ -1,20 +1,34 @@
 //! Sizes as people write them.
 
+use std::str::FromStr;
+
 use crate::array::selection::invalid;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::bloscpack::header::MAX_CHUNK_SIZE;
 
-/// Parses a number of bytes: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The units are
-/// powers of 1024.
+/// A number of bytes as people write it: `1048576`, `1M`, `0.5G`, or `max` for the largest chunk. The
+/// units are powers of 1024.
 ///
 /// ```
-/// use kiste::array::parse_size;
-/// assert_eq!(parse_size("512K")?, 512 << 10);
-/// assert_eq!(parse_size("0.5M")?, 512 << 10);
-/// assert!(parse_size("12X").is_err() && parse_size("-1").is_err());
+/// use kiste::array::ByteSize;
+///
+/// assert_eq!("512K".parse::<ByteSize>()?, ByteSize(512 << 10));
+/// assert_eq!("0.5M".parse::<ByteSize>()?, ByteSize(512 << 10));
+/// assert!("12X".parse::<ByteSize>().is_err() && "-1".parse::<ByteSize>().is_err());
 /// # Ok::<(), kiste::Error>(())
 /// ```
-pub fn parse_size(text: &str) -> Result<usize> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteSize(pub usize);
+
+impl FromStr for ByteSize {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ByteSize> {
+        parse(text).map(ByteSize)
+    }
+}
+
+fn parse(text: &str) -> Result<usize> {
     if text == "max" {
         return Ok(MAX_CHUNK_SIZE as usize);
     }

@@ -9,8 +9,9 @@ use crate::format::FormatError;
 use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params, Scratch};
 use crate::format::bloscpack::header::{HEADER, HEADER_V1};
 use crate::format::bloscpack::{
-    Checksum, Encoder, Header, MAX_RATIO, MetadataHeader, metadata, offsets,
+    ArrayMetadata, Checksum, Encoder, Header, MAX_RATIO, MetadataHeader, metadata, offsets,
 };
+use crate::format::numpy::npy;
 
 use super::pack::{PackOptions, refused};
 use super::workers::{on_threads, pipeline, window};
@@ -229,6 +230,39 @@ impl<R: Read> PackedReader<R> {
         Ok(copied)
     }
 
+    /// The array that the container holds, as its metadata describe it.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged) if they describe none, or one of another size.
+    pub fn array(&self) -> Result<ArrayMetadata> {
+        let text = self.metadata.as_ref().map_or("null".into(), ToString::to_string);
+        let array = ArrayMetadata::parse(&text).map_err(|error| {
+            let FormatError { expected, found, .. } = error;
+            Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))
+        })?;
+        self.header.nbytes().map_or(Ok(()), |found| check_size(&array, found))?;
+        Ok(array)
+    }
+
+    /// As [`copy_to`](Self::copy_to), for an array that becomes a `.npy` file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy_to`](Self::copy_to) and of [`array`](Self::array).
+    pub fn copy_npy_to(&mut self, to: &mut (dyn Write + Send), threads: usize) -> Result<u64>
+    where
+        R: Send,
+    {
+        let array = self.array()?;
+        let ArrayMetadata { dtype, shape, order } = array.clone();
+        to.write_all(&npy::encode_header(&npy::Header { dtype, shape, order }))
+            .map_err(io_error)?;
+        let copied = self.copy_to(to, threads)?;
+        check_size(&array, copied)?;
+        Ok(copied)
+    }
+
     /// Some chunks, not decoded; none at the end.
     fn next_chunks(&mut self) -> Result<Vec<RawChunk>> {
         let mut chunks: Vec<RawChunk> = Vec::new();
@@ -396,4 +430,14 @@ pub(crate) fn io_error(error: io::Error) -> Error {
         Ok(ours) => ours,
         Err(error) => Error::new(ErrorKind::Io, error.to_string()).with_source(error),
     }
+}
+
+fn check_size(array: &ArrayMetadata, found: u64) -> Result<()> {
+    if array.nbytes() == Some(found) {
+        return Ok(());
+    }
+    let ArrayMetadata { dtype, shape, .. } = array;
+    let message =
+        format!("expected the bytes of an array {dtype} of shape {shape:?}, found {found}");
+    Err(Error::new(ErrorKind::Damaged, message))
 }

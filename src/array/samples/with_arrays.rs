@@ -254,6 +254,10 @@ impl<R: Reader> Reader for WithArrays<R> {
         self.reader.locate(index)
     }
 
+    fn is_remote(&self) -> bool {
+        self.reader.is_remote()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         self.reader.prefetch(indices);
     }

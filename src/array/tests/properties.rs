@@ -808,7 +808,7 @@ fn chunks_beyond_the_budget_are_spilled() {
     assert!(array.get::<u64>((.., 0)).unwrap().into_iter().eq([7; 30]));
 }
 
-/// Whatever is typed is a selection or an error; a selection that prints as text is read again from
+/// Any text is a selection or an error; a selection that prints as text is read again from
 /// it, and means something or is refused.
 #[test]
 fn text_is_a_selection_or_refused() {

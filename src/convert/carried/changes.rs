@@ -30,7 +30,7 @@ impl fmt::Display for ChangedValues {
     }
 }
 
-/// Fields whose changes are counted: a sample can have as many as it likes.
+/// Fields whose changes are counted: a sample can have any number of them.
 const COUNTED: usize = 1 << 16;
 
 /// What a writer has changed so far.

@@ -1,5 +1,6 @@
 //! The files that make look-ups by key faster: `.lookup` and `.filter`, open.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +14,7 @@ use super::open::OpenDataset;
 /// An open `.lookup` that was made from these hashes.
 pub(super) struct Lookup {
     pub(super) shape: lookup::Shape,
-    source: Source,
+    pub(super) source: Source,
 }
 
 impl Lookup {
@@ -40,6 +41,22 @@ impl Lookup {
         self.source.mapped().is_some()
     }
 
+    /// Fetches the slots where the searches for these hashes go, and returns the samples in them.
+    pub(super) fn fetch_run(&self, hashes: &[u64]) -> Result<Vec<u64>> {
+        let slots: Vec<_> = hashes.iter().map(|&hash| lookup_run(&self.shape, hash)).collect();
+        self.source.fetch(&slots.iter().map(slot_bytes).collect::<Vec<_>>())?;
+        let mut run = Vec::new();
+        for slots in slots {
+            for slot in slots {
+                match self.slot(slot)? {
+                    lookup::EMPTY => break,
+                    index => run.push(u64::from(index)),
+                }
+            }
+        }
+        Ok(run)
+    }
+
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
@@ -47,6 +64,24 @@ impl Lookup {
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }
 }
+
+/// Slots that are fetched for a search: hardly ever are so many taken in a row.
+const RUN: u64 = 128;
+
+/// The slots where the search for a hash begins.
+pub(super) fn lookup_run(shape: &lookup::Shape, hash: u64) -> Range<u64> {
+    let first = shape.home_of(hash);
+    first..shape.slots().min(first + RUN)
+}
+
+/// Where slots are in the file.
+pub(super) fn slot_bytes(slots: &Range<u64>) -> Range<u64> {
+    let at = |slot: u64| lookup::HEADER as u64 + slot * lookup::SLOT;
+    at(slots.start)..at(slots.end)
+}
+
+/// Bits of a remote filter that are fetched at once: of a key that is absent, half are not set.
+const BITS: usize = 4;
 
 /// An open `.filter`.
 pub(super) struct Filter {
@@ -87,11 +122,29 @@ impl Filter {
         let pair = filter::pair(key.as_bytes());
         match self.source.mapped().and_then(|bytes| bytes.get(filter::HEADER..)) {
             Some(body) => Ok(self.params.contains(body, pair)),
+            None if self.source.is_remote() => self.contains_remote(pair),
             None => self.params.contains_with(pair, |at| {
                 let at = filter::HEADER as u64 + at;
                 let byte = self.source.read(at..at + 1)?;
                 Ok(byte.first().copied().unwrap_or_default())
             }),
         }
+    }
+    fn contains_remote(&self, pair: filter::Pair) -> Result<bool> {
+        let place = |bit: &u64| {
+            let at = filter::HEADER as u64 + (bit >> 3);
+            at..at + 1
+        };
+        let bits: Vec<u64> = self.params.positions(pair).collect();
+        for bits in bits.chunks(BITS) {
+            self.source.fetch(&bits.iter().map(place).collect::<Vec<_>>())?;
+            for bit in bits {
+                let byte = self.source.read(place(bit))?;
+                if byte.first().is_some_and(|byte| byte & (1 << (bit & 7)) == 0) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 }

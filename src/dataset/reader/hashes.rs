@@ -1,6 +1,7 @@
 //! The hashes of all keys, and the search through them.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -28,6 +29,8 @@ pub(super) struct Hashes {
 
 enum HashBytes {
     File(Source),
+    /// A file whose reads are round trips: fetched whole when they are searched.
+    Remote(Source, OnceLock<Vec<u8>>),
     Made(Vec<u8>),
 }
 
@@ -49,7 +52,11 @@ impl Hashes {
         let salt = file.read(0..SALT)?;
         let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
         let trusted = AtomicBool::new(false);
-        let hashes = Hashes { salt, len: files.len, bytes: HashBytes::File(file), trusted };
+        let bytes = match file.is_remote() {
+            true => HashBytes::Remote(file, OnceLock::new()),
+            false => HashBytes::File(file),
+        };
+        let hashes = Hashes { salt, len: files.len, bytes, trusted };
         // A wrong salt would make every key absent: one key of the dataset tells.
         if files.len > 0 {
             let key = files.key(0)?;
@@ -86,7 +93,7 @@ impl Hashes {
     /// The file they are in, unless they were made.
     pub(super) fn file(&self) -> Option<&Source> {
         match &self.bytes {
-            HashBytes::File(source) => Some(source),
+            HashBytes::File(source) | HashBytes::Remote(source, _) => Some(source),
             HashBytes::Made(_) => None,
         }
     }
@@ -115,7 +122,7 @@ impl Hashes {
                 let at = at + SALT as usize;
                 Ok(map.bytes().get(at..at + 8).map_or(0, whole))
             }
-            HashBytes::File(file) => {
+            HashBytes::File(file) | HashBytes::Remote(file, _) => {
                 let at = at as u64 + SALT;
                 Ok(whole(&file.read(at..at + 8)?))
             }
@@ -131,6 +138,16 @@ impl Hashes {
     ) -> Result<Option<T>> {
         match &self.bytes {
             HashBytes::Made(bytes) => Ok(with(from, &bytes[from * 8..])),
+            HashBytes::Remote(file, all) => {
+                let all = match all.get() {
+                    Some(all) => all,
+                    None => {
+                        let bytes = file.read(SALT..SALT + self.len as u64 * 8)?.into_owned();
+                        all.get_or_init(|| bytes)
+                    }
+                };
+                Ok(with(from, &all[from * 8..]))
+            }
             HashBytes::File(file) => {
                 let range = SALT + from as u64 * 8..SALT + self.len as u64 * 8;
                 let part = |bytes: &[u8], at: u64| with(((at - SALT) / 8) as usize, bytes);

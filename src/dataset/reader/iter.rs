@@ -93,7 +93,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 /// The keys of a dataset, made by [`DatasetReader::keys`](super::DatasetReader::keys).
 ///
-/// They come from `.keys` where it is mapped, and from the samples otherwise.
+/// They come from `.keys` where it is mapped or remote, and from the samples otherwise.
 #[must_use]
 pub struct Keys<'a> {
     files: &'a OpenDataset,

@@ -15,6 +15,8 @@ use super::search::{Asked, Search, Slots, Wanted};
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
 const GROUP: usize = 32;
+/// The same where a group takes three round trips.
+const REMOTE_GROUP: usize = 256;
 
 impl Search {
     pub(super) fn find_many<K: AsRef<str>>(
@@ -25,6 +27,9 @@ impl Search {
         let mut found = Vec::with_capacity(keys.len());
         if keys.is_empty() {
             return Ok(found);
+        }
+        if files.data.is_remote() {
+            return self.find_many_remote(files, keys);
         }
         let hashes = self.hashes(files)?;
         self.build_for(files, hashes, keys.len())?;
@@ -44,6 +49,38 @@ impl Search {
         }
         Ok(found)
     }
+
+    /// The same where each step is a round trip, which the keys of a group share.
+    fn find_many_remote<K: AsRef<str>>(
+        &self,
+        files: &OpenDataset,
+        keys: &[K],
+    ) -> Result<Vec<Option<usize>>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for part in keys.chunks(REMOTE_GROUP) {
+            let group: Vec<&str> = part.iter().map(AsRef::as_ref).collect();
+            self.fetch(files, &group)?;
+            let hashes = self.hashes(files)?;
+            if let Some(slots) = self.slots(files)? {
+                let wanted = group.iter().map(|key| hashes.hash(key));
+                files.fetch(
+                    &wanted.filter_map(|hash| first(hashes, &slots, hash)).collect::<Vec<_>>(),
+                )?;
+            }
+            for key in group {
+                let wanted = Wanted { key, hash: hashes.hash(key) };
+                found.push(self.find_wanted(files, hashes, wanted, Asked::No)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The first sample with this hash. What is damaged is not noticed here.
+fn first(hashes: &Hashes, slots: &Slots<'_>, hash: u64) -> Option<usize> {
+    let mut probe = slots.shape().probe(hash);
+    let index = probe.next_candidate(|slot| slots.at(slot), |index| hashes.get(index as usize));
+    Some(index.ok()?? as usize)
 }
 
 /// Reads what the look-ups of these hashes will read, as far as it is mapped. What is damaged is not
@@ -63,9 +100,7 @@ fn touch(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]
     }
     let mut candidates = [0; GROUP];
     for (candidate, &hash) in candidates.iter_mut().zip(wanted) {
-        let mut probe = shape.probe(hash);
-        let first = probe.next_candidate(|slot| slots.at(slot), |i| hashes.get(i as usize));
-        *candidate = first.ok().flatten().map_or(usize::MAX, |index| index as usize);
+        *candidate = first(hashes, slots, hash).unwrap_or(usize::MAX);
     }
     let candidates = candidates.iter().take(wanted.len()).filter(|&&index| index < files.len);
     if matches!(files.offsets, Offsets::File(Source::Mapped(_))) {

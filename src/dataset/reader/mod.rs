@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::format::msgpack::{self, Value};
 use crate::reader::{self, Location, Reader};
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
 
@@ -31,24 +31,19 @@ use search::Search;
 const NEIGHBOUR: u64 = 4096;
 
 /// How to open a dataset.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct ReaderOptions {
-    storage: Arc<dyn Storage>,
+    storage: Option<Arc<dyn Storage>>,
     checksums: bool,
 }
 
-impl Default for ReaderOptions {
-    fn default() -> Self {
-        ReaderOptions { storage: Arc::new(LocalStorage::mapped()), checksums: false }
-    }
-}
-
 impl ReaderOptions {
-    /// Where the files are. Default: the local file system, mapped;
-    /// [`LocalStorage::positioned`] reads without a map.
+    /// Where the files are. Default: where the name leads ([`storage::of`](crate::storage::of)), which
+    /// is the local file system, mapped, for all but URLs;
+    /// [`LocalStorage::positioned`](crate::storage::LocalStorage::positioned) reads without a map.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
-        self.storage = storage;
+        self.storage = Some(storage);
         self
     }
 
@@ -87,7 +82,11 @@ impl ReaderOptions {
     /// is no `.crc`, and [`Damaged`](crate::ErrorKind::Damaged) if it is damaged or of another
     /// version of the dataset: [`index`](crate::index) makes it.
     pub fn open(self, path: impl AsRef<Path>) -> Result<DatasetReader> {
-        let mut files = OpenDataset::open(self.storage, path.as_ref())?;
+        let (storage, path) = match self.storage {
+            Some(storage) => (storage, path.as_ref().to_path_buf()),
+            None => storage::of(path)?,
+        };
+        let mut files = OpenDataset::open(storage, &path)?;
         if self.checksums {
             files.checksums()?;
             files.check = true;
@@ -136,7 +135,8 @@ struct Shared {
 }
 
 impl DatasetReader {
-    /// Opens a dataset by the name of its data file.
+    /// Opens a dataset by the name of its data file, or by its URL with the feature `remote`:
+    /// `s3://`, `gs://`, `az://`, `abfss://`, `http://`, `https://` and `file://`.
     ///
     /// Touches a few pages, however many samples there are. Without `.offsets` they are taken from
     /// the legacy `.index`, and without that from the data, which takes a pass over it
@@ -201,7 +201,8 @@ impl DatasetReader {
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
     /// the map. Fields that it does not have are skipped.
     ///
-    /// Without a map ([`LocalStorage::positioned`]) there is nothing to borrow from: such types
+    /// Without a map, as of a URL or with
+    /// [`LocalStorage::positioned`](crate::storage::LocalStorage::positioned), there is nothing to borrow from: such types
     /// are an error then, owned ones work.
     pub fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
         reader::unpack(self.get_raw(index)?, || Reader::locate(self, index))
@@ -333,6 +334,12 @@ impl DatasetReader {
         &self.shared.files
     }
 
+    /// Where its files are.
+    #[cfg(feature = "stat")]
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.files().storage
+    }
+
     /// The data file.
     pub(crate) fn data(&self) -> &Source {
         &self.files().data
@@ -389,8 +396,18 @@ impl Reader for DatasetReader {
         Location { path, index: index as u64, range: self.byte_range(index).ok() }
     }
 
-    /// Advises the kernel, where the data is mapped; neighbours in one call.
+    fn is_remote(&self) -> bool {
+        self.files().data.is_remote()
+    }
+
+    /// Advises the kernel, where the data is mapped; neighbours in one call. Of a remote dataset all
+    /// samples are fetched, in one round or two.
     fn prefetch(&self, indices: &[usize]) {
+        if self.is_remote() {
+            // What fails is reported when it is read.
+            let _ = self.files().fetch(indices);
+            return;
+        }
         if self.files().data.mapped().is_none() {
             return;
         }

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::{self, Value};
-use crate::storage::{FileId, Source, Storage};
+use crate::storage::{Announced, FileId, OpenFile, Source, Storage};
 
 use super::super::index::{self, Checksums, Found};
 use super::super::staging;
@@ -28,7 +29,27 @@ pub(super) struct OpenDataset {
     /// Whether samples are compared with them whenever they are read.
     pub(super) check: bool,
     witness: Witness,
+    /// Side files that were opened with the dataset, where that saves round trips.
+    together: Vec<(SideFile, OpenFile)>,
+    /// All of a remote `.offsets`, once so many of them were needed that this is cheaper.
+    whole_offsets: OnceLock<Vec<u8>>,
+    fetching_offsets: AtomicBool,
+    /// All of a remote `.keys`, once a key of it was needed.
+    whole_keys: OnceLock<Vec<u8>>,
 }
+
+/// The side files that a look-up by index or key needs, and whether their ends are read as soon.
+const TOGETHER: [(SideFile, bool); 4] = [
+    (SideFile::Offsets, true),
+    (SideFile::KeyHashes, true),
+    (SideFile::Lookup, false),
+    (SideFile::Filter, false),
+];
+/// From how many samples fetched at once on a remote `.offsets` is fetched whole, and up to which size.
+const MANY: usize = 16;
+const WHOLE_OFFSETS: u64 = 64 << 20;
+/// Up to which size a remote `.keys` stays in memory. Keys of a larger one come from the samples.
+const WHOLE_KEYS: u64 = 256 << 20;
 
 pub(super) enum Offsets {
     File(Source),
@@ -64,6 +85,13 @@ impl Witness {
 
 impl OpenDataset {
     pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
+        let paths = TOGETHER.map(|(file, end)| (file.path(path), end));
+        let sides = paths.iter().map(|(path, end)| Announced { path, end: *end });
+        let all: Vec<Announced<'_>> =
+            std::iter::once(Announced { path, end: false }).chain(sides).collect();
+        if let Some(files) = storage.open_together(&all)? {
+            return OpenDataset::open_remote(storage, path, files);
+        }
         let offsets_path = SideFile::Offsets.path(path);
         let offsets_file = storage.open_if_exists(&offsets_path)?;
         if offsets_file.is_none() {
@@ -92,7 +120,76 @@ impl OpenDataset {
             checksums: OnceLock::new(),
             check: false,
             witness,
+            together: Vec::new(),
+            whole_offsets: OnceLock::new(),
+            fetching_offsets: AtomicBool::new(false),
+            whole_keys: OnceLock::new(),
         })
+    }
+
+    /// The dataset of these files, which were opened in one round: the data, and those of
+    /// [`TOGETHER`].
+    fn open_remote(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        files: Vec<OpenFile>,
+    ) -> Result<OpenDataset> {
+        let mut files = files.into_iter();
+        let source = |file: OpenFile| file.map(|file| Source::Positioned(Box::new(file)));
+        let data = files.next().and_then(source);
+        let together: Vec<_> = TOGETHER.into_iter().map(|(file, _)| file).zip(files).collect();
+        let offsets = together.iter().find(|(file, _)| *file == SideFile::Offsets);
+        let offsets = offsets.and_then(|(_, file)| source(file.clone()));
+        let offsets_path = SideFile::Offsets.path(path);
+        let (Some(data), Some(file)) = (data, offsets) else {
+            // Nothing else says where samples begin but a pass over all of the data.
+            let message = "expected this file next to a remote dataset, found none";
+            return Err(Error::new(ErrorKind::NotFound, message)
+                .at(offsets_path)
+                .advise("make the files next to a dataset (index), and upload them with it"));
+        };
+        let witness = Witness { path: offsets_path, id: file.id(), absent: None };
+        let (len, data_len) = check_offsets(&*storage, path, &file, data.len())?;
+        Ok(OpenDataset {
+            path: path.to_path_buf(),
+            storage,
+            data,
+            data_len,
+            len,
+            offsets: Offsets::File(file),
+            keys: OnceLock::new(),
+            checksums: OnceLock::new(),
+            check: false,
+            witness,
+            together,
+            whole_offsets: OnceLock::new(),
+            fetching_offsets: AtomicBool::new(false),
+            whole_keys: OnceLock::new(),
+        })
+    }
+
+    /// Fetches these samples, where they are remote: in two rounds, and if their offsets are known in
+    /// one. Indices that do not exist are passed over.
+    pub(super) fn fetch(&self, indices: &[usize]) -> Result<()> {
+        let Offsets::File(file) = &self.offsets else { return Ok(()) };
+        let indices: Vec<usize> = indices.iter().copied().filter(|&i| i < self.len).collect();
+        if self.whole_offsets.get().is_none() {
+            let is_worth_it = indices.len() >= MANY && file.len() <= WHOLE_OFFSETS;
+            if is_worth_it && !self.fetching_offsets.swap(true, Relaxed) {
+                let bytes = file.read(0..file.len());
+                self.fetching_offsets.store(false, Relaxed);
+                let bytes = bytes?.into_owned();
+                self.whole_offsets.get_or_init(|| bytes);
+            } else {
+                let pair = |&index: &usize| {
+                    let at = index as u64 * offsets::ENTRY;
+                    at..at + 2 * offsets::ENTRY
+                };
+                file.fetch(&indices.iter().map(pair).collect::<Vec<_>>())?;
+            }
+        }
+        let ranges = indices.iter().map(|&index| self.byte_range(index));
+        self.data.fetch(&ranges.collect::<Result<Vec<_>>>()?)
     }
 
     /// An error if the dataset was replaced since it was opened.
@@ -102,6 +199,9 @@ impl OpenDataset {
 
     /// Opens a side file of this very dataset, `None` where it has none.
     pub(super) fn side_file(&self, file: SideFile) -> Result<Option<Source>> {
+        if let Some((_, opened)) = self.together.iter().find(|(opened, _)| *opened == file) {
+            return Ok(opened.clone().map(|file| Source::Positioned(Box::new(file))));
+        }
         let source = self.storage.open_if_exists(&file.path(&self.path))?;
         self.check_current()?;
         Ok(source)
@@ -115,6 +215,10 @@ impl OpenDataset {
         let pair = match &self.offsets {
             Offsets::File(Source::Mapped(map)) => {
                 let bytes = map.bytes();
+                offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
+            }
+            Offsets::File(_) if self.whole_offsets.get().is_some() => {
+                let bytes = self.whole_offsets.get().map_or(&[][..], Vec::as_slice);
                 offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
             }
             Offsets::File(file) => {
@@ -241,7 +345,15 @@ impl OpenDataset {
                 self.keys.get_or_init(|| file)
             }
         };
-        file.as_ref().map(|file| file.read(0..file.len())).transpose()
+        let Some(file) = file else { return Ok(None) };
+        if !file.is_remote() || file.len() > WHOLE_KEYS {
+            return file.read(0..file.len()).map(Some);
+        }
+        if self.whole_keys.get().is_none() {
+            let bytes = file.read(0..file.len())?.into_owned();
+            self.whole_keys.get_or_init(|| bytes);
+        }
+        Ok(self.whole_keys.get().map(|bytes| Cow::Borrowed(bytes.as_slice())))
     }
 
     /// The keys of `.keys`, if their number is that of the samples.

@@ -17,13 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use md5::{Digest as _, Md5};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digests, SideFile, lookup};
-use crate::storage::Source;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::format::dataset::{Digests, SideFile, lookup, offsets};
+use crate::storage::{Source, fetch_together};
 
 use super::super::index;
-use super::accelerators::{Filter, Lookup};
+use super::accelerators::{Filter, Lookup, lookup_run, slot_bytes};
 use super::hashes::Hashes;
-use super::open::OpenDataset;
+use super::open::{Offsets, OpenDataset};
 use super::table;
 
 /// What building the table costs, in searches through all hashes: measured, some fifty to seventy
@@ -105,6 +106,9 @@ impl Search {
     }
 
     fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
+        if files.data.is_remote() {
+            self.fetch(files, &[key])?;
+        }
         let hashes = self.hashes(files)?;
         self.find_wanted(files, hashes, Wanted::new(hashes, key), asked)
     }
@@ -146,7 +150,58 @@ impl Search {
         Ok(())
     }
 
+    /// Fetches what the look-ups of these keys will read, in two rounds: the slots of `.lookup`, and the
+    /// hashes and offsets of the samples in them. The samples themselves are the third. Without `.lookup`
+    /// all hashes are fetched, once.
+    pub(super) fn fetch(&self, files: &OpenDataset, keys: &[&str]) -> Result<()> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        if self.hashes.get().is_none() {
+            self.fetch_first(files, first)?;
+        }
+        let hashes = self.hashes(files)?;
+        let (Some(file), Offsets::File(offsets)) = (hashes.file(), &files.offsets) else {
+            return Ok(());
+        };
+        if self.table.get().is_some() {
+            return Ok(());
+        }
+        let Some(lookup) = self.lookup(files)? else { return Ok(()) };
+        let wanted: Vec<u64> = keys.iter().map(|key| hashes.hash(key)).collect();
+        let run = lookup.fetch_run(&wanted)?;
+        let hash = |&index: &u64| 8 + index * 8..16 + index * 8;
+        let pair = |&index: &u64| {
+            let at = index * offsets::ENTRY;
+            at..at + 2 * offsets::ENTRY
+        };
+        let hashes = run.iter().filter(|&&index| index < files.len as u64).map(hash).collect();
+        let pairs = run.iter().filter(|&&index| index < files.len as u64).map(pair).collect();
+        fetch_together(&[(file, hashes), (offsets, pairs)])
+    }
+
+    /// Before the first look-up the salt is compared by the first sample: it is fetched together with
+    /// the slots, unless opening fetched it.
+    fn fetch_first(&self, files: &OpenDataset, key: &str) -> Result<()> {
+        let open = |file| files.side_file(file);
+        let (Some(hashes), Some(lookup)) = (open(SideFile::KeyHashes)?, open(SideFile::Lookup)?)
+        else {
+            return Ok(());
+        };
+        let header = lookup.read(0..lookup.len().min(lookup::HEADER as u64))?;
+        let Ok(header) = lookup::Header::parse(&header, lookup.len()) else { return Ok(()) };
+        if files.len == 0 || hashes.len() < 8 {
+            return Ok(());
+        }
+        let salt = Salt(<[u8; 8]>::try_from(&*hashes.read(0..8)?).unwrap_or_default());
+        let slots = lookup_run(&header.shape(), key_hashes::hash(&salt, key.as_bytes()));
+        let first = files.byte_range(0)?;
+        fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&files.data, vec![first])])
+    }
+
     pub(super) fn contains(&self, files: &OpenDataset, key: &str) -> Result<bool> {
+        if files.data.is_remote() {
+            // The filter takes as many rounds as the look-up.
+            return Ok(self.find(files, key)?.is_some());
+        }
         let Some(filter) = self.filter(files)? else { return Ok(self.find(files, key)?.is_some()) };
         if filter.contains(key)? {
             return Ok(self.find_after(files, key, Asked::Yes)?.is_some());

@@ -356,7 +356,7 @@ impl<'a> Publication<'a> {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        // Named after the file of the dataset, whichever way it goes.
+        // Named after the file of the dataset, in both directions.
         let shown = if from.starts_with(&self.staging.dir) { to } else { from };
         self.staging.storage.rename(from, to).map_err(|e| e.shown_at(shown))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{self, Source, Storage};
 
 use super::passes::{HearBytes, Passes};
 use super::staging;
@@ -61,14 +61,13 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
 pub struct Verify {
     path: PathBuf,
     deep: bool,
-    storage: Arc<dyn Storage>,
+    storage: Option<Arc<dyn Storage>>,
 }
 
 impl Verify {
-    /// The dataset of this name.
+    /// The dataset of this name, or at this URL.
     pub fn of(path: impl AsRef<Path>) -> Verify {
-        let (path, storage) = (path.as_ref().to_path_buf(), Arc::new(LocalStorage::mapped()));
-        Verify { path, deep: false, storage }
+        Verify { path: path.as_ref().to_path_buf(), deep: false, storage: None }
     }
 
     /// Also decodes every sample with its arrays, plain and packed, and compares its key with the
@@ -79,9 +78,9 @@ impl Verify {
         self
     }
 
-    /// Where the files are. Default: the local file system, mapped.
+    /// Where the files are. Default: where the name leads ([`storage::of`](crate::storage::of)).
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Verify {
-        self.storage = storage;
+        self.storage = Some(storage);
         self
     }
 
@@ -103,7 +102,10 @@ impl Verify {
     ///
     /// Those of [`run`](Self::run) and of `hear`.
     pub fn run_with(&self, hear: &HearBytes<'_>) -> Result<VerifyReport> {
-        let (storage, path) = (self.storage.clone(), self.path.clone());
+        let (storage, path) = match &self.storage {
+            Some(storage) => (storage.clone(), self.path.clone()),
+            None => storage::of(&self.path)?,
+        };
         let passes = Passes::new(0, hear);
         Files { storage, path, end: u64::MAX, passes }.verify(self.deep, hear)
     }

@@ -1,11 +1,13 @@
 //! What is wrong with a dataset.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::format::FormatError;
+use crate::text::units;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -97,5 +99,68 @@ impl VerifyReport {
     /// Whether nothing is wrong, as far as it was checked.
     pub fn is_good(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// The problems as lines: of each kind the first ones, at most this many, and then how many more
+    /// there are.
+    pub fn lines(&self, listed: u64) -> Vec<String> {
+        let mut counts: BTreeMap<(&Path, String), u64> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for problem in &self.problems {
+            let count = counts.entry((&problem.file, kind_of(&problem.message))).or_default();
+            *count += 1;
+            if *count <= listed {
+                lines.push(problem.to_string());
+            }
+        }
+        for ((file, kind), count) in &counts {
+            if let Some(more @ 1..) = count.checked_sub(listed) {
+                let (file, more) = (file.display(), units::count(more));
+                lines.push(format!("{file}: and {more} more of this kind: {kind}"));
+            }
+        }
+        lines
+    }
+}
+
+/// What problems have in common that differ only in numbers, digests and names.
+fn kind_of(message: &str) -> String {
+    let mut kind = String::new();
+    for (at, part) in message.split('"').enumerate() {
+        if at % 2 == 1 {
+            kind += "\"…\"";
+            continue;
+        }
+        let words = part.split_inclusive(|c: char| !c.is_alphanumeric());
+        kind.extend(words.map(|word| {
+            let end = word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len());
+            // A checksum may have no digit in it, but no word of eight letters is hexadecimal.
+            let is_number = (word[..end].contains(|c: char| c.is_ascii_digit()) || end >= 8)
+                && word[..end].bytes().all(|b| b.is_ascii_hexdigit());
+            if is_number { format!("…{}", &word[end..]) } else { word.to_owned() }
+        }));
+    }
+    // Digits in groups.
+    while kind.contains("…,…") {
+        kind = kind.replace("…,…", "…");
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_that_differ_in_numbers_are_of_one_kind() {
+        for (a, b) in [
+            ("expected 5 bytes, found 1,234", "expected 5 bytes, found 6"),
+            ("found the key \"a 1\" at 3", "found the key \"it's\" at 14"),
+            ("the MD5 0f3a is not afcbfdfb", "the MD5 1234 is not 99ff"),
+        ] {
+            assert_eq!(kind_of(a), kind_of(b));
+        }
+        assert_eq!(kind_of("expected a bad face"), "expected a bad face");
+        assert_ne!(kind_of("expected 1 byte"), kind_of("expected 1 key"));
     }
 }

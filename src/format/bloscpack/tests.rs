@@ -318,7 +318,7 @@ fn nothing_is_one_chunk_of_nothing() {
     assert_eq!(container.to_vec().unwrap(), b"");
     assert_eq!(container.locate(0).unwrap(), (0, 0));
 
-    // Nobody writes no chunks at all; then what follows is none either.
+    // No writer makes a container without chunks; then what follows is no chunk either.
     let none = Header { nchunks: Some(0), ..Header::default() };
     let bytes = [&none.encode()[..], &bytes[32..]].concat();
     let container = Container::parse(&bytes).unwrap();

@@ -430,7 +430,7 @@ mod tests {
         for room in [0, 5] {
             let content = content(room);
             let file = file(&content);
-            // Nobody can miss bytes that were for nothing.
+            // These bytes held nothing.
             for len in 0..file.len() - room as usize {
                 assert!(read(&content, &file[..len]).is_err(), "cut to {len}");
             }

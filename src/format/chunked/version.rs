@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::names::MAX_NUMBER;
 use super::numbering::{MAX_DIMENSIONS, Numbering, grid_of};
-use super::time::parse_time;
+use super::parse_time;
 use crate::format::FormatError;
 
 /// The version of the format.

@@ -173,7 +173,7 @@ impl Params {
         })
     }
 
-    /// As [`Params::contains`], but requests each byte by its index in the body and only as many as
+    /// As [`Params::contains`], but requests each byte by its index in the body, and none that is not
     /// needed: a "no" takes two bytes on average.
     #[inline]
     pub fn contains_with<E>(

@@ -50,6 +50,12 @@ impl Shape {
         self.home
     }
 
+    /// The slot where the search for a hash begins.
+    #[inline]
+    pub fn home_of(&self, hash: u64) -> u64 {
+        home_of(hash, self.home)
+    }
+
     /// The number of all slots, the tail included.
     pub fn slots(&self) -> u64 {
         self.total
@@ -58,12 +64,6 @@ impl Shape {
     /// The size of the file.
     pub fn file_len(&self) -> u64 {
         HEADER as u64 + self.total * SLOT // At most 2^33 slots of each kind.
-    }
-
-    /// The slot at which the search for a hash begins.
-    #[inline]
-    pub(crate) fn home_of(&self, hash: u64) -> u64 {
-        home_of(hash, self.home)
     }
 
     /// Starts the search for the samples of this hash.

@@ -19,7 +19,7 @@ const NAME: usize = 32;
 /// A string shows its first `max` characters. Binary data and extensions of more than `max` bytes
 /// are notes such as `<bytes 12345>`, as are arrays of NumPy: `<array |u1 [32, 32, 3]>`, or `<array
 /// |u1 [32, 32, 3] packed>` if it is a container. A list shows its first `max / 8` elements. The
-/// outermost map shows `max` of its fields, maps within it as many as a list. Values four
+/// outermost map shows `max` of its fields, maps within it the number that a list shows. Values four
 /// containers deep are notes as well. The result is for people and cannot be parsed.
 ///
 /// ```

@@ -312,7 +312,7 @@ fn level_4() {
     ] {
         assert!(triplets(&broken).is_err(), "{broken:?}");
     }
-    // So many columns that a list of them would take gigabytes.
+    // More columns than fit: a list of them would take gigabytes.
     let wide = triplets(&[1.0, 1.0, 1.0, 1.0, 5.0, 2e9, 7.0, 8.0, 0.0]).unwrap();
     assert_eq!(wide.shape(), [1, 2_000_000_000]);
     assert!(wide.numbers::<u8>().is_err());

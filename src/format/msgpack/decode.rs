@@ -14,7 +14,7 @@ const MAX_RESERVE: u32 = 64;
 
 /// Decodes exactly one message.
 ///
-/// Whatever passes [`check`](super::check) is decoded, and nothing else. Maps keep the order of
+/// Decodes exactly what passes [`check`](super::check). Maps keep the order of
 /// their entries and all duplicates; 32-bit floats stay [`Value::F32`]; arrays of NumPy stay the
 /// maps that they are packed as (see [`numpy`](super::numpy)).
 ///

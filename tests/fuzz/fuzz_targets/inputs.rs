@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kiste::convert::{
     ArrowIpcReader, CifarLabels, CifarReader, CsvReader, ImageFolderReader, ImageOptions, Input,
     JsonLinesReader, MdsReader, MnistReader, NpzReader, ParquetReader, Resize, StoredAs,
-    ChromaSubsampling, TfRecordReader, WebDatasetReader, first_bytes,
+    ChromaSubsampling, TfRecordReader, WebDatasetReader,
 };
 use kiste::format::msgpack;
 use libfuzzer_sys::fuzz_target;
@@ -124,6 +124,6 @@ fuzz_target!(|bytes: &[u8]| {
         13 => drain_if(CifarReader::open(file("batch", bytes), CifarLabels::Ten)),
         14 => drain_if(CifarReader::open(file("train", bytes), CifarLabels::Hundred)),
         15 => read_options(&String::from_utf8_lossy(bytes)),
-        _ => drop(first_bytes(file("x.gz", bytes), 1 << 16)),
+        _ => drop(Format::of_input(file("x.gz", bytes))),
     }
 });

@@ -5,12 +5,12 @@
 use std::cmp::Ordering;
 use std::sync::LazyLock;
 
-use kiste::array::{ArrayPolicy, Selection, StagedArray, parse_size};
+use kiste::array::{ArrayPolicy, ByteSize, Selection, StagedArray};
 use kiste::convert::{Conversion, Emit, Input, Part, expand_braces};
 use kiste::format::blosc::Codec;
 use kiste::format::chunked::{format_time, names, parse_time};
 use kiste::natural_order;
-use kiste::reader::{Reader, ZipReader, fnmatch};
+use kiste::reader::{Reader, NamePattern, ZipReader};
 use kiste::rearrange::Scalar;
 use kiste::storage::MemoryStorage;
 use kiste::value::{DType, NdArray};
@@ -67,6 +67,7 @@ fn two(text: &str) -> (&str, &str) {
 
 fn patterns(text: &str) {
     let (name, pattern) = two(text);
+    let fnmatch = |name: &str, pattern: &str| NamePattern::new(pattern).matches(name);
     let _ = fnmatch(name, pattern);
     assert!(fnmatch(name, "*") && fnmatch(name, &format!("*{}*", literally(name))));
     assert!(fnmatch(name, &literally(name)));
@@ -92,7 +93,7 @@ fn small(text: &str) {
     if let Ok(part) = text.parse::<Part>() {
         assert_eq!(part.to_string().parse::<Part>().unwrap(), part);
     }
-    let _ = (parse_size(text), text.parse::<Codec>(), text.parse::<ArrayPolicy>());
+    let _ = (text.parse::<ByteSize>(), text.parse::<Codec>(), text.parse::<ArrayPolicy>());
     if let Some(time) = parse_time(text) {
         assert_eq!(parse_time(&format_time(time)), Some(time));
     }

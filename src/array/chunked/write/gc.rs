@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::array::chunked::at::micros_of;
 use crate::array::chunked::files::is_leftover;
 use crate::array::chunked::read::ChunkedArray;
 use crate::array::chunked::version::OpenVersion;
@@ -13,7 +12,7 @@ use crate::array::chunked::write::numbers::Numbers;
 use crate::array::chunked::write::ownership::{expect_own, remove_own};
 use crate::array::chunked::write::retention::{Keep, Removed};
 use crate::error::Result;
-use crate::format::chunked::{Version, names, parse_time};
+use crate::format::chunked::{Version, names};
 
 /// Removes versions and unneeded files. The order matters: versions go before the files that only
 /// they need, and a compaction has made the versions that stay name the new files before the old ones
@@ -53,16 +52,8 @@ fn choose(directory: &Directory, keep: &Keep) -> Result<(Vec<Version>, Vec<u64>)
     let (mut stay, mut go) = (Vec::new(), Vec::new());
     for (i, number) in numbers.iter().enumerate() {
         let from_end = numbers.len() - i;
-        let stays = from_end == 1
-            || match keep {
-                Keep::All => true,
-                Keep::Newest(count) => from_end <= *count,
-                Keep::Since(time) => {
-                    let version = files.version(*number)?;
-                    parse_time(&version.time) >= Some(micros_of(*time))
-                }
-                Keep::Versions(numbers) => numbers.contains(number),
-            };
+        let time = || Ok(files.version(*number)?.time);
+        let stays = from_end == 1 || keep.keeps(from_end, *number, time)?;
         if stays { stay.push(files.version(*number)?) } else { go.push(*number) }
     }
     Ok((stay, go))

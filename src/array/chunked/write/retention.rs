@@ -2,6 +2,11 @@
 
 use std::time::SystemTime;
 
+use crate::array::chunked::at::micros_of;
+use crate::array::chunked::info::VersionInfo;
+use crate::error::Result;
+use crate::format::chunked::parse_time;
+
 /// Which versions [`ArrayStore::gc`](crate::array::ArrayStore::gc) keeps. The newest always stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +19,40 @@ pub enum Keep {
     Since(SystemTime),
     /// Versions with these numbers.
     Versions(Vec<u64>),
+    /// All versions but those with these numbers.
+    Except(Vec<u64>),
+}
+
+impl Keep {
+    /// The numbers of the versions that go, of an array that has these, the oldest first. See
+    /// [`ChunkedArray::versions`](crate::array::ChunkedArray::versions).
+    pub fn removes(&self, versions: &[VersionInfo]) -> Vec<u64> {
+        let goes = |(at, version): &(usize, &VersionInfo)| {
+            let from_end = versions.len() - at;
+            from_end > 1
+                && !self
+                    .keeps(from_end, version.number, || Ok(version.time.clone()))
+                    .unwrap_or(true)
+        };
+        versions.iter().enumerate().filter(goes).map(|(_, version)| version.number).collect()
+    }
+
+    /// Whether a version stays that is so far from the end, the newest having 1, and was committed at
+    /// this time.
+    pub(super) fn keeps(
+        &self,
+        from_end: usize,
+        number: u64,
+        time: impl FnOnce() -> Result<String>,
+    ) -> Result<bool> {
+        Ok(match self {
+            Keep::All => true,
+            Keep::Newest(count) => from_end <= *count,
+            Keep::Since(since) => parse_time(&time()?) >= Some(micros_of(*since)),
+            Keep::Versions(numbers) => numbers.contains(&number),
+            Keep::Except(numbers) => !numbers.contains(&number),
+        })
+    }
 }
 
 /// What [`ArrayStore::gc`](crate::array::ArrayStore::gc) did.

@@ -55,7 +55,7 @@ pub struct ArrowIpcReader {
 }
 
 impl ArrowIpcReader {
-    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// Opens a file, all that a name with braces such as `{000..123}` stands for, or
     /// the files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
     ///
     /// # Errors

@@ -81,7 +81,7 @@ struct Table {
 }
 
 impl ParquetReader {
-    /// Opens a file, all that a name with [braces](crate::convert::expand_braces) stands for, or
+    /// Opens a file, all that a name with braces such as `{000..123}` stands for, or
     /// the files of a folder whose names end in `.parquet`, in natural order. Their footers are
     /// read.
     ///

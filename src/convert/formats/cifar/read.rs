@@ -53,7 +53,7 @@ impl CifarLabels {
 ///
 /// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`; the
 /// key is the name of the file up to its first dot, and the number of the image. CIFAR-100 has a
-/// `coarse_label` too, and pickles have a `filename`. Pickles and binary files are told apart by
+/// `coarse_label` too, and pickles have a `filename`. Pickles and binary files are distinguished by
 /// their first bytes. The names of the labels come from `batches.meta`, `batches.meta.txt`, `meta`
 /// or `fine_label_names.txt` next to the first file, if there is one. A pickle is read as data and
 /// never run.
@@ -78,7 +78,7 @@ pub struct CifarReader {
 
 impl CifarReader {
     /// Opens a file of either version, or all that a name with
-    /// [braces](crate::convert::expand_braces) stands for: `data_batch_{1..5}`, `test_batch.bin`.
+    /// braces such as `{000..123}` stands for: `data_batch_{1..5}`, `test_batch.bin`.
     ///
     /// # Errors
     ///

@@ -66,7 +66,7 @@ pub struct CsvReader {
 
 impl CsvReader {
     /// Opens a table, or all that a name with
-    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    /// braces such as `{000..123}` stands for. Nothing is read yet.
     ///
     /// # Errors
     ///

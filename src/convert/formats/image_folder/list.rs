@@ -5,8 +5,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::options::{FolderOptions, Found};
-use super::read::{ImageFolderReader, Place};
+use super::files::{Found, Place};
+use super::options::FolderOptions;
+use super::read::ImageFolderReader;
 use crate::convert::compressed;
 use crate::convert::formats::csv::{self, CsvType};
 use crate::error::{Error, ErrorKind, Result};

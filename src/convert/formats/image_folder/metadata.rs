@@ -2,12 +2,12 @@
 //! images there are, in which order, and their other fields.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::options::{FolderOptions, Found};
-use super::read::{ImageFolderReader, Place};
+use super::files::{Found, Place, Row, Told};
+use super::options::FolderOptions;
+use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::formats::jsonl;
 use crate::convert::{names, natural_order, sample::stored_name};
@@ -23,93 +23,6 @@ const IMAGE: &str = "image";
 const LABEL: &str = "label";
 /// The most bytes of a row.
 const MAX_ROW: u64 = 1 << 30;
-
-/// Whether a file of this name lists images.
-pub(super) fn is_metadata(name: &str) -> bool {
-    matches!(name, "metadata.jsonl" | "metadata.csv")
-}
-
-/// The sample of an image without the bytes of the image and without the label.
-#[derive(Debug)]
-pub(super) struct Row {
-    packed: Box<[u8]>,
-    fields: u32,
-    /// Where the image goes.
-    image: usize,
-    /// Where the label goes, if it becomes a number.
-    label: Option<usize>,
-    told: Told,
-}
-
-/// Where a row is.
-#[derive(Debug, Clone, Copy)]
-enum Told {
-    /// A line of JSON lines.
-    Line(u64),
-    /// A row of CSV after the header. It may have several lines.
-    #[cfg(feature = "formats")]
-    Row(u64),
-}
-
-impl fmt::Display for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Told::Line(number) => write!(f, "line {number}"),
-            #[cfg(feature = "formats")]
-            Told::Row(number) => write!(f, "row {number}"),
-        }
-    }
-}
-
-impl Row {
-    pub(super) fn size(&self) -> usize {
-        self.packed.len()
-    }
-
-    /// Writes the sample up to the start of an image of `len` bytes.
-    pub(super) fn head(&self, label: &[u8], len: usize, out: &mut Vec<u8>) -> Result<()> {
-        msgpack::write_map(self.fields as usize, out)?;
-        self.write(0..self.image, label, out);
-        Ok(msgpack::write_bin_len(len, out)?)
-    }
-
-    /// Writes what comes after the image.
-    pub(super) fn tail(&self, label: &[u8], out: &mut Vec<u8>) {
-        // A label at the position of the image was written before it.
-        let before = self.label.is_some_and(|at| at <= self.image);
-        match self.label.filter(|_| !before) {
-            Some(at) => {
-                out.extend_from_slice(&self.packed[self.image..at]);
-                out.extend_from_slice(label);
-                out.extend_from_slice(&self.packed[at..]);
-            }
-            None => out.extend_from_slice(&self.packed[self.image..]),
-        }
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.packed
-    }
-
-    /// Adds the row to the error of an image that does not exist.
-    pub(super) fn locate(&self, error: Error) -> Error {
-        match error.kind() {
-            ErrorKind::NotFound => error.within(format_args!("listed in {}", self.told)),
-            _ => error,
-        }
-    }
-
-    fn write(&self, range: std::ops::Range<usize>, label: &[u8], out: &mut Vec<u8>) {
-        match self.label.filter(|at| *at <= range.end) {
-            Some(at) => {
-                out.extend_from_slice(&self.packed[range.start..at]);
-                out.extend_from_slice(label);
-                out.extend_from_slice(&self.packed[at..range.end]);
-            }
-            None => out.extend_from_slice(&self.packed[range]),
-        }
-    }
-}
 
 impl FolderOptions {
     /// The images that these metadata files in a folder list. `images` are those that exist.

@@ -1,11 +1,12 @@
 //! Files of images: in a folder with one folder for each label, by patterns, in a list, or in a zip
 //! archive.
 //!
-//! `options` finds the files and their labels, `list` reads lists of files, `metadata` reads what
+//! `files` is what is known of files, `options` finds them and their labels, `list` reads lists of files, `metadata` reads what
 //! is known about images from files next to them. [`ImageFolderReader`] makes samples of the files,
 //! and [`ImageFolderWriter`] files of samples. Absent on purpose: anything about the content of
 //! images, which is for `Images`.
 
+mod files;
 mod list;
 mod metadata;
 mod options;

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::metadata::{Row, is_metadata};
-use super::read::{ImageFile, ImageFolderReader, Place};
+use super::files::{Found, ImageFile, Place, is_metadata};
+use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -69,17 +69,6 @@ impl Default for FolderOptions {
     }
 }
 
-/// A file whose label has no number yet.
-pub(super) struct Found {
-    pub(super) key: String,
-    pub(super) path: Option<String>,
-    pub(super) label: Option<String>,
-    /// The packed values of the columns.
-    pub(super) extra: Vec<Vec<u8>>,
-    /// Its row in a metadata file.
-    pub(super) row: Option<Row>,
-}
-
 /// What was found in folders.
 #[derive(Default)]
 struct Walk {
@@ -113,6 +102,23 @@ impl Walk {
     }
 }
 
+impl ImageFolderReader {
+    /// Opens a folder with one folder of images for each label: [`FolderOptions::folder`] with
+    /// default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FolderOptions::folder`].
+    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        ImageFolderReader::options().folder(root)
+    }
+
+    /// The options, to be changed before a folder, patterns, a list or an archive is opened.
+    pub fn options() -> FolderOptions {
+        FolderOptions::default()
+    }
+}
+
 impl FolderOptions {
     /// The folder that patterns and the paths in lists are relative to. Default: the working
     /// directory, and for a list its own folder.
@@ -121,7 +127,7 @@ impl FolderOptions {
         self
     }
 
-    /// Keeps only files that match one of these patterns, by [`fnmatch`](crate::reader::fnmatch).
+    /// Keeps only files that match one of these patterns, by [`NamePattern`](crate::reader::NamePattern).
     /// What must match is the path below the folder or root, or the name in the archive. Default:
     /// all.
     pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
@@ -271,7 +277,7 @@ impl FolderOptions {
     }
 
     /// Opens the files of an archive that match these patterns, by
-    /// [`fnmatch`](crate::reader::fnmatch): `{LABEL}/*` are all files below a folder. Without a
+    /// [`NamePattern`](crate::reader::NamePattern): `{LABEL}/*` are all files below a folder. Without a
     /// pattern, the label is the outermost folder that does not contain all images. Feature `zip`.
     ///
     /// # Errors
@@ -484,36 +490,6 @@ impl FolderOptions {
             stamps: OnceLock::new(),
             unnamed: Vec::new(),
         })
-    }
-}
-
-impl Found {
-    fn new(key: String, label: Option<String>) -> Found {
-        Found { key, path: None, label, extra: Vec::new(), row: None }
-    }
-}
-
-impl Place {
-    /// The folder, if it is one.
-    pub(super) fn folder(&self) -> Option<&Path> {
-        match self {
-            Place::Folder(root) => Some(root),
-            #[cfg(feature = "zip")]
-            Place::Zip(_) => None,
-        }
-    }
-
-    /// The error at the folder or archive. The working directory has no name to show.
-    fn blame(&self, error: Error) -> Error {
-        if self.path().as_os_str().is_empty() { error } else { error.at(self.path()) }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Place::Folder(root) => root,
-            #[cfg(feature = "zip")]
-            Place::Zip(archive) => archive.path(),
-        }
     }
 }
 

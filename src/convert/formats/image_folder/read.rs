@@ -8,14 +8,11 @@ use std::time::SystemTime;
 
 use rayon::prelude::*;
 
-use super::metadata;
-use super::options::FolderOptions;
+use super::files::{ImageFile, Place};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::stored_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
-#[cfg(feature = "zip")]
-use crate::reader::ZipReader;
 use crate::regular::open_regular;
 
 /// Files in a unit: few enough that this many photographs fit into what
@@ -26,7 +23,7 @@ const RUN: usize = 32;
 /// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
 ///
 /// Files come from a folder with one folder for each label, from patterns with `{LABEL}`, from a
-/// list, or from a zip archive: see [`FolderOptions`]. They are listed first and read later; units
+/// list, or from a zip archive: see [`FolderOptions`](super::FolderOptions). They are listed first and read later; units
 /// are short runs of them.
 ///
 /// ```
@@ -61,44 +58,10 @@ pub struct ImageFolderReader {
     pub(super) unnamed: Vec<PathBuf>,
 }
 
-/// Where the files are.
-pub(super) enum Place {
-    Folder(PathBuf),
-    #[cfg(feature = "zip")]
-    Zip(Box<ZipReader>),
-}
-
-/// A file that becomes a sample. There may be millions of them.
-pub(super) struct ImageFile {
-    pub(super) key: Box<str>,
-    /// The path below the folder, if it differs from the key.
-    pub(super) path: Option<Box<str>>,
-    pub(super) label: Option<u32>,
-    /// The packed values of the columns.
-    pub(super) extra: Box<[Box<[u8]>]>,
-    /// All fields, if a metadata file lists the image.
-    pub(super) row: Option<Box<metadata::Row>>,
-}
-
 /// Size and second of the last change; `None` for a file that does not exist.
 pub(super) type Stamp = Option<(u64, u64)>;
 
 impl ImageFolderReader {
-    /// Opens a folder with one folder of images for each label: [`FolderOptions::folder`] with
-    /// default options.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FolderOptions::folder`].
-    pub fn open(root: impl AsRef<Path>) -> Result<ImageFolderReader> {
-        ImageFolderReader::options().folder(root)
-    }
-
-    /// The options, to be changed before a folder, patterns, a list or an archive is opened.
-    pub fn options() -> FolderOptions {
-        FolderOptions::default()
-    }
-
     /// The number of skipped files: those whose names are not those of images and were not asked
     /// for, and images without a label because they are next to the folders of labels.
     pub fn skipped(&self) -> u64 {
@@ -252,12 +215,6 @@ fn stamp(path: &Path) -> Stamp {
     let found = path.metadata().ok()?;
     let modified = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok();
     Some((found.len(), modified.map_or(0, |time| time.as_secs())))
-}
-
-impl ImageFile {
-    fn path(&self) -> &str {
-        self.path.as_deref().unwrap_or(&self.key)
-    }
 }
 
 impl Input for ImageFolderReader {

@@ -409,7 +409,7 @@ mod tests {
             ("a.JPEG", None, b"\xff\xd8\xff", "a.JPEG"),
             ("a.png", None, b"\xff\xd8\xff", "a.jpg"),
             ("a.b", None, b"GIF89a", "a.b.gif"),
-            ("a.jpg", None, b"whatever", "a.jpg"),
+            ("a.jpg", None, b"no image", "a.jpg"),
             ("cat/a", Some("cat"), b"P5\n", "cat/a.ppm"),
             ("cats/a", Some("cat"), b"RIFF____WEBP", "cat/cats/a.webp"),
             ("a.pgm", Some("7"), b"P5\n", "7/a.pgm"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
-use super::sink::ZipSink;
+use crate::array::ZipSink;
 use crate::convert::carried::{self, ChangedValues, Changes};
 use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;

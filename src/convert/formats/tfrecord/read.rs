@@ -50,7 +50,7 @@ pub struct TfRecordReader {
 
 impl TfRecordReader {
     /// Opens a file, or all that a name with
-    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    /// braces such as `{000..123}` stands for. Nothing is read yet.
     ///
     /// # Errors
     ///

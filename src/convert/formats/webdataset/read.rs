@@ -72,7 +72,7 @@ pub struct WebDatasetReader {
 
 impl WebDatasetReader {
     /// Opens a shard, or all that a name with
-    /// [braces](crate::convert::expand_braces) stands for. Nothing is read yet.
+    /// braces such as `{000..123}` stands for. Nothing is read yet.
     ///
     /// # Errors
     ///

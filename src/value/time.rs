@@ -1,4 +1,4 @@
-//! Moments as versions record them: RFC 3339, UTC, microseconds.
+//! Moments as text: RFC 3339, UTC, microseconds.
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;

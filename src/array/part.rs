@@ -1,22 +1,127 @@
-//! A part of an array that is read piece by piece, so that it may be larger than memory.
+//! [`ArrayPart`]: a selection of a chunked array, read piece by piece where that is possible.
 
 use std::ops::Range;
 
-use kiste::array::{ChunkedArray, Index, Rows, Selection};
-use kiste::value::{Casting, DType, NdArray};
+use crate::array::chunked::ChunkedArray;
+use crate::array::rows::Rows;
+use crate::array::selection::{Index, Selection};
+use crate::error::Result;
+use crate::value::{self, Casting, DType, NdArray};
 
-use crate::output::Output;
-use crate::progress::Progress;
+/// A selection of a [`ChunkedArray`] as an array of its own, in its type or in another one.
+///
+/// What integers and slices select is read when it is asked for, so it may be larger than memory. What
+/// lists of positions and masks select is read at once. See [`ChunkedArray::part`].
+pub struct ArrayPart(Source);
+
+enum Source {
+    Window(Window),
+    Whole(NdArray<'static>),
+}
+
+impl ChunkedArray {
+    /// A part of the array, to be read, exported or printed.
+    ///
+    /// ```
+    /// use kiste::array::{ArrayOptions, Rows};
+    /// use kiste::value::{Casting, DType, NdArray};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("numbers");
+    /// let numbers = ndarray::Array1::from_iter(0..1000_i32);
+    /// let rows = NdArray::from_ndarray(&numbers);
+    /// let store = ArrayOptions::default().create_from(&path, &rows, Default::default(), "made")?;
+    /// let short = store.array().part(-3..)?.astype(DType::of::<f32>(), Casting::Safe);
+    /// assert!(short.is_err(), "from int32 to float32 digits can be lost");
+    /// let last = store.array().part(-3..)?.astype(DType::of::<f64>(), Casting::Safe)?;
+    /// assert_eq!(last.shape(), [3]);
+    /// assert_eq!(last.to_text()?, "[997. 998. 999.]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read).
+    pub fn part(&self, selection: impl Into<Selection>) -> Result<ArrayPart> {
+        let selection = selection.into();
+        Ok(ArrayPart(match Window::new(self, &selection)? {
+            Some(window) if !window.shape.is_empty() => Source::Window(window),
+            _ => Source::Whole(self.read(selection)?),
+        }))
+    }
+}
+
+impl ArrayPart {
+    /// The same elements in another type. Those that are read later are converted then.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the rule does not allow it, and if a value does not
+    /// fit, as for [`NdArray::astype`].
+    pub fn astype(self, dtype: DType, casting: Casting) -> Result<ArrayPart> {
+        Ok(ArrayPart(match self.0 {
+            Source::Whole(array) => Source::Whole(array.astype(&dtype, casting)?),
+            Source::Window(mut window) => {
+                window.to = (dtype, casting);
+                // Reads nothing, but fails where the rule forbids it.
+                window.read(&vec![0..0; window.shape.len()])?;
+                Source::Window(window)
+            }
+        }))
+    }
+
+    /// The elements as NumPy prints them; see [`NdArray::to_text`]. Reads only what is shown.
+    pub fn to_text(&self) -> Result<String> {
+        match &self.0 {
+            Source::Whole(array) => array.to_text(),
+            Source::Window(window) => {
+                value::print(&window.shape, window.to.0.kind(), |ranges| window.read(ranges))
+            }
+        }
+    }
+}
+
+impl Rows for ArrayPart {
+    fn dtype(&self) -> &DType {
+        match &self.0 {
+            Source::Whole(array) => array.dtype(),
+            Source::Window(window) => &window.to.0,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match &self.0 {
+            Source::Whole(array) => array.shape(),
+            Source::Window(window) => &window.shape,
+        }
+    }
+
+    fn step(&self) -> usize {
+        match &self.0 {
+            Source::Whole(array) => array.step(),
+            Source::Window(window) => window.step(),
+        }
+    }
+
+    fn read_rows(&self, rows: Range<usize>) -> Result<NdArray<'static>> {
+        match &self.0 {
+            Source::Whole(array) => array.read_rows(rows),
+            Source::Window(window) => {
+                let rest = window.shape.iter().skip(1).map(|len| 0..*len);
+                let ranges: Vec<Range<usize>> = std::iter::once(rows).chain(rest).collect();
+                window.read(&ranges)
+            }
+        }
+    }
+}
 
 /// A box of an array, perhaps with steps. Parts of it are selections of the array.
-pub(super) struct Window {
+struct Window {
     array: ChunkedArray,
     /// The type that elements are converted to, and the casting rule.
     to: (DType, Casting),
     axes: Vec<Axis>,
     shape: Vec<usize>,
-    /// Hears of the rows that are read.
-    progress: Option<Box<Progress>>,
 }
 
 enum Axis {
@@ -26,18 +131,8 @@ enum Axis {
 }
 
 impl Window {
-    /// Draws how many rows were read, and stops at Ctrl-C.
-    pub(super) fn watch(&mut self, doing: &str, output: &Output) {
-        let rows = self.shape.first().map(|rows| *rows as u64);
-        self.progress = Some(Box::new(output.progress_rows(doing, rows)));
-    }
-
     /// The window of a selection of integers and slices; `None` for others.
-    pub(super) fn new(
-        array: &ChunkedArray,
-        selection: &Selection,
-        to: &(DType, Casting),
-    ) -> kiste::Result<Option<Window>> {
+    fn new(array: &ChunkedArray, selection: &Selection) -> Result<Option<Window>> {
         // The library reports errors in the selection, and reads nothing here.
         let Some(parts) = expand(selection, array.shape().len()) else { return Ok(None) };
         let mut lens = array.shape().iter();
@@ -63,8 +158,8 @@ impl Window {
             Axis::New => Some(1),
         });
         let shape: Vec<usize> = shape.collect();
-        let (array, to) = (array.clone(), to.clone());
-        let window = Window { array, to, shape, axes, progress: None };
+        let to = (array.dtype().clone(), Casting::default());
+        let window = Window { array: array.clone(), to, shape, axes };
         // Integers out of bounds are noticed now.
         let nothing: Vec<Range<usize>> = window.shape.iter().map(|_| 0..0).collect();
         if !nothing.is_empty() {
@@ -73,8 +168,18 @@ impl Window {
         Ok(Some(window))
     }
 
+    fn step(&self) -> usize {
+        match self.axes.first() {
+            Some(Axis::Span { step, .. }) => {
+                let chunk = self.array.grid().chunk_shape().first().copied().unwrap_or(1);
+                (chunk / step.unsigned_abs()).max(1)
+            }
+            _ => 1,
+        }
+    }
+
     /// A box of the window.
-    pub(super) fn read(&self, ranges: &[Range<usize>]) -> kiste::Result<NdArray<'static>> {
+    fn read(&self, ranges: &[Range<usize>]) -> Result<NdArray<'static>> {
         let mut ranges = ranges.iter().cloned();
         let mut next = || ranges.next().unwrap_or(0..0);
         let mut shape = Vec::new();
@@ -97,35 +202,6 @@ impl Window {
         let array = NdArray::new(array.dtype().clone(), shape, bytes)?;
         let (dtype, casting) = &self.to;
         if array.dtype() == dtype { Ok(array) } else { array.astype(dtype, *casting) }
-    }
-}
-
-impl Rows for Window {
-    fn dtype(&self) -> &DType {
-        &self.to.0
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn step(&self) -> usize {
-        match self.axes.first() {
-            Some(Axis::Span { step, .. }) => {
-                let chunk = self.array.grid().chunk_shape().first().copied().unwrap_or(1);
-                (chunk / step.unsigned_abs()).max(1)
-            }
-            _ => 1,
-        }
-    }
-
-    fn read_rows(&self, rows: Range<usize>) -> kiste::Result<NdArray<'static>> {
-        if let Some(progress) = &self.progress {
-            progress.reaches(rows.start as u64)?;
-        }
-        let rest = self.shape.iter().skip(1).map(|len| 0..*len);
-        let ranges: Vec<Range<usize>> = std::iter::once(rows).chain(rest).collect();
-        self.read(&ranges)
     }
 }
 

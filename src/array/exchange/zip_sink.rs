@@ -4,8 +4,7 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// An output that accepts everything after its first error, which it keeps.
-#[doc(hidden)]
-pub struct ZipSink<'a, W> {
+pub(crate) struct ZipSink<'a, W> {
     out: &'a mut W,
     error: Option<io::Error>,
     at: u64,
@@ -14,12 +13,12 @@ pub struct ZipSink<'a, W> {
 
 impl<'a, W> ZipSink<'a, W> {
     /// Writes to `out`.
-    pub fn new(out: &'a mut W) -> ZipSink<'a, W> {
+    pub(crate) fn new(out: &'a mut W) -> ZipSink<'a, W> {
         ZipSink { out, error: None, at: 0, end: 0 }
     }
 
     /// The first error, if there was one.
-    pub fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `1,406,659`
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// `6,913.4`, `0.001`, `-1e-9`: six digits, without those that only adding up has made.
-pub(crate) fn number(number: f64) -> String {
+pub fn number(number: f64) -> String {
     let number: f64 = match number.fract() == 0.0 && number.abs() < 1e15 {
         true => number,
         false => format!("{number:.5e}").parse().unwrap_or(number),
@@ -31,13 +31,13 @@ pub(crate) fn number(number: f64) -> String {
 }
 
 /// `1 sample`, `5,000 samples`
-pub(crate) fn counted(number: u64, noun: &str) -> String {
+pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
 /// `1.4 MB`, in powers of ten as disks and networks are sold
-pub(crate) fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     match number {
         0..1000 => format!("{number} B"),
         _ => scaled(number as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"]),
@@ -45,18 +45,18 @@ pub(crate) fn bytes(number: u64) -> String {
 }
 
 /// `1.2 GB/s`
-pub(crate) fn byte_rate(bytes: u64, time: Duration) -> String {
+pub fn byte_rate(bytes: u64, time: Duration) -> String {
     scaled(per_second(bytes, time), &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
 }
 
 /// `4.1 M samples/s`
-pub(crate) fn sample_rate(samples: u64, time: Duration) -> String {
+pub fn sample_rate(samples: u64, time: Duration) -> String {
     let units = ["samples/s", "k samples/s", "M samples/s", "G samples/s"];
     scaled(per_second(samples, time), &units)
 }
 
 /// `12 µs`, `3.4 ms`, `0.21 s`, `2 min 5 s`
-pub(crate) fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
         0.0..0.001 => format!("{:.0} µs", seconds * 1e6),
@@ -68,12 +68,36 @@ pub(crate) fn duration(time: Duration) -> String {
 }
 
 /// What is left of a long time: `8 s`, `12 min`, `3 h 5 min`
-pub(crate) fn time(time: Duration) -> String {
+pub fn time(time: Duration) -> String {
     match time.as_secs_f64().round() as u64 {
         seconds @ 0..100 => format!("{seconds} s"),
         seconds @ 100..6000 => format!("{} min", (seconds + 30) / 60),
         seconds @ 6000..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
         seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// `1000`, `64k`, `500M`, `2G`, `1.5GB`, `2GiB`
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let expected = || "expected a number of bytes such as 500M, 2G or 1.5GiB".to_string();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().map_err(|_| expected())?;
+    let unit = text[at..].trim().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024f64,
+        "mib" => 1024f64.powi(2),
+        "gib" => 1024f64.powi(3),
+        "tib" => 1024f64.powi(4),
+        _ => return Err(expected()),
+    };
+    match number * factor {
+        product if product >= 1.0 => Ok(product as u64),
+        _ => Err(format!("{} is nothing", bytes(0))),
     }
 }
 
@@ -118,5 +142,14 @@ mod tests {
         assert_eq!(times.map(duration).join("|"), "12 µs|3.4 ms|0.21 s|42 s|2 min 5 s");
         let times = [0.2, 99.4, 1000.0, 7500.0, 180_000.0].map(Duration::from_secs_f64);
         assert_eq!(times.map(time).join("|"), "0 s|99 s|17 min|2 h 5 min|2 days");
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        let good = ["1000", "64k", "500M", "2G", "1.5GB", "2KiB"].map(|t| parse_bytes(t).unwrap());
+        assert_eq!(good, [1000, 64_000, 500_000_000, 2_000_000_000, 1_500_000_000, 2048]);
+        for wrong in ["", "G", "-1", "2X", "0", "1..2"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use kiste::array::Rows;
-use kiste::value::{DTypeKind as Kind, NdArray};
 use serde_json::Value as Json;
 
-use super::element;
-use super::window::Window;
+use super::text::elements;
+use crate::error::Result;
+use crate::value::{DTypeKind as Kind, NdArray};
 
 /// More elements than this are shortened.
 const MANY: usize = 1000;
@@ -16,18 +15,33 @@ const EDGE: usize = 3;
 /// Lines are broken beyond this.
 const WIDTH: usize = 75;
 
-/// Formats an array in memory.
-pub(super) fn of_array(array: &NdArray<'_>) -> kiste::Result<String> {
-    let shape = array.shape().to_vec();
-    let whole = array.to_c_order();
-    let read = |ranges: &[Range<usize>]| Ok(cut(&whole, ranges));
-    Text::new(&shape, array.dtype().kind(), read).map(|text| text.print())
+impl NdArray<'_> {
+    /// The array as NumPy prints it. Above 1000 elements, only both ends of each axis are shown.
+    ///
+    /// ```
+    /// use kiste::value::NdArray;
+    ///
+    /// let array = ndarray::arr2(&[[1.0, 2.5], [-3.0, 4.0]]);
+    /// assert_eq!(NdArray::from_ndarray(&array).to_text()?, "[[ 1.   2.5]\n [-3.   4. ]]");
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`to_json`](NdArray::to_json).
+    pub fn to_text(&self) -> Result<String> {
+        let whole = self.to_c_order();
+        print(self.shape(), self.dtype().kind(), |ranges| Ok(cut(&whole, ranges)))
+    }
 }
 
-/// Formats a window; reads only what is shown.
-pub(super) fn of_window(window: &Window) -> kiste::Result<String> {
-    let kind = window.dtype().kind();
-    Text::new(window.shape(), kind, |ranges| window.read(ranges)).map(|text| text.print())
+/// Formats an array of this shape and kind; reads only the boxes that are shown.
+pub(crate) fn print(
+    shape: &[usize],
+    kind: Kind,
+    read: impl Fn(&[Range<usize>]) -> Result<NdArray<'static>>,
+) -> Result<String> {
+    Text::new(shape, kind, read).map(|text| text.print())
 }
 
 /// A box of an array in C order.
@@ -57,8 +71,8 @@ impl Text {
     fn new(
         shape: &[usize],
         kind: Kind,
-        read: impl Fn(&[Range<usize>]) -> kiste::Result<NdArray<'static>>,
-    ) -> kiste::Result<Text> {
+        read: impl Fn(&[Range<usize>]) -> Result<NdArray<'static>>,
+    ) -> Result<Text> {
         let total = shape.iter().fold(1usize, |n, len| n.saturating_mul(*len));
         let cut: Vec<bool> =
             shape.iter().map(|len| total > MANY && *len > 2 * EDGE && total > 0).collect();
@@ -144,9 +158,9 @@ impl Text {
 fn fill(
     runs: &[Vec<Range<usize>>],
     shown: &[usize],
-    read: &impl Fn(&[Range<usize>]) -> kiste::Result<NdArray<'static>>,
+    read: &impl Fn(&[Range<usize>]) -> Result<NdArray<'static>>,
     values: &mut [Json],
-) -> kiste::Result<()> {
+) -> Result<()> {
     let boxes: usize = runs.iter().map(Vec::len).product();
     for number in 0..boxes {
         let mut rest = number;
@@ -158,7 +172,7 @@ fn fill(
             ranges.insert(0, runs[run].clone());
             offsets.insert(0, runs[..run].iter().map(ExactSizeIterator::len).sum::<usize>());
         }
-        for (at, value) in element::to_json(&read(&ranges)?)?.into_iter().enumerate() {
+        for (at, value) in elements(&read(&ranges)?)?.into_iter().enumerate() {
             let mut rest = at;
             let (mut to, mut step) = (0, 1);
             for axis in (0..shown.len()).rev() {
@@ -247,10 +261,10 @@ mod tests {
     use super::*;
     use ndarray::{Array3, ArrayD, IxDyn, arr0, arr1, arr2};
 
-    fn text<D: ndarray::Dimension, T: kiste::value::Element>(
+    fn text<D: ndarray::Dimension, T: crate::value::Element>(
         array: ndarray::Array<T, D>,
     ) -> String {
-        of_array(&NdArray::from_ndarray(&array)).unwrap()
+        NdArray::from_ndarray(&array).to_text().unwrap()
     }
 
     #[test]

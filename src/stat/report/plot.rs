@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::Row;
-use super::html::escape;
-use crate::units;
+use super::escape::escape;
+use crate::text::units;
 
 /// Width of every plot.
 const WIDTH: f64 = 360.0;

@@ -1,13 +1,70 @@
 //! Elements as text and as JSON, and from text.
 
 use half::f16;
-use kiste::format::chunked::format_time;
-use kiste::value::{DType, DTypeKind as Kind, Element, NdArray, Number, Unit};
 use num_complex::Complex;
 use serde_json::{Value as Json, json};
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::time::format_time;
+use crate::value::{ByteOrder, DType, DTypeKind as Kind, Element, NdArray, Number, Unit};
+
+/// Lists that an array without elements may become: its size says nothing about them.
+const MAX_EMPTY_LISTS: usize = 1 << 20;
+
+impl NdArray<'static> {
+    /// One element of this type from text, as an array without axes: a number, `true`, `false`, the
+    /// characters of a string, or `0` for any type.
+    ///
+    /// ```
+    /// use kiste::value::{DType, NdArray};
+    ///
+    /// let half = NdArray::parse(&DType::of::<f32>(), "0.5")?;
+    /// assert_eq!(half.bytes(), 0.5_f32.to_le_bytes());
+    /// assert!(NdArray::parse(&DType::of::<u8>(), "256").is_err());
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for text that is no value of this type.
+    pub fn parse(dtype: &DType, text: &str) -> Result<NdArray<'static>> {
+        let bytes = parse(dtype, text);
+        NdArray::new(dtype.clone(), [], bytes.map_err(|e| Error::new(ErrorKind::Invalid, e))?)
+    }
+}
+
+impl NdArray<'_> {
+    /// The array as JSON: lists of lists along its axes, one value if it has none. Elements are
+    /// numbers, truth values and strings; complex numbers and structures are lists; numbers that JSON
+    /// lacks, and points in time, are strings.
+    ///
+    /// ```
+    /// use kiste::value::NdArray;
+    ///
+    /// let array = ndarray::arr2(&[[1.0_f32, f32::NAN], [0.1, 2.0]]);
+    /// let json = NdArray::from_ndarray(&array).to_json()?;
+    /// assert_eq!(json.to_string(), r#"[[1.0,"NaN"],[0.1,2.0]]"#);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) for Python objects; [`Damaged`](ErrorKind::Damaged)
+    /// for text that is not Unicode.
+    pub fn to_json(&self) -> Result<Json> {
+        // Of an array without elements the lists that hold none can be too many.
+        let lists = self.shape().iter().take_while(|len| **len > 0);
+        let lists = lists.fold(1, |n: usize, len| n.saturating_mul(*len));
+        if self.is_empty() && lists > MAX_EMPTY_LISTS {
+            let message = format!("expected at most {MAX_EMPTY_LISTS} empty lists, found {lists}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(nested(&elements(self)?, self.shape()))
+    }
+}
+
 /// Parses one element to its bytes.
-pub(super) fn parse(dtype: &DType, text: &str) -> Result<Vec<u8>, String> {
+fn parse(dtype: &DType, text: &str) -> Result<Vec<u8>, String> {
     let refused = || format!("expected a value of type {dtype}, found {text:?}");
     let number = || -> Option<Number> {
         let text = text.trim();
@@ -25,7 +82,7 @@ pub(super) fn parse(dtype: &DType, text: &str) -> Result<Vec<u8>, String> {
         bytes.resize(dtype.item_size(), 0);
         fits.then_some(bytes)
     };
-    let little = dtype.byte_order() != kiste::value::ByteOrder::Big;
+    let little = dtype.byte_order() != ByteOrder::Big;
     let bytes = match (dtype.kind(), dtype.item_size()) {
         (Kind::Bool, _) => number().and_then(|n| encoded::<bool>(dtype, n)),
         (Kind::Int, 1) => number().and_then(|n| encoded::<i8>(dtype, n)),
@@ -69,8 +126,12 @@ fn encoded<T: Element>(dtype: &DType, number: Number) -> Option<Vec<u8>> {
 
 /// All elements in C order, as JSON: numbers, truth values, strings; complex numbers and structures
 /// are lists; numbers that JSON lacks, and times, are strings.
-pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
+pub(super) fn elements(array: &NdArray<'_>) -> Result<Vec<Json>> {
     let (kind, size) = (array.dtype().kind(), array.dtype().item_size());
+    if array.dtype().has_objects() {
+        let message = "the array holds Python objects as a pickle, which is never executed";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     Ok(match (kind, size) {
         (Kind::Bool, _) => all::<bool>(array, |v| json!(v))?,
         (Kind::Int, 1) => all::<i8>(array, |v| json!(v))?,
@@ -96,7 +157,7 @@ pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
             array.byte_strings()?.map(|text| json!(text.escape_ascii().to_string())).collect()
         }
         (Kind::Text, _) => {
-            array.strings()?.map(|text| text.map(Json::from)).collect::<kiste::Result<_>>()?
+            array.strings()?.map(|text| text.map(Json::from)).collect::<Result<_>>()?
         }
         (Kind::Struct, _) => structures(array)?,
         _ => {
@@ -110,7 +171,7 @@ pub(super) fn to_json(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
     })
 }
 
-fn all<T: Element>(array: &NdArray<'_>, to: impl Fn(T) -> Json) -> kiste::Result<Vec<Json>> {
+fn all<T: Element>(array: &NdArray<'_>, to: impl Fn(T) -> Json) -> Result<Vec<Json>> {
     Ok(array.to_ndarray::<T>()?.iter().copied().map(to).collect())
 }
 
@@ -123,11 +184,11 @@ fn float(value: f64, digits: String) -> Json {
     }
 }
 
-fn structures(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
+fn structures(array: &NdArray<'_>) -> Result<Vec<Json>> {
     let mut rows = vec![Vec::new(); array.len()];
     for field in array.dtype().fields().iter().filter(|field| !field.name().is_empty()) {
         let column = array.field(field.name())?;
-        let values = to_json(&column)?;
+        let values = elements(&column)?;
         let each: usize = field.shape().iter().product();
         for (at, row) in rows.iter_mut().enumerate() {
             let own = &values[at * each..(at + 1) * each];
@@ -138,7 +199,7 @@ fn structures(array: &NdArray<'_>) -> kiste::Result<Vec<Json>> {
 }
 
 /// Elements in C order as lists of lists.
-pub(super) fn nested(elements: &[Json], shape: &[usize]) -> Json {
+fn nested(elements: &[Json], shape: &[usize]) -> Json {
     match shape.split_first() {
         None => elements.first().cloned().unwrap_or(Json::Null),
         Some((&len, inner)) => {
@@ -206,7 +267,7 @@ mod tests {
     #[test]
     fn elements_are_what_json_has_for_them() {
         let json = |dtype: &str, bytes: &[u8]| {
-            to_json(&NdArray::new(dtype.parse().unwrap(), [1], bytes).unwrap()).unwrap().remove(0)
+            elements(&NdArray::new(dtype.parse().unwrap(), [1], bytes).unwrap()).unwrap().remove(0)
         };
         assert_eq!(json("<f4", &0.1_f32.to_le_bytes()), json!(0.1));
         assert_eq!(json("<f8", &f64::NAN.to_le_bytes()), json!("NaN"));
@@ -215,6 +276,11 @@ mod tests {
         assert_eq!(json("<M8[s]", &i64::MIN.to_le_bytes()), json!("NaT"));
         assert_eq!(json("<M8[s]", &i64::MAX.to_le_bytes()), json!(i64::MAX.to_string()));
         assert_eq!(json("|V2", &[1, 255]), json!("01ff"));
+        let empty = |shape: &[usize]| NdArray::new(DType::of::<u8>(), shape, vec![]).unwrap();
+        assert_eq!(empty(&[2, 0]).to_json().unwrap(), json!([[], []]));
+        assert_eq!(empty(&[1 << 40, 0]).to_json().unwrap_err().kind(), ErrorKind::Limit);
+        let objects = NdArray::opaque([2], &b"N."[..]);
+        assert_eq!(objects.to_json().unwrap_err().kind(), ErrorKind::Unsupported);
         let structure = "[('a', '|u1'), ('b', '|u1', (2,))]";
         assert_eq!(json(structure, &[1, 2, 3]), json!([1, [2, 3]]));
     }

@@ -1,21 +1,22 @@
 //! The summary as one page that needs nothing else: no scripts, no other files.
 //!
 //! Everything that comes from a dataset passes through [`escape`], and the page tells the browser to
-//! run no script and to load nothing, whatever it contains.
+//! run no script and to load nothing.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiste::format::jsonl;
-use kiste::stat::{FieldSummary, Histogram, Numbers};
-use kiste::{DatasetReader, Value};
 
+use super::escape::escape;
 use super::plot::{self, Column};
-use super::{Found, LABEL, Row, extremes, ranked, shape};
-use crate::exit::Outcome;
-use crate::printable::escaped;
-use crate::units;
+use super::{LABEL, Row, StatReport, extremes, ranked, shape};
+use crate::dataset::DatasetReader;
+use crate::error::Result;
+use crate::format::jsonl;
+use crate::format::msgpack::Value;
+use crate::stat::{FieldSummary, Histogram, Numbers};
+use crate::text::units;
 
 /// Bars of a list: classes, sizes, shapes.
 const ROWS: usize = 20;
@@ -42,7 +43,11 @@ pub(super) struct Sample {
 }
 
 /// This many samples, evenly spread over the dataset.
-pub(super) fn pick(reader: &DatasetReader, count: usize, found: &Found) -> Outcome<Vec<Sample>> {
+pub(super) fn pick(
+    reader: &DatasetReader,
+    count: usize,
+    found: &StatReport,
+) -> Result<Vec<Sample>> {
     let len = reader.len();
     let count = count.min(len);
     let mut room = MAX_PAGE;
@@ -56,7 +61,7 @@ pub(super) fn pick(reader: &DatasetReader, count: usize, found: &Found) -> Outco
 }
 
 impl Sample {
-    fn of(key: &str, value: &Value, found: &Found, room: &mut usize) -> Sample {
+    fn of(key: &str, value: &Value, found: &StatReport, room: &mut usize) -> Sample {
         let mut sample = Sample { key: key.to_owned(), image: None, values: Vec::new() };
         for (name, value) in value.as_map().map(Vec::as_slice).unwrap_or_default() {
             let Some(name) = name.as_str().filter(|name| *name != "key") else { continue };
@@ -105,11 +110,10 @@ const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
 /// The whole page.
-pub(super) fn page(found: &Found, samples: &[Sample]) -> String {
+pub(super) fn page(found: &StatReport, samples: &[Sample]) -> String {
     let summary = &found.summary;
     let name = found.file.file_name().unwrap_or(found.file.as_os_str());
     let (title, name) = (escape(found.file.display()), escape(name.to_string_lossy()));
-    let bytes = u64::try_from(summary.bytes.sum()).unwrap_or(u64::MAX);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -121,12 +125,7 @@ pub(super) fn page(found: &Found, samples: &[Sample]) -> String {
         _ => summary.fields.iter().flat_map(|field| cards(found, field)).collect(),
     };
     page += &navigation(summary.samples > 0, !samples.is_empty(), &cards);
-    _ = write!(
-        page,
-        "<main>\n<h1>{title}</h1>\n<p>{}, {}</p>\n",
-        units::counted(summary.samples, "sample"),
-        units::bytes(bytes),
-    );
+    _ = write!(page, "<main>\n<h1>{title}</h1>\n<p>{}</p>\n", found.heading(),);
     if summary.samples > 0 {
         page += &grid(samples);
         page += &fields(found, &cards);
@@ -168,25 +167,6 @@ fn navigation(has_fields: bool, has_samples: bool, cards: &[Card]) -> String {
     html + "</nav>\n"
 }
 
-/// Text from a dataset in a page: nothing of it is markup, and no character of it is invisible or
-/// changes the direction of others.
-pub(super) fn escape(text: impl Display) -> String {
-    let text = text.to_string();
-    let text = escaped(&text);
-    let mut html = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => html += "&amp;",
-            '<' => html += "&lt;",
-            '>' => html += "&gt;",
-            '"' => html += "&quot;",
-            '\'' => html += "&#39;",
-            char => html.push(char),
-        }
-    }
-    html
-}
-
 fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
     let (min, max) = (numbers.min().unwrap_or_default(), numbers.max().unwrap_or_default());
     if min == max {
@@ -202,7 +182,7 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
         at(95),
         form(max)
     );
-    let column = |bar: &kiste::stat::Bar| Column { from: form(bar.from), count: bar.count };
+    let column = |bar: &crate::stat::Bar| Column { from: form(bar.from), count: bar.count };
     line + &plot::columns(&numbers.bars().iter().map(column).collect::<Vec<_>>(), &form(max))
 }
 
@@ -213,12 +193,12 @@ fn numbers(numbers: &Numbers) -> String {
         return line;
     }
     let column =
-        |bar: &kiste::stat::NumberBar| Column { from: units::number(bar.from), count: bar.count };
+        |bar: &crate::stat::NumberBar| Column { from: units::number(bar.from), count: bar.count };
     let end = bars.last().map_or_else(String::new, |bar| units::number(bar.to));
     line + &plot::columns(&bars.iter().map(column).collect::<Vec<_>>(), &end)
 }
 
-fn fields(found: &Found, cards: &[Card]) -> String {
+fn fields(found: &StatReport, cards: &[Card]) -> String {
     let mut html = String::from(
         "<section id=\"fields\">\n<h2>Fields</h2>\n<div class=\"wide\"><table>\n<tr><th>name</th>\
          <th class=\"n\">samples</th><th class=\"n\">mean size</th><th>types</th></tr>\n",
@@ -252,7 +232,7 @@ fn fields(found: &Found, cards: &[Card]) -> String {
 }
 
 /// Classes, numbers, images and arrays of a field.
-fn cards(found: &Found, field: &FieldSummary) -> Vec<Card> {
+fn cards(found: &StatReport, field: &FieldSummary) -> Vec<Card> {
     let name = escape(&field.name);
     let mut cards = Vec::new();
     let mut add = |what: &str, html: String| {

@@ -2,15 +2,10 @@
 //! are put into a line, as its text is cut into lines again.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
-use kiste::stat::{Arrays, FieldSummary, Histogram, Images, NumberBar, Numbers};
-
-use super::{Found, Row, extremes, ranked, shape};
-use crate::exit::Outcome;
-use crate::output::Output;
-use crate::printable::escaped;
-use crate::units;
+use super::{Row, StatReport, StatSection, extremes, ranked, shape};
+use crate::stat::{Arrays, FieldSummary, Histogram, Images, NumberBar, Numbers};
+use crate::text::{escaped, units};
 
 /// Characters of the longest bar.
 const WIDTH: usize = 40;
@@ -19,44 +14,36 @@ const ROWS: usize = 20;
 /// Rows of one that is a remark: sizes of images, shapes of arrays.
 const FEW: usize = 5;
 
-pub(super) fn print(found: &Found, output: &Output) -> Outcome<()> {
-    let mut out = output.stdout();
+pub(super) fn sections(found: &StatReport) -> Vec<StatSection> {
     let summary = &found.summary;
-    let bytes = u64::try_from(summary.bytes.sum()).unwrap_or(u64::MAX);
-    let (samples, size) = (units::counted(summary.samples, "sample"), units::bytes(bytes));
-    let title = output.bold(format_args!("{}:", found.file.display()));
-    writeln!(out, "{title} {samples}, {size}")?;
+    let mut sections = Vec::new();
     if summary.samples == 0 {
-        return Ok(out.flush()?);
+        return sections;
     }
-    let mut section = |title: &str, text: String| -> Outcome<()> {
-        writeln!(out)?;
-        writeln!(out, "{}", output.bold(title))?;
-        for line in text.lines() {
-            writeln!(out, "{line}")?;
-        }
-        Ok(())
+    let mut section = |title: &str, text: String| {
+        let title = escaped(title).into_owned();
+        sections.push(StatSection { title, text });
     };
-    section("bytes of a sample", histogram(&summary.bytes, units::bytes))?;
-    section("fields", fields(found))?;
+    section("bytes of a sample", histogram(&summary.bytes, units::bytes));
+    section("fields", fields(found));
     for field in &summary.fields {
         if let Some(rows) = found.classes(field) {
             let most = if found.asked { usize::MAX } else { ROWS };
             let text = classes(&rows, most) + &unused(&found.unused_labels(field));
-            section(&format!("classes of {}", field.name), text)?;
+            section(&format!("classes of {}", field.name), text);
         } else if let Some(numbers) = &field.numbers {
-            section(&format!("numbers of {}", field.name), self::numbers(numbers))?;
+            section(&format!("numbers of {}", field.name), self::numbers(numbers));
         } else if let Some(text) = different(field) {
-            section(&format!("values of {}", field.name), text)?;
+            section(&format!("values of {}", field.name), text);
         }
         if let Some(images) = &field.images {
-            section(&format!("images of {}", field.name), self::images(images))?;
+            section(&format!("images of {}", field.name), self::images(images));
         }
         if let Some(arrays) = &field.arrays {
-            section(&format!("arrays of {}", field.name), self::arrays(arrays))?;
+            section(&format!("arrays of {}", field.name), self::arrays(arrays));
         }
     }
-    Ok(out.flush()?)
+    sections
 }
 
 /// A line of percentiles, and bars.
@@ -118,7 +105,7 @@ fn share(count: u64, of: u64) -> String {
     }
 }
 
-fn fields(found: &Found) -> String {
+fn fields(found: &StatReport) -> String {
     let summary = &found.summary;
     let names: Vec<_> = summary.fields.iter().map(|field| escaped(&field.name)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -185,7 +172,7 @@ fn unused(labels: &[String]) -> String {
     )
 }
 
-/// How many texts there are, where they are too many or too different to be listed.
+/// How many different values there are, where they are too many or too different to be listed.
 fn different(field: &FieldSummary) -> Option<String> {
     let count = field.classes.len() as u64;
     if field.name == "key" || count < 2 {

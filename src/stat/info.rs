@@ -1,0 +1,218 @@
+//! [`DatasetInfo`]: what a dataset is, from its files and its first samples.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::ser::{SerializeMap, Serializer};
+
+use super::{Arrays, FieldSummary, stat};
+use crate::dataset::{DatasetReader, labels_path};
+use crate::error::Result;
+use crate::format::dataset::SideFile;
+use crate::reader::{Reader, ReaderExt};
+use crate::repair::report_path;
+use crate::storage::Storage;
+
+/// Samples that are decoded to learn of the fields.
+const LOOKED_AT: usize = 100;
+/// The most types of one field that are listed.
+const TYPES: usize = 6;
+
+/// What a dataset is: samples, sizes, fields, files. As JSON it is an object of the same names.
+///
+/// It takes no longer for many samples: the fields are those of the first 100.
+///
+/// ```
+/// use kiste::stat::DatasetInfo;
+/// use kiste::{DatasetReader, Writer};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("words.msgpack");
+/// let mut writer = Writer::create(&path)?;
+/// writer.write(&std::collections::BTreeMap::from([("key", "de"), ("word", "Kiste")]))?;
+/// writer.finish()?;
+///
+/// let info = DatasetInfo::of(&DatasetReader::open(&path)?)?;
+/// assert_eq!((info.samples, info.fields[1].types.as_slice()), (1, ["str".to_owned()].as_slice()));
+/// assert!(info.files.iter().all(|file| file.bytes.is_some()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct DatasetInfo {
+    /// The data file.
+    pub file: PathBuf,
+    /// Samples.
+    pub samples: u64,
+    /// Bytes of all samples.
+    pub bytes: u64,
+    /// Bytes of a sample; none where there are no samples.
+    pub sample_bytes: Option<SampleBytes>,
+    /// The fields of the first samples, in the order in which they occur. In JSON an object.
+    #[serde(serialize_with = "as_object")]
+    pub fields: Vec<FieldInfo>,
+    /// The arrays of the first samples, by field.
+    pub arrays: BTreeMap<String, FieldArrays>,
+    /// The data file, the side files that every dataset has, and others that are there.
+    pub files: Vec<FileInfo>,
+    /// Whether there is `.md5`.
+    pub digests: bool,
+    /// Whether there is `.lookup`.
+    pub lookup: bool,
+    /// Whether there is `.crc`.
+    pub checksums: bool,
+}
+
+/// Bytes of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct SampleBytes {
+    /// Of the smallest.
+    pub min: u64,
+    /// On average.
+    pub mean: f64,
+    /// Of the largest.
+    pub max: u64,
+}
+
+/// A field of samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FieldInfo {
+    /// Its name.
+    pub name: String,
+    /// The types of its values; the last is `more` if there are many.
+    pub types: Vec<String>,
+}
+
+/// The arrays of a field.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct FieldArrays {
+    /// How many are plain.
+    pub plain: u64,
+    /// How many are packed.
+    pub packed: u64,
+    /// Their element types.
+    pub dtypes: Vec<String>,
+    /// The shortest and the longest of each axis, for each number of axes.
+    pub shapes: BTreeMap<usize, Vec<(usize, usize)>>,
+    /// Bytes of the packed ones, unpacked.
+    pub packed_bytes: u64,
+    /// Bytes of their containers.
+    pub container_bytes: u64,
+}
+
+/// A file of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct FileInfo {
+    /// Its path.
+    pub file: PathBuf,
+    /// Its size; none if it is missing.
+    pub bytes: Option<u64>,
+    /// Whether it is there.
+    pub present: bool,
+}
+
+impl DatasetInfo {
+    /// Looks at the files and the first samples of a dataset.
+    ///
+    /// # Errors
+    ///
+    /// Those of the reader and of [`stat`].
+    pub fn of(reader: &DatasetReader) -> Result<DatasetInfo> {
+        let path = reader.path();
+        let first = reader.range(..reader.len().min(LOOKED_AT));
+        if first.is_remote() {
+            first.prefetch(&(0..first.len()).collect::<Vec<_>>());
+        }
+        let mut fields = stat(&first)?.fields;
+        let arrays = fields
+            .iter_mut()
+            .filter_map(|field| Some((field.name.clone(), FieldArrays::of(field.arrays.take()?))));
+        let files = files(reader.storage(), path)?;
+        let has =
+            |side: SideFile| files.iter().any(|file| file.present && file.file == side.path(path));
+        Ok(DatasetInfo {
+            file: path.to_path_buf(),
+            samples: reader.len() as u64,
+            bytes: reader.data_len(),
+            sample_bytes: SampleBytes::of(reader)?,
+            arrays: arrays.collect(),
+            fields: fields.into_iter().map(FieldInfo::of).collect(),
+            digests: has(SideFile::Md5),
+            lookup: has(SideFile::Lookup),
+            checksums: has(SideFile::Crc),
+            files,
+        })
+    }
+}
+
+impl SampleBytes {
+    fn of(reader: &DatasetReader) -> Result<Option<SampleBytes>> {
+        let (mut min, mut max) = (u64::MAX, 0);
+        for index in 0..reader.len() {
+            let range = reader.byte_range(index)?;
+            let bytes = range.end - range.start;
+            (min, max) = (min.min(bytes), max.max(bytes));
+        }
+        let mean = reader.data_len() as f64 / reader.len().max(1) as f64;
+        Ok((!reader.is_empty()).then_some(SampleBytes { min, mean, max }))
+    }
+}
+
+impl FieldInfo {
+    fn of(field: FieldSummary) -> FieldInfo {
+        let mut types: Vec<String> = field.types.into_keys().collect();
+        if types.len() > TYPES {
+            types.truncate(TYPES);
+            types.push("more".to_owned());
+        }
+        FieldInfo { name: field.name, types }
+    }
+}
+
+impl FieldArrays {
+    fn of(found: Arrays) -> FieldArrays {
+        let mut shapes = BTreeMap::<usize, Vec<(usize, usize)>>::new();
+        for shape in found.shapes.keys() {
+            let new = || shape.iter().map(|&len| (len, len)).collect();
+            let ranges = shapes.entry(shape.len()).or_insert_with(new);
+            for (range, &len) in ranges.iter_mut().zip(shape) {
+                *range = (range.0.min(len), range.1.max(len));
+            }
+        }
+        FieldArrays {
+            plain: found.plain,
+            packed: found.packed,
+            dtypes: found.dtypes.into_keys().take(TYPES).collect(),
+            shapes,
+            packed_bytes: found.packed_bytes,
+            container_bytes: found.container_bytes,
+        }
+    }
+}
+
+/// The data file, the side files that every dataset has, and others that are there.
+fn files(storage: &dyn Storage, data: &Path) -> Result<Vec<FileInfo>> {
+    let side =
+        SideFile::ALL.into_iter().map(|file| (file.path(data), SideFile::WRITTEN.contains(&file)));
+    let others = [(labels_path(data), false), (report_path(data), false)];
+    let mut files = Vec::new();
+    for (file, expected) in [(data.to_path_buf(), true)].into_iter().chain(side).chain(others) {
+        let bytes = storage.stat(&file)?.map(|stat| stat.len);
+        if expected || bytes.is_some() {
+            files.push(FileInfo { file, bytes, present: bytes.is_some() });
+        }
+    }
+    Ok(files)
+}
+
+fn as_object<S: Serializer>(fields: &[FieldInfo], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(fields.len()))?;
+    for FieldInfo { name, types } in fields {
+        map.serialize_entry(name, types)?;
+    }
+    map.end()
+}

@@ -1,0 +1,285 @@
+//! One object store, asked for ranges of objects.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use bytes::Bytes;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path as Name;
+use object_store::{
+    ClientOptions, Extensions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::super::unescape;
+use super::transport::{Connector, Exchange, Outcome};
+use super::url::{Address, Service, without_secrets};
+
+/// Talks to one bucket, container or server.
+pub(super) struct Client {
+    store: Box<dyn ObjectStore>,
+    service: Service,
+    connections: usize,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({:?})", self.service)
+    }
+}
+
+/// Which version of an object it is: every answer must be of the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Pin {
+    pub(super) size: u64,
+    tag: Option<String>,
+    version: Option<String>,
+    modified: i64,
+}
+
+impl Pin {
+    fn of(meta: &ObjectMeta) -> Pin {
+        Pin {
+            size: meta.size,
+            tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+            modified: meta.last_modified.timestamp(),
+        }
+    }
+
+    fn empty(tag: Option<String>) -> Pin {
+        Pin { size: 0, tag, version: None, modified: 0 }
+    }
+
+    /// What a server compares: a weak tag says nothing about bytes.
+    fn strong(&self) -> Option<&str> {
+        self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
+    }
+
+    fn is_same(&self, other: &Pin) -> bool {
+        let by_tag = || Some(self.tag.as_ref()? == other.tag.as_ref()?);
+        self.size == other.size && by_tag().unwrap_or(self.modified == other.modified)
+    }
+}
+
+/// Some bytes of an object.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) at: u64,
+    pub(super) bytes: Bytes,
+    pub(super) pin: Pin,
+}
+
+/// Which bytes.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    /// These, as far as there are any.
+    Head(u64),
+    /// The last, as far as there are any.
+    Tail(u64),
+    /// These, all of which must be there.
+    Range(Range<u64>),
+}
+
+impl Client {
+    pub(super) fn new(address: &Address, connector: Connector) -> object_store::Result<Client> {
+        let connections = connector.options.connections;
+        // Requests are sent again below: in `Transport`.
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let url = address.base();
+        let store: Box<dyn ObjectStore> = match address.service {
+            Service::S3 => Box::new(
+                AmazonS3Builder::from_env()
+                    .with_url(url)
+                    .with_retry(retry)
+                    .with_http_connector(connector)
+                    .build()?,
+            ),
+            Service::Google => Box::new(
+                GoogleCloudStorageBuilder::from_env()
+                    .with_url(url)
+                    .with_retry(retry)
+                    .with_http_connector(connector)
+                    .build()?,
+            ),
+            Service::Azure => Box::new(
+                MicrosoftAzureBuilder::from_env()
+                    .with_url(url)
+                    .with_retry(retry)
+                    .with_http_connector(connector)
+                    .build()?,
+            ),
+            Service::Http => Box::new(
+                HttpBuilder::new()
+                    .with_url(url)
+                    .with_client_options(ClientOptions::new().with_allow_http(true))
+                    .with_retry(retry)
+                    .with_http_connector(connector)
+                    .build()?,
+            ),
+        };
+        Ok(Client { store, service: address.service, connections })
+    }
+
+    /// The name of an object in the store.
+    pub(super) fn name(service: Service, name: &str) -> Result<Name> {
+        let decoded = match service {
+            Service::Http => unescape(name),
+            _ => Some(name.to_owned()),
+        };
+        let parsed = decoded.and_then(|name| Name::parse(name).ok());
+        parsed.ok_or_else(|| {
+            let message =
+                "expected a name of parts between single slashes, none of them \".\" or \"..\"";
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+
+    /// Some bytes of an object, which must be of this version if one is given.
+    pub(super) fn get(
+        &self,
+        name: &Name,
+        part: Part,
+        pin: Option<&Pin>,
+        shown: &Path,
+    ) -> Result<Piece> {
+        let range = match part {
+            Part::Head(len) => GetRange::Bounded(0..len),
+            // Azure has no such ranges.
+            Part::Tail(len) if self.service == Service::Azure => {
+                let size = self.get(name, Part::Head(1), pin, shown)?.pin.size;
+                GetRange::Bounded(size.saturating_sub(len)..size.max(1))
+            }
+            Part::Tail(len) => GetRange::Suffix(len),
+            Part::Range(ref range) => GetRange::Bounded(range.clone()),
+        };
+        let exchange = Arc::new(Exchange::default());
+        let mut extensions = Extensions::new();
+        extensions.insert(exchange.clone());
+        let options = GetOptions {
+            range: Some(range),
+            if_match: pin.and_then(Pin::strong).map(str::to_owned),
+            extensions,
+            ..GetOptions::default()
+        };
+        let answer = pollster::block_on(async {
+            let answer = self.store.get_opts(name, options).await?;
+            let (at, meta) = (answer.range.start, answer.meta.clone());
+            Ok((at, meta, answer.bytes().await?))
+        });
+        let outcome = exchange.outcome();
+        let piece = match (answer, outcome.empty.clone()) {
+            (Ok((at, meta, bytes)), _) => Piece { at, bytes, pin: Pin::of(&meta) },
+            (Err(_), Some(tag)) => Piece { at: 0, bytes: Bytes::new(), pin: Pin::empty(tag) },
+            (Err(error), None) => return Err(self.refused(error, outcome).at(shown)),
+        };
+        match pin {
+            Some(pin) if !pin.is_same(&piece.pin) => Err(replaced().at(shown)),
+            _ => Ok(piece),
+        }
+    }
+
+    /// What an error of `object_store` means here. Its own words are left out where there are ours: it
+    /// prints URLs with everything that is in them.
+    fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
+        use object_store::Error as E;
+        let trouble = outcome.trouble;
+        let said = || trouble.clone().unwrap_or_else(|| without_secrets(&error.to_string()));
+        match &error {
+            _ if outcome.cancelled => Error::new(ErrorKind::Cancelled, "the read was cancelled"),
+            _ if outcome.whole => {
+                let message = "expected the bytes that were asked for, found the whole object: the server \
+                               ignores range requests";
+                Error::new(ErrorKind::Unsupported, message)
+                    .advise("use a server that answers range requests, as all object stores do")
+            }
+            E::NotFound { .. } => Error::new(ErrorKind::NotFound, "there is no such object"),
+            E::Precondition { .. } => replaced(),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } if outcome.sent => {
+                denied(said()).advise(self.advice())
+            }
+            _ if !outcome.sent && self.service != Service::Http => {
+                let message = format!("there are no credentials that work: {}", said());
+                Error::new(ErrorKind::Io, message).advise(self.advice())
+            }
+            _ => Error::new(ErrorKind::Io, said()),
+        }
+    }
+
+    /// What to do where access is refused.
+    fn advice(&self) -> &'static str {
+        match self.service {
+            Service::S3 => {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials that may read it, or \
+                 AWS_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Google => {
+                "set GOOGLE_APPLICATION_CREDENTIALS to credentials that may read it, or \
+                 GOOGLE_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Azure => {
+                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials that may read \
+                 it, or AZURE_SKIP_SIGNATURE=true if everybody may"
+            }
+            Service::Http => {
+                "put user and password into the URL, as in https://USER:PASSWORD@HOST/NAME"
+            }
+        }
+    }
+
+    /// Calls `work` with each of these on as many threads as there are connections, this one included.
+    pub(super) fn each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> R + Sync,
+    ) -> Vec<R> {
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Relaxed);
+                let Some(item) = items.get(at) else { return done };
+                done.push((at, work(item)));
+            }
+        };
+        let helpers = self.connections.min(items.len()).saturating_sub(1);
+        let mut done = thread::scope(|scope| {
+            // Without another thread this one does it all.
+            let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
+            let helpers: Vec<_> = (0..helpers).map_while(spawn).collect();
+            let mut done = take();
+            for helper in helpers {
+                done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            done
+        });
+        done.sort_unstable_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// Another version has taken the place of the object.
+fn replaced() -> Error {
+    let message = "the object was replaced while it was open: open the dataset again";
+    Error::new(ErrorKind::Replaced, message)
+}
+
+/// The server knows the object, or will not say.
+fn denied(message: String) -> Error {
+    let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, message.clone());
+    Error::new(ErrorKind::Io, message).with_source(source)
+}
+
+/// Whether an error says that this object may not be read, or may not be there: S3 answers the same for
+/// both to those who may not list the bucket.
+pub(super) fn is_denied(error: &Error) -> bool {
+    error.io_kind() == Some(std::io::ErrorKind::PermissionDenied)
+}

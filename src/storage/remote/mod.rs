@@ -1,0 +1,301 @@
+//! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP: read by range, and never
+//! changed.
+//!
+//! `object_store` knows URLs, credentials and signatures; requests are sent by a blocking client on the
+//! thread that asks, so that several threads drive several connections, nothing runs in the background
+//! and a fork at any moment leaves the child with something that works. Each layer is a file: what a
+//! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
+//! `retry`), what an answer means (`client`), and what stays in memory (`file`).
+//!
+//! **One version.** The first answer of an object says which version it is, by its ETag. Every later
+//! request asks for that version alone (`If-Match`), and every answer is compared with it, by size and
+//! time where there is no tag. So an object that is replaced while it is open is an error that names
+//! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
+//!
+//! Absent on purpose: listing, which costs by the thousand and which no named dataset needs, and a
+//! cache on disk.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::{Announced, Lock, OpenFile, Sink, Source, Stat, Storage};
+
+mod url;
+mod plan;
+mod retry;
+mod per_process;
+mod options;
+mod transport;
+mod client;
+mod file;
+
+pub use options::RemoteOptions;
+
+use client::{Client, Part, Piece, Pin, is_denied};
+use file::RemoteFile;
+use per_process::PerProcess;
+use transport::{Connector, Traffic};
+use url::{Address, Service, without_secrets};
+
+/// Bytes that are fetched of the start of an object when it is opened.
+const HEAD: u64 = 16 << 10;
+/// And of its end, where that is needed as well.
+const TAIL: u64 = 16 << 10;
+
+/// Objects of one bucket or container, or files of one server.
+///
+/// Cheap to clone. It only reads: whatever would change an object is an error of kind
+/// [`Unsupported`](ErrorKind::Unsupported).
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use kiste::DatasetReader;
+/// use kiste::storage::{RemoteOptions, RemoteStorage};
+///
+/// // With the defaults a URL is enough; credentials come from the environment.
+/// let reader = DatasetReader::open("s3://bucket/train.msgpack")?;
+///
+/// let options = RemoteOptions::default().timeout(Duration::from_secs(5));
+/// let (storage, path) = RemoteStorage::open("https://example.org/train.msgpack", options)?;
+/// let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path)?;
+/// reader.get(1_000_000)?;
+/// println!("{} requests, {} bytes", storage.traffic().requests, storage.traffic().bytes);
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct RemoteStorage {
+    shared: Arc<Shared>,
+}
+
+/// What clones and open files share.
+struct Shared {
+    address: Address,
+    options: RemoteOptions,
+    traffic: Arc<Traffic>,
+    /// Or why there is none.
+    client: PerProcess<std::result::Result<Client, String>>,
+}
+
+/// What a [`RemoteStorage`] has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RemoteTraffic {
+    /// Requests, those that were sent again included.
+    pub requests: u64,
+    /// Requests that were sent again.
+    pub retries: u64,
+    /// Bytes that came, without headers.
+    pub bytes: u64,
+    /// Bytes that were asked for: the rest of [`bytes`](Self::bytes) is what lay between them, what
+    /// was read ahead, and what came twice.
+    pub wanted: u64,
+}
+
+impl RemoteStorage {
+    /// The storage that a URL leads to, and the name of the object in it: the URL without what is
+    /// secret.
+    ///
+    /// No request is made.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the URL names no object, or the environment says something
+    /// about the store that makes no sense.
+    pub fn open(url: &str, options: RemoteOptions) -> Result<(RemoteStorage, PathBuf)> {
+        let address = Address::parse(url)?;
+        let path = PathBuf::from(address.shown());
+        let named = |error: Error| error.at(&path);
+        Client::name(address.service, &address.name).map_err(named)?;
+        let traffic = Arc::default();
+        let shared = Shared { address, options, traffic, client: PerProcess::new() };
+        shared.client().map_err(named)?;
+        Ok((RemoteStorage { shared: Arc::new(shared) }, path))
+    }
+
+    /// Requests and bytes so far, by this storage and its clones in this process.
+    pub fn traffic(&self) -> RemoteTraffic {
+        let Traffic { requests, retries, bytes, wanted } = &*self.shared.traffic;
+        RemoteTraffic {
+            requests: requests.load(Relaxed),
+            retries: retries.load(Relaxed),
+            bytes: bytes.load(Relaxed),
+            wanted: wanted.load(Relaxed),
+        }
+    }
+
+    fn name(&self, path: &Path) -> Result<object_store::path::Path> {
+        let Address { root, service, .. } = &self.shared.address;
+        let text = path.to_str().and_then(|path| path.strip_prefix(root.as_str()));
+        match text.and_then(|name| name.strip_prefix('/')) {
+            Some(name) => Client::name(*service, name),
+            None => {
+                let message = format!("expected a name that begins with {root}/");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        }
+        .map_err(|error| error.at(path))
+    }
+
+    /// Opens an object by these parts of it.
+    fn file(&self, path: &Path, parts: &[Part]) -> Result<RemoteFile> {
+        let name = self.name(path)?;
+        let client = self.shared.client()?;
+        let get = |part: &Part| client.get(&name, part.clone(), None, path);
+        let pieces: Vec<Piece> = client.each(parts, get).into_iter().collect::<Result<_>>()?;
+        self.opened(path, name, pieces)
+    }
+
+    fn opened(
+        &self,
+        path: &Path,
+        name: object_store::path::Path,
+        pieces: Vec<Piece>,
+    ) -> Result<RemoteFile> {
+        let pin = one_version(path, &pieces)?;
+        Ok(RemoteFile::new(self.shared.clone(), name, path.to_path_buf(), pin, pieces))
+    }
+}
+
+/// The version that all of these are of.
+fn one_version(path: &Path, pieces: &[Piece]) -> Result<Pin> {
+    let mut pins = pieces.iter().map(|piece| &piece.pin);
+    match pins.next() {
+        Some(first) if pins.all(|pin| pin == first) => Ok(first.clone()),
+        _ => {
+            let message = "the object was replaced while it was opened: open the dataset again";
+            Err(Error::new(ErrorKind::Replaced, message).at(path))
+        }
+    }
+}
+
+impl Shared {
+    fn client(&self) -> Result<&Client> {
+        let make = || {
+            let connector = Connector {
+                options: self.options.clone(),
+                traffic: self.traffic.clone(),
+                user: self.address.user.clone(),
+                follow: self.address.service == Service::Http,
+            };
+            Client::new(&self.address, connector).map_err(|e| without_secrets(&e.to_string()))
+        };
+        let client = self.client.get(make).as_ref();
+        client.map_err(|message| Error::new(ErrorKind::Invalid, message))
+    }
+}
+
+impl fmt::Debug for RemoteStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteStorage({})", self.shared.address.root)
+    }
+}
+
+fn is_absent(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound || is_denied(error)
+}
+
+/// The error of everything that would change something.
+fn read_only<T>(path: &Path) -> Result<T> {
+    let message =
+        "kiste only reads from URLs: write it to a disk, and upload it with all files next to it";
+    Err(Error::new(ErrorKind::Unsupported, message).at(path))
+}
+
+impl Storage for RemoteStorage {
+    fn open(&self, path: &Path) -> Result<Source> {
+        Ok(Source::Positioned(Box::new(self.file(path, &[Part::Head(HEAD)])?)))
+    }
+
+    fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
+        match self.open(path) {
+            Err(error) if is_absent(&error) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn open_together(&self, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
+        let client = self.shared.client()?;
+        let announced = files;
+        let mut asked = Vec::new();
+        for Announced { path, end } in announced {
+            let name = self.name(path)?;
+            if *end {
+                asked.push((*path, name.clone(), Part::Tail(TAIL)));
+            }
+            asked.push((*path, name, Part::Head(HEAD)));
+        }
+        let get =
+            |(path, name, part): &(&Path, _, Part)| client.get(name, part.clone(), None, path);
+        let mut pieces = client.each(&asked, get).into_iter();
+        let mut files: Vec<OpenFile> = Vec::with_capacity(announced.len());
+        for Announced { path, end } in announced {
+            let pieces: Vec<_> = pieces.by_ref().take(1 + usize::from(*end)).collect();
+            let pieces: Result<Vec<Piece>> = pieces.into_iter().collect();
+            files.push(match pieces {
+                // Of the first it is an error: that is the one that was named.
+                Err(error) if is_absent(&error) && !files.is_empty() => None,
+                pieces => Some(Arc::new(self.opened(path, self.name(path)?, pieces?)?)),
+            });
+        }
+        Ok(Some(files))
+    }
+
+    fn stat(&self, path: &Path) -> Result<Option<Stat>> {
+        let name = self.name(path)?;
+        match self.shared.client()?.get(&name, Part::Head(1), None, path) {
+            Ok(piece) => Ok(Some(Stat::file(piece.pin.size, file::identity(path, &piece.pin)))),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        read_only(path)
+    }
+
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        read_only(path)
+    }
+
+    fn rename(&self, _: &Path, to: &Path) -> Result<()> {
+        read_only(to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        read_only(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        read_only(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        read_only(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        read_only(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let message = "kiste does not list what is at a URL: name the dataset";
+        Err(Error::new(ErrorKind::Unsupported, message).at(dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        read_only(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Option<Lock>> {
+        read_only(path)
+    }
+
+    fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
+        read_only(path)
+    }
+}

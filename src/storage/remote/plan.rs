@@ -1,0 +1,146 @@
+//! Which requests to make for some ranges: pure numbers.
+
+use std::ops::Range;
+
+/// Ranges at most this many bytes apart are fetched in one request: what lies between is not more than
+/// the headers of another request.
+const GAP: u64 = 512;
+/// Of what is fetched together a part of this many may lie between: a few hundredths more bytes, and far
+/// fewer requests.
+const SHARE: u64 = 32;
+/// The most bytes of one request: more are fetched over several connections.
+pub(super) const PART: u64 = 4 << 20;
+/// Reads shorter than this are of entries of side files, whose neighbours are read soon.
+const ENTRY: u64 = 64;
+/// What is fetched around an entry.
+const PAGE: u64 = 4 << 10;
+/// How far the first reading ahead goes, and the farthest.
+const AHEAD: Range<u64> = 64 << 10..32 << 20;
+
+/// Sorts ranges, and merges neighbours.
+pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    // What may lie between the ranges of the last run, in all.
+    let mut spare = 0;
+    for range in ranges {
+        let len = range.end - range.start;
+        if let Some(last) = merged.last_mut() {
+            let gap = range.start.saturating_sub(last.end);
+            if gap <= GAP.max(spare) {
+                spare = (spare + len / SHARE).saturating_sub(gap);
+                last.end = last.end.max(range.end);
+                continue;
+            }
+        }
+        spare = len / SHARE;
+        merged.push(range);
+    }
+    merged
+}
+
+/// A range in parts of one request each.
+pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let Range { start, end } = range;
+    let starts = (start..end).step_by(PART as usize);
+    starts.map(move |start| start..end.min(start.saturating_add(PART)))
+}
+
+/// Recognises reading from front to back, and says how far to read ahead.
+#[derive(Debug, Default)]
+pub(super) struct ReadAhead {
+    /// Where the last read ended, and how much was fetched for it.
+    last: Option<(u64, u64)>,
+}
+
+impl ReadAhead {
+    /// What to fetch for a read that needs these bytes of a file of `len` bytes.
+    pub(super) fn fetch(&mut self, wanted: &Range<u64>, len: u64) -> Range<u64> {
+        let window = match self.last {
+            Some((end, window)) if wanted.start <= end && wanted.end > end => {
+                (window * 2).clamp(AHEAD.start, AHEAD.end)
+            }
+            _ => 0,
+        };
+        self.last = Some((wanted.end, window));
+        if window == 0 && wanted.end - wanted.start < ENTRY {
+            return wanted.start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE).min(len);
+        }
+        wanted.start..wanted.end.max(wanted.start.saturating_add(window)).min(len)
+    }
+
+    /// Notes a read that needed no request.
+    pub(super) fn pass(&mut self, wanted: &Range<u64>) {
+        if let Some((end, _)) = &mut self.last {
+            if wanted.start <= *end {
+                *end = (*end).max(wanted.end);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_merged() {
+        let far = 10 + GAP + 1;
+        let ranges = vec![far..far + 5, 5..10, 0..5, 3..4, 7..7];
+        assert_eq!(merge(ranges), [0..10, far..far + 5]);
+        assert_eq!(merge(vec![far - 1..far, 0..10]), [0..far]);
+        assert!(merge(vec![]).is_empty());
+    }
+
+    #[test]
+    fn little_lies_between_what_is_fetched_together() {
+        // Samples of 1000 bytes, some of which are wanted.
+        for every in [2, 3, 50] {
+            let wanted = |i: &u64| i % every != 0;
+            let ranges: Vec<_> =
+                (0..1000).filter(wanted).map(|i| i * 1000..i * 1000 + 1000).collect();
+            let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+            let merged = merge(ranges.clone());
+            assert!(bytes(&merged) <= bytes(&ranges) * 105 / 100, "{every}");
+            assert!(every < 50 || merged.len() < 15, "{}", merged.len());
+        }
+    }
+
+    #[test]
+    fn parts_are_bounded_and_cover_the_range() {
+        let all: Vec<_> = parts(7..7 + 2 * PART + 1).collect();
+        assert_eq!(all, [7..7 + PART, 7 + PART..7 + 2 * PART, 7 + 2 * PART..8 + 2 * PART]);
+        assert_eq!(parts(3..3).count(), 0);
+    }
+
+    #[test]
+    fn random_reads_fetch_what_they_need() {
+        let mut ahead = ReadAhead::default();
+        let len = 1 << 40;
+        assert_eq!(ahead.fetch(&(0..5000), len), 0..5000);
+        assert_eq!(ahead.fetch(&(1 << 30..(1 << 30) + 5000), len), 1 << 30..(1 << 30) + 5000);
+        // Entries: the page that they are in, and no more than there is.
+        assert_eq!(ahead.fetch(&(10_000..10_016), len), 8192..12288);
+        assert_eq!(ahead.fetch(&(16_376..16_392), 16_392), 12288..16_392);
+    }
+
+    #[test]
+    fn reading_in_order_reads_ahead_more_and_more() {
+        let (mut ahead, len, mut at, mut requests) = (ReadAhead::default(), 1 << 30, 0, 0);
+        while at < len {
+            let fetched = ahead.fetch(&(at..at + 1000), len);
+            requests += 1;
+            assert!(fetched.contains(&at) && fetched.end <= len);
+            assert!(fetched.end - fetched.start <= AHEAD.end);
+            while at + 1000 <= fetched.end {
+                ahead.pass(&(at..at + 1000));
+                at += 1000;
+            }
+            if at + 1000 > len {
+                break;
+            }
+        }
+        assert!(requests < 50, "{requests}");
+    }
+}

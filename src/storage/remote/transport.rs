@@ -1,0 +1,548 @@
+//! HTTP below `object_store`: one request at a time on the thread that asks, sent again where that may
+//! help.
+//!
+//! Everything that can go wrong on the way is decided here, where the answer is in full view: what is
+//! busy, what was cut short, what stalls, and how long the server asks to wait. So `object_store` sees
+//! whole answers, and is configured never to retry.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::{Future, ready};
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use object_store::ClientOptions;
+use object_store::client::{
+    ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
+    HttpRequestBody, HttpResponse, HttpService,
+};
+use ureq::Agent;
+use ureq::tls::{PemItem, RootCerts, TlsConfig};
+
+use super::super::unescape;
+use super::options::RemoteOptions;
+use super::retry::{self, OF_PROCESS};
+use super::url::without_secrets;
+
+/// The longest answer to a request without a range: a token, or a list of them.
+const LONGEST_ANSWER: u64 = 1 << 20;
+/// The most bytes of an error that are read, of which its code is shown.
+const LONGEST_REFUSAL: u64 = 16 << 10;
+
+/// How often a wait looks whether it was cancelled.
+const LISTEN: Duration = Duration::from_millis(20);
+/// Bytes that are read at a time.
+const CHUNK: u64 = 256 << 10;
+
+/// What was asked for and what came, of all requests of a storage.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) requests: AtomicU64,
+    pub(super) retries: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) wanted: AtomicU64,
+}
+
+/// One read, which may take several requests: what it learns on the way travels next to the errors of
+/// `object_store`, which print URLs with all that is in them.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    outcome: Mutex<Outcome>,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Outcome {
+    /// Why there is no answer, in words that name nothing secret.
+    pub(super) trouble: Option<String>,
+    /// The object is empty, so it has no ranges: its tag.
+    pub(super) empty: Option<Option<String>>,
+    /// The server answered a request for a range with the whole object.
+    pub(super) whole: bool,
+    /// The caller wants no answer any more.
+    pub(super) cancelled: bool,
+    /// A request was sent. Before it credentials are asked for, which may fail.
+    pub(super) sent: bool,
+}
+
+impl Exchange {
+    pub(super) fn outcome(&self) -> Outcome {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Outcome)) {
+        change(&mut self.outcome.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Makes the clients of `object_store`.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    pub(super) options: RemoteOptions,
+    pub(super) traffic: Arc<Traffic>,
+    /// `user:password`, as it stands in the URL.
+    pub(super) user: Option<String>,
+    /// Whether to go where the server says. Object stores say so for a wrong region, which is an error.
+    pub(super) follow: bool,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let is_set = |key| options.get_config_value(&key).as_deref() == Some("true");
+        let own = |key| {
+            let given = options.get_config_value(&key)?;
+            given.strip_suffix(" seconds").unwrap_or(&given).trim_end_matches('s').parse().ok()
+        };
+        // Shorter for services that give credentials where there are any, and are absent elsewhere.
+        let connect = own(ClientConfigKey::ConnectTimeout)
+            .map_or(self.options.timeout, |seconds| {
+                Duration::from_secs(seconds).min(self.options.timeout)
+            });
+        let tls = TlsConfig::builder()
+            .disable_verification(is_set(ClientConfigKey::AllowInvalidCertificates))
+            .root_certs(roots().map_err(|message| object_store::Error::Generic {
+                store: "HTTP",
+                source: message.into(),
+            })?)
+            .build();
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(!is_set(ClientConfigKey::AllowHttp))
+            .tls_config(tls)
+            .user_agent(concat!("kiste/", env!("CARGO_PKG_VERSION")))
+            .max_idle_connections(256)
+            .max_idle_connections_per_host(256)
+            .timeout_resolve(Some(connect))
+            .timeout_connect(Some(connect))
+            // Of each read, so that a large answer over a slow line takes its time and one that stalls
+            // does not.
+            .timeout_per_read(Some(self.options.timeout))
+            .timeout_per_write(Some(self.options.timeout))
+            .timeout_recv_response(Some(self.options.timeout));
+        if !self.follow {
+            config = config.max_redirects(0).max_redirects_will_error(false);
+        }
+        let authorization = self.user.as_deref().map(basic).transpose().map_err(|source| {
+            object_store::Error::Generic { store: "HTTP", source: source.into() }
+        })?;
+        let transport = Transport {
+            agent: config.build().new_agent(),
+            options: self.options.clone(),
+            traffic: self.traffic.clone(),
+            authorization,
+        };
+        Ok(HttpClient::new(transport))
+    }
+}
+
+/// Who may vouch for a server: the certificates of the file that the environment names, or those of
+/// Mozilla.
+fn roots() -> Result<RootCerts, String> {
+    let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"].into_iter().find_map(|name| {
+        let path = std::env::var_os(name).filter(|path| !path.is_empty())?;
+        Some((name, path))
+    });
+    let Some((name, path)) = named else { return Ok(RootCerts::WebPki) };
+    let wrong = |found: &dyn fmt::Display| {
+        format!("{name}: expected the path of a file of certificates (PEM), found {found}")
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let mut certificates = Vec::new();
+    for item in ureq::tls::parse_pem(&pem) {
+        match item {
+            Ok(PemItem::Certificate(certificate)) => certificates.push(certificate),
+            Ok(_) => {}
+            Err(error) => return Err(wrong(&error)),
+        }
+    }
+    match certificates.is_empty() {
+        true => Err(wrong(&"none in it")),
+        false => Ok(RootCerts::new_with_certs(&certificates)),
+    }
+}
+
+/// The header for `user:password` as it stands in a URL.
+fn basic(user: &str) -> Result<HeaderValue, &'static str> {
+    let plain = unescape(user).ok_or("expected user and password in UTF-8 in the URL")?;
+    let plain = if plain.contains(':') { plain } else { plain + ":" };
+    let encoded = base64::prelude::BASE64_STANDARD.encode(plain);
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}"))
+        .map_err(|_| "expected a user and a password in the URL")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Sends requests over connections that stay open, from as many threads as ask.
+struct Transport {
+    agent: Agent,
+    options: RemoteOptions,
+    traffic: Arc<Traffic>,
+    authorization: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transport")
+    }
+}
+
+/// One try.
+enum Try {
+    Answer(HttpResponse),
+    /// Another try may help: why, and how long the server asks to wait.
+    Again(Trouble, Option<Duration>),
+    Failed(Trouble),
+}
+
+/// What went wrong, in words that name nothing secret.
+#[derive(Debug)]
+struct Trouble {
+    message: String,
+    kind: HttpErrorKind,
+    /// There is nobody at the other end.
+    unreachable: bool,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Trouble {}
+
+impl HttpService for Transport {
+    // What `async_trait` makes of `async fn call(&self, …)`.
+    fn call<'s, 'f>(
+        &'s self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'f>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        Box::pin(ready(self.exchange(request)))
+    }
+}
+
+impl Transport {
+    fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let exchange = request.extensions().get::<Arc<Exchange>>().cloned();
+        if let Some(exchange) = &exchange {
+            exchange.note(|outcome| outcome.sent = true);
+        }
+        let (mut parts, body) = request.into_parts();
+        if let Some(authorization) = &self.authorization {
+            parts.headers.entry(header::AUTHORIZATION).or_insert(authorization.clone());
+        }
+        let body = pollster::block_on(body_of(body))?;
+        let started = Instant::now();
+        let mut tries = 0;
+        loop {
+            if self.options.is_stopped() {
+                return Err(cancelled(exchange.as_deref()));
+            }
+            tries += 1;
+            self.traffic.requests.fetch_add(1, Relaxed);
+            let (trouble, asked) = match self.attempt(&parts, &body, exchange.as_deref()) {
+                // It may have been left unread.
+                Try::Answer(_) if self.options.is_stopped() => continue,
+                Try::Answer(answer) => {
+                    OF_PROCESS.give_back();
+                    return Ok(answer);
+                }
+                Try::Again(trouble, asked) => (trouble, asked),
+                Try::Failed(trouble) => return Err(failed(trouble, exchange.as_deref())),
+            };
+            let wait = retry::wait(tries, asked);
+            // Credentials come from a service that is there at once or not at all.
+            let hopeless = trouble.unreachable && exchange.is_none();
+            let late = started.elapsed() + wait > self.options.patience;
+            if hopeless || late || tries > self.options.retries || !OF_PROCESS.take() {
+                let spent = started.elapsed().as_secs_f32();
+                let message = match tries {
+                    1 => trouble.message,
+                    _ => {
+                        format!("{}; gave up after {tries} tries in {spent:.1} s", trouble.message)
+                    }
+                };
+                return Err(failed(Trouble { message, ..trouble }, exchange.as_deref()));
+            }
+            self.traffic.retries.fetch_add(1, Relaxed);
+            let until = Instant::now() + wait;
+            while !self.options.is_stopped() && Instant::now() < until {
+                thread::sleep(LISTEN.min(until.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        parts: &http::request::Parts,
+        body: &Bytes,
+        exchange: Option<&Exchange>,
+    ) -> Try {
+        let mut request = http::Request::builder().method(&parts.method).uri(&parts.uri);
+        if let Some(headers) = request.headers_mut() {
+            *headers = parts.headers.clone();
+            // Ranges are of the bytes that are stored.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let sent = match (parts.method == Method::GET && body.is_empty(), request.body(())) {
+            (_, Err(error)) => Err(ureq::Error::Http(error)),
+            (true, Ok(request)) => self.agent.run(request),
+            (false, Ok(request)) => self.agent.run(request.map(|()| body.as_ref())),
+        };
+        match sent {
+            Ok(answer) => self.receive(&parts.headers, answer, exchange),
+            Err(error) => self.broken(error),
+        }
+    }
+
+    /// Reads an answer to its end, and no further than it may go.
+    fn receive(
+        &self,
+        asked: &HeaderMap,
+        answer: http::Response<ureq::Body>,
+        exchange: Option<&Exchange>,
+    ) -> Try {
+        let (parts, body) = answer.into_parts();
+        let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let range = asked.get(header::RANGE).and_then(|value| value.to_str().ok());
+        let length = text(header::CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
+        let (status, tag) = (parts.status, text(header::ETAG).map(str::to_owned));
+        if is_busy(status) {
+            let wait = text(header::RETRY_AFTER).and_then(|wait| wait.trim().parse().ok());
+            let trouble = Trouble {
+                message: refusal(status, body),
+                kind: HttpErrorKind::Request,
+                unreachable: false,
+            };
+            return Try::Again(trouble, wait.map(Duration::from_secs));
+        }
+        let empty = match status {
+            StatusCode::RANGE_NOT_SATISFIABLE => text(header::CONTENT_RANGE) == Some("bytes */0"),
+            StatusCode::OK => length == Some(0),
+            _ => false,
+        };
+        let limit = match (range, status) {
+            (Some(_), StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::OK) => {
+                // Not read: it may be as large as the object.
+                if let Some(exchange) = exchange {
+                    exchange.note(|outcome| match empty {
+                        true => outcome.empty = Some(tag),
+                        false => outcome.whole = status == StatusCode::OK,
+                    });
+                }
+                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+            }
+            (Some(range), StatusCode::PARTIAL_CONTENT) => range_len(range),
+            _ if status.is_success() => Some(LONGEST_ANSWER),
+            _ => {
+                let message = refusal(status, body);
+                if let Some(exchange) = exchange {
+                    exchange.note(|outcome| outcome.trouble = Some(message));
+                }
+                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+            }
+        };
+        let limit = limit.unwrap_or(LONGEST_ANSWER);
+        let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
+        let mut bytes = Vec::new();
+        // Never more than was asked for, whatever the server says; a lying length costs no memory.
+        let mut reader = body.into_reader().take(limit.saturating_add(1));
+        let room = expected.unwrap_or(0).min(limit) as usize;
+        if bytes.try_reserve_exact(room).is_err() {
+            return Try::Failed(Trouble {
+                message: format!("no memory for {room} bytes"),
+                kind: HttpErrorKind::Unknown,
+                unreachable: false,
+            });
+        }
+        let received = loop {
+            if self.options.is_stopped() {
+                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+            }
+            match reader.by_ref().take(CHUNK).read_to_end(&mut bytes) {
+                Ok(0) => break Ok(()),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.traffic.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let cut = |message| {
+            let kind = HttpErrorKind::Interrupted;
+            Try::Again(Trouble { message, kind, unreachable: false }, None)
+        };
+        match received {
+            Err(error) => {
+                let message = format!("{} after {} bytes", self.words(&error), bytes.len());
+                cut(message)
+            }
+            Ok(_) if bytes.len() as u64 > limit => Try::Failed(Trouble {
+                message: format!("expected at most {limit} bytes, found more"),
+                kind: HttpErrorKind::Decode,
+                unreachable: false,
+            }),
+            Ok(_) if expected.is_some_and(|expected| bytes.len() as u64 != expected) => {
+                cut(format!(
+                    "expected {} bytes, found {}: the answer was cut short",
+                    expected.unwrap_or_default(),
+                    bytes.len()
+                ))
+            }
+            Ok(_) => Try::Answer(HttpResponse::from_parts(parts, Bytes::from(bytes).into())),
+        }
+    }
+
+    /// There is no answer.
+    fn broken(&self, error: ureq::Error) -> Try {
+        use ureq::Error::{
+            ConnectionFailed, HostNotFound, Io, Protocol, RequireHttpsOnly, Timeout,
+        };
+        let unreachable = match &error {
+            HostNotFound | ConnectionFailed => true,
+            Timeout(during) => matches!(during, ureq::Timeout::Resolve | ureq::Timeout::Connect),
+            Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkDown
+                    | io::ErrorKind::NetworkUnreachable
+            ),
+            _ => false,
+        };
+        let message = match &error {
+            Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
+            Timeout(_) => self.stalled(),
+            RequireHttpsOnly(_) => {
+                "expected an https:// endpoint, found http://: allow it by the environment \
+                 variable AWS_ALLOW_HTTP=true (AZURE_ALLOW_HTTP, GOOGLE_ALLOW_HTTP)"
+                    .to_owned()
+            }
+            Io(error) => self.words(error),
+            error => without_secrets(&error.to_string()),
+        };
+        let kind = match &error {
+            _ if unreachable => HttpErrorKind::Connect,
+            Timeout(_) => HttpErrorKind::Timeout,
+            _ => HttpErrorKind::Request,
+        };
+        let trouble = Trouble { message, kind, unreachable };
+        match error {
+            Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
+                Try::Again(trouble, None)
+            }
+            _ => Try::Failed(trouble),
+        }
+    }
+
+    fn words(&self, error: &io::Error) -> String {
+        let timeout = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+        match (error.kind(), timeout) {
+            (io::ErrorKind::TimedOut, _) | (_, Some(ureq::Error::Timeout(_))) => self.stalled(),
+            _ => without_secrets(&error.to_string()),
+        }
+    }
+
+    fn stalled(&self) -> String {
+        format!("nothing came for {:?}", self.options.timeout)
+    }
+}
+
+fn failed(trouble: Trouble, exchange: Option<&Exchange>) -> HttpError {
+    if let Some(exchange) = exchange {
+        exchange.note(|outcome| outcome.trouble = Some(trouble.message.clone()));
+    }
+    HttpError::new(trouble.kind, trouble)
+}
+
+fn cancelled(exchange: Option<&Exchange>) -> HttpError {
+    if let Some(exchange) = exchange {
+        exchange.note(|outcome| outcome.cancelled = true);
+    }
+    let message = "the read was cancelled".to_owned();
+    let trouble = Trouble { message, kind: HttpErrorKind::Unknown, unreachable: false };
+    HttpError::new(trouble.kind, trouble)
+}
+
+/// The server may answer later.
+fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)
+}
+
+/// What a server says that refuses: the status and, of an answer in XML, the code and the message.
+/// Not all of it, for it may repeat what was sent.
+fn refusal(status: StatusCode, body: ureq::Body) -> String {
+    let mut text = Vec::new();
+    // What cannot be read adds nothing.
+    let _ = body.into_reader().take(LONGEST_REFUSAL).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        let (content, _) = rest.split_once(&format!("</{name}>"))?;
+        let shown = content.chars().filter(|c| !c.is_control()).take(200);
+        Some(without_secrets(&shown.collect::<String>()))
+    };
+    let parts = [element("Code"), element("Message")];
+    let said: Vec<String> = parts.into_iter().flatten().collect();
+    match said.is_empty() {
+        true => format!("the server answers {status}"),
+        false => format!("the server answers {status}: {}", said.join(": ")),
+    }
+}
+
+/// How many bytes a range asks for: `bytes=FIRST-LAST` or `bytes=-LEN`.
+fn range_len(range: &str) -> Option<u64> {
+    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+    let last: u64 = last.parse().ok()?;
+    match first.is_empty() {
+        true => Some(last),
+        false => last.checked_sub(first.parse().ok()?)?.checked_add(1),
+    }
+}
+
+/// How many bytes an answer holds: `bytes FIRST-LAST/TOTAL`.
+fn content_range_len(range: &str) -> Option<u64> {
+    let (range, _) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
+    range_len(&format!("bytes={range}"))
+}
+
+/// The body of a request, which is whole in memory.
+async fn body_of(body: HttpRequestBody) -> Result<Bytes, HttpError> {
+    Ok(body.collect().await?.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_ranges() {
+        assert_eq!(range_len("bytes=0-0"), Some(1));
+        assert_eq!(range_len("bytes=5-104"), Some(100));
+        assert_eq!(range_len("bytes=-7"), Some(7));
+        assert_eq!(range_len("bytes=9-5"), None);
+        assert_eq!(range_len("bytes=0-18446744073709551615"), None);
+        assert_eq!(content_range_len("bytes 5-104/1000"), Some(100));
+        assert_eq!(content_range_len("bytes */0"), None);
+    }
+
+    #[test]
+    fn users_of_urls() {
+        assert_eq!(unescape("a%20b%C3%A9").as_deref(), Some("a bé"));
+        assert_eq!(unescape("%4"), None);
+        assert_eq!(unescape("%ff"), None);
+        assert_eq!(basic("me:p%40ss").unwrap(), "Basic bWU6cEBzcw==");
+        assert!(basic("me:pw").unwrap().is_sensitive());
+    }
+}

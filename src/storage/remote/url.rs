@@ -1,0 +1,181 @@
+//! From a URL to the object that it names, and to how its name is shown: without what is secret.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What speaks for the objects below a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// S3, and what speaks its dialect.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+    /// Any HTTP server.
+    Http,
+}
+
+/// A URL, taken apart. Its `Debug` shows nothing secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) service: Service,
+    /// What all names begin with, as they are shown: `s3://bucket`, `https://host:8080`.
+    pub(super) root: String,
+    /// The name below the root, as it stands in the URL.
+    pub(super) name: String,
+    /// `user:password` in front of the host.
+    pub(super) user: Option<String>,
+    /// What follows the `?`, such as a signature. It is sent with every request.
+    pub(super) query: Option<String>,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.root, self.name)
+    }
+}
+
+/// The schemes of URLs, and what speaks them. `file` is no service.
+const SCHEMES: [(&str, Option<Service>); 12] = [
+    ("s3", Some(Service::S3)),
+    ("s3a", Some(Service::S3)),
+    ("gs", Some(Service::Google)),
+    ("az", Some(Service::Azure)),
+    ("azure", Some(Service::Azure)),
+    ("adl", Some(Service::Azure)),
+    ("abfs", Some(Service::Azure)),
+    ("abfss", Some(Service::Azure)),
+    ("http", Some(Service::Http)),
+    ("https", Some(Service::Http)),
+    ("file", None),
+    ("memory", None),
+];
+
+impl Address {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it has no host or bucket, or names no object. The message
+    /// shows no password and no signature.
+    pub(super) fn parse(url: &str) -> Result<Address> {
+        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let scheme = scheme.to_ascii_lowercase();
+        let service = SCHEMES.iter().find(|(name, _)| *name == scheme).and_then(|(_, s)| *s);
+        let Some(service) = service else {
+            let message = format!(
+                "expected a URL that begins with s3://, gs://, az://, abfss://, http:// or https://, found {scheme}://"
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        // Names in buckets may hold these; in the URL of a web server they have a meaning.
+        let (rest, query) = match service {
+            Service::Http => {
+                let rest = rest.split('#').next().unwrap_or_default();
+                match rest.split_once('?') {
+                    Some((rest, query)) => (rest, Some(query.to_owned())),
+                    None => (rest, None),
+                }
+            }
+            _ => (rest, None),
+        };
+        let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, host) = match (service, host.rsplit_once('@')) {
+            // Of Azure it is the container: abfss://container@account.dfs.core.windows.net
+            (Service::Azure, _) | (_, None) => (None, host),
+            (_, Some((user, host))) => (Some(user.to_owned()), host),
+        };
+        let root = format!("{scheme}://{host}");
+        let name = name.trim_matches('/');
+        if host.is_empty() || name.is_empty() {
+            let message =
+                format!("expected SCHEME://HOST/NAME or SCHEME://BUCKET/NAME, found {root}/{name}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(Address { service, root, name: name.to_owned(), user, query })
+    }
+
+    /// The name as it is shown.
+    pub(super) fn shown(&self) -> String {
+        format!("{}/{}", self.root, self.name)
+    }
+
+    /// What the builders of `object_store` take: the root, with the query that goes along.
+    pub(super) fn base(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}/?{query}", self.root),
+            None => self.root.clone(),
+        }
+    }
+}
+
+/// A message of another crate without what is secret in URLs: passwords and queries.
+pub(super) fn without_secrets(message: &str) -> String {
+    let mut shown = String::with_capacity(message.len());
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '>' | '<');
+    let mut rest = message;
+    while let Some(at) = rest.find("://") {
+        let (before, url) = rest.split_at(at + 3);
+        shown.push_str(before);
+        let url_end = url.find(is_end).unwrap_or(url.len());
+        let (url, after) = url.split_at(url_end);
+        let host_end = url.find(['/', '?', '#']).unwrap_or(url.len());
+        let (host, path) = url.split_at(host_end);
+        shown.push_str(host.rsplit_once('@').map_or(host, |(_, host)| host));
+        shown.push_str(path.split(['?', '#']).next().unwrap_or_default());
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let cases = [
+            ("s3://bucket/a/b.msgpack", Service::S3, "s3://bucket", "a/b.msgpack"),
+            ("S3A://bucket/a b?c#d", Service::S3, "s3a://bucket", "a b?c#d"),
+            ("gs://bucket/x", Service::Google, "gs://bucket", "x"),
+            ("az://container/x", Service::Azure, "az://container", "x"),
+            (
+                "abfss://container@account.dfs.core.windows.net/d/x",
+                Service::Azure,
+                "abfss://container@account.dfs.core.windows.net",
+                "d/x",
+            ),
+            ("http://host:80/x", Service::Http, "http://host:80", "x"),
+            ("https://[::1]/d/x#there", Service::Http, "https://[::1]", "d/x"),
+        ];
+        for (url, service, root, name) in cases {
+            let address = Address::parse(url).unwrap();
+            assert_eq!((address.service, &*address.root, &*address.name), (service, root, name));
+            assert_eq!((address.user, address.query), (None, None), "{url}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_kept_apart_and_never_shown() {
+        let address = Address::parse("https://me:p%40ss@host/a.msgpack?sig=abc&x=1").unwrap();
+        assert_eq!(address.user.as_deref(), Some("me:p%40ss"));
+        assert_eq!(address.query.as_deref(), Some("sig=abc&x=1"));
+        assert_eq!(address.shown(), "https://host/a.msgpack");
+        assert_eq!(format!("{address:?}"), "https://host/a.msgpack");
+        let message = "GET http://me:pw@host:9/b?X-Amz-Signature=12 in 1s (see https://u@h?q)";
+        assert_eq!(without_secrets(message), "GET http://host:9/b in 1s (see https://h)");
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused_without_its_secrets() {
+        for url in
+            ["ftp://host/x", "memory://a/b", "s3://bucket", "https:///x", "https://u:pw@h?s=1"]
+        {
+            let error = Address::parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+            assert!(!error.to_string().contains("pw"), "{error}");
+            assert!(!error.to_string().contains("s=1"), "{error}");
+        }
+    }
+}

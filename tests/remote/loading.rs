@@ -1,0 +1,74 @@
+//! Loaders over URLs: the same batches, and few bytes more than those of the samples.
+
+use super::*;
+use kiste::loader::Loader;
+use kiste::sampler::{BlockShuffle, Sampler, Sequential, Shuffle};
+
+const SAMPLES: u64 = 20_000;
+
+/// The samples of one epoch, in the order of the batches.
+fn epoch(reader: &DatasetReader, sampler: Arc<dyn Sampler>, threads: usize) -> Vec<Vec<u8>> {
+    let options = Loader::options(Arc::new(reader.clone()), sampler);
+    let loader = options.batch_size(250).epochs(1).threads(threads).raw().unwrap();
+    loader.flat_map(|batch| batch.unwrap().data).collect()
+}
+
+#[test]
+fn an_epoch_fetches_what_it_reads_and_little_more() {
+    let place = Place::new(SAMPLES, 1000, false);
+    let samplers: [(Arc<dyn Sampler>, bool); 3] = [
+        (Arc::new(Sequential::new(SAMPLES)), true),
+        (Arc::new(BlockShuffle::new(SAMPLES, 128, 16, 7).unwrap()), true),
+        (Arc::new(Shuffle::new(SAMPLES, 7)), false),
+    ];
+    for (sampler, in_runs) in samplers {
+        for threads in [0, 4] {
+            let reader = place.open();
+            place.server.requests();
+            let remote = epoch(&reader, sampler.clone(), threads);
+            assert_eq!(remote, epoch(&place.local, sampler.clone(), threads));
+            let bytes = place.server.sent();
+            let most = place.local.data_len() * 105 / 100;
+            // A sample here and a sample there are fetched with what lies between, up to a limit.
+            assert!(bytes <= if in_runs { most } else { 2 * most }, "{bytes} of {most}");
+        }
+    }
+}
+
+#[test]
+fn batches_are_fetched_in_groups() {
+    let place = Place::new(SAMPLES, 100, false);
+    let reader = place.open();
+    let options = Loader::options(Arc::new(reader), Sequential::new(SAMPLES)).batch_size(250);
+    let mut loader = options.epochs(1).threads(0).raw().unwrap();
+    // Offsets, the first batch, and the other batches.
+    let (rounds, _) = place.server.rounds(|| loader.next().unwrap().unwrap());
+    assert_eq!(rounds, 3);
+    place.server.requests();
+    loader.for_each(|batch| drop(batch.unwrap()));
+    assert!(place.server.requests().is_empty());
+}
+
+#[test]
+fn blocks_are_fetched_in_runs() {
+    let place = Place::new(SAMPLES, 1000, false);
+    let sampler = BlockShuffle::new(SAMPLES, 128, 16, 7).unwrap();
+    let reader = place.open();
+    place.server.requests();
+    epoch(&reader, Arc::new(sampler), 4);
+    // 157 blocks; a group may end within one.
+    let requests = place.server.requests().len();
+    assert!(requests < 400, "{requests}");
+}
+
+#[test]
+fn a_replaced_dataset_ends_in_an_error_of_the_loader() {
+    let place = Place::new(SAMPLES, 100, false);
+    let reader = place.open();
+    let options = Loader::options(Arc::new(reader), Shuffle::new(SAMPLES, 1)).batch_size(50);
+    let mut loader = options.epochs(1).threads(2).raw().unwrap();
+    loader.next().unwrap().unwrap();
+    place.replace();
+    let error = loader.find_map(|batch| batch.err()).unwrap();
+    assert_eq!(error.kind(), kiste::ErrorKind::Replaced, "{error}");
+}

@@ -1,0 +1,143 @@
+//! How many requests, how many of them one after the other, and how many bytes.
+
+use super::*;
+use crate::remote::server::asked;
+use kiste::Reader;
+
+/// Larger than what opening fetches of any file.
+fn large() -> Place {
+    Place::new(20_000, 200, true)
+}
+
+#[test]
+fn opening_takes_one_round_and_looks_for_nothing() {
+    let place = large();
+    let (rounds, reader) = place.server.rounds(|| place.open());
+    let requests = place.server.requests();
+    assert_eq!((rounds, requests.len(), reader.len()), (1, 7, 20_000));
+    // No HEAD, and no list.
+    assert!(requests.iter().all(|request| request.method == "GET" && request.query.is_empty()));
+    let names = ["", ".filter", ".key_hashes", ".lookup", ".offsets"];
+    let paths = names.map(|name| format!("/d/set.msgpack{name}"));
+    assert!(asked(&requests).into_iter().eq(paths.iter()));
+    let bytes: u64 = requests.iter().map(|request| request.sent).sum();
+    assert!(bytes <= 7 * (16 << 10), "{bytes}");
+}
+
+#[test]
+fn a_sample_by_index_takes_two_requests_and_few_bytes() {
+    let place = large();
+    let reader = place.open();
+    place.server.requests();
+    for index in [9_999, 5_001] {
+        let (rounds, raw) = place.server.rounds(|| reader.get_raw(index).unwrap().into_owned());
+        assert_eq!(raw, *place.local.get_raw(index).unwrap());
+        let requests = place.server.requests();
+        assert_eq!((rounds, requests.len()), (2, 2), "{requests:#?}");
+        let bytes: u64 = requests.iter().map(|request| request.sent).sum();
+        assert!(bytes <= 4096 + raw.len() as u64, "{bytes}");
+    }
+    // Its neighbour's offset is known.
+    let (rounds, _) = place.server.rounds(|| reader.get_raw(5_003).map(drop));
+    assert_eq!(rounds, 1);
+}
+
+#[test]
+fn a_key_takes_three_rounds_with_a_lookup() {
+    let place = large();
+    let reader = place.open();
+    place.server.requests();
+    for index in [12_345, 777, 19_999] {
+        let get = || reader.get_by_key(&key(index)).unwrap().unwrap();
+        let (rounds, found) = place.server.rounds(get);
+        assert_eq!(found, place.local.get(index as usize).unwrap());
+        let requests = place.server.requests();
+        assert!(rounds <= 3, "{rounds} {requests:#?}");
+        let bytes: u64 = requests.iter().map(|request| request.sent).sum();
+        assert!(bytes < 8 << 10, "{bytes} {requests:#?}");
+    }
+}
+
+#[test]
+fn an_absent_key_takes_few_rounds_and_no_sample() {
+    let place = large();
+    let reader = place.open();
+    assert_eq!(reader.find(&key(3)).unwrap(), Some(3));
+    place.server.requests();
+    let mut most = 0;
+    for absent in ["a", "b", "c", "d"] {
+        let (rounds, found) = place.server.rounds(|| reader.contains_key(absent).unwrap());
+        assert!(!found);
+        most = most.max(rounds);
+    }
+    let requests = place.server.requests();
+    assert!(most <= 4, "{most} {requests:#?}");
+    assert!(!asked(&requests).contains("/d/set.msgpack"));
+}
+
+#[test]
+fn without_a_lookup_the_hashes_are_fetched_once() {
+    let place = Place::new(20_000, 20, false);
+    let reader = place.open();
+    place.server.requests();
+    assert_eq!(reader.find(&key(15_000)).unwrap(), Some(15_000));
+    let hashes = |requests: Vec<_>| {
+        let of = |request: &&server::Request| request.path.ends_with(".key_hashes");
+        requests.iter().filter(of).map(|request| request.sent).sum::<u64>()
+    };
+    let bytes = hashes(place.server.requests());
+    assert!((160_000..=160_008).contains(&bytes), "{bytes}");
+    assert_eq!(reader.find(&key(5)).unwrap(), Some(5));
+    assert_eq!(hashes(place.server.requests()), 0);
+}
+
+#[test]
+fn neighbours_are_fetched_together() {
+    let place = large();
+    let reader = place.open();
+    let indices: Vec<usize> = (8_000..8_300).chain(15_000..15_010).collect();
+    place.server.requests();
+    let (rounds, ()) = place.server.rounds(|| reader.prefetch(&indices));
+    let of_data = |requests: &[server::Request]| {
+        requests.iter().filter(|request| request.path == "/d/set.msgpack").count()
+    };
+    let requests = place.server.requests();
+    assert_eq!((rounds, of_data(&requests)), (2, 2), "{requests:#?}");
+    for index in indices {
+        assert_eq!(reader.get_raw(index).unwrap(), place.local.get_raw(index).unwrap());
+    }
+    assert!(place.server.requests().is_empty());
+}
+
+#[test]
+fn reading_in_order_takes_few_requests() {
+    let place = Place::new(20_000, 200, false);
+    let (storage, path) = place.storage();
+    let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path).unwrap();
+    for (index, raw) in reader.iter_raw(..).enumerate() {
+        assert_eq!(raw.unwrap(), place.local.get_raw(index).unwrap());
+    }
+    let traffic = storage.traffic();
+    let requests = place.server.requests();
+    assert_eq!(traffic.requests, requests.len() as u64);
+    assert!(requests.len() < 40, "{}", requests.len());
+    let sent: u64 =
+        requests.iter().filter(|request| request.status == 206).map(|request| request.sent).sum();
+    assert_eq!(traffic.bytes, sent);
+    assert!(traffic.wanted <= traffic.bytes);
+    let all = place.local.data_len() + 8 * 20_001;
+    assert!(sent < all + all / 10, "{sent} of {all}");
+}
+
+#[test]
+fn keys_are_listed_without_the_samples() {
+    let place = large();
+    let reader = place.open();
+    place.server.requests();
+    let keys: Vec<String> = reader.keys().map(|key| key.unwrap().into_owned()).collect();
+    assert!(keys.into_iter().eq((0..20_000).map(key)));
+    let requests = place.server.requests();
+    let names = asked(&requests);
+    // Opened later, so the witness is asked whether the dataset is still the same.
+    assert!(names.into_iter().eq(["/d/set.msgpack.keys", "/d/set.msgpack.offsets"]));
+}

@@ -1,0 +1,344 @@
+//! An HTTP server of our own, which speaks enough of S3 as well: it counts, and fails on demand.
+//!
+//! A thread for each connection, from the standard library alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What to do instead of answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// This status, and how many seconds to wait.
+    Status(u16, Option<u64>),
+    /// The right answer, but only these many bytes of it, and then the connection ends.
+    Cut(usize),
+    /// The right headers, and then nothing for a long time.
+    Stall,
+    /// Nothing: the connection ends.
+    Hang,
+    /// The whole object, whatever range was asked for.
+    Whole,
+    /// The right bytes of the object, whatever version was asked for.
+    AnyVersion,
+    /// Twice as many bytes as the headers announce.
+    More,
+}
+
+/// A request, and what was sent for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) status: u16,
+    /// Bytes of the body.
+    pub(crate) sent: u64,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+#[derive(Clone)]
+struct Object {
+    bytes: Arc<Vec<u8>>,
+    tag: Option<String>,
+    modified: &'static str,
+}
+
+type Faults = Box<dyn Fn(u64, &Request) -> Option<Fault> + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    objects: Mutex<BTreeMap<String, Object>>,
+    log: Mutex<Vec<Request>>,
+    faults: Mutex<Option<Arc<Faults>>>,
+    count: AtomicU64,
+    versions: AtomicU64,
+    gate: Mutex<Gate>,
+    opened: Condvar,
+    stop: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+/// Holds requests back until no more come: those that are answered together are a round.
+#[derive(Default)]
+struct Gate {
+    is_used: bool,
+    last: Option<Instant>,
+    waiting: u64,
+    rounds: u64,
+}
+
+/// For how long no other request comes before those that wait are answered.
+const QUIET: Duration = Duration::from_millis(200);
+
+pub(crate) struct Server {
+    state: Arc<State>,
+    address: String,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let state = Arc::new(State::default());
+        let shared = state.clone();
+        let accept = move || {
+            for stream in listener.incoming() {
+                if shared.stop.load(SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let shared = shared.clone();
+                shared.open.lock().unwrap().push(stream.try_clone().unwrap());
+                thread::spawn(move || shared.serve(stream));
+            }
+        };
+        Server { state, address, listener: Some(thread::spawn(accept)) }
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Puts an object there, in place of another one.
+    pub(crate) fn put(&self, path: &str, bytes: Vec<u8>) {
+        let version = self.state.versions.fetch_add(1, SeqCst);
+        let tag = Some(format!("\"v{version}\""));
+        let modified = "Mon, 23 Nov 2026 00:00:00 GMT";
+        let object = Object { bytes: Arc::new(bytes), tag, modified };
+        self.state.objects.lock().unwrap().insert(path.to_owned(), object);
+    }
+
+    /// Changes the tags of all objects, and when they were changed.
+    pub(crate) fn retag(&self, tag: Option<&str>, modified: &'static str) {
+        for object in self.state.objects.lock().unwrap().values_mut() {
+            object.tag = tag.map(str::to_owned);
+            object.modified = modified;
+        }
+    }
+
+    pub(crate) fn remove(&self, path: &str) {
+        self.state.objects.lock().unwrap().remove(path);
+    }
+
+    /// Puts a file and all files next to it whose names begin with its name into a folder.
+    pub(crate) fn upload(&self, file: &Path, folder: &str) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        for entry in fs::read_dir(file.parent().unwrap()).unwrap() {
+            let path = entry.unwrap().path();
+            let found = path.file_name().unwrap().to_str().unwrap().to_owned();
+            if found.starts_with(name) && path.is_file() {
+                self.put(&format!("{folder}/{found}"), fs::read(&path).unwrap());
+            }
+        }
+    }
+
+    /// Decides by the number of a request, from 0 on, and by what it asks for.
+    pub(crate) fn fail(
+        &self,
+        faults: impl Fn(u64, &Request) -> Option<Fault> + Send + Sync + 'static,
+    ) {
+        self.state.count.store(0, SeqCst);
+        *self.state.faults.lock().unwrap() = Some(Arc::new(Box::new(faults)));
+    }
+
+    /// The requests since this was called last.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.state.log.lock().unwrap())
+    }
+
+    /// Bytes of bodies since requests were asked for last.
+    pub(crate) fn sent(&self) -> u64 {
+        self.requests().iter().map(|request| request.sent).sum()
+    }
+
+    /// How many requests `work` makes one after the other, where those that wait for the same answers
+    /// count as one.
+    pub(crate) fn rounds<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        *self.state.gate() = Gate { is_used: true, ..Gate::default() };
+        let result = work();
+        let rounds = std::mem::take(&mut *self.state.gate()).rounds;
+        (rounds, result)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.stop.store(true, SeqCst);
+        let _ = TcpStream::connect(&self.address);
+        for stream in self.state.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        self.listener.take().map(JoinHandle::join);
+    }
+}
+
+impl State {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap()
+    }
+
+    fn pass_gate(&self) {
+        let mut gate = self.gate();
+        if !gate.is_used {
+            return;
+        }
+        gate.last = Some(Instant::now());
+        gate.waiting += 1;
+        let round = gate.rounds;
+        while gate.is_used && gate.rounds == round {
+            gate = self.opened.wait_timeout(gate, QUIET / 4).unwrap().0;
+            if gate.rounds == round && gate.last.is_some_and(|last| last.elapsed() >= QUIET) {
+                gate.rounds += 1;
+                gate.waiting = 0;
+                self.opened.notify_all();
+            }
+        }
+    }
+
+    fn serve(&self, stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut stream = stream;
+        while !self.stop.load(SeqCst) {
+            let Some(mut request) = read_request(&mut reader) else { return };
+            let number = self.count.fetch_add(1, SeqCst);
+            let faults = self.faults.lock().unwrap().clone();
+            let fault = faults.and_then(|faults| faults(number, &request));
+            self.pass_gate();
+            let goes_on = self.answer(&mut stream, &mut request, fault);
+            if !goes_on {
+                let _ = stream.shutdown(Shutdown::Both);
+                return;
+            }
+        }
+    }
+
+    /// Whether the connection goes on.
+    fn answer(&self, stream: &mut TcpStream, request: &mut Request, fault: Option<Fault>) -> bool {
+        let object = self.objects.lock().unwrap().get(&request.path).cloned();
+        let mut headers = Vec::new();
+        let mut body = Vec::new();
+        let range = request.header("range").map(str::to_owned);
+        match (&object, fault) {
+            (_, Some(Fault::Status(status, wait))) => {
+                request.status = status;
+                headers.extend(wait.map(|wait| format!("Retry-After: {wait}")));
+                let code = "<Error><Code>SlowDown</Code><Message>Please reduce your rate</Message></Error>";
+                body.extend_from_slice(code.as_bytes());
+            }
+            (_, Some(Fault::Hang)) => {
+                request.status = 0;
+                self.log.lock().unwrap().push(request.clone());
+                return false;
+            }
+            (None, _) => {
+                request.status = 404;
+                body.extend_from_slice(b"<Error><Code>NoSuchKey</Code></Error>");
+            }
+            (Some(object), _) => {
+                let asked = request.header("if-match").filter(|_| fault != Some(Fault::AnyVersion));
+                headers.extend(object.tag.iter().map(|tag| format!("ETag: {tag}")));
+                headers.push(format!("Last-Modified: {}", object.modified));
+                let len = object.bytes.len() as u64;
+                let range = range.filter(|_| fault != Some(Fault::Whole));
+                let found = range.map(|range| resolve(&range, len));
+                if asked.is_some_and(|tag| Some(tag) != object.tag.as_deref()) {
+                    request.status = 412;
+                } else {
+                    match found {
+                        None => {
+                            request.status = 200;
+                            body.extend_from_slice(&object.bytes);
+                        }
+                        Some(None) => {
+                            request.status = 416;
+                            headers.push(format!("Content-Range: bytes */{len}"));
+                        }
+                        Some(Some(range)) => {
+                            request.status = 206;
+                            let (first, last) = (range.start, range.end - 1);
+                            headers.push(format!("Content-Range: bytes {first}-{last}/{len}"));
+                            let bytes = &object.bytes[range.start as usize..range.end as usize];
+                            body.extend_from_slice(bytes);
+                        }
+                    }
+                }
+            }
+        }
+        let length = body.len();
+        match fault {
+            Some(Fault::Cut(kept)) => body.truncate(kept),
+            Some(Fault::Stall) => body.clear(),
+            Some(Fault::More) => body.extend_from_within(..),
+            _ => {}
+        }
+        request.sent = body.len() as u64;
+        self.log.lock().unwrap().push(request.clone());
+        let status = request.status;
+        let mut head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n");
+        headers.iter().for_each(|header| head += &format!("{header}\r\n"));
+        head += "\r\n";
+        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        if fault == Some(Fault::Stall) {
+            // Until the client gives up.
+            let _ = stream.read(&mut [0]);
+            return false;
+        }
+        sent.is_ok() && body.len() == length
+    }
+}
+
+fn read_request(reader: &mut impl BufRead) -> Option<Request> {
+    let mut line = String::new();
+    if reader.read_line(&mut line).ok()? == 0 {
+        return None;
+    }
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?.to_owned(), words.next()?);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (path, query) = (path.to_owned(), query.to_owned());
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    Some(Request { method, path, query, headers, status: 0, sent: 0 })
+}
+
+/// The bytes that a range asks for, if there are any.
+fn resolve(range: &str, len: u64) -> Option<Range<u64>> {
+    let (first, last) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+    let range = match (first, last) {
+        ("", last) => len.saturating_sub(last.parse().unwrap())..len,
+        (first, "") => first.parse().unwrap()..len,
+        (first, last) => first.parse().unwrap()..len.min(last.parse::<u64>().unwrap() + 1),
+    };
+    (range.start < range.end).then_some(range)
+}
+
+/// Every object that was asked for.
+pub(crate) fn asked(requests: &[Request]) -> BTreeSet<&str> {
+    requests.iter().map(|request| request.path.as_str()).collect()
+}

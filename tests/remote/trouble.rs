@@ -1,0 +1,230 @@
+//! Servers that are busy, answers that are cut short or stall, and what is not there.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use super::server::Fault;
+use super::*;
+use kiste::ErrorKind;
+
+#[test]
+fn a_busy_server_is_asked_again() {
+    for status in [429, 500, 502, 503, 504] {
+        let place = Place::new(200, 100, true);
+        // Every third request, and a burst at the start.
+        place.server.fail(move |n, _| (n < 4 || n % 3 == 0).then_some(Fault::Status(status, None)));
+        assert_same(&place.open(), &place.local);
+    }
+}
+
+#[test]
+fn a_server_that_says_when_is_obeyed() {
+    let place = Place::new(20, 100, true);
+    let (storage, path) = place.storage();
+    place.server.fail(|n, _| (n == 0).then_some(Fault::Status(503, Some(1))));
+    let begin = std::time::Instant::now();
+    DatasetReader::options().storage(Arc::new(storage.clone())).open(path).unwrap();
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    assert_eq!(storage.traffic().retries, 1);
+}
+
+#[test]
+fn a_server_that_stays_busy_is_given_up_with_its_words() {
+    let place = Place::new(20, 100, true);
+    place.server.fail(|_, _| Some(Fault::Status(503, None)));
+    let error = place.try_open().unwrap_err();
+    let message = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(message.starts_with(&place.url()), "{message}");
+    let words = "the server answers 503 Service Unavailable: SlowDown: Please reduce your rate";
+    assert!(message.contains(words), "{message}");
+    assert!(message.contains("gave up after 5 tries"), "{message}");
+}
+
+#[test]
+fn what_will_not_pass_is_not_asked_again() {
+    let place = Place::new(20, 100, true);
+    place.server.fail(|_, _| Some(Fault::Status(400, None)));
+    let error = place.try_open().unwrap_err();
+    assert!(error.to_string().contains("the server answers 400 Bad Request"), "{error}");
+    assert_eq!(place.server.requests().len(), 7);
+}
+
+#[test]
+fn answers_that_are_cut_short_are_noticed() {
+    for kept in [0, 1, 1000] {
+        let place = Place::new(2000, 100, true);
+        place.server.fail(move |n, _| (n % 2 == 0).then_some(Fault::Cut(kept)));
+        assert_same(&place.open(), &place.local);
+    }
+    let place = Place::new(2000, 100, true);
+    let reader = place.open();
+    place.server.fail(|_, _| Some(Fault::Cut(7)));
+    let error = reader.get_raw(1000).unwrap_err().to_string();
+    assert!(error.contains("/d/set.msgpack"), "{error}");
+    assert!(error.contains("after 7 bytes") || error.contains("cut short"), "{error}");
+}
+
+#[test]
+fn connections_that_end_are_opened_again() {
+    let place = Place::new(2000, 100, true);
+    place.server.fail(|n, _| (n % 3 == 1).then_some(Fault::Hang));
+    assert_same(&place.open(), &place.local);
+}
+
+#[test]
+fn answers_that_stall_are_noticed_and_named() {
+    let place = Place::new(2000, 100, true);
+    let reader = place.open();
+    place.server.fail(|n, _| (n == 0).then_some(Fault::Stall));
+    assert_eq!(reader.get_raw(1000).unwrap(), place.local.get_raw(1000).unwrap());
+    place.server.fail(|_, _| Some(Fault::Stall));
+    let range = place.local.byte_range(1500).unwrap();
+    let error = reader.get_raw(1500).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("nothing came for 700ms"), "{message}");
+    assert_eq!(error.path().unwrap().to_str(), Some(&*place.url()));
+    assert_eq!(error.range(), Some(range));
+}
+
+#[test]
+fn more_than_was_asked_for_is_refused() {
+    // Longer than announced is what the next answer begins with, which is no answer.
+    let place = Place::new(2000, 100, true);
+    place.server.fail(|n, _| (n % 5 == 2).then_some(Fault::More));
+    assert_same(&place.open(), &place.local);
+}
+
+#[test]
+fn a_server_without_ranges_is_an_error_that_says_so() {
+    let place = Place::new(2000, 100, true);
+    place.server.fail(|_, _| Some(Fault::Whole));
+    let error = place.try_open().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("ignores range requests"), "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let place = Place::new(20, 100, true);
+    place.server.remove("/d/set.msgpack.offsets");
+    let error = place.try_open().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.path().unwrap().to_str(), Some(&*format!("{}.offsets", place.url())));
+    place.server.remove("/d/set.msgpack");
+    let error = place.try_open().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.path().unwrap().to_str(), Some(&*place.url()));
+}
+
+#[test]
+fn side_files_that_may_not_be_listed_are_absent() {
+    // S3 answers so for what is not there, to those who may not list the bucket.
+    let place = Place::new(200, 100, false);
+    place.server.fail(|_, request| {
+        let is_absent = request.path.ends_with(".lookup") || request.path.ends_with(".crc");
+        is_absent.then_some(Fault::Status(403, None))
+    });
+    assert_same(&place.open(), &place.local);
+    place.server.fail(|_, _| Some(Fault::Status(403, None)));
+    let error = place.try_open().unwrap_err();
+    assert!(error.to_string().contains("403 Forbidden"), "{error}");
+    assert!(error.remedy().is_some());
+}
+
+#[test]
+fn nobody_at_the_other_end_is_an_error() {
+    let place = Place::new(1, 100, false);
+    let url = place.url();
+    drop(place);
+    let options = RemoteOptions::default().timeout(Duration::from_millis(300)).retries(1);
+    let (storage, path) = RemoteStorage::open(&url, options).unwrap();
+    let error = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("gave up after 2 tries"), "{error}");
+}
+
+#[test]
+fn random_trouble_ends_in_the_right_bytes_or_an_error() {
+    use crate::support::Random;
+    let place = Place::new(3000, 60, true);
+    let kinds = [
+        Fault::Status(503, None),
+        Fault::Status(429, Some(0)),
+        Fault::Status(500, None),
+        Fault::Cut(0),
+        Fault::Cut(5),
+        Fault::Hang,
+        Fault::More,
+        Fault::Whole,
+        Fault::Stall,
+    ];
+    let (mut whole, mut failed) = (0, 0);
+    for seed in 0..32 {
+        let one_in = [3, 6, 10, 50][seed as usize % 4];
+        place.server.fail(move |n, _| {
+            let mut random = Random(seed << 32 | n);
+            random.next();
+            (random.below(one_in) == 0).then(|| kinds[random.below(kinds.len())])
+        });
+        let options = RemoteOptions::default().timeout(Duration::from_millis(100)).retries(2);
+        let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+        let read_some = &|reader: &DatasetReader, start: usize| -> Result<()> {
+            for index in start..start + 5 {
+                let raw = reader.get_raw(index)?;
+                assert_eq!(raw, place.local.get_raw(index).unwrap());
+            }
+            assert_eq!(reader.find(&key(start as u64))?, Some(start));
+            assert_eq!(reader.find("absent")?, None);
+            Ok(())
+        };
+        let read = || -> Result<()> {
+            let reader = DatasetReader::options().storage(Arc::new(storage)).open(path)?;
+            let mut random = Random(seed);
+            let starts = [0; 3].map(|_| random.below(2990));
+            std::thread::scope(|scope| {
+                let start = |start| {
+                    scope.spawn({
+                        let reader = &reader;
+                        move || read_some(reader, start)
+                    })
+                };
+                let threads = starts.map(start);
+                threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+            })
+        };
+        match read() {
+            Ok(()) => whole += 1,
+            Err(error) => {
+                failed += 1;
+                assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported), "{error}");
+            }
+        }
+    }
+    assert!(whole > 0 && failed > 0, "{whole} {failed}");
+}
+
+#[test]
+fn a_read_that_waits_can_be_cancelled() {
+    let place = Place::new(3000, 60, true);
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = RemoteOptions::default().stop(stop.clone());
+    let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+    let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+    // It would wait for an hour, as often as it may.
+    let asked = Arc::new(AtomicBool::new(false));
+    let heard = asked.clone();
+    place.server.fail(move |_, _| {
+        heard.store(true, SeqCst);
+        Some(Fault::Status(503, Some(3600)))
+    });
+    let error = std::thread::scope(|scope| {
+        let read = scope.spawn(|| reader.get_raw(1500).unwrap_err());
+        while !asked.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        stop.store(true, SeqCst);
+        read.join().unwrap()
+    });
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    assert_eq!(reader.get_raw(2500).unwrap_err().kind(), ErrorKind::Cancelled);
+}

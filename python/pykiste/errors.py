@@ -8,6 +8,8 @@
 NotFoundError no/such.msgpack True
 """
 
+from typing import Any
+
 __all__ = [
     "AlreadyExistsError",
     "CancelledError",
@@ -34,7 +36,17 @@ class Error(Exception):
     the bytes that are at fault.
     """
 
-    def __init__(self, message, *, path=None, index=None, key=None, field=None, range=None, raw=None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Any = None,
+        index: int | None = None,
+        key: str | None = None,
+        field: str | None = None,
+        range: tuple[int, int] | None = None,
+        raw: bytes | None = None,
+    ) -> None:
         super().__init__(message)
         self.path = path
         self.index = index
@@ -43,15 +55,15 @@ class Error(Exception):
         self.range = range
         self.raw = raw
 
-    def __str__(self):
-        return self.args[0]
+    def __str__(self) -> str:
+        return str(self.args[0])
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Keyword arguments are lost by the default.
         return _again, (type(self), self.args[0], dict(self.__dict__))
 
 
-def _again(kind, message, fields):
+def _again(kind: type[Error], message: str, fields: dict[str, Any]) -> Error:
     return kind(message, **fields)
 
 

@@ -1,9 +1,23 @@
-"""Values of msgpack that Python has no type for."""
+"""Values of msgpack that Python has no type for, and names for types in annotations."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from os import PathLike
+from types import EllipsisType
+from typing import Any, NamedTuple
 
-__all__ = ["Extension", "Timestamp"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp"]
+
+#: Where a dataset or an array is.
+Path = str | PathLike[str]
+#: A sample: its fields by name.
+Sample = dict[str, Any]
+_Part = int | slice | EllipsisType | Sequence[int] | Sequence[bool] | NDArray[Any] | np.integer[Any] | None
+#: What stands between the brackets of an array.
+Selection = _Part | tuple[_Part, ...]
 
 
 class Extension(NamedTuple):
@@ -29,7 +43,7 @@ class Timestamp(NamedTuple):
     seconds: int
     nanoseconds: int = 0
 
-    def to_datetime(self):
+    def to_datetime(self) -> datetime:
         """The same with a resolution of microseconds.
 
         >>> Timestamp(0, 1_000_000).to_datetime()

@@ -386,7 +386,6 @@ impl ArrayStore {
             if !one.shape().is_empty() {
                 return Err(PyValueError::new_err("fill: expected one element, found an array"));
             }
-            let one = one.astype(&parsed, kiste::value::Casting::SameKind).map_err(raise)?;
             options = options.fill_bytes(one.c_bytes().into_owned());
         }
         let attributes = attrs.map(parse_attributes).transpose()?;

@@ -289,7 +289,7 @@ enum Running {
 /// With `columns`, batches are written to memory that is used again. `buffers` is memory of the caller
 /// for it: three or more dicts, each with a writable array or CPU tensor of shape `(batch_size, …)` for
 /// each column but those of `bytes`. A batch has one of these dicts until the batch and all arrays from
-/// it are gone; nothing else may write to it, or relies on what is in it, while the loader runs.
+/// it are gone. Nothing else may write to it or rely on its content while the loader runs.
 ///
 /// >>> import numpy as np
 /// >>> import pykiste as ki

@@ -221,6 +221,12 @@ impl Order {
             .map_err(|_| pyo3::exceptions::PyOverflowError::new_err("the order does not end"))
     }
 
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let builtins = slf.py().import("builtins")?;
+        let positions = builtins.call_method1("range", (slf.len()?,))?;
+        builtins.call_method1("map", (slf.getattr("__getitem__")?, positions))
+    }
+
     /// The index at a position, or an array of those of a slice.
     fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, len) = (item.py(), self.inner.len());

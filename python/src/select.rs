@@ -3,7 +3,7 @@
 use kiste::array::{Index, Selection};
 use kiste::value::{DType, NdArray};
 use numpy::PyArray1;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyEllipsis, PyList, PyMapping, PySlice, PyTuple};
 
@@ -134,38 +134,13 @@ pub(crate) fn parse_dtype(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     dtype_of(&dtype)
 }
 
-/// Elements for an array of this type: anything that NumPy makes an array of.
-///
-/// Numbers of Python take the type of the array, if they fit. Integers of another type must fit. Apart
-/// from that, the library converts as NumPy does with `casting="same_kind"`.
+/// Elements for an array of this type: anything that NumPy makes an array of, if it fits.
 pub(crate) fn elements(
     given: &Bound<'_, PyAny>,
     dtype: &Bound<'_, PyAny>,
 ) -> PyResult<NdArray<'static>> {
-    let numpy = given.py().import("numpy")?;
-    let kind = |dtype: &Bound<'_, PyAny>| dtype.getattr("kind")?.extract::<char>();
-    let wanted = kind(dtype)?;
-    let is_typed = given.hasattr("dtype")?;
-    let array = match wanted {
-        // A tuple is a structure only to those who know that it should be one.
-        'V' if !is_typed => numpy.call_method1("asarray", (given, dtype))?,
-        _ => numpy.call_method1("asarray", (given,))?,
-    };
-    let found = array.getattr("dtype")?;
-    let is_number = |kind| matches!(kind, 'i' | 'u' | 'f' | 'c');
-    if !is_typed && matches!(kind(&found)?, 'i' | 'u') && is_number(wanted) {
-        return numpy_array(&numpy.call_method1("asarray", (given, dtype))?);
-    }
-    if matches!(kind(&found)?, 'i' | 'u') && matches!(wanted, 'i' | 'u') {
-        let fits = array.call_method1("astype", (dtype,))?;
-        if !numpy.call_method1("array_equal", (&array, &fits))?.extract::<bool>()? {
-            let message =
-                format!("expected integers that fit {dtype}, found some of {found} that do not");
-            return Err(PyOverflowError::new_err(message));
-        }
-        return numpy_array(&fits);
-    }
-    numpy_array(&array)
+    let module = given.py().import("pykiste._elements")?;
+    numpy_array(&module.call_method1("elements", (given, dtype))?)
 }
 
 /// Attributes as a dict of Python, by way of JSON.

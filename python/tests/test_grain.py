@@ -15,6 +15,12 @@ def test_a_map_dataset(numbers):
     assert sorted(seen) == list(range(100)) and seen != sorted(seen)
 
 
+@pytest.fixture(autouse=True)
+def flags():
+    # Where JAX is installed, Grain reads a flag of absl, which programs parse when they start.
+    pytest.importorskip("absl.flags").FLAGS.mark_as_parsed()
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_data_loader_resumes(numbers, workers):
     def make():

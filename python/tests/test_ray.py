@@ -15,9 +15,9 @@ from pykiste.ray import KisteDatasink, KisteDatasource  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    # Workers import pykiste as this process does.
-    path = os.path.dirname(os.path.dirname(ki.__file__))
-    variables = {"PYTHONPATH": os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])}
+    # Workers import pykiste and this file as this process does.
+    paths = [os.path.dirname(os.path.dirname(ki.__file__)), os.path.dirname(__file__)]
+    variables = {"PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
     ray.init(
         num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20,
         runtime_env={"env_vars": variables}, configure_logging=False,

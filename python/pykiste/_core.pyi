@@ -1,0 +1,43 @@
+from typing import final
+
+from pykiste import (
+    ArrayStore as ArrayStore,
+    Batch as Batch,
+    ChunkedArray as ChunkedArray,
+    Dataset as Dataset,
+    Loader as Loader,
+    Order as Order,
+    PackedArray as PackedArray,
+    Sampler as Sampler,
+    StagedVersion as StagedVersion,
+    View as View,
+    Writer as Writer,
+    commit as commit,
+    convert as convert,
+    diff as diff,
+    filter as filter,
+    index as index,
+    merge as merge,
+    pack as pack,
+    repair as repair,
+    select as select,
+    shuffle as shuffle,
+    sort as sort,
+    split as split,
+    stat as stat,
+    unpack as unpack,
+    verify as verify,
+)
+from pykiste.types import Sample
+
+@final
+class Keys:
+    def __iter__(self) -> Keys: ...
+    def __next__(self) -> str: ...
+    def __length_hint__(self) -> int: ...
+
+@final
+class Samples:
+    def __iter__(self) -> Samples: ...
+    def __next__(self) -> Sample: ...
+    def __length_hint__(self) -> int: ...

@@ -1,0 +1,38 @@
+"""The stubs say what the modules have, and a program of a user passes a type checker."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pykiste as ki
+
+pytest.importorskip("mypy")
+
+HERE = Path(__file__).parent
+# The first is a method from Python 3.12 on, the second is made by the build.
+ALLOWED = "pykiste.View.__buffer__\npykiste._core.__all__\n"
+
+
+def run(*arguments, cwd):
+    environment = {**os.environ, "PYTHONPATH": str(Path(ki.__file__).parents[1])}
+    command = [sys.executable, "-m", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_program_of_a_user_passes(tmp_path):
+    run("mypy", "--strict", "--cache-dir", str(tmp_path), str(HERE / "user.py"), cwd=tmp_path)
+
+
+def test_the_stubs_say_what_is_there(tmp_path):
+    pytest.importorskip("datasets")
+    pytest.importorskip("ray")
+    pytest.importorskip("jax")
+    pytest.importorskip("torch")
+    allowed = tmp_path / "allowed"
+    allowed.write_text(ALLOWED)
+    arguments = ["--concise", "--allowlist", str(allowed), "--ignore-unused-allowlist"]
+    run("mypy.stubtest", "pykiste", *arguments, cwd=tmp_path)

@@ -108,6 +108,9 @@ pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
+/// For the fuzzer: a few braces can stand for many names.
+#[doc(hidden)]
+pub use names::expand_braces;
 pub use options::Duplicates;
 pub use parts::Part;
 pub use passing::convert;

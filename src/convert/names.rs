@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 256 << 20;
 ///
 /// Braces without a comma or two dots stay as they are. A pattern for more than 2^20 names, or for
 /// more than 256 MiB of names, is an error.
-pub(crate) fn expand_braces(pattern: &str) -> Result<Vec<String>> {
+pub fn expand_braces(pattern: &str) -> Result<Vec<String>> {
     let mut names = Names { pattern, names: vec![String::new()], bytes: 0 };
     let mut rest = pattern;
     while let Some(open) = rest.find('{') {

@@ -22,7 +22,7 @@ use super::{
 use super::{CsvReader, TfRecordReader};
 #[cfg(feature = "zip")]
 use super::{NpzOptions, NpzReader};
-use crate::convert::names;
+use crate::convert::names::expand_braces;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
@@ -453,7 +453,7 @@ fn expand(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
     for source in sources {
         match source.to_str() {
             Some(pattern) if !source.exists() => {
-                paths.extend(names::expand_braces(pattern)?.into_iter().map(PathBuf::from));
+                paths.extend(expand_braces(pattern)?.into_iter().map(PathBuf::from));
             }
             _ => paths.push(source.clone()),
         }

@@ -20,7 +20,7 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// Files in a zip archive as samples, in the order of its central directory: see [`FileOptions`]
 /// for what is in them. Feature `zip`.
 ///
-/// **Patterns** are matched against whole names by [`fnmatch`](super::fnmatch): `*` goes over `/`
+/// **Patterns** are matched against whole names by [`NamePattern`](super::NamePattern): `*` goes over `/`
 /// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
 /// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
 ///

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{
-    ArrowIpcReader, CifarLabels, CifarReader, CsvReader, ImageFolderReader, ImageOptions, Input,
+    ArrowIpcReader, CifarLabels, CifarReader, CsvReader, Format, ImageFolderReader, ImageOptions, Input,
     JsonLinesReader, MdsReader, MnistReader, NpzReader, ParquetReader, Resize, StoredAs,
     ChromaSubsampling, TfRecordReader, WebDatasetReader,
 };

@@ -112,7 +112,7 @@ fn neighbours_are_fetched_together() {
 #[test]
 fn shards_are_fetched_side_by_side() {
     let places = [large(), large()];
-    let shards = places.iter().map(Place::open).collect();
+    let shards: Vec<_> = places.iter().map(Place::open).collect();
     let reader = kiste::reader::ShardedReader::new(shards).unwrap();
     let indices: Vec<usize> = (8_000..8_100).chain(30_000..30_100).collect();
     let [one, other] = &places;

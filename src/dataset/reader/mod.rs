@@ -38,7 +38,7 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Where the files are. Default: where the name leads ([`storage::of`](crate::storage::of)), which
+    /// Where the files are. Default: where the name leads ([`storage::of`]), which
     /// is the local file system, mapped, for all but URLs;
     /// [`LocalStorage::positioned`](crate::storage::LocalStorage::positioned) reads without a map.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {

@@ -82,7 +82,7 @@ impl Args {
         samples.check_found()?;
         samples.warn(output);
         if chosen.is_empty() && !reader.is_empty() {
-            let path = self.input.display();
+            let path = file::shown(&self.input);
             output.warn(format_args!("{path}: the condition is true of no sample"));
         }
         Ok(chosen)
@@ -92,7 +92,7 @@ impl Args {
     fn condition(&self) -> Outcome<Expression> {
         let Some(names) = read_labels(&self.input)? else { return Ok(self.condition.clone()) };
         self.condition.clone().name_labels(&names).map_err(|message| {
-            let path = labels_path(&self.input);
+            let path = labels_path(&kiste::storage::shown(&self.input));
             let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let more = if names.len() > NAMED { " and others" } else { "" };
             let known = format!("there are {}{more}", first.join(", "));

@@ -145,7 +145,7 @@ impl Args {
             for (input, labels) in inputs.iter().zip(&found) {
                 // Without names, no sample may have a label.
                 let added = merged.add(labels.as_deref().unwrap_or_default());
-                let path = labels_path(input);
+                let path = labels_path(&kiste::storage::shown(input));
                 added.map_err(|e| Failure::trouble(format_args!("{}: {e}", path.display())))?;
             }
             return Ok(Labels::Renumbered(merged));
@@ -226,7 +226,8 @@ impl Args {
 
 /// How the labels of two inputs differ.
 fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[String]>) -> String {
-    let (file, other) = (labels_path(a), labels_path(b));
+    let shown = kiste::storage::shown;
+    let (file, other) = (labels_path(&shown(a)), labels_path(&shown(b)));
     let (file, other) = (file.display(), other.display());
     let meaning = "so a number does not mean the same";
     match (names, others) {

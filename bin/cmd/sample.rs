@@ -67,7 +67,7 @@ impl Args {
         let amount = match self.amount {
             Amount::Share(share) => (share * of as f64).round() as u64,
             Amount::Samples(samples) if samples > of => {
-                let (file, has) = (self.input.display(), units::counted(of, "sample"));
+                let (file, has) = (file::shown(&self.input), units::counted(of, "sample"));
                 output.warn(format_args!("{file}: has only {has}, all of which are taken"));
                 of
             }

@@ -121,7 +121,7 @@ impl Args {
                     "position {wrong}: expected ascending positions from 1 to {}, as {} has {samples} \
                      samples",
                     samples.saturating_sub(1),
-                    self.input.display()
+                    file::shown(&self.input)
                 );
                 return Err(Failure::trouble(message));
             }

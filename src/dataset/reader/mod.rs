@@ -14,6 +14,7 @@ use crate::reader::{self, Location, Reader};
 use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
+use super::labels::read_labels_from;
 
 mod open;
 mod iter;
@@ -158,6 +159,15 @@ impl DatasetReader {
     /// The path of the data file.
     pub fn path(&self) -> &Path {
         &self.files().path
+    }
+
+    /// The names of the numeric labels, if their file is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](crate::ErrorKind::Damaged) if they are not UTF-8.
+    pub fn labels(&self) -> Result<Option<Vec<String>>> {
+        read_labels_from(&*self.files().storage, self.path())
     }
 
     /// Samples.

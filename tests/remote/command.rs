@@ -118,7 +118,20 @@ fn datasets_made_of_one_at_a_url_have_its_labels() {
     assert_eq!(shuffled.len(), 30);
     assert_eq!(shuffled.labels().unwrap().unwrap(), ["cat", "dog"]);
     // Messages about what is not in it do not show how it was reached.
-    let output = run(&place, &["get", &url, "no such key"]);
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("/d/set.msgpack") && !message.contains("s3cret"), "{message}");
+    for args in [
+        &["get", &url, "no such key"][..],
+        &["get", &url, "key-000001", "--field", "none"],
+        &["cat", &url, "no such key"],
+        &["info", &url],
+        &["stat", &url],
+        &["stat", "--json", &url],
+        &["bench", &url],
+        &["diff", &url, &url],
+        &["verify", &url],
+        &["select", &url, "/no/such/place/out.msgpack", "--key", "no such key"],
+    ] {
+        let Output { stdout, stderr, .. } = run(&place, args);
+        let printed = String::from_utf8([stdout, stderr].concat()).unwrap();
+        assert!(!printed.is_empty() && !printed.contains("s3cret"), "{args:?}: {printed}");
+    }
 }

@@ -86,7 +86,7 @@ impl Args {
         let summary = options.stat(&reader, |seen| progress.set(seen))?;
         drop(progress);
         let labels = read_labels(&self.file)?;
-        let found = Found { labels, file: self.file, summary, asked };
+        let found = Found { labels, file: kiste::storage::shown(&self.file), summary, asked };
         match self.html {
             Some(page) => {
                 let samples = html::pick(&reader, self.show, &found)?;

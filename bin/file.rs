@@ -153,6 +153,11 @@ pub(crate) fn storage() -> Arc<dyn Storage> {
     })
 }
 
+/// How a name is printed: a URL without what is secret in it.
+pub(crate) fn shown(path: &Path) -> String {
+    kiste::storage::shown(path).display().to_string()
+}
+
 /// Where the files of a dataset are, and its name there: for a URL the URL without what is secret in
 /// it. A local dataset must be finished.
 pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {

@@ -84,7 +84,7 @@ impl Making {
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
         file::check_is_data(out)?;
         if let Some(input) = inputs.iter().find(|input| is_same(input, out)) {
-            let message = format!("{}: is both read and written", input.display());
+            let message = format!("{}: is both read and written", file::shown(input));
             return Err(Failure::trouble(message).hint("write to another file, then rename it"));
         }
         if !self.force && out.symlink_metadata().is_ok() {

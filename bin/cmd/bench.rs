@@ -97,7 +97,7 @@ impl Args {
                 writeln!(
                     out,
                     "{}: {}, {} in {}: {}, {}",
-                    self.file.display(),
+                    file::shown(&self.file),
                     units::counted(samples, "sample"),
                     units::bytes(bytes),
                     units::duration(time),
@@ -138,7 +138,7 @@ impl Args {
             }
         }
         // A sign of life, but not one for each sample.
-        let _progress = output.progress(format!("reading {}", self.file.display()), None);
+        let _progress = output.progress(format!("reading {}", file::shown(&self.file)), None);
         let mut copy = Vec::new();
         let mut read = |index: usize| -> kiste::Result<()> {
             if self.raw {
@@ -177,7 +177,7 @@ impl Args {
         if let Some(threads) = self.threads {
             options = options.threads(threads);
         }
-        let _progress = output.progress(format!("loading {}", self.file.display()), None);
+        let _progress = output.progress(format!("loading {}", file::shown(&self.file)), None);
         let start = Instant::now();
         if self.raw {
             drain(options.raw()?)?;

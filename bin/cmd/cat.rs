@@ -75,7 +75,7 @@ impl Args {
 
 /// A key that is not there.
 pub(super) fn absent(path: &Path, key: &str) -> Failure {
-    Failure::no(format_args!("{}: there is no sample with the key {key:?}", path.display()))
+    Failure::no(format_args!("{}: there is no sample with the key {key:?}", file::shown(path)))
 }
 
 /// The lines of a file, or of standard input.

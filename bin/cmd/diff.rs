@@ -131,7 +131,7 @@ impl Args {
     }
 
     fn tell(&self, counts: &Counts, output: &Output) {
-        let (left, right) = (self.left.display(), self.right.display());
+        let (left, right) = (file::shown(&self.left), file::shown(&self.right));
         let count = |number| units::counted(number, "sample");
         let mut parts = vec![format!("{} the same", count(counts.same))];
         for (number, what) in [

@@ -69,7 +69,7 @@ impl Args {
         let progress = output.progress("filtering", Some(reader.len() as u64));
         let chosen = condition.choose(reader, |seen| progress.reaches(seen))?;
         drop(progress);
-        let path = self.input.display();
+        let path = file::shown(&self.input);
         for mismatch in &chosen.mismatches {
             warn(mismatch, &path, output);
         }
@@ -83,7 +83,7 @@ impl Args {
     fn condition(&self) -> Outcome<Expression> {
         let Some(names) = read_labels(&self.input)? else { return Ok(self.condition.clone()) };
         self.condition.clone().with_labels(&names).map_err(|error| {
-            let path = labels_path(&self.input);
+            let path = labels_path(&kiste::storage::shown(&self.input));
             let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let more = if names.len() > NAMED { " and others" } else { "" };
             let known = format!("there are {}{more}", first.join(", "));

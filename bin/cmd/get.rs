@@ -72,7 +72,7 @@ impl Args {
     }
 
     fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
-        let path = self.file.display();
+        let path = file::shown(&self.file);
         match (&self.key, self.index) {
             (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
             (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
@@ -90,7 +90,7 @@ impl Args {
             Some(Value::String(text)) if !self.json => Ok((text.into_bytes(), false)),
             Some(value) => Ok((line(reader, index, &value)?, false)),
             None => {
-                let path = self.file.display();
+                let path = file::shown(&self.file);
                 let message = format!("{path}: sample {index}: there is no field {name:?}");
                 let names = names(&reader.get(index)?).join(", ");
                 Err(Failure::no(message).hint(format!("its fields: {names}")))

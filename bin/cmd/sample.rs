@@ -57,7 +57,7 @@ impl Args {
         self.making.check(&[&self.input], &self.out)?;
         let of = reader.len() as u64;
         if matches!(self.amount, Amount::Samples(samples) if samples > of) {
-            let (file, has) = (self.input.display(), units::counted(of, "sample"));
+            let (file, has) = (file::shown(&self.input), units::counted(of, "sample"));
             output.warn(format_args!("{file}: has only {has}, all of which are taken"));
         }
         let classes = self.stratify.as_ref().map(|field| {

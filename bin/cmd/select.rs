@@ -68,7 +68,7 @@ impl Args {
         let mut sorted = chosen.clone();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            let (path, index) = (self.input.display(), pair[0]);
+            let (path, index) = (file::shown(&self.input), pair[0]);
             let key = reader.key(index)?;
             let message = format!("{path}: sample {index}, key {key:?}, is chosen twice");
             return Err(Failure::trouble(message));
@@ -92,7 +92,7 @@ impl Args {
         }
         if missing > 0 {
             let keys = units::counted(missing, "key");
-            output.note(format_args!("{}: skipped {keys} not there", self.input.display()));
+            output.note(format_args!("{}: skipped {keys} not there", file::shown(&self.input)));
         }
         Ok(chosen)
     }
@@ -104,7 +104,7 @@ impl Args {
             true => list.split(',').map(String::from).collect(),
             false => read_lines(Path::new(list))?,
         };
-        let path = self.input.display();
+        let path = file::shown(&self.input);
         let words = words.iter().map(|word| word.trim()).filter(|word| !word.is_empty());
         words
             .map(|word| {

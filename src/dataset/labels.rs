@@ -6,24 +6,40 @@ use std::path::{Path, PathBuf};
 use super::DatasetFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
+use crate::storage::{self, Storage};
 
 /// The file with the names of the numeric labels of a dataset, one per line: `NAME.labels`.
 pub fn labels_path(dataset: &Path) -> PathBuf {
     DatasetFile::Labels.path(dataset)
 }
 
-/// The names of the numeric labels of a dataset, if their file is there.
+/// The names of the numeric labels of a dataset, or of one at a URL, if their file is there.
 ///
 /// # Errors
 ///
 /// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
 pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
+    if storage::is_url(dataset) {
+        let (storage, dataset) = storage::of(dataset)?;
+        return read_labels_from(&*storage, &dataset);
+    }
     let path = labels_path(dataset);
     match regular::read(&path) {
         Ok(content) => parse(content).map(Some).map_err(|error| error.at(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path, error)),
     }
+}
+
+/// The same from any storage.
+pub(super) fn read_labels_from(
+    storage: &dyn Storage,
+    dataset: &Path,
+) -> Result<Option<Vec<String>>> {
+    let path = labels_path(dataset);
+    let Some(file) = storage.open_if_exists(&path)? else { return Ok(None) };
+    let content = file.read(0..file.len())?.into_owned();
+    parse(content).map(Some).map_err(|error| error.at(path))
 }
 
 /// The content of the file for these names, that of the label 0 first.

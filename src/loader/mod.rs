@@ -160,6 +160,9 @@ impl LoaderOptions {
 
     /// Tells the storage which samples come next ([`Reader::prefetch`]): pays off when reads are
     /// slow, costs time when the data is in memory. Default: no.
+    ///
+    /// Samples of a [remote](crate::Reader::is_remote) reader are always fetched ahead, those of several
+    /// batches together: about 64 MiB at once, of which neighbours come in one request.
     pub fn prefetch(mut self, yes: bool) -> Self {
         self.prefetch = yes;
         self

@@ -105,3 +105,33 @@ fn errors_say_what_to_do_and_keep_secrets() {
     assert!(message.contains("403 Forbidden"), "{message}");
     assert!(message.contains("AWS_SKIP_SIGNATURE=true"), "{message}");
 }
+
+#[test]
+fn datasets_made_of_one_at_a_url_have_its_labels() {
+    let place = Place::new(30, 50, false);
+    place.server.put("/d/set.msgpack.labels", b"cat\ndog\n".to_vec());
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.msgpack");
+    let url = format!("http://me:s3cret@{}/d/set.msgpack?s3cret=1", place.server.address());
+    prints(&place, &["shuffle", "--seed", "1", &url, out.to_str().unwrap()]);
+    let shuffled = DatasetReader::open(&out).unwrap();
+    assert_eq!(shuffled.len(), 30);
+    assert_eq!(shuffled.labels().unwrap().unwrap(), ["cat", "dog"]);
+    // Messages about what is not in it do not show how it was reached.
+    for args in [
+        &["get", &url, "no such key"][..],
+        &["get", &url, "key-000001", "--field", "none"],
+        &["cat", &url, "no such key"],
+        &["info", &url],
+        &["stat", &url],
+        &["stat", "--json", &url],
+        &["bench", &url],
+        &["diff", &url, &url],
+        &["verify", &url],
+        &["select", &url, "/no/such/place/out.msgpack", "--key", "no such key"],
+    ] {
+        let Output { stdout, stderr, .. } = run(&place, args);
+        let printed = String::from_utf8([stdout, stderr].concat()).unwrap();
+        assert!(!printed.is_empty() && !printed.contains("s3cret"), "{args:?}: {printed}");
+    }
+}

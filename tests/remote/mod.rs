@@ -141,6 +141,31 @@ fn reading_verifies() {
 }
 
 #[test]
+fn checksums_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("set.msgpack");
+    let mut writer = Writer::options().durable(false).checksums(true).create(&path).unwrap();
+    for index in 0..3000 {
+        writer.write_raw(&key(index), &sample(index, 50)).unwrap();
+    }
+    writer.finish().unwrap();
+    let server = Server::start();
+    server.upload(&path, "/d");
+    let url = format!("{}/d/set.msgpack", server.url());
+    let open = || DatasetReader::options().checksums(true).open(&url).unwrap();
+    let local = DatasetReader::open(&path).unwrap();
+    assert_same(&open(), &local);
+    let range = local.byte_range(2000).unwrap();
+    let mut data = std::fs::read(&path).unwrap();
+    data[range.end as usize - 1] ^= 1;
+    server.put("/d/set.msgpack", data);
+    let reader = open();
+    assert_eq!(reader.get_raw(1999).unwrap(), local.get_raw(1999).unwrap());
+    let error = reader.get_raw(2000).unwrap_err();
+    assert_eq!((error.kind(), error.index()), (kiste::ErrorKind::Damaged, Some(2000)));
+}
+
+#[test]
 fn only_reading_is_possible() {
     use kiste::storage::Storage;
     let place = Place::new(1, 20, false);

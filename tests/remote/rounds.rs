@@ -132,6 +132,24 @@ fn neighbours_are_fetched_together() {
 }
 
 #[test]
+fn shards_are_fetched_side_by_side() {
+    let places = [large(), large()];
+    let shards: Vec<_> = places.iter().map(Place::open).collect();
+    let reader = kiste::reader::ShardedReader::new(shards).unwrap();
+    let indices: Vec<usize> = (8_000..8_100).chain(30_000..30_100).collect();
+    let [one, other] = &places;
+    let (rounds, (others, ())) =
+        one.server.rounds(|| other.server.rounds(|| reader.prefetch(&indices)));
+    assert_eq!((rounds, others), (2, 2));
+    places.iter().for_each(|place| drop(place.server.requests()));
+    for index in indices {
+        let local = places[index / 20_000].local.get_raw(index % 20_000).unwrap();
+        assert_eq!(reader.get_raw(index).unwrap(), local);
+    }
+    assert!(places.iter().all(|place| place.server.requests().is_empty()));
+}
+
+#[test]
 fn reading_in_order_takes_few_requests() {
     let place = Place::new(20_000, 200, false);
     let (storage, path) = place.storage();

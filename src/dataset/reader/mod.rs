@@ -14,6 +14,7 @@ use crate::reader::{self, Location, Reader};
 use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
+use super::labels::read_labels_from;
 
 mod open;
 mod iter;
@@ -39,7 +40,7 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Where the files are. Default: where the name leads ([`storage::of`](crate::storage::of)), which
+    /// Where the files are. Default: where the name leads ([`storage::of`]), which
     /// is the local file system, mapped, for all but URLs;
     /// [`LocalStorage::positioned`](crate::storage::LocalStorage::positioned) reads without a map.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
@@ -159,6 +160,15 @@ impl DatasetReader {
     /// The path of the data file.
     pub fn path(&self) -> &Path {
         &self.files().path
+    }
+
+    /// The names of the numeric labels, if their file is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](crate::ErrorKind::Damaged) if they are not UTF-8.
+    pub fn labels(&self) -> Result<Option<Vec<String>>> {
+        read_labels_from(&*self.files().storage, self.path())
     }
 
     /// Samples.

@@ -78,7 +78,7 @@ impl Verify {
         self
     }
 
-    /// Where the files are. Default: where the name leads ([`storage::of`](crate::storage::of)).
+    /// Where the files are. Default: where the name leads ([`storage::of`]).
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Verify {
         self.storage = Some(storage);
         self

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::convert::input::{Emit, Input};
 use crate::dataset::DatasetReader;
-use crate::dataset::read_labels;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
 
@@ -32,7 +31,7 @@ impl DatasetInput {
     ///
     /// # Errors
     ///
-    /// Those of [`DatasetReader::open`] and [`read_labels`].
+    /// Those of [`DatasetReader::open`] and [`DatasetReader::labels`].
     pub fn open(path: impl AsRef<Path>) -> Result<DatasetInput> {
         DatasetInput::new(DatasetReader::open(path)?)
     }
@@ -42,9 +41,9 @@ impl DatasetInput {
     ///
     /// # Errors
     ///
-    /// Those of [`read_labels`].
+    /// Those of [`DatasetReader::labels`].
     pub fn new(reader: DatasetReader) -> Result<DatasetInput> {
-        let labels = read_labels(reader.path())?;
+        let labels = reader.labels()?;
         Ok(DatasetInput { reader, labels })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{FEW, MergedLabels, copy_one, interleave};
-use crate::dataset::{DatasetReader, Writer, labels_path, read_labels};
+use crate::dataset::{DatasetReader, Writer, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 
 /// How several datasets become one.
@@ -115,7 +115,7 @@ impl Merge {
             return Ok(Labels::None);
         }
         let found: Vec<Option<Vec<String>>> =
-            inputs.iter().map(|input| read_labels(input.path())).collect::<Result<_>>()?;
+            inputs.iter().map(DatasetReader::labels).collect::<Result<_>>()?;
         if self.labels == MergeLabels::Remap {
             let mut merged = MergedLabels::new();
             for (input, labels) in inputs.iter().zip(&found) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::dataset::{DatasetReader, read_labels};
+use crate::dataset::DatasetReader;
 use crate::error::Result;
 use crate::rearrange::Scalar;
 use crate::stat::{FieldSummary, Numbers, StatOptions, Summary};
@@ -81,7 +81,7 @@ impl StatReport {
         progress: impl FnMut(u64),
     ) -> Result<StatReport> {
         let summary = options.stat(reader, progress)?;
-        let labels = read_labels(reader.path())?;
+        let labels = reader.labels()?;
         let file = reader.path().to_path_buf();
         Ok(StatReport { file, labels, summary, asked: options.fields.is_some() })
     }

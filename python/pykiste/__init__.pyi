@@ -474,7 +474,7 @@ def select(
 def filter(
     source: Dataset | Path,
     output: Path,
-    condition: Callable[[Sample], object],
+    condition: str | Callable[[Sample], object],
     *,
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,

@@ -62,9 +62,10 @@ class Selected(Made):
 
 
 class Filtered(Made):
-    """What `filter` wrote, of how many samples."""
+    """What `filter` wrote, of how many samples, and where values of different kinds were compared."""
 
     of: int
+    mismatches: list[str]
 
 
 class Sides(TypedDict, total=False):

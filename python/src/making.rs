@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use kiste::convert::{check_data_path, is_same};
 use kiste::dataset::{labels_path, read_labels};
-use kiste::reader::Reader;
 use kiste::rearrange::{self, Scalar};
 use kiste::{DatasetReader, Error, ErrorKind, Writer};
 use pyo3::exceptions::PyTypeError;
@@ -155,25 +154,6 @@ pub(crate) fn scalars(
     field: &str,
     messenger: &mut Messenger<'_>,
 ) -> kiste::Result<Vec<Scalar>> {
-    let reader = &source.reader;
-    messenger.begin_samples("reading", reader.len());
-    let mut scalars = Vec::with_capacity(reader.len());
-    for index in 0..reader.len() {
-        let wrong = |found: &str| {
-            let message = format!("expected a number, text, true or false, found {found}");
-            let error = Error::new(ErrorKind::Invalid, message).with_field(field);
-            reader.locate(index).describe(error)
-        };
-        scalars.push(match field {
-            "key" => Scalar::Text(reader.key(index)?.into_owned()),
-            field => {
-                let value = reader.field(index, field)?.ok_or_else(|| wrong("no such field"))?;
-                Scalar::of(&value).ok_or_else(|| wrong("another value"))?
-            }
-        });
-        if index % 1024 == 0 {
-            messenger.reached(index as u64)?;
-        }
-    }
-    Ok(scalars)
+    messenger.begin_samples("reading", source.samples());
+    rearrange::scalars(&source.reader, field, |n| messenger.reached(n))
 }

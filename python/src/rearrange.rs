@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kiste::convert::is_same;
 use kiste::dataset::read_labels;
 use kiste::reader::Reader;
-use kiste::rearrange::{self, Scalar};
+use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar};
 use kiste::sampler::{Order, Shuffle};
 use kiste::{Error, ErrorKind};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
@@ -349,7 +349,9 @@ pub(crate) fn select<'py>(
     Ok(dict)
 }
 
-/// Writes the samples of which a function is true. It gets each sample as a dict.
+/// Writes the samples of which a condition is true: an expression, as `kiste filter` takes it, or a
+/// function that gets each sample as a dict. An expression is faster, as it decodes only the fields that
+/// it names. `mismatches` says where it compared values of different kinds.
 ///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
@@ -359,6 +361,9 @@ pub(crate) fn select<'py>(
 /// >>> made = ki.filter(folder / "all.msgpack", folder / "3.msgpack", lambda sample: sample["label"] == 3)
 /// >>> list(ki.open(made["path"]).keys())
 /// ['3', '8']
+/// >>> made = ki.filter(folder / "all.msgpack", folder / "4.msgpack", "label >= 3 and not key ~ '3*'")
+/// >>> list(ki.open(made["path"]).keys())
+/// ['4', '8', '9']
 #[pyfunction]
 #[pyo3(signature = (source, output, condition, *, progress=None, **options))]
 pub(crate) fn filter<'py>(
@@ -370,14 +375,56 @@ pub(crate) fn filter<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let making = Making::parse("filter", options)?;
-    if !condition.is_callable() {
-        let found = condition.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "expected a function of a sample, found {found}"
-        )));
-    }
+    let expression = match condition.cast::<PyString>() {
+        Ok(text) => Some(Expression::parse(text.to_str()?).map_err(wrong_condition)?),
+        Err(_) if condition.is_callable() => None,
+        Err(_) => {
+            let found = condition.get_type().name()?;
+            let message =
+                format!("expected an expression or a function of a sample, found {found}");
+            return Err(PyTypeError::new_err(message));
+        }
+    };
     let source = Source::parse(source)?;
     making.check(&[&source.path], &output).map_err(raise)?;
+    let expression = match (expression, read_labels(&source.path).map_err(raise)?) {
+        (Some(expression), Some(names)) => {
+            Some(expression.with_labels(&names).map_err(wrong_condition)?)
+        }
+        (expression, _) => expression,
+    };
+    let chosen = match &expression {
+        Some(_) => Vec::new(),
+        None => those_of(&source, condition)?,
+    };
+    let (made, mismatches) = watched(py, progress, |messenger| {
+        let Some(expression) = &expression else {
+            return Ok((making.make_of(&source, chosen, &output, messenger)?, Vec::new()));
+        };
+        messenger.begin_samples("filtering", source.samples());
+        let chosen = expression.choose(&source.reader, |n| messenger.reached(n))?;
+        let told = |mismatch: &Mismatch| {
+            let Mismatch { field, found, expected, samples, first, .. } = mismatch;
+            format!(
+                "field {field:?} is {found} in {samples} samples, such as {first}, not {expected}"
+            )
+        };
+        let mismatches = chosen.mismatches.iter().map(told).collect();
+        Ok((making.make_of(&source, chosen.indices, &output, messenger)?, mismatches))
+    })?;
+    let dict = made.to_dict(py)?;
+    dict.set_item("of", source.samples())?;
+    dict.set_item("mismatches", mismatches)?;
+    Ok(dict)
+}
+
+fn wrong_condition(error: ExpressionError) -> PyErr {
+    PyValueError::new_err(format!("condition: {error}"))
+}
+
+/// The samples of which a function is true.
+fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let py = condition.py();
     let mut decoder = Decoder::new();
     let mut indices = Vec::new();
     for index in 0..source.samples() {
@@ -393,10 +440,5 @@ pub(crate) fn filter<'py>(
             py.check_signals()?;
         }
     }
-    let of = source.samples();
-    let made =
-        watched(py, progress, |messenger| making.make_of(&source, indices, &output, messenger))?;
-    let dict = made.to_dict(py)?;
-    dict.set_item("of", of)?;
-    Ok(dict)
+    Ok(indices)
 }

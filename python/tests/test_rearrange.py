@@ -104,8 +104,8 @@ def test_what_split_refuses(mixed, tmp_path):
         ({"at": [200]}, ki.errors.InvalidError, "from 1 to 199"),
         ({"at": [5, 5]}, ki.errors.InvalidError, "ascending"),
         ({"ratios": [1, 0]}, ki.errors.InvalidError, "positive"),
-        ({"by": "array"}, ki.errors.InvalidError, "expected a number"),
-        ({"by": "none"}, ki.errors.InvalidError, "no such field"),
+        ({"by": "array"}, ki.errors.InvalidError, "neither a number nor text"),
+        ({"by": "none"}, ki.errors.InvalidError, "no field"),
         ({"at": [5], "outputs": [out]}, ki.errors.InvalidError, "2 outputs, found 1"),
         ({"at": [5], "outputs": [out, out]}, ki.errors.InvalidError, "two parts"),
         ({"at": [5], "outputs": [out, mixed]}, ki.errors.InvalidError, "both read and written"),
@@ -177,10 +177,26 @@ def test_select_by_index_key_and_slice(mixed, tmp_path):
     assert caught.value.key == "k3" and caught.value.path == mixed
 
 
-def test_filter_with_a_function(mixed, tmp_path):
+def test_filter_with_an_expression_or_a_function(mixed, tmp_path):
     out = tmp_path / "out.msgpack"
     made = ki.filter(mixed, out, lambda sample: len(sample["array"]) == 2)
     assert keys(made) == [f"k{n}" for n in range(2, 200, 5)] and made["of"] == 200
+    by_text = tmp_path / "text.msgpack"
+    for text, function in [
+        ("label == dog and score > 0.5", lambda s: s["label"] == 1 and s["score"] > 0.5),
+        ("patient in p1,p2 or key ~ 'k1?'", lambda s: s["patient"] in ("p1", "p2") or s["key"][:2] == "k1" and len(s["key"]) == 3),
+        ("not has caption", lambda s: True),
+    ]:
+        one = ki.filter(mixed, by_text, text, overwrite=True)
+        assert keys(one) == keys(ki.filter(mixed, out, function, overwrite=True))
+        assert one["mismatches"] == []
+    assert ki.filter(mixed, by_text, "label == 1 or patient > 3", overwrite=True)["mismatches"]
+    for wrong, message in [("label = 3", "condition: "), ("label == cow", "cow")]:
+        with pytest.raises(ValueError, match=message):
+            ki.filter(mixed, by_text, wrong, overwrite=True)
+    with pytest.raises(ki.errors.InvalidError, match="caption"):
+        ki.filter(mixed, by_text, "caption == x", overwrite=True)
+    ki.filter(mixed, out, lambda sample: len(sample["array"]) == 2, overwrite=True)
     with pytest.raises(ZeroDivisionError):
         ki.filter(mixed, out, lambda sample: 1 / 0, overwrite=True)
     with pytest.raises(TypeError, match="function"):
@@ -239,7 +255,7 @@ WORK = {
         source, ratios=[1, 1], outputs=[out, out.with_name("b.msgpack")], **kw
     ),
     "select": lambda source, out, **kw: ki.select(source, out, slice(None), **kw),
-    "filter": lambda source, out, **kw: ki.filter(source, out, bool, **kw),
+    "filter": lambda source, out, **kw: ki.filter(source, out, "n >= 0", **kw),
     "diff": lambda source, out, **kw: ki.diff(source, source, **kw),
     "stat": lambda source, out, **kw: ki.stat(source, **kw),
 }

@@ -64,7 +64,8 @@ impl Dataset {
 /// The index that an index or a key stands for.
 pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Ok(key) = item.cast::<PyString>() {
-        let found = reader.find(key.to_str()?).map_err(raise)?;
+        let text = key.to_str()?;
+        let found = waiting(item.py(), reader, || reader.find(text)).map_err(raise)?;
         return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
     }
     // NumPy's integers too, by `__index__`.
@@ -78,6 +79,28 @@ pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResu
     found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
 }
 
+/// The indices that indices or keys stand for. Keys are looked up together.
+fn resolve_many(reader: &DatasetReader, items: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
+    let keys: Option<Vec<&str>> =
+        items.iter().map(|item| item.cast::<PyString>().ok()?.to_str().ok()).collect();
+    let (Some(first), Some(keys)) = (items.first(), keys) else {
+        return items.iter().map(|item| resolve(reader, item)).collect();
+    };
+    let found = waiting(first.py(), reader, || reader.find_many(&keys)).map_err(raise)?;
+    let absent = |item: &Bound<'_, PyAny>| PyKeyError::new_err(item.clone().unbind());
+    items.iter().zip(found).map(|(item, found)| found.ok_or_else(|| absent(item))).collect()
+}
+
+/// Reads, without the lock of Python where that may take a round trip over a network. For memory that is
+/// mapped, taking the lock again costs more than reading.
+fn waiting<T: Send>(
+    py: Python<'_>,
+    reader: &DatasetReader,
+    read: impl FnOnce() -> kiste::Result<T> + Send,
+) -> kiste::Result<T> {
+    if reader.is_remote() { py.detach(read) } else { read() }
+}
+
 /// A sample as a Python object.
 fn sample<'py>(
     py: Python<'py>,
@@ -86,7 +109,7 @@ fn sample<'py>(
     copy: bool,
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let raw = reader.get_raw(index).map_err(raise)?;
+    let raw = waiting(py, reader, || reader.get_raw(index)).map_err(raise)?;
     let place = if copy { None } else { Place::of(reader, &raw) };
     let decoded = decoder.sample(py, &raw, place.as_ref());
     decoded.map_err(|flaw| flaw.raise(|error| reader.locate(index).describe(error)))
@@ -102,7 +125,7 @@ impl Dataset {
         Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy, verify })
     }
 
-    /// The path of the data file.
+    /// The path of the data file, or the URL that was given for it.
     #[getter]
     fn path(&self) -> PathBuf {
         self.path.clone()
@@ -153,8 +176,11 @@ impl Dataset {
     /// The samples of these indices or keys, in their order. PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, reader) = (items.py(), self.reader()?);
-        let indices: Vec<usize> =
-            items.try_iter()?.map(|item| resolve(&reader, &item?)).collect::<PyResult<_>>()?;
+        let items: Vec<Bound<'py, PyAny>> = items.try_iter()?.collect::<PyResult<_>>()?;
+        let indices = resolve_many(&reader, &items)?;
+        if reader.is_remote() {
+            py.detach(|| Reader::prefetch(&reader, &indices));
+        }
         let samples = PyList::empty(py);
         for index in indices {
             samples.append(self.sample(py, &reader, index)?)?;
@@ -168,7 +194,10 @@ impl Dataset {
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         match key.cast::<PyString>() {
-            Ok(key) => self.reader()?.contains_key(key.to_str()?).map_err(raise),
+            Ok(key) => {
+                let (reader, text) = (self.reader()?, key.to_str()?);
+                waiting(key.py(), &reader, || reader.contains_key(text)).map_err(raise)
+            }
             Err(_) => Ok(false),
         }
     }
@@ -177,27 +206,41 @@ impl Dataset {
         let reader = self.reader()?;
         let range = 0..reader.len();
         // Otherwise reading a sample is more than an address.
-        let mapped = !self.verify && matches!(reader.get_raw(0), Ok(Cow::Borrowed(_)));
+        let mapped = !self.verify
+            && !reader.is_remote()
+            && matches!(reader.get_raw(0), Ok(Cow::Borrowed(_)));
         Ok(Samples { reader, range, mapped, copy: self.copy, decoder: Decoder::new() })
     }
 
     /// The index of a key, or `None`.
-    fn find(&self, key: &str) -> PyResult<Option<usize>> {
-        self.reader()?.find(key).map_err(raise)
+    fn find(&self, py: Python<'_>, key: &str) -> PyResult<Option<usize>> {
+        let reader = self.reader()?;
+        waiting(py, &reader, || reader.find(key)).map_err(raise)
     }
 
     /// The key of a sample.
     fn key(&self, index: &Bound<'_, PyAny>) -> PyResult<String> {
-        let reader = self.reader()?;
+        let (py, reader) = (index.py(), self.reader()?);
         let index = resolve(&reader, index)?;
-        Ok(reader.key(index).map_err(raise)?.into_owned())
+        let key = waiting(py, &reader, || reader.key(index));
+        Ok(key.map_err(raise)?.into_owned())
     }
 
     /// All keys, in the order of the samples.
-    fn keys(&self) -> PyResult<Keys> {
+    fn keys(&self, py: Python<'_>) -> PyResult<Keys> {
         let reader = self.reader()?;
         let range = 0..reader.len();
-        Ok(Keys { reader, range })
+        // One by one they would be read from the samples.
+        let listed = match reader.is_remote() {
+            true => {
+                let all = || -> kiste::Result<Vec<String>> {
+                    reader.keys().map(|key| key.map(Cow::into_owned)).collect()
+                };
+                Some(py.detach(all).map_err(raise)?)
+            }
+            false => None,
+        };
+        Ok(Keys { reader, range, listed })
     }
 
     /// A sample, or `default` if there is no such key or index.
@@ -225,7 +268,7 @@ impl Dataset {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, reader) = (item.py(), self.reader()?);
         let index = resolve(&reader, item)?;
-        let raw = reader.get_raw(index).map_err(raise)?;
+        let raw = waiting(py, &reader, || reader.get_raw(index)).map_err(raise)?;
         let Some(mapped) = Mapped::of(&raw).filter(|_| !copy.unwrap_or(self.copy)) else {
             return Ok(PyBytes::new(py, &raw).into_any());
         };
@@ -263,9 +306,11 @@ impl Dataset {
     }
 
     fn __repr__(&self) -> String {
+        // A URL may have a password in it.
+        let path = kiste::storage::shown(&self.path);
         match self.reader() {
-            Ok(reader) => format!("pykiste.Dataset({:?}, {} samples)", self.path, reader.len()),
-            Err(_) => format!("pykiste.Dataset({:?}, closed)", self.path),
+            Ok(reader) => format!("pykiste.Dataset({path:?}, {} samples)", reader.len()),
+            Err(_) => format!("pykiste.Dataset({path:?}, closed)"),
         }
     }
 }
@@ -309,6 +354,8 @@ impl Samples {
 pub(crate) struct Keys {
     reader: DatasetReader,
     range: Range<usize>,
+    /// All keys of a remote dataset.
+    listed: Option<Vec<String>>,
 }
 
 #[pymethods]
@@ -319,7 +366,11 @@ impl Keys {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         let Some(index) = self.range.next() else { return Ok(None) };
-        let key: Cow<'_, str> = self.reader.key(index).map_err(raise)?;
+        let listed = self.listed.as_ref().and_then(|keys| keys.get(index));
+        let key: Cow<'_, str> = match listed {
+            Some(key) => Cow::Borrowed(key),
+            None => self.reader.key(index).map_err(raise)?,
+        };
         Ok(Some(PyString::new(py, &key)))
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Ordering {
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i128>,
     /// Samples in the window (block, 65536) or buffer (datadings-quasi, 0.01); a number below 1
-    /// is that part of all samples, which Python takes for 0.01 whatever it is
+    /// is that part of all samples; Python always takes 0.01
     #[arg(long, value_name = "B")]
     pub(crate) buf_size: Option<f64>,
     /// Samples in a block (block, 256) or chunk (datadings-quasi, 16)

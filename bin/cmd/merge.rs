@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Number labels by their names in .labels, which may differ
     #[arg(long)]
     remap_labels: bool,
-    /// Leave labels as they are and write no .labels, whatever the inputs have
+    /// Leave labels as they are and write no .labels, even if the inputs have them
     #[arg(long, conflicts_with = "remap_labels")]
     no_labels: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::output::Output;
 /// Every sample is looked at, on all cores; of images and packed arrays the headers alone.
 /// Percentiles are exact to within one part in 128, all else is exact.
 ///
-/// Values are listed as classes where there are few: up to 20 different numbers, or texts that most
+/// Values are listed as classes where there are few: up to 20 different numbers, or strings that most
 /// samples share with others. Other numbers are shown as a histogram. Numbers in the field "label"
 /// get their names from FILE.labels.
 ///

@@ -49,8 +49,6 @@
 mod batch;
 #[cfg(feature = "arrays")]
 mod columns;
-#[cfg(feature = "arrays")]
-mod memory;
 mod orders;
 mod pool;
 
@@ -66,9 +64,7 @@ use crate::sampler::{Partition, Sampler, State, Tail};
 pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "arrays")]
-pub use columns::{ColumnBatch, Columns};
-#[cfg(feature = "arrays")]
-pub use memory::{ColumnMemory, Memory};
+pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory};
 
 use batch::{Gather, MapSamples};
 #[cfg(feature = "arrays")]

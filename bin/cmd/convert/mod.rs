@@ -177,7 +177,7 @@ pub(super) struct Samples {
 #[command(next_help_heading = "Splitting")]
 struct Splitting {
     /// Write several datasets in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A
-    /// digest of its key decides where a sample goes, whatever else is in SRC
+    /// digest of its key alone decides where a sample goes
     #[arg(long, value_name = "NAME=RATIO,...", value_delimiter = ',', value_parser = share)]
     split: Vec<(String, f64)>,
     /// Samples whose keys are in this file, one per line, go to DST-NAME; the others as --split says,

@@ -1,13 +1,20 @@
 //! Columns: the fields of a batch's samples as arrays with one more dimension.
 
-use std::any::Any;
+mod buffer;
+mod memory;
+mod sets;
+
 use std::fmt::Display;
 use std::sync::Arc;
 
 use ndarray::{ArrayViewD, IxDyn};
 
+use self::buffer::{Buffer, Buffers, Fixed, Ragged};
+pub use self::memory::Memory;
+pub use self::sets::ColumnMemory;
+use self::sets::Spare;
+
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
-use super::memory::{ColumnMemory, Memory, Spare, Values};
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -118,7 +125,7 @@ impl Columns {
 
 impl Columns {
     /// A set of memory for batches of this many rows.
-    pub(super) fn buffers_in(
+    fn buffers_in(
         &self,
         rows: usize,
         mut set: Vec<(String, Box<dyn Memory>)>,
@@ -162,105 +169,6 @@ trait Column: Send + Sync {
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()>;
     /// Writes row `row` from the sample.
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()>;
-}
-
-/// The content of one column.
-pub(super) trait Buffer: Any + Send + Sync {
-    /// Sets the number of rows: truncates, or adds zeros.
-    fn set_rows(&mut self, rows: usize);
-    fn bytes(&self) -> usize;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
-}
-
-/// Rows of one shape.
-struct Fixed<T> {
-    shape: Vec<usize>,
-    width: usize,
-    values: Values<T>,
-}
-
-impl<T: Element> Fixed<T> {
-    fn empty(shape: &[usize]) -> Fixed<T> {
-        Fixed::with(shape, Values::Own(Vec::new()))
-    }
-
-    fn with(shape: &[usize], values: Values<T>) -> Fixed<T> {
-        Fixed { shape: shape.to_vec(), width: shape.iter().product(), values }
-    }
-
-    fn boxed_in(
-        shape: &[usize],
-        rows: usize,
-        memory: Option<Box<dyn Memory>>,
-    ) -> Result<Box<dyn Buffer>, String> {
-        let memory = memory.ok_or("expected memory for it, found none")?;
-        let elements = shape.iter().try_fold(rows, |n, size| n.checked_mul(*size));
-        let elements = elements.ok_or_else(|| format!("{rows} rows of {shape:?} are too many"))?;
-        Ok(Box::new(Fixed::<T>::with(shape, Values::given(memory, elements)?)))
-    }
-
-    /// A row, which is overwritten as a whole.
-    fn row(&mut self, row: usize) -> &mut [T] {
-        self.values.range(row * self.width, (row + 1) * self.width, false)
-    }
-
-    /// A row of zeros.
-    fn zeros(&mut self, row: usize) -> &mut [T] {
-        self.values.range(row * self.width, (row + 1) * self.width, true)
-    }
-}
-
-impl<T: Element> Buffer for Fixed<T> {
-    fn set_rows(&mut self, rows: usize) {
-        self.values.resize(rows * self.width);
-    }
-
-    fn bytes(&self) -> usize {
-        self.values.len() * size_of::<T>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
-/// Bytes of all rows, back to back.
-struct Ragged {
-    data: Vec<u8>,
-    offsets: Vec<u64>,
-}
-
-impl Ragged {
-    fn push(&mut self, row: usize, bytes: &[u8]) {
-        self.set_rows(row);
-        self.data.extend_from_slice(bytes);
-        self.offsets.push(self.data.len() as u64);
-    }
-}
-
-impl Buffer for Ragged {
-    fn set_rows(&mut self, rows: usize) {
-        let end = self.data.len() as u64;
-        self.offsets.resize(rows + 1, end);
-        self.data.truncate(self.offsets[rows] as usize);
-    }
-
-    fn bytes(&self) -> usize {
-        self.data.len() + self.offsets.len() * 8
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// A number or an array of one field.
@@ -541,7 +449,6 @@ impl<T: Element> Column for RowColumn<T> {
 }
 
 /// The buffers of one batch.
-pub(super) type Buffers = Vec<Box<dyn Buffer>>;
 
 /// A batch of columns. Its memory is reused by a later batch once it is dropped.
 pub struct ColumnBatch {

@@ -1,0 +1,109 @@
+//! Memory of columns: the loader's own, or the caller's.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::{DTypeKind, Element};
+
+/// Memory of a caller for one column of a batch, such as memory that is pinned for a GPU.
+///
+/// Both methods return all of it, at the same place each time.
+pub trait Memory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static {}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Memory for M {}
+
+/// Elements in memory of the loader or of the caller.
+pub(super) enum Values<T> {
+    Own(Vec<T>),
+    Given {
+        memory: Box<dyn Memory>,
+        /// Elements that are in use.
+        len: usize,
+    },
+}
+
+impl<T: Element> Values<T> {
+    /// Memory of a caller for this many elements.
+    pub(super) fn given(memory: Box<dyn Memory>, elements: usize) -> Result<Values<T>, String> {
+        let bytes = (*memory).as_ref();
+        let expected = elements.saturating_mul(size_of::<T>());
+        if bytes.len() != expected {
+            return Err(format!("expected {expected} bytes of memory, found {}", bytes.len()));
+        }
+        if bytes.as_ptr().align_offset(align_of::<T>()) != 0 {
+            let align = align_of::<T>();
+            return Err(format!("expected memory at a multiple of {align}, found {:p}", bytes));
+        }
+        Ok(Values::Given { memory, len: 0 })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Values::Own(values) => values.len(),
+            Values::Given { len, .. } => *len,
+        }
+    }
+
+    /// Truncates, or adds zeros.
+    pub(super) fn resize(&mut self, to: usize) {
+        match self {
+            Values::Own(values) => values.resize(to, T::default()),
+            Values::Given { memory, len } => {
+                if *len < to {
+                    (**memory).as_mut()[*len * size_of::<T>()..to * size_of::<T>()].fill(0);
+                }
+                *len = to;
+            }
+        }
+    }
+
+    /// These elements, up to which there may be new ones: zeros, if `is_read` says that they will not
+    /// all be written.
+    pub(super) fn range(&mut self, start: usize, end: usize, is_read: bool) -> &mut [T] {
+        match self {
+            Values::Own(values) => {
+                if values.len() < end {
+                    values.resize(end, T::default());
+                }
+                &mut values[start..end]
+            }
+            Values::Given { memory, len } => {
+                let bytes = &mut (**memory).as_mut()[start * size_of::<T>()..end * size_of::<T>()];
+                let is_new = *len < end;
+                *len = end.max(*len);
+                // The caller may have left bytes there that are no booleans.
+                if (is_new && is_read) || T::KIND == DTypeKind::Bool {
+                    bytes.fill(0);
+                }
+                // Cannot fail: address and size were checked, and any bytes are numbers.
+                bytemuck::checked::try_cast_slice_mut(bytes).unwrap_or_default()
+            }
+        }
+    }
+
+    pub(super) fn get(&self) -> Result<&[T]> {
+        match self {
+            Values::Own(values) => Ok(values),
+            Values::Given { memory, len } => {
+                let bytes = &(**memory).as_ref()[..len * size_of::<T>()];
+                bytemuck::checked::try_cast_slice(bytes).map_err(|_| overwritten::<T>())
+            }
+        }
+    }
+
+    pub(super) fn get_mut(&mut self) -> Result<&mut [T]> {
+        match self {
+            Values::Own(values) => Ok(values),
+            Values::Given { memory, len } => {
+                let bytes = &mut (**memory).as_mut()[..*len * size_of::<T>()];
+                bytemuck::checked::try_cast_slice_mut(bytes).map_err(|_| overwritten::<T>())
+            }
+        }
+    }
+}
+
+/// The caller wrote other bytes to memory that a batch is in.
+fn overwritten<T: Element>() -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        format!("expected values of type {}, found other bytes", T::NAME),
+    )
+}

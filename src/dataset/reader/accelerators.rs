@@ -65,7 +65,7 @@ impl Lookup {
     }
 }
 
-/// Slots that are fetched for a search: hardly ever are so many taken in a row.
+/// Slots that are fetched for a search: hardly ever are that many taken in a row.
 const RUN: u64 = 128;
 
 /// The slots where the search for a hash begins.

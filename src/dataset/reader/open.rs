@@ -31,7 +31,7 @@ pub(super) struct OpenDataset {
     witness: Witness,
     /// Side files that were opened with the dataset, where that saves round trips.
     together: Vec<(SideFile, OpenFile)>,
-    /// All of a remote `.offsets`, once so many of them were needed that this is cheaper.
+    /// All of a remote `.offsets`, once enough of them were needed to make this cheaper.
     whole_offsets: OnceLock<Vec<u8>>,
     fetching_offsets: AtomicBool,
     /// All of a remote `.keys`, once a key of it was needed.

@@ -127,7 +127,7 @@ impl Search {
         }
     }
 
-    /// The table or the accelerator, whichever look-ups use now.
+    /// The table if there is one, else the accelerator: what look-ups use now.
     pub(super) fn slots(&self, files: &OpenDataset) -> Result<Option<Slots<'_>>> {
         match self.table.get() {
             Some((shape, slots)) => Ok(Some(Slots::Table(*shape, slots))),

@@ -8,7 +8,7 @@ use super::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Sets of memory that batches of columns are written to, in turn: for
-/// [`columns_in`](super::LoaderOptions::columns_in).
+/// [`columns_in`](crate::loader::LoaderOptions::columns_in).
 ///
 /// A set has memory for each column of numbers. A batch has one, and gives it back when it is
 /// dropped. A loader with this many sets makes two fewer batches ahead, so that the caller can hold

@@ -48,7 +48,7 @@ const TAIL: u64 = 16 << 10;
 
 /// Objects of one bucket or container, or files of one server.
 ///
-/// Cheap to clone. It only reads: whatever would change an object is an error of kind
+/// Cheap to clone. It only reads: a call that would change an object is an error of kind
 /// [`Unsupported`](ErrorKind::Unsupported).
 ///
 /// ```no_run

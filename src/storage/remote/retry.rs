@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// How long to wait after so many tries: twice as long each time, of which half is left to chance, so
+/// How long to wait after this many tries: twice as long each time, of which half is left to chance, so
 /// that threads that failed together do not come back together.
 pub(super) fn wait(tries: u32, asked: Option<Duration>) -> Duration {
     let doubled = FIRST.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(LONGEST);

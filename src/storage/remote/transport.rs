@@ -208,7 +208,7 @@ enum Try {
 struct Trouble {
     message: String,
     kind: HttpErrorKind,
-    /// There is nobody at the other end.
+    /// No server answers at the other end.
     unreachable: bool,
 }
 
@@ -358,7 +358,7 @@ impl Transport {
         let limit = limit.unwrap_or(LONGEST_ANSWER);
         let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
         let mut bytes = Vec::new();
-        // Never more than was asked for, whatever the server says; a lying length costs no memory.
+        // Never more than was asked for: a length that the server made up costs no memory.
         let mut reader = body.into_reader().take(limit.saturating_add(1));
         let room = expected.unwrap_or(0).min(limit) as usize;
         if bytes.try_reserve_exact(room).is_err() {

@@ -29,6 +29,8 @@ def iter_fields(arr: np.ndarray, ignore: Container[str] = ()) -> Iterator[tuple[
         arr: the array
         ignore: names that are left out
     """
-    for name in arr.dtype.fields:
+    if arr.dtype.names is None:
+        raise TypeError("expected an array with fields, found one without")
+    for name in arr.dtype.names:
         if name not in ignore:
             yield name, arr[name]

@@ -125,11 +125,7 @@ impl Columns {
 
 impl Columns {
     /// A set of memory for batches of this many rows.
-    fn buffers_in(
-        &self,
-        rows: usize,
-        mut set: Vec<(String, Box<dyn Memory>)>,
-    ) -> Result<Buffers> {
+    fn buffers_in(&self, rows: usize, mut set: Vec<(String, Box<dyn Memory>)>) -> Result<Buffers> {
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
         let mut buffers = Buffers::new();
         for (name, column) in &self.0 {

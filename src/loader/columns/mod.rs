@@ -444,8 +444,6 @@ impl<T: Element> Column for RowColumn<T> {
     }
 }
 
-/// The buffers of one batch.
-
 /// A batch of columns. Its memory is reused by a later batch once it is dropped.
 pub struct ColumnBatch {
     rows: usize,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::{Future, ready};
 use std::io::{self, Read};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -139,6 +139,7 @@ impl HttpConnector for Connector {
             options: self.options.clone(),
             traffic: self.traffic.clone(),
             authorization,
+            answered: AtomicBool::new(false),
         };
         Ok(HttpClient::new(transport))
     }
@@ -187,6 +188,8 @@ struct Transport {
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     authorization: Option<HeaderValue>,
+    /// Whether any server has answered.
+    answered: AtomicBool,
 }
 
 impl fmt::Debug for Transport {
@@ -194,6 +197,9 @@ impl fmt::Debug for Transport {
         f.write_str("Transport")
     }
 }
+
+/// Tries to reach a server that has not answered before.
+const FIRST_TRIES: u32 = 4;
 
 /// One try.
 enum Try {
@@ -258,14 +264,17 @@ impl Transport {
                 Try::Answer(_) if self.options.is_stopped() => continue,
                 Try::Answer(answer) => {
                     OF_PROCESS.give_back();
+                    self.answered.store(true, Relaxed);
                     return Ok(answer);
                 }
                 Try::Again(trouble, asked) => (trouble, asked),
                 Try::Failed(trouble) => return Err(failed(trouble, exchange.as_deref())),
             };
             let wait = retry::wait(tries, asked);
-            // Credentials come from a service that is there at once or not at all.
-            let hopeless = trouble.unreachable && exchange.is_none();
+            // Credentials come from a service that is there at once or not at all. An address at which no
+            // server was ever found is more often mistyped than down.
+            let never = tries >= FIRST_TRIES && !self.answered.load(Relaxed);
+            let hopeless = trouble.unreachable && (exchange.is_none() || never);
             let late = started.elapsed() + wait > self.options.patience;
             if hopeless || late || tries > self.options.retries || !OF_PROCESS.take() {
                 let spent = started.elapsed().as_secs_f32();

@@ -1,5 +1,6 @@
 """What the tests share: golden datasets, and a dataset of numbers."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -56,3 +57,12 @@ def numbers(tmp_path):
             data = bytes([number]) * number
             writer.write({"key": f"{number:03}", "label": number, "image": image, "data": data})
     return path
+
+
+def pytest_collection_modifyitems(items):
+    """Leaves out examples of modules whose packages are not installed. Most import them in functions."""
+    for module, package in [("pykiste.torch", "torch"), ("pykiste.jax", "jax"), ("pykiste.hf", "datasets")]:
+        if importlib.util.find_spec(package) is None:
+            for item in items:
+                if isinstance(item, pytest.DoctestItem) and f"{item.name}.".startswith(f"{module}."):
+                    item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))

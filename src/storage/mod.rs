@@ -58,11 +58,11 @@ pub trait Storage: fmt::Debug + Send + Sync {
             opened => opened.map(Some),
         }
     }
-    /// Opens several files together, where opening one is a round trip over a network: each with its
-    /// start, and its end if that is asked for. The first must exist; `None` stands for another that
-    /// does not. Default: `None` for all of them, as each is opened more cheaply when it is needed.
-    fn open_together(&self, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
-        let _ = files;
+    /// Opens a file and others next to it together, where opening one is a round trip over a network:
+    /// each with its start, and its end if that is asked for. The first must exist; `None` stands for
+    /// another that does not. Default: `None` for all of them, as each is opened more cheaply when it is needed.
+    fn open_together(&self, path: &Path, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
+        let _ = (path, files);
         Ok(None)
     }
     /// Size and identity of a file or directory, `None` where there is nothing of this name. A
@@ -124,8 +124,8 @@ pub trait Storage: fmt::Debug + Send + Sync {
 /// A file that [`Storage::open_together`] opens.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced<'a> {
-    /// Its name.
-    pub path: &'a Path,
+    /// What its name has behind that of the file it is next to; nothing for that file.
+    pub suffix: &'a str,
     /// Whether its end is read as soon as its start.
     pub end: bool,
 }

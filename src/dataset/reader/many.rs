@@ -25,23 +25,20 @@ impl Search {
         keys: &[K],
     ) -> Result<Vec<Option<usize>>> {
         let mut found = Vec::with_capacity(keys.len());
-        if keys.is_empty() {
-            return Ok(found);
-        }
-        if files.data.is_remote() {
-            return self.find_many_remote(files, keys);
-        }
-        let hashes = self.hashes(files)?;
+        let Some(key) = keys.first() else { return Ok(found) };
+        let hashes = self.hashes_for(files, key.as_ref())?;
+        let is_remote = files.data.is_remote();
         self.build_for(files, hashes, keys.len())?;
-        let mut group: Vec<&str> = Vec::with_capacity(GROUP);
-        let mut hashed = [0; GROUP];
-        for part in keys.chunks(GROUP) {
+        let mut group: Vec<&str> = Vec::new();
+        let mut hashed = Vec::new();
+        for part in keys.chunks(if is_remote { REMOTE_GROUP } else { GROUP }) {
             group.clear();
             group.extend(part.iter().map(AsRef::as_ref));
+            hashed.resize(part.len(), 0);
             key_hashes::hash_many(&hashes.salt, &group, &mut hashed);
-            let slots = self.slots(files)?.filter(Slots::are_mapped);
-            if let (Some(slots), true) = (slots, hashes.are_mapped()) {
-                touch(files, hashes, &slots, &hashed[..part.len()]);
+            match is_remote {
+                true => self.fetch_all(files, hashes, &hashed)?,
+                false => self.touch(files, hashes, &hashed)?,
             }
             for (&key, &hash) in group.iter().zip(&hashed) {
                 found.push(self.find_wanted(files, hashes, Wanted { key, hash }, Asked::No)?);
@@ -50,30 +47,22 @@ impl Search {
         Ok(found)
     }
 
-    /// The same where each step is a round trip, which the keys of a group share.
-    fn find_many_remote<K: AsRef<str>>(
-        &self,
-        files: &OpenDataset,
-        keys: &[K],
-    ) -> Result<Vec<Option<usize>>> {
-        let mut found = Vec::with_capacity(keys.len());
-        for part in keys.chunks(REMOTE_GROUP) {
-            let group: Vec<&str> = part.iter().map(AsRef::as_ref).collect();
-            self.fetch(files, &group)?;
-            let hashes = self.hashes(files)?;
-            self.build_for(files, hashes, keys.len())?;
-            if let Some(slots) = self.slots(files)? {
-                let wanted = group.iter().map(|key| hashes.hash(key));
-                files.fetch(
-                    &wanted.filter_map(|hash| first(hashes, &slots, hash)).collect::<Vec<_>>(),
-                )?;
-            }
-            for key in group {
-                let wanted = Wanted { key, hash: hashes.hash(key) };
-                found.push(self.find_wanted(files, hashes, wanted, Asked::No)?);
-            }
+    /// Fetches what the look-ups of these hashes will read, samples included: each step is a round
+    /// trip, which they share.
+    fn fetch_all(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
+        self.fetch(files, hashes, wanted)?;
+        let Some(slots) = self.slots(files)? else { return Ok(()) };
+        let samples = wanted.iter().filter_map(|&hash| first(hashes, &slots, hash));
+        files.fetch(&samples.collect::<Vec<_>>())
+    }
+
+    /// Reads what the look-ups of these hashes will read, as far as it is mapped.
+    fn touch(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
+        let slots = self.slots(files)?.filter(Slots::are_mapped);
+        if let (Some(slots), true) = (slots, hashes.are_mapped()) {
+            touch_mapped(files, hashes, &slots, wanted);
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -84,9 +73,8 @@ fn first(hashes: &Hashes, slots: &Slots<'_>, hash: u64) -> Option<usize> {
     Some(index.ok()?? as usize)
 }
 
-/// Reads what the look-ups of these hashes will read, as far as it is mapped. What is damaged is not
-/// noticed here.
-fn touch(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]) {
+/// Reads step by step what the look-ups will read. What is damaged is not noticed here.
+fn touch_mapped(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]) {
     let shape = slots.shape();
     // The compiler leaves out a read whose result is not used.
     let mut sum = 0;
@@ -99,18 +87,15 @@ fn touch(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]
             sum ^= hashes.get(index as usize).unwrap_or_default();
         }
     }
-    let mut candidates = [0; GROUP];
-    for (candidate, &hash) in candidates.iter_mut().zip(wanted) {
-        *candidate = first(hashes, slots, hash).unwrap_or(usize::MAX);
-    }
-    let candidates = candidates.iter().take(wanted.len()).filter(|&&index| index < files.len);
+    let candidates: Vec<usize> =
+        wanted.iter().filter_map(|&hash| first(hashes, slots, hash)).collect();
     if matches!(files.offsets, Offsets::File(Source::Mapped(_))) {
-        for &index in candidates.clone() {
+        for &index in &candidates {
             sum ^= files.byte_range(index).map_or(0, |range| range.start);
         }
     }
     if let Some(data) = files.data.mapped() {
-        for &index in candidates {
+        for &index in &candidates {
             let start = files.byte_range(index).map_or(0, |range| range.start);
             sum ^= data.get(start as usize).map_or(0, |&byte| u64::from(byte));
         }

@@ -38,12 +38,16 @@ pub(super) struct OpenDataset {
     whole_keys: OnceLock<Vec<u8>>,
 }
 
-/// The side files that a look-up by index or key needs, and whether their ends are read as soon.
-const TOGETHER: [(SideFile, bool); 4] = [
-    (SideFile::Offsets, true),
-    (SideFile::KeyHashes, true),
-    (SideFile::Lookup, false),
-    (SideFile::Filter, false),
+/// The side files that a look-up by index or key needs.
+const TOGETHER: [SideFile; 4] =
+    [SideFile::Offsets, SideFile::KeyHashes, SideFile::Lookup, SideFile::Filter];
+/// The data file and these, some of which are read from their ends as well.
+const ANNOUNCED: [Announced<'static>; 5] = [
+    Announced { suffix: "", end: false },
+    Announced { suffix: SideFile::Offsets.suffix(), end: true },
+    Announced { suffix: SideFile::KeyHashes.suffix(), end: true },
+    Announced { suffix: SideFile::Lookup.suffix(), end: false },
+    Announced { suffix: SideFile::Filter.suffix(), end: false },
 ];
 /// From how many samples fetched at once on a remote `.offsets` is fetched whole, and up to which size.
 const MANY: usize = 16;
@@ -85,11 +89,7 @@ impl Witness {
 
 impl OpenDataset {
     pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
-        let paths = TOGETHER.map(|(file, end)| (file.path(path), end));
-        let sides = paths.iter().map(|(path, end)| Announced { path, end: *end });
-        let all: Vec<Announced<'_>> =
-            std::iter::once(Announced { path, end: false }).chain(sides).collect();
-        if let Some(files) = storage.open_together(&all)? {
+        if let Some(files) = storage.open_together(path, &ANNOUNCED)? {
             return OpenDataset::open_remote(storage, path, files);
         }
         let offsets_path = SideFile::Offsets.path(path);
@@ -108,23 +108,7 @@ impl OpenDataset {
         let offsets = open_offsets(&*storage, path, &data, offsets_file);
         // Before what was found is believed, good or bad: are these the files of one dataset?
         witness.check(&*storage, path)?;
-        let (offsets, len, data_len) = offsets?;
-        Ok(OpenDataset {
-            path: path.to_path_buf(),
-            storage,
-            data,
-            data_len,
-            len,
-            offsets,
-            keys: OnceLock::new(),
-            checksums: OnceLock::new(),
-            check: false,
-            witness,
-            together: Vec::new(),
-            whole_offsets: OnceLock::new(),
-            fetching_offsets: AtomicBool::new(false),
-            whole_keys: OnceLock::new(),
-        })
+        Ok(OpenDataset::of(path, storage, data, offsets?, witness, Vec::new()))
     }
 
     /// The dataset of these files, which were opened in one round: the data, and those of
@@ -137,7 +121,7 @@ impl OpenDataset {
         let mut files = files.into_iter();
         let source = |file: OpenFile| file.map(|file| Source::Positioned(Box::new(file)));
         let data = files.next().and_then(source);
-        let together: Vec<_> = TOGETHER.into_iter().map(|(file, _)| file).zip(files).collect();
+        let together: Vec<_> = TOGETHER.into_iter().zip(files).collect();
         let offsets = together.iter().find(|(file, _)| *file == SideFile::Offsets);
         let offsets = offsets.and_then(|(_, file)| source(file.clone()));
         let offsets_path = SideFile::Offsets.path(path);
@@ -150,13 +134,27 @@ impl OpenDataset {
         };
         let witness = Witness { path: offsets_path, id: file.id(), absent: None };
         let (len, data_len) = check_offsets(&*storage, path, &file, data.len())?;
-        Ok(OpenDataset {
+        let offsets = (Offsets::File(file), len, data_len);
+        Ok(OpenDataset::of(path, storage, data, offsets, witness, together))
+    }
+
+    /// With nothing read yet of the files that are opened on first need. `together` are the side files
+    /// that are open already.
+    fn of(
+        path: &Path,
+        storage: Arc<dyn Storage>,
+        data: Source,
+        (offsets, len, data_len): (Offsets, usize, u64),
+        witness: Witness,
+        together: Vec<(SideFile, OpenFile)>,
+    ) -> OpenDataset {
+        OpenDataset {
             path: path.to_path_buf(),
             storage,
             data,
             data_len,
             len,
-            offsets: Offsets::File(file),
+            offsets,
             keys: OnceLock::new(),
             checksums: OnceLock::new(),
             check: false,
@@ -165,7 +163,7 @@ impl OpenDataset {
             whole_offsets: OnceLock::new(),
             fetching_offsets: AtomicBool::new(false),
             whole_keys: OnceLock::new(),
-        })
+        }
     }
 
     /// Fetches these samples, where they are remote: in two rounds, and if their offsets are known in

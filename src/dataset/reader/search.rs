@@ -106,11 +106,12 @@ impl Search {
     }
 
     fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
+        let hashes = self.hashes_for(files, key)?;
+        let wanted = Wanted::new(hashes, key);
         if files.data.is_remote() {
-            self.fetch(files, &[key])?;
+            self.fetch(files, hashes, &[wanted.hash])?;
         }
-        let hashes = self.hashes(files)?;
-        self.find_wanted(files, hashes, Wanted::new(hashes, key), asked)
+        self.find_wanted(files, hashes, wanted, asked)
     }
 
     /// As [`find`](Self::find), for a key whose hash is known.
@@ -135,7 +136,16 @@ impl Search {
         }
     }
 
-    /// Builds the table if these look-ups would cost more than that without it.
+    /// Builds the table, unless there is one or an accelerator.
+    fn build(&self, files: &OpenDataset, hashes: &Hashes) -> Result<()> {
+        if self.slots(files)?.is_none() {
+            let table = table::build(hashes)?;
+            self.table.get_or_init(|| table);
+        }
+        Ok(())
+    }
+
+    /// The same if this many look-ups would cost more without it.
     pub(super) fn build_for(
         &self,
         files: &OpenDataset,
@@ -143,31 +153,18 @@ impl Search {
         keys: usize,
     ) -> Result<()> {
         // A search passes half of the entries on average.
-        if keys as u64 / 2 > TABLE_COST && self.slots(files)?.is_none() {
-            let table = table::build(hashes)?;
-            self.table.get_or_init(|| table);
-        }
-        Ok(())
+        if keys as u64 / 2 > TABLE_COST { self.build(files, hashes) } else { Ok(()) }
     }
 
-    /// Fetches what the look-ups of these keys will read, in two rounds: the slots of `.lookup`, and the
+    /// Fetches what the look-ups of these hashes will read, in two rounds: the slots of `.lookup`, and the
     /// hashes and offsets of the samples in them. The samples themselves are the third. Without `.lookup`
     /// all hashes are fetched, once.
-    pub(super) fn fetch(&self, files: &OpenDataset, keys: &[&str]) -> Result<()> {
-        let Some(first) = keys.first() else { return Ok(()) };
-        if self.hashes.get().is_none() {
-            self.fetch_first(files, first)?;
-        }
-        let hashes = self.hashes(files)?;
+    pub(super) fn fetch(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
         let (Some(file), Offsets::File(offsets)) = (hashes.file(), &files.offsets) else {
             return Ok(());
         };
-        if self.table.get().is_some() {
-            return Ok(());
-        }
-        let Some(lookup) = self.lookup(files)? else { return Ok(()) };
-        let wanted: Vec<u64> = keys.iter().map(|key| hashes.hash(key)).collect();
-        let run = lookup.fetch_run(&wanted)?;
+        let Some(Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
+        let run = lookup.fetch_run(wanted)?;
         let hash = |&index: &u64| 8 + index * 8..16 + index * 8;
         let pair = |&index: &u64| {
             let at = index * offsets::ENTRY;
@@ -214,10 +211,7 @@ impl Search {
 
     pub(super) fn prepare(&self, files: &OpenDataset) -> Result<()> {
         let hashes = self.hashes(files)?;
-        if self.lookup(files)?.is_none() && self.table.get().is_none() {
-            let table = table::build(hashes)?;
-            self.table.get_or_init(|| table);
-        }
+        self.build(files, hashes)?;
         if let Some(filter) = self.filter(files)? {
             self.trust_filter(files, filter)?;
         }
@@ -231,19 +225,16 @@ impl Search {
         hashes: &Hashes,
         wanted: Wanted<'_>,
     ) -> Result<Option<usize>> {
-        if let Some(table) = self.table.get() {
-            let slots = Slots::Table(table.0, &table.1);
-            return probe(files, hashes, table.0, |slot| slots.at(slot), wanted);
-        }
-        if let Some(lookup) = self.lookup(files)? {
-            let found = probe(files, hashes, lookup.shape, |slot| lookup.slot(slot), wanted);
-            match found {
+        match self.slots(files)? {
+            Some(slots @ Slots::Table(..)) => return probe(files, hashes, &slots, wanted),
+            Some(slots @ Slots::File(_)) => match probe(files, hashes, &slots, wanted) {
                 // A slot that makes no sense: the file holds nothing that cannot be had without.
                 Err(e) if e.kind() == ErrorKind::Damaged && e.path().is_none() => {
                     self.lookup_is_wrong.store(true, Relaxed);
                 }
                 found => return found.map_err(|e| e.at(SideFile::Lookup.path(&files.path))),
-            }
+            },
+            None => {}
         }
         self.build_when_due(hashes)?;
         let mut from = 0;
@@ -369,7 +360,15 @@ impl Search {
         Ok(())
     }
 
-    pub(super) fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
+    /// The same, for the look-up of this key.
+    pub(super) fn hashes_for(&self, files: &OpenDataset, key: &str) -> Result<&Hashes> {
+        if files.data.is_remote() && self.hashes.get().is_none() {
+            self.fetch_first(files, key)?;
+        }
+        self.hashes(files)
+    }
+
+    fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
         match self.hashes.get() {
             Some(hashes) => Ok(hashes),
             None => {
@@ -455,13 +454,12 @@ fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Resul
 fn probe(
     files: &OpenDataset,
     hashes: &Hashes,
-    shape: lookup::Shape,
-    slot: impl Fn(u64) -> Result<u32>,
+    slots: &Slots<'_>,
     wanted: Wanted<'_>,
 ) -> Result<Option<usize>> {
-    let mut candidates = shape.probe(wanted.hash);
+    let mut candidates = slots.shape().probe(wanted.hash);
     let hash = |index: u32| hashes.get(index as usize);
-    while let Some(index) = candidates.next_candidate(&slot, hash)? {
+    while let Some(index) = candidates.next_candidate(|slot| slots.at(slot), hash)? {
         if files.has_key(index as usize, wanted.key)? {
             return Ok(Some(index as usize));
         }

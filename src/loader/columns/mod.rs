@@ -50,7 +50,7 @@ impl Columns {
     /// `bool` column takes booleans and the numbers 0 and 1. Integers must fit; a float column also
     /// takes integers, rounds, and refuses a finite number that would become infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
-        self.with(field, FieldColumn::<T> { shape: Vec::new(), kind: std::marker::PhantomData })
+        self.with(field, FixedColumn::<T> { shape: Vec::new(), fill: None })
     }
 
     /// A field that is an array of this shape: a NumPy array of exactly this type (in either byte
@@ -80,8 +80,7 @@ impl Columns {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
-        let shape = shape.to_vec();
-        self.with(field, FieldColumn::<T> { shape, kind: std::marker::PhantomData })
+        self.with(field, FixedColumn::<T> { shape: shape.to_vec(), fill: None })
     }
 
     /// A field that is bytes or text of any length.
@@ -96,7 +95,7 @@ impl Columns {
         shape: &[usize],
         fill: impl Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync + 'static,
     ) -> Columns {
-        self.with(name, RowColumn { shape: shape.to_vec(), fill: Box::new(fill) })
+        self.with(name, FixedColumn { shape: shape.to_vec(), fill: Some(Box::new(fill)) })
     }
 
     fn with(mut self, name: &str, column: impl Column + 'static) -> Columns {
@@ -167,13 +166,15 @@ trait Column: Send + Sync {
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()>;
 }
 
-/// A number or an array of one field.
-struct FieldColumn<T> {
+type Fill<T> = Box<dyn Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync>;
+
+/// Rows of one shape: of the field of the column's name, or such that a closure fills.
+struct FixedColumn<T> {
     shape: Vec<usize>,
-    kind: std::marker::PhantomData<fn() -> T>,
+    fill: Option<Fill<T>>,
 }
 
-impl<T: Element> Column for FieldColumn<T> {
+impl<T: Element> Column for FixedColumn<T> {
     fn empty(&self) -> Box<dyn Buffer> {
         Box::new(Fixed::<T>::empty(&self.shape))
     }
@@ -191,7 +192,7 @@ impl<T: Element> Column for FieldColumn<T> {
     }
 
     fn is_field(&self) -> bool {
-        true
+        self.fill.is_none()
     }
 
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
@@ -212,8 +213,11 @@ impl<T: Element> Column for FieldColumn<T> {
         }
     }
 
-    fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
-        Ok(())
+    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
+        match (&self.fill, buffer.as_any_mut().downcast_mut::<Fixed<T>>()) {
+            (Some(fill), Some(column)) => fill(record, column.zeros(row)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -400,47 +404,6 @@ impl Column for BytesColumn {
 
     fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
         Ok(())
-    }
-}
-
-type Fill<T> = Box<dyn Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync>;
-
-/// Rows that a closure fills.
-struct RowColumn<T> {
-    shape: Vec<usize>,
-    fill: Fill<T>,
-}
-
-impl<T: Element> Column for RowColumn<T> {
-    fn empty(&self) -> Box<dyn Buffer> {
-        Box::new(Fixed::<T>::empty(&self.shape))
-    }
-
-    fn buffer_in(
-        &self,
-        rows: usize,
-        memory: Option<Box<dyn Memory>>,
-    ) -> Result<Box<dyn Buffer>, String> {
-        Fixed::<T>::boxed_in(&self.shape, rows, memory)
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn is_field(&self) -> bool {
-        false
-    }
-
-    fn read(&self, _: &mut dyn Buffer, _: usize, _: &mut Cursor<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
-        match buffer.as_any_mut().downcast_mut::<Fixed<T>>() {
-            Some(column) => (self.fill)(record, column.zeros(row)),
-            None => Ok(()),
-        }
     }
 }
 

@@ -218,31 +218,39 @@ impl Storage for RemoteStorage {
         }
     }
 
-    fn open_together(&self, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
+    fn open_together(&self, path: &Path, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
         let client = self.shared.client()?;
-        let announced = files;
         let mut asked = Vec::new();
-        for Announced { path, end } in announced {
-            let name = self.name(path)?;
-            if *end {
-                asked.push((*path, name.clone(), Part::Tail(TAIL)));
-            }
-            asked.push((*path, name, Part::Head(HEAD)));
+        for Announced { suffix, end } in files {
+            let mut file = path.as_os_str().to_owned();
+            file.push(suffix);
+            let file = PathBuf::from(file);
+            let name = self.name(&file)?;
+            let parts = [end.then_some(Part::Tail(TAIL)), Some(Part::Head(HEAD))];
+            asked.push((file, name, parts));
         }
-        let get =
-            |(path, name, part): &(&Path, _, Part)| client.get(name, part.clone(), None, path);
-        let mut pieces = client.each(&asked, get).into_iter();
-        let mut files: Vec<OpenFile> = Vec::with_capacity(announced.len());
-        for Announced { path, end } in announced {
-            let pieces: Vec<_> = pieces.by_ref().take(1 + usize::from(*end)).collect();
+        let requests: Vec<_> = asked
+            .iter()
+            .flat_map(|(file, name, parts)| {
+                parts.iter().flatten().map(move |part| (file, name, part))
+            })
+            .collect();
+        let get = |&(file, name, part): &(&PathBuf, &object_store::path::Path, &Part)| {
+            client.get(name, part.clone(), None, file)
+        };
+        let mut pieces = client.each(&requests, get).into_iter();
+        let mut opened: Vec<OpenFile> = Vec::with_capacity(asked.len());
+        for (file, name, parts) in &asked {
+            // All of this file's, even if the first is an error: the next are of the next file.
+            let pieces: Vec<_> = pieces.by_ref().take(parts.iter().flatten().count()).collect();
             let pieces: Result<Vec<Piece>> = pieces.into_iter().collect();
-            files.push(match pieces {
+            opened.push(match pieces {
                 // Of the first it is an error: that is the one that was named.
-                Err(error) if is_absent(&error) && !files.is_empty() => None,
-                pieces => Some(Arc::new(self.opened(path, self.name(path)?, pieces?)?)),
+                Err(error) if is_absent(&error) && !opened.is_empty() => None,
+                pieces => Some(Arc::new(self.opened(file, name.clone(), pieces?)?)),
             });
         }
-        Ok(Some(files))
+        Ok(Some(opened))
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>> {

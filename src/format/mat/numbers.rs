@@ -129,33 +129,26 @@ fn reserved<T>(element: &Element<'_>, memory: &mut Memory) -> Result<usize, Form
 fn each<T: value::Element>(
     element: &Element<'_>,
     order: ByteOrder,
-    f: impl FnMut(T),
-) -> Result<(), FormatError> {
-    match element.stored {
-        Stored::Int8 => each_item(element, order, |b| signed(i8::from_le_bytes(b)), f),
-        Stored::UInt8 => each_item(element, order, |b| signed(u8::from_le_bytes(b)), f),
-        Stored::Int16 => each_item(element, order, |b| signed(i16::from_le_bytes(b)), f),
-        Stored::UInt16 => each_item(element, order, |b| signed(u16::from_le_bytes(b)), f),
-        Stored::Int32 => each_item(element, order, |b| signed(i32::from_le_bytes(b)), f),
-        Stored::UInt32 => each_item(element, order, |b| signed(u32::from_le_bytes(b)), f),
-        Stored::Int64 => each_item(element, order, |b| signed(i64::from_le_bytes(b)), f),
-        Stored::UInt64 => each_item(element, order, |b| Number::Unsigned(u64::from_le_bytes(b)), f),
-        Stored::Single => {
-            each_item(element, order, |b| Number::Float(f32::from_le_bytes(b).into()), f)
-        }
-        Stored::Double => each_item(element, order, |b| Number::Float(f64::from_le_bytes(b)), f),
-        other => Err(element.error("numbers", format!("data of type {other:?}"))),
-    }
-}
-
-fn each_item<const N: usize, T: value::Element>(
-    element: &Element<'_>,
-    order: ByteOrder,
-    read: impl Fn([u8; N]) -> Number,
     mut f: impl FnMut(T),
 ) -> Result<(), FormatError> {
-    for item in element.data.chunks_exact(N) {
-        let mut bytes: [u8; N] = item.try_into().expect("chunks of N bytes");
+    // A function for each stored type, not a loop for each pair of types.
+    let (size, read): (usize, fn(&[u8]) -> Number) = match element.stored {
+        Stored::Int8 => (1, |b| signed(i8::from_le_bytes(array(b)))),
+        Stored::UInt8 => (1, |b| signed(u8::from_le_bytes(array(b)))),
+        Stored::Int16 => (2, |b| signed(i16::from_le_bytes(array(b)))),
+        Stored::UInt16 => (2, |b| signed(u16::from_le_bytes(array(b)))),
+        Stored::Int32 => (4, |b| signed(i32::from_le_bytes(array(b)))),
+        Stored::UInt32 => (4, |b| signed(u32::from_le_bytes(array(b)))),
+        Stored::Int64 => (8, |b| signed(i64::from_le_bytes(array(b)))),
+        Stored::UInt64 => (8, |b| Number::Unsigned(u64::from_le_bytes(array(b)))),
+        Stored::Single => (4, |b| Number::Float(f32::from_le_bytes(array(b)).into())),
+        Stored::Double => (8, |b| Number::Float(f64::from_le_bytes(array(b)))),
+        other => return Err(element.error("numbers", format!("data of type {other:?}"))),
+    };
+    for item in element.data.chunks_exact(size) {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..size];
+        bytes.copy_from_slice(item);
         if order == ByteOrder::Big {
             bytes.reverse();
         }
@@ -163,6 +156,10 @@ fn each_item<const N: usize, T: value::Element>(
         f(number_as(number).ok_or_else(|| element.error(T::NAME, number.to_string()))?);
     }
     Ok(())
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("as many bytes as the type has")
 }
 
 fn signed(number: impl Into<i64>) -> Number {

@@ -95,7 +95,7 @@ pub(crate) struct Args {
 }
 
 /// How arrays are stored.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Arrays {
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
     /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle [default: as they are]
@@ -110,7 +110,7 @@ pub(super) struct Arrays {
 }
 
 /// What is run of a conversion, and how.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Running {
     /// Write nothing, but print what would happen to each field of the first samples: its type, the
     /// type that a reader finds, and whether the values are the same
@@ -137,16 +137,15 @@ pub(super) struct Running {
 }
 
 /// What happens to bad input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Bad {
-    #[default]
     Stop,
     Skip,
     Quarantine,
 }
 
 /// What samples become.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(super) struct Samples {
     /// Only these fields, by their names in SRC, and the key
@@ -229,23 +228,16 @@ usage or I/O error. A part that left out bad input exits with 0, and \"kiste com
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let Running { plan, dry_run, part, .. } = self.running;
-        let json = self.json;
+        let (json, running) = (self.json, self.running.clone());
         let seed = self.splitting.shuffle.then_some(self.splitting.seed);
         let mut monitor = Monitor::new(output);
         let conversion = self.conversion()?;
-        if plan {
+        if running.plan {
             output.json(&conversion.plan()?)?;
             return Ok(Exit::Yes);
         }
-        if dry_run {
-            return print::dry_run(conversion.dry_run()?, json, output);
-        }
-        if let Some(part) = part {
-            let name = format!("{}: part {part}", conversion.output().display());
-            let report = conversion.run_part(part, &mut monitor)?;
-            drop(monitor);
-            return Ok(print::part(&report, &name, output));
+        if running.dry_run || running.part.is_some() {
+            return running.run_less(&conversion, json, &mut monitor, output)?;
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
@@ -294,6 +286,24 @@ impl Arrays {
 }
 
 impl Running {
+    /// Runs less than all of a conversion: one part, or a dry run. An error of the conversion is the
+    /// outer one.
+    pub(super) fn run_less(
+        &self,
+        conversion: &Conversion,
+        json: bool,
+        monitor: &mut Monitor<'_>,
+        output: &Output,
+    ) -> kiste::Result<Outcome<Exit>> {
+        let Some(part) = self.part else {
+            return Ok(print::dry_run(conversion.dry_run()?, json, output));
+        };
+        let report = conversion.run_part(part, monitor)?;
+        monitor.clear();
+        let name = format!("{}: part {part}", conversion.output().display());
+        Ok(Ok(print::part(&report, &name, output)))
+    }
+
     /// The conversion with these options.
     pub(super) fn apply(&self, conversion: Conversion) -> Conversion {
         conversion

@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
-use kiste::text::units;
 use kiste::{DatasetReader, Value};
 
-use super::cat::absent;
+use super::cat::{absent, check_index};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::printable::escaped_lines;
@@ -72,14 +71,9 @@ impl Args {
     }
 
     fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
-        let path = file::shown(&self.file);
-        match (&self.key, self.index) {
-            (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
-            (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
-                let index = index.unwrap_or_default();
-                let samples = units::counted(reader.len() as u64, "sample");
-                Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}"))
-            }),
+        match &self.key {
+            Some(key) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
+            None => check_index(&self.file, reader, self.index.unwrap_or_default()),
         }
     }
 

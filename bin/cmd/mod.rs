@@ -1,6 +1,7 @@
 //! The commands, and the help that lists them.
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kiste::array::ByteSize;
 
@@ -259,6 +260,16 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
         }
     }
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
+}
+
+/// Takes these names, which completions and errors list, for values of the library.
+pub(crate) fn named<T>(
+    names: impl IntoIterator<Item = &'static str>,
+) -> impl TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err = kiste::Error> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
 /// A number of bytes such as 512K.

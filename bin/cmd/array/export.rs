@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use kiste::array::{ArrayExport, ArrayFormat, At, ChunkedArray, RowsProgress};
 use kiste::value::{DTypeKind as Kind, NdArray};
 
 use super::chosen::Conversion;
 use super::target::{Explained, Target, open};
+use crate::cmd::named;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::Output;
@@ -86,6 +87,5 @@ impl Args {
 
 /// What `--to` and `--from` take.
 pub(super) fn formats() -> impl TypedValueParser<Value = ArrayFormat> {
-    let names = PossibleValuesParser::new(ArrayFormat::ALL.map(ArrayFormat::name));
-    names.try_map(|name| name.parse::<ArrayFormat>())
+    named(ArrayFormat::ALL.map(ArrayFormat::name))
 }

@@ -20,9 +20,9 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::file;
-use kiste::text::{escaped, is_unprintable};
+use kiste::text::{escaped, escaped_json, is_unprintable};
 
-use crate::printable::{Paint, json_escaped, paint, printable};
+use crate::printable::{Paint, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
 use crate::say::say;
 
@@ -211,7 +211,7 @@ impl Stdout {
     /// A line of JSON. On a terminal it has none of the control characters that JSON allows.
     pub(crate) fn json_line(&mut self, json: &[u8]) -> io::Result<()> {
         match std::str::from_utf8(json) {
-            Ok(text) if self.terminal => self.out.write_all(json_escaped(text).as_bytes())?,
+            Ok(text) if self.terminal => self.out.write_all(escaped_json(text).as_bytes())?,
             _ => self.out.write_all(json)?,
         }
         self.out.write_all(b"\n")

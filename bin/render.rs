@@ -9,15 +9,12 @@ use std::ops::Range;
 
 use kiste::format::msgpack::sample;
 use kiste::format::{jsonl, msgpack};
-use kiste::text::escaped;
-use kiste::text::units;
+use kiste::text::{escaped, escaped_json, units};
 use kiste::{DatasetReader, Value};
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, Stdout};
-
-use crate::printable::json_escaped;
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;
@@ -167,7 +164,7 @@ impl Lines {
             self.inexact += u64::from(!exact);
             let line = json(reader, index, &value)?;
             match std::str::from_utf8(&line) {
-                Ok(line) if terminal => self.text.extend_from_slice(json_escaped(line).as_bytes()),
+                Ok(line) if terminal => self.text.extend_from_slice(escaped_json(line).as_bytes()),
                 _ => self.text.extend_from_slice(&line),
             }
         } else {

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
+use kiste::text::escaped_lines;
 use kiste::{DatasetReader, Value};
 
 use super::cat::{absent, check_index};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::printable::escaped_lines;
 use crate::{file, render};
 
 /// Find one sample by its key and print it, or one field of it

@@ -36,6 +36,7 @@
 //! version of `ndarray` is a new major version of this crate.
 
 mod selection;
+mod target;
 mod grid;
 mod plan;
 mod transfer;
@@ -55,8 +56,8 @@ mod tests;
 pub use ndarray;
 
 pub use chunked::{
-    Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray,
-    Keep, Problem, Removed, Report, StagedVersion, VersionInfo,
+    Added, ArrayAbout, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView,
+    ChunkedArray, Keep, LogEntry, Problem, Removed, Report, StagedVersion, VersionInfo,
 };
 #[cfg(feature = "zip")]
 pub(crate) use exchange::ZipSink;
@@ -76,4 +77,5 @@ pub use rows::{Pieces, Rows};
 pub use samples::{ArrayRows, ArraySource, WithArrays};
 pub use selection::{Index, Selection};
 pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
+pub use target::ArrayTarget;
 pub use transfer::BaseSlab;

@@ -1,9 +1,9 @@
 //! The part of an array that a command was asked for, in the type that was asked for.
 
-use kiste::array::{ArrayPart, ChunkedArray};
+use kiste::array::{ArrayPart, ArrayTarget, ChunkedArray};
 use kiste::value::{Casting, DType};
 
-use super::target::{Explained, Target};
+use super::target::Explained;
 use crate::exit::Outcome;
 
 /// The requested element type.
@@ -25,7 +25,7 @@ impl Conversion {
     }
 
     /// A part of an array, in the requested type.
-    pub(super) fn part(&self, array: &ChunkedArray, target: &Target) -> Outcome<ArrayPart> {
+    pub(super) fn part(&self, array: &ChunkedArray, target: &ArrayTarget) -> Outcome<ArrayPart> {
         let (dtype, casting) = self.of(array.dtype());
         let part = array.part(target.selection.clone());
         part.and_then(|part| part.astype(dtype, casting)).explained(&target.path)

@@ -3,9 +3,10 @@ use std::path::PathBuf;
 use kiste::array::ArrayOptions;
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
+use kiste::text::parse_shape;
 use kiste::value::{DType, NdArray};
 
-use super::target::{Explained, committed, parse_shape};
+use super::target::{Explained, committed};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 

@@ -1,67 +1,30 @@
-//! Arguments: an array, a part of it, a version, a shape.
+//! Arrays that are named on the command line: opened, and errors about them explained.
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
-use kiste::array::{ArrayFormat, ArrayStore, At, ChunkedArray, NpyRows, Selection, VersionInfo};
+use kiste::array::{ArrayFormat, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
+use kiste::text;
 use kiste::{Error, ErrorKind};
 
 use crate::exit::{Failure, Outcome, is_dataset};
 use crate::output::Output;
 
-/// An array, or a part of it: `NAME` or `NAME[...]`.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    pub(super) path: PathBuf,
-    pub(super) selection: Selection,
+/// The version that is read.
+#[derive(Debug, clap::Args)]
+pub(super) struct Moment {
+    /// Version: a number, -1 for the one before the newest, or a time in UTC
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    at: Option<At>,
 }
 
-impl Target {
-    /// If there is a file whose name ends with a bracket, it is meant.
-    pub(super) fn parse(text: &str) -> Result<Target, String> {
-        let whole = || Ok(Target { path: text.into(), selection: Selection::all() });
-        let Some(inside) = text.strip_suffix(']') else { return whole() };
-        let Some((name, inside)) = inside.split_once('[') else { return whole() };
-        if Path::new(text).exists() {
-            return whole();
-        }
-        if name.is_empty() {
-            return Err("expected NAME before the brackets".to_owned());
-        }
-        let selection = inside.parse().map_err(|error: Error| error.to_string())?;
-        Ok(Target { path: name.into(), selection })
+impl Moment {
+    /// Opens this version of an array.
+    pub(super) fn open(&self, path: &Path) -> Outcome<ChunkedArray> {
+        open(path, self.at.unwrap_or_default())
     }
-}
 
-/// A time, or a day, which means its beginning. UTC.
-pub(super) fn parse_moment(text: &str) -> Result<SystemTime, String> {
-    match text.parse() {
-        Ok(At::Time(time)) => Ok(time),
-        _ => Err("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned()),
-    }
-}
-
-/// Lengths of axes, `100,200`; empty for an array without axes.
-pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
-    let text = text.trim().trim_end_matches(',');
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let len = |part: &str| part.trim().parse();
-    text.split(',')
-        .map(len)
-        .collect::<Result<_, _>>()
-        .map_err(|_| format!("expected lengths such as 100,200, found {text:?}"))
-}
-
-/// A shape as NumPy writes it: `(100, 200)`.
-pub(super) fn shown(shape: &[usize]) -> String {
-    match shape {
-        [one] => format!("({one},)"),
-        _ => {
-            let lens: Vec<String> = shape.iter().map(usize::to_string).collect();
-            format!("({})", lens.join(", "))
-        }
+    pub(super) fn is_given(&self) -> bool {
+        self.at.is_some()
     }
 }
 
@@ -155,33 +118,9 @@ impl<T> Explained<T> for kiste::Result<T> {
 pub(super) fn committed(output: &Output, path: &Path, version: &VersionInfo) {
     let shape: Vec<usize> = version.shape.iter().map(|len| *len as usize).collect();
     let number = version.number;
-    output.note(format_args!("{}: version {number}, shape {}", path.display(), shown(&shape)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn brackets_hold_a_selection() {
-        let target = Target::parse("a/x[0:10, ::2, -1, ...]").unwrap();
-        assert_eq!(target.path, Path::new("a/x"));
-        assert_eq!(target.selection, "0:10, ::2, -1, ...".parse().unwrap());
-        let points = Target::parse("x[[3, 1], :]").unwrap();
-        assert_eq!(points.selection, "[3, 1], :".parse().unwrap());
-        let whole = |target: Target| target.selection == Selection::all();
-        assert!(Target::parse("x").is_ok_and(whole) && Target::parse("x[]").is_ok_and(whole));
-        for wrong in ["[1]", "x[a]", "x[1:2:3:4]", "x[[1]"] {
-            assert!(Target::parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn shapes_are_lengths() {
-        assert_eq!(parse_shape("100, 200"), Ok(vec![100, 200]));
-        assert_eq!(parse_shape("3,"), Ok(vec![3]));
-        assert_eq!(parse_shape(""), Ok(vec![]));
-        assert!(parse_shape("3,-1").is_err() && parse_shape("a").is_err());
-        assert_eq!([shown(&[]), shown(&[3]), shown(&[3, 4])], ["()", "(3,)", "(3, 4)"]);
-    }
+    output.note(format_args!(
+        "{}: version {number}, shape {}",
+        path.display(),
+        text::shape(&shape)
+    ));
 }

@@ -267,7 +267,7 @@ pub(crate) fn named<T>(
     names: impl IntoIterator<Item = &'static str>,
 ) -> impl TypedValueParser<Value = T>
 where
-    T: std::str::FromStr<Err = kiste::Error> + Clone + Send + Sync + 'static,
+    T: std::str::FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }

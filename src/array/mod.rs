@@ -68,8 +68,8 @@ pub use exchange::{
 pub use grid::ChunkGrid;
 pub use packed::{
     AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerChunk,
-    ContainerHeader, ContainerInfo, ContainerMetadata, Left, PackOptions, PackedArray,
-    PackedReader, PackedWriter, append,
+    ContainerHeader, ContainerInfo, ContainerMetadata, InputBytes, Left, NamedInput, PackOptions,
+    PackedArray, PackedReader, PackedWriter, append, read_metadata,
 };
 pub use part::ArrayPart;
 pub use plan::{Place, Placement, Plan};

@@ -13,7 +13,7 @@ pub(super) struct Conversion {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DType>,
     /// Casting rule: safe, same_kind or unsafe [default: same_kind]
-    #[arg(long, value_name = "HOW", requires = "dtype", value_parser = parse_casting)]
+    #[arg(long, value_name = "HOW", requires = "dtype")]
     casting: Option<Casting>,
 }
 
@@ -30,11 +30,4 @@ impl Conversion {
         let part = array.part(target.selection.clone());
         part.and_then(|part| part.astype(dtype, casting)).explained(&target.path)
     }
-}
-
-fn parse_casting(text: &str) -> Result<Casting, String> {
-    [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe]
-        .into_iter()
-        .find(|casting| casting.to_string() == text)
-        .ok_or_else(|| "expected safe, same_kind or unsafe".to_owned())
 }

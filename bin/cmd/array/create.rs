@@ -70,7 +70,7 @@ pub(super) struct Layout {
     #[arg(long, value_name = "N")]
     superchunk: Option<u32>,
     /// Checksum of compressed chunks: crc32, adler32, sha256 or another of bloscpack [default: crc32]
-    #[arg(long, value_name = "NAME", value_parser = parse_checksum)]
+    #[arg(long, value_name = "NAME")]
     checksum: Option<Checksum>,
 }
 
@@ -100,17 +100,8 @@ impl Layout {
 }
 
 fn parse_shuffle(text: &str) -> Result<Shuffle, String> {
-    match text {
-        "none" => Ok(Shuffle::None),
-        "byte" => Ok(Shuffle::Byte),
-        "bit" => Ok(Shuffle::Bit),
-        _ => Err("expected none, byte or bit".to_owned()),
-    }
-}
-
-fn parse_checksum(text: &str) -> Result<Checksum, String> {
-    Checksum::from_name(text)
-        .ok_or_else(|| "expected crc32, adler32, sha256, …, or None".to_owned())
+    let known = Shuffle::ALL.into_iter().find(|shuffle| shuffle.name() == text);
+    known.ok_or_else(|| "expected none, byte or bit".to_owned())
 }
 
 impl Args {

@@ -6,7 +6,7 @@ use kiste::array::{
 };
 use kiste::text::units;
 
-use super::{Input, Job, at};
+use super::{Job, at, open};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 
@@ -46,7 +46,7 @@ impl Args {
         }
         let mut info = ContainerInfo::of(path).map_err(at(path))?;
         if self.verify {
-            let input = Input::open(path, "verifying", job.output)?;
+            let input = open(path, "verifying", job.output)?;
             info.verify(input, job.threads()).map_err(at(path))?;
         }
         match self.json {

@@ -92,11 +92,9 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
             "expected the name of a file, found a URL, from which kiste only reads datasets";
         return Err(Failure::trouble(message));
     }
-    let checked = kiste::convert::check_data_path(path);
-    checked.map_err(|error| {
-        let data = path.with_extension("");
-        let is_side = kiste::format::dataset::SideFile::of(path).is_some() && data.is_file();
-        match is_side {
+    kiste::dataset::check_data_path(path).map_err(|error| {
+        let data = SideFile::data_of(path);
+        match data != path && data.is_file() {
             true => Failure::from(error).hint(format!("the data file is {}", data.display())),
             false => error.into(),
         }
@@ -113,23 +111,10 @@ pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
 /// Fails for a file of another format: without side files to contradict it, any bytes could be
 /// taken for packed values.
 fn check_is_no_other(path: &Path) -> Outcome<()> {
-    let has_side = || SideFile::ALL.iter().any(|file| file.path(path).exists());
-    if !path.is_file() || has_side() {
-        return Ok(());
-    }
-    match Format::of_input(path) {
-        Ok(format) if format != Format::Dataset => {
-            let (name, title) = (path.display(), format.title());
-            let message = format!("{name}: expected a dataset, found {title}");
-            let hint = format!(
-                "\"kiste convert {} {}\" makes one of it",
-                quoted(path),
-                quoted(&path.with_extension("msgpack"))
-            );
-            Err(Failure::trouble(message).hint(hint))
-        }
-        _ => Ok(()),
-    }
+    let Some(format) = Format::of_other(path) else { return Ok(()) };
+    let message = format!("{}: expected a dataset, found {}", path.display(), format.title());
+    let (from, to) = (quoted(path), quoted(&path.with_extension("msgpack")));
+    Err(Failure::trouble(message).hint(format!("\"kiste convert {from} {to}\" makes one of it")))
 }
 
 /// Set once, before any command runs.

@@ -1,12 +1,13 @@
 use std::path::PathBuf;
 
+use kiste::convert::to_json;
 use kiste::text::escaped_lines;
 use kiste::{DatasetReader, Value};
 
 use super::cat::{absent, check_index};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
-use crate::{file, render};
 
 /// Find one sample by its key and print it, or one field of it
 ///
@@ -94,7 +95,7 @@ impl Args {
 }
 
 fn line(reader: &DatasetReader, index: usize, value: &Value) -> Outcome<Vec<u8>> {
-    let mut line = render::json(reader, index, value)?;
+    let mut line = to_json(reader, index, value)?;
     line.push(b'\n');
     Ok(line)
 }

@@ -1,8 +1,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::ErrorKind;
-use kiste::repair::{Leftover, Repair};
+use kiste::repair::{Repair, WriteState};
 use kiste::stat::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
 use kiste::text::{escaped, units};
 use serde::Serialize;
@@ -13,7 +12,7 @@ use crate::output::Output;
 
 /// Say what a dataset is: samples, sizes, fields, files
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["count", "describe"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
@@ -39,11 +38,7 @@ struct Info {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let info = DatasetInfo::of(&file::open(&self.file)?)?;
-        let unfinished = match kiste::storage::is_url(&self.file) {
-            true => None,
-            false => unfinished(&self.file)?,
-        };
-        let info = Info { info, unfinished };
+        let info = Info { info, unfinished: unfinished(&self.file)? };
         match self.json {
             true => output.json(&info)?,
             false => info.print(output)?,
@@ -100,18 +95,20 @@ impl Info {
 }
 
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
-    match Repair::of(data).leftover() {
-        Ok(None) => Ok(None),
-        Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => {
-            Ok(Some("an unfinished write: \"kiste repair\" finishes or undoes it"))
-        }
-        Ok(Some(_)) => Ok(Some("something left by a writer that died: see \"kiste repair\"")),
-        Err(e) if e.kind() == ErrorKind::Locked => Ok(Some("another program is writing to it")),
-        Err(e) if e.kind() == ErrorKind::Foreign => {
-            Ok(Some("its .partial is not of a writer of kiste: see \"kiste repair\""))
-        }
-        Err(e) => Err(e.into()),
+    if kiste::storage::is_url(data) {
+        return Ok(None);
     }
+    Ok(match Repair::of(data).state()? {
+        WriteState::Unfinished => {
+            Some("an unfinished write: \"kiste repair\" finishes or undoes it")
+        }
+        WriteState::Leftover => Some("something left by a writer that died: see \"kiste repair\""),
+        WriteState::BeingWritten => Some("another program is writing to it"),
+        WriteState::Foreign => {
+            Some("its .partial is not of a writer of kiste: see \"kiste repair\"")
+        }
+        _ => None,
+    })
 }
 
 /// Types, shapes and how many are packed: `<f4[3, 1 to 7], 90 plain, 10 packed 2.1 to 1`.

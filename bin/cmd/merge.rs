@@ -22,7 +22,7 @@ use crate::rearrange::{Making, tell_seed};
 /// --remap-labels the numbers in the field "label" change to those of one list: the labels of the
 /// first input, then names that only later ones have.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
+#[command(aliases = ["concat", "join"], after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Args {
     /// IN: data files to read. OUT, the last one: the data file to make
     #[arg(required = true, num_args = 1.., value_name = "IN> <OUT")]

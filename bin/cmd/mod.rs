@@ -2,7 +2,7 @@
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
@@ -81,83 +81,58 @@ pub(crate) struct Args {
     pub(crate) untrusted: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Demo(demo::Args),
-    #[command(aliases = ["import", "export"])]
-    Convert(Box<convert::Args>),
-    #[cfg(feature = "datasets")]
-    Write(Box<write::Args>),
-    #[cfg(feature = "datasets")]
-    Datasets(datasets::Args),
-    Commit(commit::Args),
-    Index(index::Args),
-    Cat(cat::Args),
-    #[command(aliases = ["show", "view", "peek"])]
-    Head(head::Args),
-    Tail(tail::Args),
-    #[command(aliases = ["list", "keys"])]
-    Ls(ls::Args),
-    Get(get::Args),
-    #[command(aliases = ["count", "describe"])]
-    Info(info::Args),
-    #[command(aliases = ["stats", "summary"])]
-    Stat(stat::Args),
-    Order(order::Args),
-    Shuffle(shuffle::Args),
-    Split(split::Args),
-    #[command(aliases = ["concat", "join"])]
-    Merge(merge::Args),
-    Sample(sample::Args),
-    Select(select::Args),
-    Filter(filter::Args),
-    Sort(sort::Args),
-    Diff(diff::Args),
-    Bench(bench::Args),
-    Array(array::Args),
-    Blpk(blpk::Args),
-    #[command(aliases = ["check", "validate"])]
-    Verify(verify::Args),
-    Repair(repair::Args),
-    Completions(completions::Args),
-    Man(man::Args),
-}
-
-impl Command {
-    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        match self {
-            Command::Demo(args) => args.run(output),
-            Command::Convert(args) => args.run(output),
-            #[cfg(feature = "datasets")]
-            Command::Write(args) => args.run(output),
-            #[cfg(feature = "datasets")]
-            Command::Datasets(args) => args.run(output),
-            Command::Commit(args) => args.run(output),
-            Command::Index(args) => args.run(output),
-            Command::Cat(args) => args.run(output),
-            Command::Head(args) => args.run(output),
-            Command::Tail(args) => args.run(output),
-            Command::Ls(args) => args.run(output),
-            Command::Get(args) => args.run(output),
-            Command::Info(args) => args.run(output),
-            Command::Stat(args) => args.run(output),
-            Command::Order(args) => args.run(output),
-            Command::Shuffle(args) => args.run(output),
-            Command::Split(args) => args.run(output),
-            Command::Merge(args) => args.run(output),
-            Command::Sample(args) => args.run(output),
-            Command::Select(args) => args.run(output),
-            Command::Filter(args) => args.run(output),
-            Command::Sort(args) => args.run(output),
-            Command::Diff(args) => args.run(output),
-            Command::Bench(args) => args.run(output),
-            Command::Array(args) => args.run(output),
-            Command::Blpk(args) => args.run(output),
-            Command::Verify(args) => args.run(output),
-            Command::Repair(args) => args.run(output),
-            Command::Completions(args) => args.run(output),
-            Command::Man(args) => args.run(output),
+/// An enum of commands, each with a module of its name, and what runs them.
+macro_rules! commands {
+    ($vis:vis enum $Command:ident { $($(#[$cfg:meta])* $name:ident($args:ty)),* $(,)? }) => {
+        #[derive(Debug, clap::Subcommand)]
+        $vis enum $Command {
+            $($(#[$cfg])* $name($args),)*
         }
+
+        impl $Command {
+            $vis fn run(self, output: &Output) -> Outcome<Exit> {
+                match self {
+                    $($(#[$cfg])* $Command::$name(args) => args.run(output),)*
+                }
+            }
+        }
+    };
+}
+use commands;
+
+commands! {
+    pub(crate) enum Command {
+        Demo(demo::Args),
+        Convert(Box<convert::Args>),
+        #[cfg(feature = "datasets")]
+        Write(Box<write::Args>),
+        #[cfg(feature = "datasets")]
+        Datasets(datasets::Args),
+        Commit(commit::Args),
+        Index(index::Args),
+        Cat(cat::Args),
+        Head(head::Args),
+        Tail(tail::Args),
+        Ls(ls::Args),
+        Get(get::Args),
+        Info(info::Args),
+        Stat(stat::Args),
+        Order(order::Args),
+        Shuffle(shuffle::Args),
+        Split(split::Args),
+        Merge(merge::Args),
+        Sample(sample::Args),
+        Select(select::Args),
+        Filter(filter::Args),
+        Sort(sort::Args),
+        Diff(diff::Args),
+        Bench(bench::Args),
+        Array(array::Args),
+        Blpk(blpk::Args),
+        Verify(verify::Args),
+        Repair(repair::Args),
+        Completions(completions::Args),
+        Man(man::Args),
     }
 }
 

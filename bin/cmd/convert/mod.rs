@@ -61,7 +61,7 @@ use crate::rearrange::{Writing, tell_seed};
 /// of machines, in any order, as often as it takes; then "kiste commit DST", whose help has examples.
 /// The result has the same bytes as one run.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
+#[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
     /// SRC: folders or files to read, whose names may have braces such as {000..123}, or - for JSON
     /// lines from standard input. DST, the last one: the output

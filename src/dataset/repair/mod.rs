@@ -14,7 +14,7 @@ use super::writer::{Stats, WriterOptions};
 mod plan;
 mod salvage;
 
-pub use plan::{Ending, RepairAction, RepairPlan, Repaired, Settled};
+pub use plan::{Ending, RepairAction, RepairPlan, Repaired, Settled, WriteState};
 pub use salvage::{Loss, Proof, Salvage, report_path};
 
 /// What a writer that died left next to a dataset.

@@ -84,7 +84,39 @@ impl fmt::Display for Settled {
     }
 }
 
+/// Whether a dataset was written to its end: see [`Repair::state`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteState {
+    /// It was, as far as anything says.
+    Finished,
+    /// There is an unfinished write, which can be finished or undone.
+    Unfinished,
+    /// A writer that died left something of no worth.
+    Leftover,
+    /// A writer is at work.
+    BeingWritten,
+    /// Something is in the place of an unfinished write that no writer of this crate made.
+    Foreign,
+}
+
 impl Repair {
+    /// Whether the dataset was written to its end, for one who only asks.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn state(&self) -> Result<WriteState> {
+        match self.leftover() {
+            Ok(None) => Ok(WriteState::Finished),
+            Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => Ok(WriteState::Unfinished),
+            Ok(Some(_)) => Ok(WriteState::Leftover),
+            Err(error) if error.kind() == ErrorKind::Locked => Ok(WriteState::BeingWritten),
+            Err(error) if error.kind() == ErrorKind::Foreign => Ok(WriteState::Foreign),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Decides what to do about an unfinished write. One that lacks only its last step is finished.
     /// Of any other the dataset that was there before stays, if there was one; if not, and whole
     /// samples were written, it needs `ending`.

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::repair::{Repair, WriteState};
@@ -9,6 +8,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
+use crate::table::Listing;
 
 /// Say what a dataset is: samples, sizes, fields, files
 #[derive(Debug, clap::Args)]
@@ -49,49 +49,41 @@ impl Args {
 
 impl Info {
     fn print(&self, output: &Output) -> Outcome<()> {
-        let mut out = output.stdout();
         let Info { info, unfinished } = self;
-        let label = |text: &str| output.bold(format_args!("{text:<9}"));
-        writeln!(out, "{}{}", label("dataset"), info.file.display())?;
-        writeln!(out, "{}{}", label("samples"), units::count(info.samples))?;
-        write!(out, "{}{}", label("bytes"), units::count(info.bytes))?;
-        match &info.sample_bytes {
-            Some(SampleBytes { min, mean, max, .. }) => {
-                let mean = units::count(mean.round() as u64);
-                let (min, max) = (units::count(*min), units::count(*max));
-                writeln!(out, ", a sample has {min} to {max}, on average {mean}")?;
-            }
-            None => writeln!(out)?,
-        }
-        let mut list = |what: &str, rows: Vec<(String, String)>| -> Outcome<()> {
-            let rows = rows.iter().map(|(name, text)| (escaped(name), text));
-            let rows: Vec<_> = rows.collect();
-            let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-            for (at, (name, text)) in rows.iter().enumerate() {
-                let label = label(if at == 0 { what } else { "" });
-                writeln!(out, "{label}{name:<width$}  {text}")?;
-            }
-            Ok(())
-        };
+        let mut list = Listing::new(9, output);
+        list.line("dataset", info.file.display())?;
+        list.line("samples", units::count(info.samples))?;
+        let each = info.sample_bytes.as_ref().map(|SampleBytes { min, mean, max, .. }| {
+            let mean = units::count(mean.round() as u64);
+            let (min, max) = (units::count(*min), units::count(*max));
+            format!(", a sample has {min} to {max}, on average {mean}")
+        });
+        list.line("bytes", units::count(info.bytes) + &each.unwrap_or_default())?;
         let types = |field: &FieldInfo| (field.name.clone(), field.types.join(" or "));
-        list("fields", info.fields.iter().map(types).collect())?;
+        list.lines("fields", columns(info.fields.iter().map(types).collect()))?;
         let arrays = |(name, arrays): (&String, &FieldArrays)| (name.clone(), described(arrays));
-        list("arrays", info.arrays.iter().map(arrays).collect())?;
+        list.lines("arrays", columns(info.arrays.iter().map(arrays).collect()))?;
         let size = |file: &FileInfo| {
             let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
             (file.file.display().to_string(), format!("{size:>8}"))
         };
-        list("files", info.files.iter().map(size).collect())?;
+        list.lines("files", columns(info.files.iter().map(size).collect()))?;
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };
-        let digests = yes_or(info.digests, "no: \"kiste index\" adds them");
-        writeln!(out, "{}{digests}", label("digests"))?;
-        writeln!(out, "{}{}", label("lookup"), yes_or(info.lookup, "no"))?;
-        writeln!(out, "{}{}", label("crc"), yes_or(info.checksums, "no"))?;
+        list.line("digests", yes_or(info.digests, "no: \"kiste index\" adds them"))?;
+        list.line("lookup", yes_or(info.lookup, "no"))?;
+        list.line("crc", yes_or(info.checksums, "no"))?;
         if let Some(unfinished) = unfinished {
-            writeln!(out, "{}{}", label("beware"), output.red(unfinished))?;
+            list.line("beware", output.red(unfinished))?;
         }
-        Ok(out.flush()?)
+        list.finish()
     }
+}
+
+/// Names and what belongs to them, below each other.
+fn columns(rows: Vec<(String, String)>) -> Vec<String> {
+    let rows: Vec<_> = rows.iter().map(|(name, text)| (escaped(name), text)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, text)| format!("{name:<width$}  {text}")).collect()
 }
 
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::PathBuf;
 
 use kiste::array::{ArrayAbout, VersionInfo};
@@ -7,6 +6,7 @@ use kiste::text::{self, units};
 use super::target::{Explained, Moment};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
+use crate::table::Listing;
 
 /// Show type, shape, chunks, compression, versions and attributes of an array
 #[derive(Debug, clap::Args)]
@@ -39,11 +39,9 @@ impl Args {
 }
 
 fn print(about: &ArrayAbout, output: &Output) -> Outcome<()> {
-    let mut out = output.stdout();
     let info = &about.info;
-    let mut line = |label: &str, text: String| -> Outcome<()> {
-        Ok(writeln!(out, "{}{text}", output.bold(format_args!("{label:<11}")))?)
-    };
+    let mut list = Listing::new(11, output);
+    let mut line = |label: &str, text: String| list.line(label, text);
     let VersionInfo { number, parent, time, message, .. } = &info.version;
     line("array", info.path.display().to_string())?;
     let of = units::counted(about.versions, "version");
@@ -80,5 +78,5 @@ fn print(about: &ArrayAbout, output: &Output) -> Outcome<()> {
     for (name, value) in &info.attributes {
         line("attribute", format!("{} = {value}", name.escape_debug()))?;
     }
-    Ok(out.flush()?)
+    list.finish()
 }

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::PathBuf;
 
 use kiste::array::{
@@ -9,6 +8,7 @@ use kiste::text::units;
 use super::{Job, at, open};
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
+use crate::table::Listing;
 
 /// The number of offsets shown in text.
 const SHOWN: usize = 5;
@@ -58,9 +58,8 @@ impl Args {
 }
 
 fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
-    let mut out = output.stdout();
-    let label = |text: &str| output.bold(format_args!("{text:<10}"));
-    let mut line = |name: &str, text: String| writeln!(out, "{}{text}", label(name));
+    let mut list = Listing::new(10, output);
+    let mut line = |name: &str, text: String| list.line(name, text);
     line("container", info.file.display().to_string())?;
     let nbytes = info.nbytes.map_or("unknown".to_owned(), units::count);
     let ratio = info.ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} times smaller"));
@@ -93,7 +92,7 @@ fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
         false => "no: --verify does it".to_owned(),
     };
     line("verified", verified)?;
-    Ok(out.flush()?)
+    list.finish()
 }
 
 fn chunks(header: &ContainerHeader) -> String {

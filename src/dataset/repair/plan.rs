@@ -142,6 +142,7 @@ impl Repair {
     /// Those of [`leftover`](Self::leftover), and [`NotFound`](ErrorKind::NotFound) if there is neither
     /// a dataset nor a leftover.
     pub fn plan(&self, ending: Option<Ending>) -> Result<RepairPlan<'_>> {
+        // The plan holds no lock: a program that asks a person may wait for long. `run` looks again.
         let leftover = self.leftover()?;
         let undo = ending == Some(Ending::Undo);
         let mut whole_samples = 0;

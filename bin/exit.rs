@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use kiste::dataset::is_dataset;
 use kiste::format::dataset::SideFile;
 use kiste::text::escaped;
 use kiste::{ErrorKind, Remedy};
@@ -290,13 +291,6 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
 fn is_url(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|name| name.split_once(":/")).map(|(scheme, _)| scheme);
     scheme.is_some_and(|s| s.len() > 1 && s.bytes().all(|b| b.is_ascii_alphanumeric()))
-}
-
-/// Whether this is meant for a dataset, by its name or the files next to it: of other files
-/// `verify` knows nothing.
-pub(crate) fn is_dataset(data: &Path) -> bool {
-    let has_side = || SideFile::ALL.iter().any(|f| f.path(data).exists());
-    data.extension().is_some_and(|ending| ending == "msgpack") || has_side()
 }
 
 /// A path as it can be pasted into a shell.

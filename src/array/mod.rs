@@ -48,6 +48,7 @@ mod staged;
 mod chunked;
 mod part;
 mod exchange;
+mod place;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub use packed::{
     PackedArray, PackedReader, PackedWriter, append, read_metadata,
 };
 pub use part::ArrayPart;
+pub use place::ArrayPlace;
 pub use plan::{Place, Placement, Plan};
 pub use rows::{Pieces, Rows};
 pub use samples::{ArrayRows, ArraySource, WithArrays};

@@ -35,6 +35,12 @@ pub fn check_finished(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether this is meant for a dataset, by its name or the files next to it.
+pub fn is_dataset(data: &Path) -> bool {
+    let has_side_file = || SideFile::ALL.iter().any(|file| file.path(data).exists());
+    data.extension().is_some_and(|ending| ending == "msgpack") || has_side_file()
+}
+
 /// Whether two paths are one file.
 pub fn is_same(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use kiste::array::{ArrayFormat, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
+use kiste::array::{ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
 use kiste::text;
 use kiste::{Error, ErrorKind};
 
-use crate::exit::{Failure, Outcome, is_dataset};
+use crate::exit::{Failure, Outcome, quoted};
 use crate::output::Output;
 
 /// The version that is read.
@@ -56,45 +56,48 @@ pub(super) fn explain_written(path: &Path, error: Error) -> Failure {
 
 /// Adds hints about arrays: the general ones are about datasets.
 pub(super) fn explain(path: &Path, error: Error) -> Failure {
-    if error.kind() == ErrorKind::NotFound && !path.exists() {
-        return Failure::trouble(format_args!("{}: no such directory", path.display()));
+    let (shown, name, place) = (path.display(), quoted(path), ArrayPlace::of(path));
+    if error.kind() == ErrorKind::NotFound && place == ArrayPlace::Nothing {
+        return Failure::trouble(format_args!("{shown}: no such directory"));
     }
-    let name = crate::exit::quoted(path);
-    if path.is_file() && error.path().is_none_or(|at| at != path) {
-        let expected = format!("{}: expected the directory of an array", path.display());
-        let failure = |found| Failure::trouble(format_args!("{expected}, found {found}"));
-        return match () {
-            () if is_dataset(path) => {
-                failure("a dataset").hint(format!("\"kiste info {name}\" says what is in it"))
+    if error.path().is_none_or(|at| at != path) {
+        let (found, hint) = match place {
+            ArrayPlace::Dataset => {
+                ("a dataset", format!("\"kiste info {name}\" says what is in it"))
             }
-            () if ArrayFormat::of_path(path).is_some() => failure("a file")
-                .hint(format!("\"kiste array import {name} NAME\" makes an array of it")),
-            () => failure("a file")
-                .hint("\"kiste array import\" makes arrays of .npy, .npz and .blp files"),
+            ArrayPlace::Exchange(_) => {
+                ("a file", format!("\"kiste array import {name} NAME\" makes an array of it"))
+            }
+            ArrayPlace::File => {
+                let hint = "\"kiste array import\" makes arrays of .npy, .npz and .blp files";
+                ("a file", hint.to_owned())
+            }
+            _ => ("", String::new()),
         };
+        if !found.is_empty() {
+            let expected = "expected the directory of an array";
+            return Failure::trouble(format_args!("{shown}: {expected}, found {found}")).hint(hint);
+        }
     }
     let error = error.at(path);
-    let dir = path.join("meta/versions");
-    let versions = dir.is_dir();
-    let is_empty = || dir.read_dir().is_ok_and(|mut files| files.next().is_none());
-    let hint = match error.kind() {
+    let hint = match (error.kind(), place) {
         // The path may be an input of the command.
-        ErrorKind::Damaged if error.path().is_some_and(|at| !is_within(at, path)) => None,
-        ErrorKind::Damaged => Some(format!("try: kiste array verify {name}")),
-        ErrorKind::NotFound if versions && is_empty() => {
+        (ErrorKind::Damaged, _) if error.path().is_some_and(|at| !is_within(at, path)) => None,
+        (ErrorKind::Damaged, _) => Some(format!("try: kiste array verify {name}")),
+        (ErrorKind::NotFound, ArrayPlace::Uncommitted) => {
             Some(format!("nothing was committed to it; to create it again: rm -r {name}"))
         }
-        ErrorKind::NotFound if versions => Some(format!("try: kiste array log {name}")),
-        ErrorKind::NotFound if path.is_dir() => {
+        (ErrorKind::NotFound, ArrayPlace::Array) => Some(format!("try: kiste array log {name}")),
+        (ErrorKind::NotFound, ArrayPlace::Directory) => {
             Some(format!("if it is of bcolz: kiste array import {name} NAME --from bcolz"))
         }
-        ErrorKind::Locked => Some("wait until the other program is done".to_owned()),
+        (ErrorKind::Locked, _) => Some("wait until the other program is done".to_owned()),
         _ => None,
     };
-    let failure = Failure::from(error);
-    match (failure, hint) {
-        (Failure::Told { exit, message, .. }, hint) => Failure::Told { exit, message, hint },
-        (other, _) => other,
+    let failure = Failure::from(error).without_hint();
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

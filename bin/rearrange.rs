@@ -100,14 +100,14 @@ pub(crate) struct MadeOf {
 }
 
 impl Making {
-    fn new(&self, out: &Path) -> NewDataset {
+    fn dataset(&self, out: &Path) -> NewDataset {
         NewDataset::new(out).overwrite(self.force).writer(self.writing.options())
     }
 
     /// Fails if a dataset cannot be made here of these: before anything is read or written.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
         file::check_is_data(out)?;
-        self.new(out).check(inputs)?;
+        self.dataset(out).check(inputs)?;
         interrupt::writing(out);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Making {
         output: &Output,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<MadeDataset> {
-        let made = self.new(out).make(labels, fill)?;
+        let made = self.dataset(out).make(labels, fill)?;
         let time = Duration::from_secs_f64(made.seconds);
         output.note(format_args!(
             "{}: {}, {} in {} ({}, {})",

@@ -76,8 +76,8 @@ impl<'a> Listing<'a> {
         label: &str,
         lines: impl IntoIterator<Item = impl std::fmt::Display>,
     ) -> Outcome<()> {
-        let lines = lines.into_iter().enumerate();
-        lines.map(|(at, line)| self.line(if at == 0 { label } else { "" }, line)).collect()
+        let mut lines = lines.into_iter().enumerate();
+        lines.try_for_each(|(at, line)| self.line(if at == 0 { label } else { "" }, line))
     }
 
     pub(crate) fn finish(mut self) -> Outcome<()> {

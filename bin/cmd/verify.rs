@@ -56,20 +56,10 @@ struct Dataset {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let mut exit = Exit::Yes;
         let mut datasets = Vec::new();
         let mut out = output.stdout();
-        for path in &self.files {
-            let (path, report) = match self.verify(path, output) {
-                Ok(verified) => verified,
-                Err(failure) => {
-                    exit = exit.max(output.fail(failure));
-                    continue;
-                }
-            };
-            if !report.problems.is_empty() {
-                exit = exit.max(Exit::No);
-            }
+        let exit = output.for_each(&self.files, |path| {
+            let (path, report) = self.verify(path, output)?;
             if self.jsonl {
                 for problem in &report.problems {
                     serde_json::to_writer(&mut out, problem)?;
@@ -80,8 +70,10 @@ impl Args {
             }
             out.flush()?;
             warn(&path, &report, output);
+            let exit = if report.is_good() { Exit::Yes } else { Exit::No };
             datasets.push(Dataset { file: path, report });
-        }
+            Ok(exit)
+        })?;
         if self.json {
             output.json(&Verdict { good: exit == Exit::Yes, datasets })?;
         }

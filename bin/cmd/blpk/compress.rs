@@ -1,3 +1,5 @@
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -71,7 +73,11 @@ impl Args {
             let dir = ScratchDir::create()?;
             let container = dir.path().join("container.blp");
             self.pack(job, &container, metadata.as_deref())?;
-            return job.output.copy(&container).map(|()| Exit::Yes);
+            let mut container = File::open(&container).map_err(|e| Failure::io(&container, e))?;
+            let mut out = job.output.stdout();
+            io::copy(&mut container, &mut out)?;
+            out.flush()?;
+            return Ok(Exit::Yes);
         }
         job.check_output(&self.input, &target)?;
         let raw = self.pack(job, &target, metadata.as_deref())?;

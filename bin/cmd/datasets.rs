@@ -10,7 +10,7 @@ use super::catalogue::find;
 use super::classes;
 use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::output::Output;
-use crate::table::{self, Align, Listing};
+use crate::table::{self, Align, Listing, wrapped};
 
 /// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]
@@ -80,13 +80,16 @@ fn list(output: &Output) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
+/// The width of text, right of its label.
+const WIDTH: usize = 91;
+
 /// All there is to know about one.
 fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
     let mut list = Listing::new(9, output);
     list.line("dataset", format_args!("{}: {}", dataset.name, dataset.title))?;
     list.line("page", dataset.url)?;
     list.line("licence", dataset.licence)?;
-    list.lines("cite", wrapped(dataset.citation))?;
+    list.lines("cite", wrapped(dataset.citation, WIDTH))?;
     list.lines(
         "splits",
         dataset.splits.iter().map(|split| {
@@ -107,7 +110,7 @@ fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
         list.line("options", takes.join(", "))?;
     }
     if !dataset.notes.is_empty() {
-        list.lines("notes", wrapped(dataset.notes))?;
+        list.lines("notes", wrapped(dataset.notes, WIDTH))?;
     }
     list.finish()
 }
@@ -131,22 +134,6 @@ fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
         classes::print(&rows, &mut out, output)?;
     }
     Ok(out.flush()?)
-}
-
-/// A text in lines of up to a hundred characters, with the label.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= 91 => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// How many classes, and the first of them.

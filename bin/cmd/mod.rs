@@ -8,6 +8,7 @@ use kiste::array::ByteSize;
 use crate::exit::{Exit, Outcome};
 use crate::output::{Colour, Output};
 use crate::progress::Showing;
+use crate::table::wrapped;
 
 mod array;
 mod bench;
@@ -202,23 +203,10 @@ fn help_width() -> usize {
     terminal.or_else(variable).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
 }
 
-/// Text in lines of this width, all but the first indented to [`COLUMN`].
-fn wrapped(text: &str, width: usize) -> String {
-    let (mut lines, mut left) = (String::new(), width.max(COLUMN + 1) - COLUMN);
-    for word in text.split(' ') {
-        let len = word.chars().count();
-        if lines.is_empty() {
-            lines += word;
-            left = left.saturating_sub(len);
-        } else if len < left {
-            lines += &format!(" {word}");
-            left -= len + 1;
-        } else {
-            lines += &format!("\n{:COLUMN$}{word}", "");
-            left = (width.max(COLUMN + 1) - COLUMN).saturating_sub(len);
-        }
-    }
-    lines
+/// What a command does, in lines of this width, all but the first indented to [`COLUMN`].
+fn described(about: &str, width: usize) -> String {
+    let lines = wrapped(about, width.saturating_sub(COLUMN));
+    lines.join(&format!("\n{:COLUMN$}", ""))
 }
 
 /// What the help of a command is made of that has commands itself.
@@ -230,7 +218,7 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
         for name in *names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let about = wrapped(&about, width);
+            let about = described(&about, width);
             template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
         }
     }
@@ -330,9 +318,9 @@ mod tests {
     #[test]
     fn descriptions_wrap_under_each_other() {
         let indent = " ".repeat(COLUMN);
-        assert_eq!(wrapped("aa bb cc", 23), "aa bb cc");
-        assert_eq!(wrapped("aa bb cc", 22), format!("aa bb\n{indent}cc"));
-        assert_eq!(wrapped("aa bb", 0), format!("aa\n{indent}bb"));
+        assert_eq!(described("aa bb cc", 23), "aa bb cc");
+        assert_eq!(described("aa bb cc", 22), format!("aa bb\n{indent}cc"));
+        assert_eq!(described("aa bb", 0), format!("aa\n{indent}bb"));
     }
 
     #[test]

@@ -198,30 +198,23 @@ const EXAMPLES: &str = "\
 Examples:
   kiste convert photos/ photos.msgpack
   kiste convert 'photos/{LABEL}/**' photos.msgpack --exclude '*/thumbs/*'
-  kiste convert photos.zip photos.msgpack --labels names.txt
   kiste convert train.csv train.msgpack --from list --root photos/
   kiste convert photos/ small.msgpack --resize short:256 --quality 85
-  kiste convert words.jsonl words.msgpack
   kiste convert captions.jsonl captions.msgpack --key-field id
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
   kiste convert shards-{000..123}.tar photos.msgpack
   kiste convert train-*.tfrecord train.msgpack --texts caption
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
-  kiste convert people.csv people.msgpack --guess-types
   kiste convert photos.msgpack photos.tar
-  kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
-  kiste convert photos.msgpack photos-again --to images
   kiste convert photos.msgpack labels.csv --drop image
-  kiste convert for-streaming mine.msgpack --key-field key
   kiste convert photos-000000.tar photos.msgpack --rename jpg=image,cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
   kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64
   kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1 --shuffle
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
-  kiste convert small.msgpack big.msgpack --arrays plain
 
 Exit codes: 0 done; 1 done but bad input was left out (--bad), or the input is damaged; 2 wrong \
 usage or I/O error. A part that left out bad input exits with 0, and \"kiste commit\" with 1.";

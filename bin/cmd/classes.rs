@@ -7,10 +7,9 @@ use kiste::text::units;
 use serde::Serialize;
 use serde_json::json;
 
-use super::catalogue;
+use super::catalogue::{self, Align, Column, print_columns};
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
-use crate::table::{self, Align, Column};
 
 const COLUMNS: [Column; 5] = [
     ("class", Align::Right),
@@ -73,7 +72,7 @@ pub(super) fn print_weights(
 /// Prints a table with a column for all that is known.
 pub(super) fn print(rows: &[ClassInfo], out: &mut Stdout, output: &Output) -> Outcome<()> {
     let rows: Vec<_> = rows.iter().map(cells).collect();
-    table::print(COLUMNS, &rows, |number| number, output, out)
+    print_columns(COLUMNS, &rows, |number| number, output, out)
 }
 
 /// Six digits of a number.

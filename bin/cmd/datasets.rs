@@ -6,11 +6,11 @@ use kiste::datasets::{ALL, Classes, Dataset, File};
 use kiste::text::units;
 use serde_json::json;
 
-use super::catalogue::find;
+use super::catalogue::{Align, find, print_columns};
 use super::classes;
 use crate::exit::{Exit, Failure, Outcome, flag};
+use crate::listing::{Listing, wrapped};
 use crate::output::Output;
-use crate::table::{self, Align, Listing, wrapped};
 
 /// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ fn list(output: &Output) -> Outcome<()> {
     ];
     let mut out = output.stdout();
     let rows: Vec<_> = ALL.iter().map(row).collect();
-    table::print(columns, &rows, |name| output.bold(name), output, &mut out)?;
+    print_columns(columns, &rows, |name| output.bold(name), output, &mut out)?;
     Ok(out.flush()?)
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::file;
+use crate::listing::Listing;
 use crate::output::Output;
-use crate::table::Listing;
 
 /// Say what a dataset is: samples, sizes, fields, files
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,9 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
+use crate::listing::wrapped;
 use crate::output::{Colour, Output};
 use crate::progress::Showing;
-use crate::table::wrapped;
 
 mod array;
 mod bench;

@@ -5,8 +5,8 @@ use kiste::text::{self, units};
 
 use super::target::{Explained, Moment};
 use crate::exit::{Exit, Outcome};
+use crate::listing::Listing;
 use crate::output::Output;
-use crate::table::Listing;
 
 /// Show type, shape, chunks, compression, versions and attributes of an array
 #[derive(Debug, clap::Args)]

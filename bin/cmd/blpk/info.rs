@@ -7,8 +7,8 @@ use kiste::text::units;
 
 use super::{Job, at, open};
 use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::listing::Listing;
 use crate::output::Output;
-use crate::table::Listing;
 
 /// The number of offsets shown in text.
 const SHOWN: usize = 5;

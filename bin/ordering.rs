@@ -2,7 +2,7 @@
 
 use kiste::sampler::{SamplerName, SamplerOptions};
 
-use crate::cmd::named;
+use crate::cmd::{given, named};
 
 /// Which order.
 #[derive(Debug, Clone, clap::Args)]
@@ -30,16 +30,9 @@ pub(crate) struct Ordering {
 
 impl Ordering {
     pub(crate) fn options(&self) -> SamplerOptions {
-        let mut options = SamplerOptions::new(self.sampler);
-        if let Some(seed) = self.seed {
-            options = options.seed(seed);
-        }
-        if let Some(samples) = self.buf_size {
-            options = options.buffer(samples);
-        }
-        if let Some(samples) = self.chunk_size {
-            options = options.block(samples);
-        }
-        options
+        let options = SamplerOptions::new(self.sampler);
+        let options = given(options, self.seed, SamplerOptions::seed);
+        let options = given(options, self.buf_size, SamplerOptions::buffer);
+        given(options, self.chunk_size, SamplerOptions::block)
     }
 }

@@ -6,6 +6,7 @@ use kiste::stat::{ReadBench, ReadMode};
 use kiste::text::units;
 use serde::Serialize;
 
+use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
@@ -88,10 +89,7 @@ impl Args {
             Mode::Loader => (ReadMode::Loader, "loading"),
         };
         let bench = ReadBench::new(mode).raw(self.raw).seed(self.seed).batch_size(self.batch_size);
-        let bench = match self.threads {
-            Some(threads) => bench.threads(threads),
-            None => bench,
-        };
+        let bench = given(bench, self.threads, ReadBench::threads);
         let mut passes = Vec::new();
         for pass in 0..self.passes {
             // A sign of life, but not one for each sample.

@@ -235,6 +235,14 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
+/// Options of the library with one of the command line, if it was given.
+pub(crate) fn given<O, T>(options: O, value: Option<T>, set: impl FnOnce(O, T) -> O) -> O {
+    match value {
+        Some(value) => set(options, value),
+        None => options,
+    }
+}
+
 /// A number of bytes such as 512K.
 fn parse_size(text: &str) -> Result<usize, kiste::Error> {
     text.parse::<ByteSize>().map(|size| size.0)

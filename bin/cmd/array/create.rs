@@ -7,6 +7,7 @@ use kiste::text::parse_shape;
 use kiste::value::{DType, NdArray};
 
 use super::target::{Explained, committed};
+use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -76,26 +77,13 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn options(&self) -> ArrayOptions {
-        let mut options = ArrayOptions::default();
-        if let Some(chunks) = &self.chunks {
-            options = options.chunk_shape(chunks.clone());
-        }
-        if let Some(codec) = self.codec {
-            options = options.codec(codec);
-        }
-        if let Some(level) = self.level {
-            options = options.level(level);
-        }
-        if let Some(shuffle) = self.shuffle {
-            options = options.shuffle(shuffle);
-        }
-        if let Some(chunks) = self.superchunk {
-            options = options.superchunk(chunks);
-        }
-        match self.checksum {
-            Some(checksum) => options.checksum(checksum),
-            None => options,
-        }
+        let options = ArrayOptions::default();
+        let options = given(options, self.chunks.clone(), ArrayOptions::chunk_shape);
+        let options = given(options, self.codec, ArrayOptions::codec);
+        let options = given(options, self.level, ArrayOptions::level);
+        let options = given(options, self.shuffle, ArrayOptions::shuffle);
+        let options = given(options, self.superchunk, ArrayOptions::superchunk);
+        given(options, self.checksum, ArrayOptions::checksum)
     }
 }
 
@@ -110,9 +98,7 @@ impl Args {
         if let Some(fill) = &self.fill {
             options = options.fill_bytes(NdArray::parse(&self.dtype, fill)?.bytes());
         }
-        if let Some(len) = self.expected_len {
-            options = options.expected_len(len);
-        }
+        let options = given(options, self.expected_len, ArrayOptions::expected_len);
         let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
         let version = if self.name.symlink_metadata().is_ok() {
             // An empty directory, or one with an interrupted creation.

@@ -10,6 +10,7 @@ use kiste::text::units;
 
 use super::decompress::check_extension;
 use super::{Blosc, Job, at, codecs, open};
+use crate::cmd::given;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::interrupt;
 
@@ -89,19 +90,11 @@ impl Args {
     }
 
     fn options(&self, job: &Job<'_>) -> Outcome<AppendOptions> {
-        let mut options = AppendOptions::default().level(self.blosc.level).threads(job.threads());
-        if let Some(codec) = self.codec {
-            options = options.codec(codec);
-        }
-        if let Some(shuffle) = self.blosc.shuffle() {
-            options = options.shuffle(shuffle);
-        }
-        if let Some(typesize) = self.blosc.typesize {
-            options = options.typesize(typesize.into());
-        }
-        match self.metadata.as_deref().map(read_metadata).transpose()?.flatten() {
-            Some(text) => Ok(options.metadata(text)),
-            None => Ok(options),
-        }
+        let metadata = self.metadata.as_deref().map(read_metadata).transpose()?.flatten();
+        let options = AppendOptions::default().level(self.blosc.level).threads(job.threads());
+        let options = given(options, self.codec, AppendOptions::codec);
+        let options = given(options, self.blosc.shuffle(), AppendOptions::shuffle);
+        let options = given(options, self.blosc.typesize(), AppendOptions::typesize);
+        Ok(given(options, metadata, AppendOptions::metadata))
     }
 }

@@ -11,7 +11,7 @@ use kiste::storage::{LocalStorage, ScratchDir};
 use kiste::text::units;
 
 use super::{Blosc, Job, at, codecs, is_stdio, open};
-use crate::cmd::parse_size;
+use crate::cmd::{given, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 
@@ -128,7 +128,7 @@ impl Args {
 
     fn options(&self, job: &Job<'_>) -> PackOptions {
         let Bloscpack { chunk_size, checksum, no_offsets, .. } = self.bloscpack;
-        let mut options = PackOptions::default()
+        let options = PackOptions::default()
             .codec(self.codec)
             .level(self.blosc.level)
             .shuffle(self.blosc.shuffle().unwrap_or(Shuffle::Byte))
@@ -137,10 +137,7 @@ impl Args {
             .offsets(!no_offsets)
             .threads(job.threads())
             .overwrite(job.common.force);
-        if let Some(typesize) = self.blosc.typesize {
-            options = options.typesize(typesize.into());
-        }
-        options
+        given(options, self.blosc.typesize(), PackOptions::typesize)
     }
 }
 

@@ -144,6 +144,10 @@ struct Blosc {
 }
 
 impl Blosc {
+    fn typesize(&self) -> Option<usize> {
+        self.typesize.map(usize::from)
+    }
+
     fn shuffle(&self) -> Option<Shuffle> {
         match (self.no_shuffle, self.bitshuffle) {
             (true, _) => Some(Shuffle::None),

@@ -12,8 +12,7 @@ use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Split};
 
 #[cfg(feature = "datasets")]
 pub(super) use self::format::writable;
-use self::reading::given;
-use crate::cmd::parse_size;
+use crate::cmd::{given, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;

@@ -120,6 +120,8 @@ impl Making {
         output: &Output,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<MadeDataset> {
+        // Of several outputs the last one was checked, and this one is written.
+        interrupt::writing(out);
         let made = self.dataset(out).make(labels, fill)?;
         let time = Duration::from_secs_f64(made.seconds);
         output.note(format_args!(

@@ -34,7 +34,7 @@ impl Opening<'_> {
     /// use kiste::convert::{Format, Silent};
     /// use kiste::datasets::{self, Options};
     ///
-    /// let (dir, options) = ("downloads".as_ref(), Options::default());
+    /// let (dir, options) = (std::path::Path::new("downloads"), Options::default());
     /// let cifar10 = datasets::find("CIFAR10")?;
     /// let opening = cifar10.opening(dir, &[], &options)?;
     /// let passes = cifar10.open(dir, &[], &options)?;

@@ -6,7 +6,7 @@ use kiste::format::bloscpack::Checksum;
 use kiste::text::parse_shape;
 use kiste::value::{DType, NdArray};
 
-use super::target::{Explained, committed};
+use super::target::{committed, explain};
 use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
@@ -100,13 +100,11 @@ impl Args {
         }
         let options = given(options, self.expected_len, ArrayOptions::expected_len);
         let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
-        let version = if self.name.symlink_metadata().is_ok() {
-            // An empty directory, or one with an interrupted creation.
-            let store = options.create(&self.name, self.dtype.clone(), &self.shape);
-            store.explained(&self.name)?.array().version_info()
-        } else {
-            options.create_new(&self.name, self.dtype.clone(), &self.shape)?
-        };
+        let version = options.create_in(&self.name, self.dtype, &self.shape);
+        let version = version.map_err(|error| match self.name.exists() {
+            true => explain(&self.name, error),
+            false => error.into(),
+        })?;
         committed(output, &self.name, &version);
         Ok(Exit::Yes)
     }

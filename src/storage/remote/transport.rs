@@ -28,8 +28,7 @@ use object_store::client::{
 use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
 
-use super::super::http::is_unreachable;
-use super::super::unescape;
+use super::super::{is_unreachable, unescape};
 use super::options::RemoteOptions;
 use super::retry::{self, OF_PROCESS};
 use super::url::without_secrets;

@@ -151,6 +151,7 @@ fn plain_io(error: &io::Error) -> String {
 pub(crate) fn flag(option: &str) -> String {
     let name = match option {
         "overwrite" => "force",
+        "buffer" => "buf-size",
         "digests" => "no-md5",
         "checksums" => "crc",
         "durable" => "no-sync",

@@ -124,7 +124,7 @@ impl SamplerOptions {
     pub fn sampler(&self, samples: u64) -> Result<Box<dyn Sampler>> {
         let sized = matches!(self.name, SamplerName::Block | SamplerName::DatadingsQuasi);
         if !sized && (self.buffer.is_some() || self.block.is_some()) {
-            let message = "buffers and blocks are for the samplers block and datadings-quasi";
+            let message = "buffer and chunk sizes are for the samplers block and datadings-quasi";
             return Err(invalid(message));
         }
         if self.name == SamplerName::Sequential && self.seed.is_some() {
@@ -167,7 +167,7 @@ impl SamplerOptions {
         let buffer = self.buffer.unwrap_or(default);
         if !buffer.is_finite() || buffer <= 0.0 {
             let message = format!("{buffer}, expected a positive number");
-            return Err(invalid(message).with_option("buf_size"));
+            return Err(invalid(message).with_option("buffer"));
         }
         Ok(if buffer < 1.0 { (buffer * samples as f64).ceil() } else { buffer.floor() })
     }

@@ -184,6 +184,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_mends_a_dataset_follows_from_where_it_is_damaged() {
+        let data = Path::new("a.msgpack");
+        let cure = |files: &[&str], missing: &[&str]| {
+            let problem = |file: &&str| VerifyProblem::new(Path::new(file), "wrong");
+            VerifyReport {
+                samples: 0,
+                bytes: 0,
+                problems: files.iter().map(problem).collect(),
+                missing: missing.iter().map(PathBuf::from).collect(),
+                digests: Vec::new(),
+                checksums: 0,
+                deep: false,
+                being_written: false,
+            }
+            .cure(data)
+        };
+        assert_eq!(cure(&[], &[]), Cure::None);
+        assert_eq!(cure(&[], &["a.msgpack.md5"]), Cure::MakeMissing);
+        assert_eq!(cure(&["a.msgpack", "a.msgpack.partial"], &[]), Cure::Repair);
+        assert_eq!(cure(&["a.msgpack.crc", "a.msgpack"], &[]), Cure::Salvage);
+        assert_eq!(cure(&["a.msgpack.crc"], &[]), Cure::Rebuild(Some(SideFile::Crc)));
+        assert_eq!(cure(&["a.msgpack.crc", "a.msgpack.keys"], &[]), Cure::Rebuild(None));
+    }
+
+    #[test]
     fn problems_that_differ_in_numbers_are_of_one_kind() {
         for (a, b) in [
             ("expected 5 bytes, found 1,234", "expected 5 bytes, found 6"),

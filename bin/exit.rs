@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use kiste::{ErrorKind, Remedy};
-
+use kiste::dataset::is_dataset;
+use kiste::format::dataset::SideFile;
 use kiste::text::escaped;
+use kiste::{ErrorKind, Remedy};
 
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +151,7 @@ fn plain_io(error: &io::Error) -> String {
 pub(crate) fn flag(option: &str) -> String {
     let name = match option {
         "overwrite" => "force",
+        "buffer" => "buf-size",
         "digests" => "no-md5",
         "checksums" => "crc",
         "durable" => "no-sync",
@@ -255,7 +257,7 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
         return worded;
     }
     let path = error.path()?;
-    let data = data_file_of(path);
+    let data = SideFile::data_of(path);
     match error.kind() {
         // The store looked for it.
         ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) && error.io_kind().is_none() => {
@@ -271,7 +273,7 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
                 .to_owned(),
         ),
         ErrorKind::Interrupted => Some(format!("try: kiste repair {}", quoted(&data))),
-        ErrorKind::Damaged | ErrorKind::NotFound if is_checksums(path) => {
+        ErrorKind::Damaged | ErrorKind::NotFound if SideFile::of(path) == Some(SideFile::Crc) => {
             Some(format!("try: kiste index --crc {}", quoted(&data)))
         }
         ErrorKind::Damaged if data != path => {
@@ -290,25 +292,6 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
 fn is_url(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|name| name.split_once(":/")).map(|(scheme, _)| scheme);
     scheme.is_some_and(|s| s.len() > 1 && s.bytes().all(|b| b.is_ascii_alphanumeric()))
-}
-
-fn is_checksums(path: &Path) -> bool {
-    kiste::format::dataset::SideFile::of(path) == Some(kiste::format::dataset::SideFile::Crc)
-}
-
-/// The data file, whether this is one or a side file.
-fn data_file_of(path: &Path) -> PathBuf {
-    match kiste::format::dataset::SideFile::of(path) {
-        Some(_) => path.with_extension(""),
-        None => path.to_path_buf(),
-    }
-}
-
-/// Whether this is meant for a dataset, by its name or the files next to it: of other files
-/// `verify` knows nothing.
-pub(crate) fn is_dataset(data: &Path) -> bool {
-    let has_side = || kiste::format::dataset::SideFile::ALL.iter().any(|f| f.path(data).exists());
-    data.extension().is_some_and(|ending| ending == "msgpack") || has_side()
 }
 
 /// A path as it can be pasted into a shell.

@@ -5,7 +5,7 @@
 //! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
 //! library. What they share is `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
-//! ends), `render.rs` (samples as text), `file.rs` (small files, written whole or not at all),
+//! ends), `render.rs` (samples as text), `listing.rs` (lines with labels), `file.rs` (small files, written whole or not at all),
 //! `ordering.rs` (orders) and `rearrange.rs` (datasets of
 //! datasets). Numbers for people are in `kiste::text`.
 //!
@@ -28,6 +28,7 @@ mod progress;
 mod rearrange;
 mod render;
 mod say;
+mod listing;
 
 use exit::Exit;
 use output::Output;

@@ -20,6 +20,11 @@ impl<'a> Monitor<'a> {
         Monitor { output, doing: "converting".to_owned(), bar: None }
     }
 
+    /// Takes the bar away, before something is printed in its place.
+    pub(crate) fn clear(&mut self) {
+        self.bar = None;
+    }
+
     /// Shows this instead of "converting".
     #[cfg(feature = "datasets")]
     pub(crate) fn doing(mut self, doing: String) -> Self {

@@ -13,16 +13,14 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
-use crate::file;
-use kiste::text::{escaped, is_unprintable};
+use crate::exit::{Exit, Failure, Outcome};
+use kiste::text::{escaped, escaped_json, is_unprintable};
 
-use crate::printable::{Paint, json_escaped, paint, printable};
+use crate::printable::{Paint, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
 use crate::say::say;
 
@@ -79,14 +77,6 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// A file, to standard output.
-    pub(crate) fn copy(&self, path: &Path) -> Result<(), Failure> {
-        let mut file = file::open_regular(path)?;
-        let mut out = self.stdout();
-        io::copy(&mut file, &mut out)?;
-        Ok(out.flush()?)
-    }
-
     /// One JSON document to standard output, indented for a person.
     pub(crate) fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
         let mut out = self.stdout();
@@ -129,6 +119,24 @@ impl Output {
             self.say(format_args!("{}: {hint}", paint(self.colour_err, Paint::Cyan, "hint")));
         }
         exit
+    }
+
+    /// Does something for each of several things. A failure is told, and the others follow: the exit
+    /// code is the worst.
+    pub(crate) fn for_each<T>(
+        &self,
+        things: &[T],
+        mut work: impl FnMut(&T) -> Outcome<Exit>,
+    ) -> Outcome<Exit> {
+        let mut exit = Exit::Yes;
+        for thing in things {
+            exit = exit.max(match work(thing) {
+                Err(failure @ Failure::ClosedPipe) => return Err(failure),
+                Err(failure) => self.fail(failure),
+                Ok(exit) => exit,
+            });
+        }
+        Ok(exit)
     }
 
     fn say(&self, text: impl Display) {
@@ -211,7 +219,7 @@ impl Stdout {
     /// A line of JSON. On a terminal it has none of the control characters that JSON allows.
     pub(crate) fn json_line(&mut self, json: &[u8]) -> io::Result<()> {
         match std::str::from_utf8(json) {
-            Ok(text) if self.terminal => self.out.write_all(json_escaped(text).as_bytes())?,
+            Ok(text) if self.terminal => self.out.write_all(escaped_json(text).as_bytes())?,
             _ => self.out.write_all(json)?,
         }
         self.out.write_all(b"\n")

@@ -4,25 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use kiste::text::{escaped, is_unprintable};
-
-/// Text on a terminal that may have several lines and tabs in it.
-pub(crate) fn escaped_lines(text: &str) -> String {
-    let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t");
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// JSON in which nothing is unprintable but the newlines between the lines: what else there is
-/// stands in strings, where JSON has another spelling for it.
-pub(crate) fn json_escaped(json: &str) -> Cow<'_, str> {
-    let flaw = |c: char| c != '\n' && is_unprintable(c);
-    if !json.contains(flaw) {
-        return Cow::Borrowed(json);
-    }
-    // All of them are in the first plane, so one unit of UTF-16 is enough.
-    let spelled = |c: char| if flaw(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
-    Cow::Owned(json.chars().map(spelled).collect())
-}
+use kiste::text::is_unprintable;
 
 /// Text on its way to the screen: unprintable characters escaped, and [`paint`] made colour.
 pub(crate) fn printable(text: &str, colour: bool) -> Cow<'_, str> {
@@ -112,9 +94,7 @@ mod tests {
     fn control_characters_are_escaped_and_nothing_else() {
         let text = "a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{200e}\u{61c}ä→\\";
         let shown = r"a\u{1b}[31m\u{7}\r\n\t\u{7f}\u{9b}\u{202e}\u{200e}\u{61c}ä→\";
-        assert_eq!(escaped(text), shown);
         assert_eq!(printable(text, true), shown);
-        assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");
     }
 
     #[test]
@@ -128,14 +108,5 @@ mod tests {
         for (at, (c, paint)) in Paint::ALL.into_iter().enumerate() {
             assert_eq!((paint as usize, paint.char()), (at, c));
         }
-    }
-
-    #[test]
-    fn json_for_a_terminal_is_the_same_json() {
-        let json = serde_json::json!({"a\u{9b}\u{7f}": "\u{202e}\u{1b}"});
-        let pretty = serde_json::to_string_pretty(&json).unwrap();
-        let shown = json_escaped(&pretty);
-        assert!(shown.chars().all(|c| c == '\n' || !is_unprintable(c)), "{shown}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
     }
 }

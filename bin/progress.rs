@@ -89,24 +89,12 @@ impl Progress {
 
     /// This many are done.
     pub(crate) fn set(&self, position: u64) {
-        let mut state = self.state();
-        if state.first.is_none() {
-            // Nothing was done before the start.
-            state.first = Some(Far::default());
-            let start = state.start;
-            state.pace.add(start, 0);
-        }
-        state.pace.add(Instant::now(), position);
-        if self.json {
-            state.last = match self.unit {
-                Unit::Bytes => Far { input: position, ..Far::default() },
-                Unit::Samples | Unit::Rows => Far { samples: position, ..Far::default() },
-            };
-            self.tell_in_time(&mut state);
-            return;
-        }
-        self.bar.set_position(position);
-        self.bar.set_prefix(self.text(&state, position, &self.count(position)));
+        let far = match self.unit {
+            Unit::Bytes => Far { input: position, ..Far::default() },
+            Unit::Samples | Unit::Rows => Far { samples: position, ..Far::default() },
+        };
+        // Nothing was done before the start.
+        self.advance(far, Far::default(), |_| self.count(position));
     }
 
     /// As [`set`](Self::set); fails if Ctrl-C was pressed in a command that writes.
@@ -128,13 +116,21 @@ impl Progress {
     /// This many samples and bytes have been written, and this many bytes of input read. What the
     /// first call has was there before, and is part of no rate.
     pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
-        let mut state = self.state();
         let far = Far { samples, bytes, input };
+        let count = || match self.unit {
+            Unit::Bytes => units::counted(samples, "sample"),
+            _ => self.count(samples),
+        };
+        self.advance(far, far, |state| rates(state, &count()));
+    }
+
+    fn advance(&self, far: Far, first: Far, shown: impl FnOnce(&State) -> String) {
+        let mut state = self.state();
         let position = self.measure(far);
         if state.first.is_none() {
-            state.first = Some(far);
+            state.first = Some(first);
             let start = state.start;
-            state.pace.add(start, position);
+            state.pace.add(start, self.measure(first));
         }
         state.last = far;
         state.pace.add(Instant::now(), position);
@@ -143,11 +139,7 @@ impl Progress {
             return;
         }
         self.bar.set_position(position);
-        let count = match self.unit {
-            Unit::Bytes => units::counted(samples, "sample"),
-            _ => self.count(samples),
-        };
-        self.bar.set_prefix(self.text(&state, position, &rates(&state, &count)));
+        self.bar.set_prefix(self.text(&state, position, &shown(&state)));
     }
 
     pub(crate) fn say(&self, doing: impl Into<String>) {

@@ -1,17 +1,15 @@
 //! What the commands share that make datasets of datasets.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
-use kiste::convert::{Conversion, is_same};
-use kiste::dataset::{labels_path, read_labels};
-use kiste::reader::Reader;
-use kiste::rearrange;
+use kiste::convert::Conversion;
+use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
 use kiste::text::units;
-use kiste::{Writer, WriterOptions};
+use kiste::{DatasetReader, Writer, WriterOptions};
 use serde::Serialize;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::{file, interrupt};
 
@@ -45,6 +43,38 @@ impl Writing {
     }
 }
 
+/// What is read, and what is made of it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct InOut {
+    /// Data file to read
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// Data file to make
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) making: Making,
+}
+
+impl InOut {
+    /// The dataset that is read, after a check that the other one can be made.
+    pub(crate) fn open(&self) -> Outcome<DatasetReader> {
+        let reader = file::open(&self.input)?;
+        self.making.check(&[&self.input], &self.out)?;
+        Ok(reader)
+    }
+
+    /// Makes a dataset of some samples.
+    pub(crate) fn make(
+        &self,
+        reader: &DatasetReader,
+        indices: Vec<usize>,
+        output: &Output,
+    ) -> Outcome<MadeDataset> {
+        self.making.make_of(reader, indices, &self.out, output)
+    }
+}
+
 /// How to write, and what to print about it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Making {
@@ -58,21 +88,11 @@ pub(crate) struct Making {
     pub(crate) json: bool,
 }
 
-/// A dataset that was made.
-#[derive(Debug, Serialize)]
-pub(crate) struct Made {
-    pub(crate) file: PathBuf,
-    pub(crate) samples: u64,
-    pub(crate) bytes: u64,
-    pub(crate) labels: Option<PathBuf>,
-    pub(crate) seconds: f64,
-}
-
 /// A dataset that was made from some samples of a larger one.
 #[derive(Serialize)]
 pub(crate) struct MadeOf {
     #[serde(flatten)]
-    pub(crate) made: Made,
+    pub(crate) made: MadeDataset,
     pub(crate) of: u64,
     /// What they were drawn by.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,67 +100,39 @@ pub(crate) struct MadeOf {
 }
 
 impl Making {
+    fn dataset(&self, out: &Path) -> NewDataset {
+        NewDataset::new(out).overwrite(self.force).writer(self.writing.options())
+    }
+
     /// Fails if a dataset cannot be made here of these: before anything is read or written.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
         file::check_is_data(out)?;
-        if let Some(input) = inputs.iter().find(|input| is_same(input, out)) {
-            let message = format!("{}: is both read and written", file::shown(input));
-            return Err(Failure::trouble(message).hint("write to another file, then rename it"));
-        }
-        if !self.force && out.symlink_metadata().is_ok() {
-            let message = format!("{}: the dataset exists already", out.display());
-            return Err(Failure::trouble(message).hint("--force replaces it"));
-        }
-        let labels = labels_path(out);
-        if !self.force && labels.exists() {
-            let message = format!("{}: the file exists already", labels.display());
-            return Err(Failure::trouble(message).hint("--force replaces it"));
-        }
+        self.dataset(out).check(inputs)?;
         interrupt::writing(out);
         Ok(())
     }
 
-    /// Makes a dataset of what `fill` writes, and names its labels as those of its only input.
+    /// Makes a dataset of what `fill` writes, whose labels have these names.
     pub(crate) fn make(
         &self,
-        inputs: &[&Path],
-        out: &Path,
-        output: &Output,
-        fill: impl FnOnce(&mut Writer) -> Outcome<()>,
-    ) -> Outcome<Made> {
-        self.check(inputs, out)?;
-        let labels = match inputs {
-            [input] => read_labels(input)?,
-            _ => None,
-        };
-        self.make_with(labels.as_deref(), inputs, out, output, fill)
-    }
-
-    /// Makes a dataset whose labels have these names.
-    pub(crate) fn make_with(
-        &self,
         labels: Option<&[String]>,
-        inputs: &[&Path],
         out: &Path,
         output: &Output,
-        fill: impl FnOnce(&mut Writer) -> Outcome<()>,
-    ) -> Outcome<Made> {
-        let start = Instant::now();
-        self.check(inputs, out)?;
-        let mut writer = self.writing.options().overwrite(self.force).create(out)?;
-        if let Err(failure) = fill(&mut writer) {
-            // The first error is the one to tell.
-            let _ = writer.abort();
-            return Err(failure);
-        }
-        // None would be those of the dataset that is replaced.
-        writer.set_labels(labels)?;
-        let stats = writer.finish()?;
-        let seconds = start.elapsed().as_secs_f64();
-        let (samples, bytes) = (stats.samples, stats.bytes);
-        let labels = labels.map(|_| labels_path(out));
-        let made = Made { file: out.to_path_buf(), samples, bytes, labels, seconds };
-        made.tell(output);
+        fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
+    ) -> kiste::Result<MadeDataset> {
+        // Of several outputs the last one was checked, and this one is written.
+        interrupt::writing(out);
+        let made = self.dataset(out).make(labels, fill)?;
+        let time = Duration::from_secs_f64(made.seconds);
+        output.note(format_args!(
+            "{}: {}, {} in {} ({}, {})",
+            made.file.display(),
+            units::counted(made.samples, "sample"),
+            units::bytes(made.bytes),
+            units::duration(time),
+            units::sample_rate(made.samples, time),
+            units::byte_rate(made.bytes, time),
+        ));
         interrupt::written(out);
         Ok(made)
     }
@@ -148,35 +140,37 @@ impl Making {
     /// Makes a dataset of some samples of another one.
     pub(crate) fn make_of(
         &self,
-        input: &Path,
-        reader: &dyn Reader,
+        reader: &DatasetReader,
         indices: Vec<usize>,
         out: &Path,
         output: &Output,
-    ) -> Outcome<Made> {
-        self.make(&[input], out, output, |writer| {
-            let progress =
-                output.progress(format!("writing {}", out.display()), Some(indices.len() as u64));
+    ) -> Outcome<MadeDataset> {
+        Ok(self.make(reader.labels()?.as_deref(), out, output, |writer| {
+            let samples = Some(indices.len() as u64);
+            let progress = output.progress(format!("writing {}", out.display()), samples);
             rearrange::copy(reader, indices, writer, |n| progress.reaches(n))?;
             progress.say("finishing");
             Ok(())
-        })
+        })?)
+    }
+
+    /// Prints what was made as JSON, if that was asked for.
+    pub(crate) fn print(&self, made: &impl Serialize, output: &Output) -> Outcome<Exit> {
+        if self.json {
+            output.json(made)?;
+        }
+        Ok(Exit::Yes)
     }
 }
 
-impl Made {
-    fn tell(&self, output: &Output) {
-        let time = std::time::Duration::from_secs_f64(self.seconds);
-        output.note(format_args!(
-            "{}: {}, {} in {} ({}, {})",
-            self.file.display(),
-            units::counted(self.samples, "sample"),
-            units::bytes(self.bytes),
-            units::duration(time),
-            units::sample_rate(self.samples, time),
-            units::byte_rate(self.bytes, time),
-        ));
-    }
+/// A field of each sample, to sort or group by.
+pub(crate) fn scalars(
+    reader: &DatasetReader,
+    field: &str,
+    output: &Output,
+) -> kiste::Result<Vec<Scalar>> {
+    let progress = output.progress(format!("reading {field}"), Some(reader.len() as u64));
+    rearrange::scalars(reader, field, |seen| progress.reaches(seen))
 }
 
 /// Says which seed was used: with it, all of it can be made again.

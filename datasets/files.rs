@@ -87,6 +87,14 @@ impl File {
         self.verify_at(&dir.join(self.path), progress)
     }
 
+    /// Whether a part of it has arrived in a folder, with which [`fetch`](Self::fetch) goes on.
+    #[cfg(feature = "download")]
+    pub fn is_partly_there(&self, dir: &Path) -> bool {
+        let mut partial = dir.join(self.path).into_os_string();
+        partial.push(".partial");
+        Path::new(&partial).exists()
+    }
+
     /// Fetches the file from its address into a folder, compares it with its digests, and only then
     /// gives it its name. An interrupted download is resumed by the next call.
     /// `progress` receives the number of bytes so far.

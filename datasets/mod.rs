@@ -24,7 +24,8 @@
 //!
 //! [`Dataset::open`] gives all splits, as [`Pass`]es over the files. A pass is converted split by
 //! split, or, where the samples of several splits lie mixed in one archive,
-//! [written](Pass::write) in one reading. It also [counts](Pass::count) classes.
+//! [written](Pass::write) in one reading; [`Opening::steps`] decides which. It also
+//! [counts](Pass::count) classes.
 //!
 //! **To add one**, write a file here with a `static` [`Dataset`] and a function that opens it, made of
 //! `parts`; its place in [`ALL`]; a builder of a miniature archive in `tests/compat/catalogue/`,
@@ -46,6 +47,7 @@ mod files;
 #[allow(unreachable_pub, reason = "`pub` is what the files of data sets use")]
 mod parts;
 mod pass;
+mod steps;
 mod ade20k;
 mod anp460;
 mod camvid;
@@ -75,6 +77,7 @@ pub use counts::ClassCounts;
 pub use files::File;
 pub use parts::{Limits, MAX_FILE, MAX_PIXELS, Subsampling, median_frequency_weights};
 pub use pass::{Pass, SkippedSamples};
+pub use steps::Step;
 
 /// All data sets, in the order of their names.
 pub static ALL: &[&Dataset] = &[
@@ -522,6 +525,14 @@ impl Dataset {
     /// How many samples there are in all splits, if that is known of each.
     pub fn samples(&self) -> Option<u64> {
         self.splits.iter().map(|split| split.samples).sum()
+    }
+
+    /// The bytes of all files, if they are known. Where there are versions, of all together.
+    pub fn size(&self) -> Option<u64> {
+        match self.files {
+            [] => None,
+            files => files.iter().map(|file| file.size).sum(),
+        }
     }
 
     /// Whether all files can be downloaded without registration.

@@ -1,16 +1,12 @@
-use std::hint::black_box;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use kiste::DatasetReader;
-use kiste::loader::Loader;
-use kiste::sampler::{Order, Sampler, Sequential, Shuffle, State};
+use kiste::stat::{ReadBench, ReadMode};
 use kiste::text::units;
 use serde::Serialize;
 
+use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
@@ -56,8 +52,7 @@ Examples:
   kiste bench train.msgpack --mode key --json
   kiste bench train.msgpack --mode loader --threads 4 --passes 2";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Mode {
     Seq,
     Rand,
@@ -68,7 +63,7 @@ enum Mode {
 #[derive(Serialize)]
 struct Measured {
     file: PathBuf,
-    mode: Mode,
+    mode: ReadMode,
     raw: bool,
     samples: u64,
     bytes: u64,
@@ -85,19 +80,27 @@ struct Pass {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file)?;
+        let shown = file::shown(&self.file);
         let (samples, bytes) = (reader.len() as u64, reader.data_len());
+        let (mode, doing) = match self.mode {
+            Mode::Seq => (ReadMode::Seq, "reading"),
+            Mode::Rand => (ReadMode::Rand, "reading"),
+            Mode::Key => (ReadMode::Key, "reading"),
+            Mode::Loader => (ReadMode::Loader, "loading"),
+        };
+        let bench = ReadBench::new(mode).raw(self.raw).seed(self.seed).batch_size(self.batch_size);
+        let bench = given(bench, self.threads, ReadBench::threads);
         let mut passes = Vec::new();
         for pass in 0..self.passes {
-            let time = match self.mode {
-                Mode::Loader => self.epoch(&reader, pass, output)?,
-                _ => self.pass(&reader, pass, output)?,
-            };
+            // A sign of life, but not one for each sample.
+            let progress = output.progress(format!("{doing} {shown}"), None);
+            let time = bench.pass(&reader, pass)?;
+            drop(progress);
             if !self.json {
                 let mut out = output.stdout();
                 writeln!(
                     out,
-                    "{}: {}, {} in {}: {}, {}",
-                    file::shown(&self.file),
+                    "{shown}: {}, {} in {}: {}, {}",
                     units::counted(samples, "sample"),
                     units::bytes(bytes),
                     units::duration(time),
@@ -108,89 +111,13 @@ impl Args {
             }
             let seconds = time.as_secs_f64();
             let rate = |number: u64| number as f64 / seconds.max(1e-9);
-            passes.push(Pass {
-                seconds,
-                samples_per_second: rate(samples),
-                bytes_per_second: rate(bytes),
-            });
+            let (samples_per_second, bytes_per_second) = (rate(samples), rate(bytes));
+            passes.push(Pass { seconds, samples_per_second, bytes_per_second });
         }
         if self.json {
-            let Args { mode, raw, file, .. } = self;
+            let Args { raw, file, .. } = self;
             output.json(&Measured { file, mode, raw, samples, bytes, passes })?;
         }
         Ok(Exit::Yes)
     }
-
-    /// How long it takes to read all samples, without what is prepared before.
-    fn pass(&self, reader: &DatasetReader, pass: u64, output: &Output) -> Outcome<Duration> {
-        let samples = reader.len() as u64;
-        let order = match self.mode {
-            Mode::Seq => Sequential::new(samples).order(pass)?,
-            Mode::Rand | Mode::Key | Mode::Loader => {
-                Shuffle::new(samples, self.seed).order(pass)?
-            }
-        };
-        let order: &dyn Order = &*order;
-        let mut keys = Vec::new();
-        if self.mode == Mode::Key {
-            for index in order.iter() {
-                keys.push(reader.key(index as usize)?.into_owned());
-            }
-        }
-        // A sign of life, but not one for each sample.
-        let _progress = output.progress(format!("reading {}", file::shown(&self.file)), None);
-        let mut copy = Vec::new();
-        let mut read = |index: usize| -> kiste::Result<()> {
-            if self.raw {
-                copy.clear();
-                copy.extend_from_slice(&reader.get_raw(index)?);
-                black_box(&copy);
-            } else {
-                black_box(reader.get(index)?);
-            }
-            Ok(())
-        };
-        let start = Instant::now();
-        match self.mode {
-            Mode::Seq | Mode::Rand | Mode::Loader => {
-                for index in order.iter() {
-                    read(index as usize)?;
-                }
-            }
-            Mode::Key => {
-                for key in &keys {
-                    let index = reader.find(key)?;
-                    read(index.ok_or_else(|| super::cat::absent(&self.file, key))?)?;
-                }
-            }
-        }
-        Ok(start.elapsed())
-    }
-
-    /// How long a shuffled epoch takes, its threads included.
-    fn epoch(&self, reader: &DatasetReader, pass: u64, output: &Output) -> Outcome<Duration> {
-        let shuffle = Shuffle::new(reader.len() as u64, self.seed);
-        let mut options = Loader::options(Arc::new(reader.clone()), shuffle)
-            .batch_size(self.batch_size)
-            .resume(State { epoch: pass, position: 0 })
-            .epochs(1);
-        if let Some(threads) = self.threads {
-            options = options.threads(threads);
-        }
-        let _progress = output.progress(format!("loading {}", file::shown(&self.file)), None);
-        let start = Instant::now();
-        if self.raw {
-            drain(options.raw()?)?;
-        } else {
-            drain(options.map(|record| record.get())?)?;
-        }
-        Ok(start.elapsed())
-    }
-}
-
-fn drain<D: Send>(loader: Loader<D>) -> kiste::Result<()> {
-    for batch in loader {
-        black_box(batch?);
-    }
-    Ok(())
 }

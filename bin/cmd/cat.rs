@@ -1,6 +1,9 @@
 use std::io::BufRead;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use kiste::DatasetReader;
+use kiste::rearrange::SampleRange;
+use kiste::text::units;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -25,8 +28,8 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only these samples of each file: 10..20, 10.. or ..20, counted from 0, the end left out
-    #[arg(long, value_name = "A..B", value_parser = parse_range, conflicts_with = "keys")]
-    range: Option<Range<usize>>,
+    #[arg(long, value_name = "A..B", conflicts_with = "keys")]
+    range: Option<SampleRange>,
     /// Only the samples with the keys in this file, one a line, in that order; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
@@ -51,20 +54,15 @@ impl Args {
             let reader = file::open(path)?;
             match &keys {
                 None => {
-                    let Range { start, end } = self.range.clone().unwrap_or(0..usize::MAX);
-                    // As slices do in Python: what is beyond the end is left out.
-                    let end = end.min(reader.len());
-                    printer.print(&reader, start.min(end)..end)?;
+                    let range = self.range.unwrap_or(SampleRange::ALL);
+                    printer.print(&reader, range.within(reader.len()))?;
                 }
                 Some(keys) => {
-                    let mut indices = Vec::new();
-                    for key in keys {
-                        match reader.find(key)? {
-                            Some(index) => indices.push(index),
-                            None => exit = output.fail(absent(path, key)),
-                        }
+                    let found = reader.find_many(keys)?;
+                    for (key, _) in keys.iter().zip(&found).filter(|(_, found)| found.is_none()) {
+                        exit = output.fail(absent(path, key));
                     }
-                    printer.print(&reader, indices)?;
+                    printer.print(&reader, found.into_iter().flatten())?;
                 }
             }
         }
@@ -78,6 +76,16 @@ pub(super) fn absent(path: &Path, key: &str) -> Failure {
     Failure::no(format_args!("{}: there is no sample with the key {key:?}", file::shown(path)))
 }
 
+/// The index, if there is such a sample.
+pub(super) fn check_index(path: &Path, reader: &DatasetReader, index: usize) -> Outcome<usize> {
+    if index < reader.len() {
+        return Ok(index);
+    }
+    let samples = units::counted(reader.len() as u64, "sample");
+    let path = file::shown(path);
+    Err(Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}")))
+}
+
 /// The lines of a file, or of standard input.
 pub(super) fn read_lines(path: &Path) -> Outcome<Vec<String>> {
     let lines: std::io::Result<Vec<String>> = match path == Path::new("-") {
@@ -86,35 +94,4 @@ pub(super) fn read_lines(path: &Path) -> Outcome<Vec<String>> {
             .and_then(|file| std::io::BufReader::new(file).lines().collect()),
     };
     lines.map_err(|error| Failure::io(path, error))
-}
-
-/// A half-open range.
-pub(super) fn parse_range(text: &str) -> Result<Range<usize>, String> {
-    let expected = || "expected A..B, A.. or ..B".to_string();
-    let (start, end) = text.split_once("..").ok_or_else(expected)?;
-    let number = |text: &str, default| match text {
-        "" => Ok(default),
-        digits => digits.parse().map_err(|_| expected()),
-    };
-    let (start, end) = (number(start, 0)?, number(end, usize::MAX)?);
-    if start > end {
-        return Err(format!("{start} is beyond {end}"));
-    }
-    Ok(start..end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_half_open() {
-        assert_eq!(parse_range("3..5"), Ok(3..5));
-        assert_eq!(parse_range("3.."), Ok(3..usize::MAX));
-        assert_eq!(parse_range("..5"), Ok(0..5));
-        assert_eq!(parse_range(".."), Ok(0..usize::MAX));
-        for wrong in ["", "3", "5..3", "-1..3", "3..=5", "a..b"] {
-            assert!(parse_range(wrong).is_err(), "{wrong}");
-        }
-    }
 }

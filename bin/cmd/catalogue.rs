@@ -1,9 +1,12 @@
 //! What the commands about the catalogue share.
 
+use std::io::Write;
+
 use kiste::datasets::{self, Dataset};
 use kiste::{Error, Remedy};
 
 use crate::exit::{Failure, Outcome};
+use crate::output::{Output, Stdout};
 
 /// Without the hint at `--append`, which this command does not have.
 pub(super) fn failure(error: Error) -> Failure {
@@ -16,4 +19,51 @@ pub(super) fn failure(error: Error) -> Failure {
 pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
     let hint = "kiste datasets lists all there are";
     datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
+}
+
+/// A column: its heading, and whether its cells are text, which stands on the left, or numbers.
+pub(super) type Column = (&'static str, Align);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// Prints columns, without those that are empty in all rows. Other empty cells are a dash. What `paint`
+/// makes of the first cell of a row is printed for it.
+pub(super) fn print_columns<const N: usize>(
+    columns: [Column; N],
+    rows: &[[Option<String>; N]],
+    paint: impl Fn(String) -> String,
+    output: &Output,
+    out: &mut Stdout,
+) -> Outcome<()> {
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row[at].as_ref());
+        let width = cells.map(|cell| cell.chars().count()).max();
+        width.map(|width| width.max(columns[at].0.len()))
+    };
+    let widths: Vec<(usize, usize)> = (0..N).filter_map(|at| Some((at, width(at)?))).collect();
+    let line = |cell: &dyn Fn(usize) -> String| -> Vec<String> {
+        let padded = widths.iter().enumerate().map(|(nth, &(at, width))| {
+            match (columns[at].1, nth + 1 == widths.len()) {
+                // The last one needs no room on its right.
+                (Align::Left, true) => cell(at),
+                (Align::Left, false) => format!("{:<width$}", cell(at)),
+                (Align::Right, _) => format!("{:>width$}", cell(at)),
+            }
+        });
+        padded.collect()
+    };
+    let heading = line(&|at| columns[at].0.to_owned());
+    writeln!(out, "{}", output.dim(heading.join("  ")))?;
+    for row in rows {
+        let mut cells = line(&|at| row[at].clone().unwrap_or_else(|| "-".to_owned()));
+        if let Some(first) = cells.first_mut() {
+            *first = paint(std::mem::take(first));
+        }
+        writeln!(out, "{}", cells.join("  "))?;
+    }
+    Ok(())
 }

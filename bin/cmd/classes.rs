@@ -7,13 +7,19 @@ use kiste::text::units;
 use serde::Serialize;
 use serde_json::json;
 
-use super::catalogue;
+use super::catalogue::{self, Align, Column, print_columns};
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
 
-const HEADER: [&str; 5] = ["class", "count", "weight", "colour", "name"];
+const COLUMNS: [Column; 5] = [
+    ("class", Align::Right),
+    ("count", Align::Right),
+    ("weight", Align::Right),
+    ("colour", Align::Right),
+    ("name", Align::Left),
+];
 
-/// The cells of a class in the columns of [`HEADER`].
+/// The cells of a class in these columns.
 fn cells(class: &ClassInfo) -> [Option<String>; 5] {
     let colour = class.colour.map(|[red, green, blue]| format!("#{red:02x}{green:02x}{blue:02x}"));
     let number = Some(class.class.to_string());
@@ -65,25 +71,8 @@ pub(super) fn print_weights(
 
 /// Prints a table with a column for all that is known.
 pub(super) fn print(rows: &[ClassInfo], out: &mut Stdout, output: &Output) -> Outcome<()> {
-    let cells: Vec<_> = rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let cells = cells.iter().filter_map(|row| row[column].as_ref());
-        cells.map(|cell| cell.chars().count()).max().map(|width| width.max(HEADER[column].len()))
-    };
-    let widths: Vec<Option<usize>> = (0..HEADER.len()).map(width).collect();
-    let line = |cell: &dyn Fn(usize) -> String| {
-        let known = widths.iter().enumerate().filter_map(|(column, width)| {
-            let (cell, width) = (cell(column), (*width)?);
-            // Names may have any length, and numbers are right-aligned.
-            Some(if column == 4 { cell } else { format!("{cell:>width$}") })
-        });
-        known.collect::<Vec<_>>().join("  ")
-    };
-    writeln!(out, "{}", output.dim(line(&|column| HEADER[column].to_owned())))?;
-    for row in &cells {
-        writeln!(out, "{}", line(&|column| row[column].clone().unwrap_or_else(|| "-".to_owned())))?;
-    }
-    Ok(())
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    print_columns(COLUMNS, &rows, |number| number, output, out)
 }
 
 /// Six digits of a number.

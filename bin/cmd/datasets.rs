@@ -6,10 +6,11 @@ use kiste::datasets::{ALL, Classes, Dataset, File};
 use kiste::text::units;
 use serde_json::json;
 
-use super::catalogue::find;
+use super::catalogue::{Align, find, print_columns};
 use super::classes;
 use crate::exit::{Exit, Failure, Outcome, flag};
-use crate::output::{Output, Stdout};
+use crate::listing::{Listing, wrapped};
+use crate::output::Output;
 
 /// List the data sets that "kiste write" knows, or print all about one
 #[derive(Debug, clap::Args)]
@@ -53,77 +54,65 @@ impl Args {
 
 /// A row for each data set, in columns.
 fn list(output: &Output) -> Outcome<()> {
-    let mut rows =
-        vec![["name", "splits", "samples", "size", "files", "licence"].map(str::to_owned)];
-    rows.extend(ALL.iter().map(|dataset| {
+    let row = |dataset: &&Dataset| {
         let splits: Vec<&str> = dataset.splits.iter().map(|split| split.name).collect();
         let free = if dataset.is_free_to_fetch() { "free" } else { "ask" };
         [
-            dataset.name.to_owned(),
-            splits.join(", "),
-            dataset.samples().map_or_else(|| "-".to_owned(), units::count),
-            size(dataset).map_or_else(|| "-".to_owned(), units::bytes),
-            free.to_owned(),
-            dataset.licence.to_owned(),
+            Some(dataset.name.to_owned()),
+            Some(splits.join(", ")),
+            dataset.samples().map(units::count),
+            dataset.size().map(units::bytes),
+            Some(free.to_owned()),
+            Some(dataset.licence.to_owned()),
         ]
-    }));
+    };
+    let columns = [
+        ("name", Align::Left),
+        ("splits", Align::Left),
+        ("samples", Align::Right),
+        ("size", Align::Right),
+        ("files", Align::Left),
+        ("licence", Align::Left),
+    ];
     let mut out = output.stdout();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or(0)).collect();
-    for (at, [name, splits, samples, size, free, licence]) in rows.iter().enumerate() {
-        let name = format!("{name:<0$}", widths[0]);
-        let rest = format!(
-            "{splits:<0$}  {samples:>1$}  {size:>2$}  {free:<3$}  {licence}",
-            widths[1], widths[2], widths[3], widths[4]
-        );
-        match at {
-            0 => writeln!(out, "{}", output.dim(format_args!("{name}  {rest}")))?,
-            _ => writeln!(out, "{}  {rest}", output.bold(name))?,
-        }
-    }
+    let rows: Vec<_> = ALL.iter().map(row).collect();
+    print_columns(columns, &rows, |name| output.bold(name), output, &mut out)?;
     Ok(out.flush()?)
 }
 
-/// The bytes of all files, if they are known. Where there are versions, of all together.
-fn size(dataset: &Dataset) -> Option<u64> {
-    match dataset.files {
-        [] => None,
-        files => files.iter().map(|file| file.size).sum(),
-    }
-}
+/// The width of text, right of its label.
+const WIDTH: usize = 91;
 
 /// All there is to know about one.
 fn tell(dataset: &Dataset, output: &Output) -> Outcome<()> {
-    let mut out = output.stdout();
-    let label = |text: &str| output.bold(format_args!("{text:<9}"));
-    writeln!(out, "{}{}: {}", label("dataset"), dataset.name, dataset.title)?;
-    writeln!(out, "{}{}", label("page"), dataset.url)?;
-    writeln!(out, "{}{}", label("licence"), dataset.licence)?;
-    tell_text(dataset.citation, &label("cite"), &mut out)?;
-    for (at, split) in dataset.splits.iter().enumerate() {
-        let label = label(if at == 0 { "splits" } else { "" });
-        let samples = split.samples.map(|samples| units::counted(samples, "sample"));
-        let samples = samples.unwrap_or_else(|| "not counted".to_owned());
-        writeln!(out, "{label}{:<12}{}.msgpack: {samples}", split.name, split.file)?;
-    }
+    let mut list = Listing::new(9, output);
+    list.line("dataset", format_args!("{}: {}", dataset.name, dataset.title))?;
+    list.line("page", dataset.url)?;
+    list.line("licence", dataset.licence)?;
+    list.lines("cite", wrapped(dataset.citation, WIDTH))?;
+    list.lines(
+        "splits",
+        dataset.splits.iter().map(|split| {
+            let samples = split.samples.map(|samples| units::counted(samples, "sample"));
+            let samples = samples.unwrap_or_else(|| "not counted".to_owned());
+            format!("{:<12}{}.msgpack: {samples}", split.name, split.file)
+        }),
+    )?;
     let width = dataset.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (at, (name, what)) in dataset.fields.iter().enumerate() {
-        writeln!(out, "{}{name:<width$}  {what}", label(if at == 0 { "fields" } else { "" }))?;
-    }
-    for (at, classes) in dataset.classes.iter().enumerate() {
-        writeln!(out, "{}{}", label(if at == 0 { "classes" } else { "" }), summary(classes))?;
-    }
-    for (at, file) in dataset.files.iter().enumerate() {
-        tell_file(file, &label(if at == 0 { "files" } else { "" }), &mut out)?;
-    }
+    list.lines(
+        "fields",
+        dataset.fields.iter().map(|(name, what)| format!("{name:<width$}  {what}")),
+    )?;
+    list.lines("classes", dataset.classes.iter().map(summary))?;
+    list.lines("files", dataset.files.iter().flat_map(file_lines))?;
     if !dataset.takes.is_empty() {
         let takes: Vec<String> = dataset.takes.iter().map(|take| flag(take.name())).collect();
-        writeln!(out, "{}{}", label("options"), takes.join(", "))?;
+        list.line("options", takes.join(", "))?;
     }
     if !dataset.notes.is_empty() {
-        tell_text(dataset.notes, &label("notes"), &mut out)?;
+        list.lines("notes", wrapped(dataset.notes, WIDTH))?;
     }
-    Ok(out.flush()?)
+    list.finish()
 }
 
 /// A table for each field that has classes.
@@ -147,29 +136,6 @@ fn tell_classes(dataset: &Dataset, json: bool, output: &Output) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// A text in lines of up to a hundred characters, below each other and right of the label.
-fn tell_text(text: &str, label: &str, out: &mut Stdout) -> Outcome<()> {
-    for (at, line) in wrapped(text).iter().enumerate() {
-        writeln!(out, "{}{line}", if at == 0 { label } else { "         " })?;
-    }
-    Ok(())
-}
-
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= 91 => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// How many classes, and the first of them.
 fn summary(classes: &Classes) -> String {
     let names = classes.names.to_vec();
@@ -184,12 +150,11 @@ fn summary(classes: &Classes) -> String {
     format!("{}: {count}{colours}: {}{more}", classes.field, first.join(", "))
 }
 
-fn tell_file(file: &File, label: &str, out: &mut Stdout) -> Outcome<()> {
+/// Where a file is expected, where it comes from, and its digest.
+fn file_lines(file: &File) -> Vec<String> {
     let size = file.size.map(|size| format!(", {}", units::bytes(size))).unwrap_or_default();
-    writeln!(out, "{label}{}: {}{size}", file.role, file.path)?;
-    let digest = file.md5.map(|md5| format!("MD5 {md5}"));
-    for line in file.url.map(str::to_owned).into_iter().chain(digest) {
-        writeln!(out, "{:<11}{line}", "")?;
-    }
-    Ok(())
+    let mut lines = vec![format!("{}: {}{size}", file.role, file.path)];
+    lines.extend(file.url.map(|url| format!("  {url}")));
+    lines.extend(file.md5.map(|md5| format!("  MD5 {md5}")));
+    lines
 }

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiste::convert::{self, ImageFolderReader, InOrder, Source};
+use kiste::DatasetReader;
+use kiste::convert::Conversion;
 use kiste::storage::MemoryStorage;
 use kiste::text::units;
 use kiste::verify::Verify;
-use kiste::{DatasetReader, Writer};
 use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::file;
+use crate::monitor::Monitor;
 use crate::output::{Output, Stdout};
 
 /// See it work: 5,000 real images become a dataset, are verified, found and read
@@ -118,22 +119,14 @@ impl Demo<'_> {
 
         let (images, time) = timed(|| self.unpack())?;
         let to = self.folder.display();
-        self.tell(
-            out,
-            "unpacked",
-            format_args!("{} PNG images to {to}/", units::count(images)),
-            time,
-        )?;
+        let what = format!("{} PNG images to {to}/", units::count(images));
+        self.tell(out, "unpacked", what, time)?;
 
         let (samples, time) = timed(|| self.convert())?;
         let (to, count) = (self.dataset.display(), units::count(samples));
         let rate = units::sample_rate(samples, time);
-        self.tell(
-            out,
-            "converted",
-            format_args!("{count} samples, {size}, to {to}, {rate}"),
-            time,
-        )?;
+        let what = format!("{count} samples, {size}, to {to}, {rate}");
+        self.tell(out, "converted", what, time)?;
 
         let verify = || Ok(Verify::of(&self.dataset).deep(true).run()?);
         let (report, time) = timed(verify)?;
@@ -163,7 +156,11 @@ impl Demo<'_> {
         let what = format!("\"{KEY}\": sample {index}, label {label}, a PNG of {image} bytes");
         self.tell(out, "looked up", what, time)?;
 
-        let (images, time) = timed(|| read_all(&reader))?;
+        let read_all = || {
+            let digits = reader.iter_as::<Digit<'_>>(..);
+            Ok(digits.map(|digit| Ok(digit?.image.len() as u64)).sum::<kiste::Result<u64>>()?)
+        };
+        let (images, time) = timed(read_all)?;
         let (rate, bytes) = (units::sample_rate(samples, time), units::byte_rate(data, time));
         let what =
             format!("{count} samples with {} of images, {rate}, {bytes}", units::bytes(images));
@@ -204,14 +201,8 @@ impl Demo<'_> {
 
     /// What `kiste convert` does.
     fn convert(&self) -> Outcome<u64> {
-        let mut source = InOrder::new(ImageFolderReader::open(&self.folder)?);
-        let mut writer = Writer::options().overwrite(true).create(&self.dataset)?;
-        let progress = self.output.progress("converting", source.len_hint());
-        let refuse = convert::Duplicates::Refuse;
-        convert::convert(&mut source, &mut writer, refuse, |done| progress.set(done))?;
-        writer.set_labels(source.label_names())?;
-        let stats = writer.finish()?;
-        Ok(stats.samples)
+        let conversion = Conversion::new([&self.folder], &self.dataset).overwrite(true);
+        Ok(conversion.run(&mut Monitor::new(self.output))?.outputs[0].samples)
     }
 
     /// The files that differ from those that Python wrote.
@@ -256,15 +247,6 @@ fn program() -> String {
     let name = Path::new(&name);
     let bare = name.parent().is_none_or(|parent| parent.as_os_str().is_empty());
     if bare { "kiste".to_string() } else { quoted(name) }
-}
-
-/// Decodes every sample; how many bytes of images there are.
-fn read_all(reader: &DatasetReader) -> Outcome<u64> {
-    let mut bytes = 0;
-    for digit in reader.iter_as::<Digit<'_>>(..) {
-        bytes += digit?.image.len() as u64;
-    }
-    Ok(bytes)
 }
 
 fn timed<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(T, Duration)> {

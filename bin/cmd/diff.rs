@@ -1,13 +1,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiste::Value;
-use kiste::format::jsonl;
-use kiste::rearrange::{Changed, Difference, Side, diff};
+use kiste::rearrange::{DiffCounts, Difference, Side};
 use kiste::text::units;
-use serde::Serialize;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::{Output, Stdout};
 
@@ -44,44 +41,24 @@ Examples:
 
 Exit code 1 if there is any difference.";
 
-#[derive(Default, Serialize)]
-struct Counts {
-    same: u64,
-    only_left: u64,
-    only_right: u64,
-    changed: u64,
-    same_order: bool,
-}
-
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let (left, right) = (file::open(&self.left)?, file::open(&self.right)?);
-        let mut counts = Counts::default();
         let mut out = output.stdout();
         let progress = output.progress("comparing", Some((left.len() + right.len()) as u64));
-        let hear = |seen| progress.set(seen);
-        let found = |difference| {
-            match &difference {
-                Difference::Only { side: Side::Left, .. } => counts.only_left += 1,
-                Difference::Only { side: Side::Right, .. } => counts.only_right += 1,
-                _ => counts.changed += 1,
-            }
-            match (self.jsonl, self.json) {
-                (true, _) => print_json(&difference, &mut out),
-                (false, true) => Ok(()),
-                (false, false) => self.print(&difference, output, &mut out),
-            }
+        let found = |difference: Difference| match (self.jsonl, self.json) {
+            (true, _) => Ok(out.json_line(&difference.to_json()?)?),
+            (false, true) => Ok(()),
+            (false, false) => self.print(&difference, output, &mut out),
         };
-        counts.same_order = diff(&left, &right, found, hear)?;
+        let counts = DiffCounts::of(&left, &right, found, |seen| progress.set(seen))?;
         out.flush()?;
         drop(progress);
-        counts.same = left.len() as u64 - counts.only_left - counts.changed;
         self.tell(&counts, output);
         if self.json {
             output.json(&counts)?;
         }
-        let differ = counts.only_left + counts.only_right + counts.changed > 0;
-        Ok(if differ { Exit::No } else { Exit::Yes })
+        Ok(if counts.differ() { Exit::No } else { Exit::Yes })
     }
 
     fn print(&self, difference: &Difference, output: &Output, out: &mut Stdout) -> Outcome<()> {
@@ -93,7 +70,8 @@ impl Args {
                 writeln!(out, "{} {key}", output.green("+"))?;
             }
             Difference::Changed { key, fields, .. } => {
-                let fields: Vec<String> = fields.iter().map(|field| self.field(field)).collect();
+                let fields: Vec<String> =
+                    fields.iter().map(|field| field.shortened(self.max)).collect();
                 let fields = match fields.is_empty() {
                     true => "fields in another order, or packed differently".to_string(),
                     false => fields.join(", "),
@@ -105,32 +83,7 @@ impl Args {
         Ok(())
     }
 
-    fn field(&self, field: &Changed) -> String {
-        let name = &field.name;
-        match (&field.left, &field.right) {
-            (Some(left), Some(right)) => {
-                let (short, other) = (self.short(left), self.short(right));
-                let packed = if left == right { ", packed differently" } else { "" };
-                match short == other && packed.is_empty() {
-                    // What differs was cut off.
-                    true => format!("{name} {short} differs"),
-                    false => format!("{name} {short} → {other}{packed}"),
-                }
-            }
-            (Some(left), None) => format!("-{name} {}", self.short(left)),
-            (None, right) => {
-                format!("+{name} {}", right.as_ref().map(|v| self.short(v)).unwrap_or_default())
-            }
-        }
-    }
-
-    fn short(&self, value: &Value) -> String {
-        let mut text = Vec::new();
-        jsonl::write_short(value, self.max, &mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    fn tell(&self, counts: &Counts, output: &Output) {
+    fn tell(&self, counts: &DiffCounts, output: &Output) {
         let (left, right) = (file::shown(&self.left), file::shown(&self.right));
         let count = |number| units::counted(number, "sample");
         let mut parts = vec![format!("{} the same", count(counts.same))];
@@ -148,35 +101,4 @@ impl Args {
             output.note("the samples that both have are in another order");
         }
     }
-}
-
-fn print_json(difference: &Difference, out: &mut Stdout) -> Outcome<()> {
-    match difference {
-        Difference::Only { side, key, index } => {
-            let line = serde_json::json!({ "key": key, "change": side, "index": index });
-            out.json_line(line.to_string().as_bytes())?;
-        }
-        Difference::Changed { key, left, right, fields } => {
-            let name = serde_json::to_string(key)?;
-            let mut line = Vec::new();
-            write!(line, r#"{{"key":{name},"change":"fields","left":{left},"right":{right}"#)?;
-            line.extend_from_slice(br#","fields":{"#);
-            for (at, field) in fields.iter().enumerate() {
-                let comma = if at > 0 { "," } else { "" };
-                write!(line, "{comma}{}:{{", serde_json::to_string(&field.name)?)?;
-                let sides = [("left", &field.left), ("right", &field.right)];
-                let sides = sides.into_iter().filter_map(|(n, value)| Some((n, value.as_ref()?)));
-                for (at, (side, value)) in sides.enumerate() {
-                    write!(line, "{}\"{side}\":", if at > 0 { "," } else { "" })?;
-                    jsonl::write(value, &mut line)
-                        .map_err(|e| Failure::trouble(format_args!("key {key:?}: {e}")))?;
-                }
-                line.push(b'}');
-            }
-            line.extend_from_slice(b"}}");
-            out.json_line(&line)?;
-        }
-        _ => {}
-    }
-    Ok(())
 }

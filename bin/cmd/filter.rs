@@ -1,15 +1,11 @@
-use std::fmt::Display;
-use std::path::PathBuf;
-
 use kiste::DatasetReader;
-use kiste::dataset::{labels_path, read_labels};
-use kiste::rearrange::{Expression, Mismatch, Scalar, ScalarKind};
-use kiste::text::units;
+use kiste::dataset::labels_path;
+use kiste::rearrange::{Expression, Mismatch, ScalarKind};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{MadeOf, Making};
+use crate::rearrange::{InOut, MadeOf};
 
 /// Write the samples of which a condition is true
 ///
@@ -31,17 +27,11 @@ use crate::rearrange::{MadeOf, Making};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Data file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// Data file to make
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
     /// Condition
-    #[arg(value_name = "EXPR", value_parser = Expression::parse)]
+    #[arg(value_name = "EXPR", index = 3, value_parser = Expression::parse)]
     condition: Expression,
     #[command(flatten)]
-    making: Making,
+    files: InOut,
 }
 
 const EXAMPLES: &str = "\
@@ -54,36 +44,29 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input)?;
-        self.making.check(&[&self.input], &self.out)?;
-        let chosen = self.choose(&reader, output)?;
-        let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
-        if self.making.json {
-            output.json(&MadeOf { made, of: reader.len() as u64, seed: None })?;
-        }
-        Ok(Exit::Yes)
-    }
-
-    fn choose(&self, reader: &DatasetReader, output: &Output) -> Outcome<Vec<usize>> {
-        let condition = self.condition()?;
-        let progress = output.progress("filtering", Some(reader.len() as u64));
-        let chosen = condition.choose(reader, |seen| progress.reaches(seen))?;
+        let reader = self.files.open()?;
+        let of = reader.len() as u64;
+        let condition = self.condition(&reader)?;
+        let progress = output.progress("filtering", Some(of));
+        let chosen = condition.choose(&reader, |seen| progress.reaches(seen))?;
         drop(progress);
-        let path = file::shown(&self.input);
+        let path = file::shown(&self.files.input);
         for mismatch in &chosen.mismatches {
-            warn(mismatch, &path, output);
+            output.warn(format_args!("{path}: {mismatch}"));
+            hint(mismatch, output);
         }
-        if chosen.indices.is_empty() && !reader.is_empty() {
+        if chosen.indices.is_empty() && of > 0 {
             output.warn(format_args!("{path}: the condition is true of no sample"));
         }
-        Ok(chosen.indices)
+        let made = self.files.make(&reader, chosen.indices, output)?;
+        self.files.making.print(&MadeOf { made, of, seed: None }, output)
     }
 
     /// The condition, in which names of labels mean numbers.
-    fn condition(&self) -> Outcome<Expression> {
-        let Some(names) = read_labels(&self.input)? else { return Ok(self.condition.clone()) };
+    fn condition(&self, reader: &DatasetReader) -> Outcome<Expression> {
+        let Some(names) = reader.labels()? else { return Ok(self.condition.clone()) };
         self.condition.clone().with_labels(&names).map_err(|error| {
-            let path = labels_path(&kiste::storage::shown(&self.input));
+            let path = labels_path(reader.path());
             let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let more = if names.len() > NAMED { " and others" } else { "" };
             let known = format!("there are {}{more}", first.join(", "));
@@ -95,20 +78,10 @@ impl Args {
 /// Names of labels that a hint lists.
 const NAMED: usize = 10;
 
-/// Says where values of different types were compared.
-fn warn(mismatch: &Mismatch, path: &impl Display, output: &Output) {
-    let Mismatch { field, found, expected, samples, first, .. } = mismatch;
-    let first = match first {
-        Scalar::Text(text) => format!("{:?}", text.chars().take(30).collect::<String>()),
-        first => first.to_string(),
-    };
-    let verb = if *samples == 1 { "has" } else { "have" };
-    output.warn(format_args!(
-        "{path}: {} {verb} {found} in {field:?}, such as {first}, which is never equal to and in no \
-         order with {expected}",
-        units::counted(*samples, "sample")
-    ));
-    match (found, expected) {
+/// How to compare values of one type.
+fn hint(mismatch: &Mismatch, output: &Output) {
+    let field = &mismatch.field;
+    match (mismatch.found, mismatch.expected) {
         (ScalarKind::Text, ScalarKind::Number) => output.hint(format_args!(
             "quotes make a number text, which is compared by code points: {field} == '80'"
         )),

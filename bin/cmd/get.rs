@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use kiste::text::units;
+use kiste::convert::to_json;
+use kiste::text::escaped_lines;
 use kiste::{DatasetReader, Value};
 
-use super::cat::absent;
+use super::cat::{absent, check_index};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
-use crate::printable::escaped_lines;
-use crate::{file, render};
 
 /// Find one sample by its key and print it, or one field of it
 ///
@@ -72,14 +72,9 @@ impl Args {
     }
 
     fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
-        let path = file::shown(&self.file);
-        match (&self.key, self.index) {
-            (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
-            (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
-                let index = index.unwrap_or_default();
-                let samples = units::counted(reader.len() as u64, "sample");
-                Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}"))
-            }),
+        match &self.key {
+            Some(key) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
+            None => check_index(&self.file, reader, self.index.unwrap_or_default()),
         }
     }
 
@@ -100,7 +95,7 @@ impl Args {
 }
 
 fn line(reader: &DatasetReader, index: usize, value: &Value) -> Outcome<Vec<u8>> {
-    let mut line = render::json(reader, index, value)?;
+    let mut line = to_json(reader, index, value)?;
     line.push(b'\n');
     Ok(line)
 }

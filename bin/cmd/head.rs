@@ -7,7 +7,7 @@ use crate::render::{Form, Printer};
 
 /// Print the first samples
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["show", "view", "peek"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]

@@ -52,20 +52,16 @@ struct Made<'a> {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let mut exit = Exit::Yes;
         let mut out = output.stdout();
-        for path in &self.files {
-            match self.index(path, output) {
-                Ok(indexed) => {
-                    tell(path, &indexed, output);
-                    if self.jsonl {
-                        let made = Made { file: path, indexed: &indexed };
-                        out.json_line(&serde_json::to_vec(&made)?)?;
-                    }
-                }
-                Err(failure) => exit = exit.max(output.fail(failure)),
+        let exit = output.for_each(&self.files, |path| {
+            let indexed = self.index(path, output)?;
+            tell(path, &indexed, output);
+            if self.jsonl {
+                let made = Made { file: path, indexed: &indexed };
+                out.json_line(&serde_json::to_vec(&made)?)?;
             }
-        }
+            Ok(Exit::Yes)
+        })?;
         out.flush()?;
         Ok(exit)
     }

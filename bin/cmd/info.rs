@@ -1,19 +1,18 @@
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::ErrorKind;
-use kiste::repair::{Leftover, Repair};
+use kiste::repair::{Repair, WriteState};
 use kiste::stat::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
 use kiste::text::{escaped, units};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::file;
+use crate::listing::Listing;
 use crate::output::Output;
 
 /// Say what a dataset is: samples, sizes, fields, files
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["count", "describe"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
@@ -39,11 +38,7 @@ struct Info {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let info = DatasetInfo::of(&file::open(&self.file)?)?;
-        let unfinished = match kiste::storage::is_url(&self.file) {
-            true => None,
-            false => unfinished(&self.file)?,
-        };
-        let info = Info { info, unfinished };
+        let info = Info { info, unfinished: unfinished(&self.file)? };
         match self.json {
             true => output.json(&info)?,
             false => info.print(output)?,
@@ -54,64 +49,58 @@ impl Args {
 
 impl Info {
     fn print(&self, output: &Output) -> Outcome<()> {
-        let mut out = output.stdout();
         let Info { info, unfinished } = self;
-        let label = |text: &str| output.bold(format_args!("{text:<9}"));
-        writeln!(out, "{}{}", label("dataset"), info.file.display())?;
-        writeln!(out, "{}{}", label("samples"), units::count(info.samples))?;
-        write!(out, "{}{}", label("bytes"), units::count(info.bytes))?;
-        match &info.sample_bytes {
-            Some(SampleBytes { min, mean, max, .. }) => {
-                let mean = units::count(mean.round() as u64);
-                let (min, max) = (units::count(*min), units::count(*max));
-                writeln!(out, ", a sample has {min} to {max}, on average {mean}")?;
-            }
-            None => writeln!(out)?,
-        }
-        let mut list = |what: &str, rows: Vec<(String, String)>| -> Outcome<()> {
-            let rows = rows.iter().map(|(name, text)| (escaped(name), text));
-            let rows: Vec<_> = rows.collect();
-            let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-            for (at, (name, text)) in rows.iter().enumerate() {
-                let label = label(if at == 0 { what } else { "" });
-                writeln!(out, "{label}{name:<width$}  {text}")?;
-            }
-            Ok(())
-        };
+        let mut list = Listing::new(9, output);
+        list.line("dataset", info.file.display())?;
+        list.line("samples", units::count(info.samples))?;
+        let each = info.sample_bytes.as_ref().map(|SampleBytes { min, mean, max, .. }| {
+            let mean = units::count(mean.round() as u64);
+            let (min, max) = (units::count(*min), units::count(*max));
+            format!(", a sample has {min} to {max}, on average {mean}")
+        });
+        list.line("bytes", units::count(info.bytes) + &each.unwrap_or_default())?;
         let types = |field: &FieldInfo| (field.name.clone(), field.types.join(" or "));
-        list("fields", info.fields.iter().map(types).collect())?;
+        list.lines("fields", columns(info.fields.iter().map(types).collect()))?;
         let arrays = |(name, arrays): (&String, &FieldArrays)| (name.clone(), described(arrays));
-        list("arrays", info.arrays.iter().map(arrays).collect())?;
+        list.lines("arrays", columns(info.arrays.iter().map(arrays).collect()))?;
         let size = |file: &FileInfo| {
             let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
             (file.file.display().to_string(), format!("{size:>8}"))
         };
-        list("files", info.files.iter().map(size).collect())?;
+        list.lines("files", columns(info.files.iter().map(size).collect()))?;
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };
-        let digests = yes_or(info.digests, "no: \"kiste index\" adds them");
-        writeln!(out, "{}{digests}", label("digests"))?;
-        writeln!(out, "{}{}", label("lookup"), yes_or(info.lookup, "no"))?;
-        writeln!(out, "{}{}", label("crc"), yes_or(info.checksums, "no"))?;
+        list.line("digests", yes_or(info.digests, "no: \"kiste index\" adds them"))?;
+        list.line("lookup", yes_or(info.lookup, "no"))?;
+        list.line("crc", yes_or(info.checksums, "no"))?;
         if let Some(unfinished) = unfinished {
-            writeln!(out, "{}{}", label("beware"), output.red(unfinished))?;
+            list.line("beware", output.red(unfinished))?;
         }
-        Ok(out.flush()?)
+        list.finish()
     }
 }
 
+/// Names and what belongs to them, below each other.
+fn columns(rows: Vec<(String, String)>) -> Vec<String> {
+    let rows: Vec<_> = rows.iter().map(|(name, text)| (escaped(name), text)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, text)| format!("{name:<width$}  {text}")).collect()
+}
+
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
-    match Repair::of(data).leftover() {
-        Ok(None) => Ok(None),
-        Ok(Some(Leftover::Committed | Leftover::Samples { .. })) => {
-            Ok(Some("an unfinished write: \"kiste repair\" finishes or undoes it"))
-        }
-        Ok(Some(_)) => Ok(Some("something left by a writer that died: see \"kiste repair\"")),
-        Err(e) if e.kind() == ErrorKind::Locked => Ok(Some("another program is writing to it")),
-        Err(e) if e.kind() == ErrorKind::Foreign => {
-            Ok(Some("its .partial is not of a writer of kiste: see \"kiste repair\""))
-        }
-        Err(e) => Err(e.into()),
+    if kiste::storage::is_url(data) {
+        return Ok(None);
     }
+    Ok(match Repair::of(data).state()? {
+        WriteState::Unfinished => {
+            Some("an unfinished write: \"kiste repair\" finishes or undoes it")
+        }
+        WriteState::Leftover => Some("something left by a writer that died: see \"kiste repair\""),
+        WriteState::BeingWritten => Some("another program is writing to it"),
+        WriteState::Foreign => {
+            Some("its .partial is not of a writer of kiste: see \"kiste repair\"")
+        }
+        _ => None,
+    })
 }
 
 /// Types, shapes and how many are packed: `<f4[3, 1 to 7], 90 plain, 10 packed 2.1 to 1`.

@@ -12,7 +12,7 @@ use crate::output::{Output, Stdout};
 /// To a pipe or a file keys are printed as they are, so one that holds a line end takes several
 /// lines. On a terminal control characters are escaped. With --jsonl every key is one line.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["list", "keys"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]

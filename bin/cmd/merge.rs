@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use kiste::rearrange::{Merge, MergeLabels, MergeOrder};
+use kiste::rearrange::{MadeDataset, Merge, MergeLabels, MergeOrder};
 use kiste::text::units;
 use kiste::{DatasetReader, ErrorKind};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Made, Making, tell_seed};
+use crate::rearrange::{Making, tell_seed};
 
 /// Write the samples of several datasets to one
 ///
@@ -22,7 +22,7 @@ use crate::rearrange::{Made, Making, tell_seed};
 /// --remap-labels the numbers in the field "label" change to those of one list: the labels of the
 /// first input, then names that only later ones have.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
+#[command(aliases = ["concat", "join"], after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Args {
     /// IN: data files to read. OUT, the last one: the data file to make
     #[arg(required = true, num_args = 1.., value_name = "IN> <OUT")]
@@ -66,7 +66,7 @@ enum Strategy {
 #[derive(Serialize)]
 struct Merged {
     #[serde(flatten)]
-    made: Made,
+    made: MadeDataset,
     skipped_duplicates: u64,
     /// What they were interleaved by.
     seed: Option<u64>,
@@ -81,15 +81,17 @@ impl Args {
             inputs.iter().map(|input| file::open(input)).collect();
         let readers = readers?;
         let plan = self.merge()?.plan(&readers)?;
+        self.making.check(&inputs, out)?;
         let labels = plan.labels().map(<[String]>::to_vec);
         let mut skipped = 0;
-        let made = self.making.make_with(labels.as_deref(), &inputs, out, output, |writer| {
+        let made = self.making.make(labels.as_deref(), out, output, |writer| {
             let samples: usize = readers.iter().map(DatasetReader::len).sum();
             let progress = output.progress("merging", Some(samples as u64));
-            skipped = plan.write(writer, |seen| progress.reaches(seen)).map_err(explain)?;
+            skipped = plan.write(writer, |seen| progress.reaches(seen))?;
             progress.say("finishing");
             Ok(())
-        })?;
+        });
+        let made = made.map_err(explain)?;
         if skipped > 0 {
             let samples = units::counted(skipped, "sample");
             let file = made.file.display();
@@ -99,10 +101,7 @@ impl Args {
         if let Some(seed) = seed {
             tell_seed(&made.file, seed, output);
         }
-        if self.making.json {
-            output.json(&Merged { made, skipped_duplicates: skipped, seed })?;
-        }
-        Ok(Exit::Yes)
+        self.making.print(&Merged { made, skipped_duplicates: skipped, seed }, output)
     }
 
     fn merge(&self) -> Outcome<Merge> {

@@ -1,10 +1,12 @@
 //! The commands, and the help that lists them.
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
+use crate::listing::wrapped;
 use crate::output::{Colour, Output};
 use crate::progress::Showing;
 
@@ -80,83 +82,58 @@ pub(crate) struct Args {
     pub(crate) untrusted: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Demo(demo::Args),
-    #[command(aliases = ["import", "export"])]
-    Convert(Box<convert::Args>),
-    #[cfg(feature = "datasets")]
-    Write(Box<write::Args>),
-    #[cfg(feature = "datasets")]
-    Datasets(datasets::Args),
-    Commit(commit::Args),
-    Index(index::Args),
-    Cat(cat::Args),
-    #[command(aliases = ["show", "view", "peek"])]
-    Head(head::Args),
-    Tail(tail::Args),
-    #[command(aliases = ["list", "keys"])]
-    Ls(ls::Args),
-    Get(get::Args),
-    #[command(aliases = ["count", "describe"])]
-    Info(info::Args),
-    #[command(aliases = ["stats", "summary"])]
-    Stat(stat::Args),
-    Order(order::Args),
-    Shuffle(shuffle::Args),
-    Split(split::Args),
-    #[command(aliases = ["concat", "join"])]
-    Merge(merge::Args),
-    Sample(sample::Args),
-    Select(select::Args),
-    Filter(filter::Args),
-    Sort(sort::Args),
-    Diff(diff::Args),
-    Bench(bench::Args),
-    Array(array::Args),
-    Blpk(blpk::Args),
-    #[command(aliases = ["check", "validate"])]
-    Verify(verify::Args),
-    Repair(repair::Args),
-    Completions(completions::Args),
-    Man(man::Args),
-}
-
-impl Command {
-    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        match self {
-            Command::Demo(args) => args.run(output),
-            Command::Convert(args) => args.run(output),
-            #[cfg(feature = "datasets")]
-            Command::Write(args) => args.run(output),
-            #[cfg(feature = "datasets")]
-            Command::Datasets(args) => args.run(output),
-            Command::Commit(args) => args.run(output),
-            Command::Index(args) => args.run(output),
-            Command::Cat(args) => args.run(output),
-            Command::Head(args) => args.run(output),
-            Command::Tail(args) => args.run(output),
-            Command::Ls(args) => args.run(output),
-            Command::Get(args) => args.run(output),
-            Command::Info(args) => args.run(output),
-            Command::Stat(args) => args.run(output),
-            Command::Order(args) => args.run(output),
-            Command::Shuffle(args) => args.run(output),
-            Command::Split(args) => args.run(output),
-            Command::Merge(args) => args.run(output),
-            Command::Sample(args) => args.run(output),
-            Command::Select(args) => args.run(output),
-            Command::Filter(args) => args.run(output),
-            Command::Sort(args) => args.run(output),
-            Command::Diff(args) => args.run(output),
-            Command::Bench(args) => args.run(output),
-            Command::Array(args) => args.run(output),
-            Command::Blpk(args) => args.run(output),
-            Command::Verify(args) => args.run(output),
-            Command::Repair(args) => args.run(output),
-            Command::Completions(args) => args.run(output),
-            Command::Man(args) => args.run(output),
+/// An enum of commands, each with a module of its name, and what runs them.
+macro_rules! commands {
+    ($vis:vis enum $Command:ident { $($(#[$cfg:meta])* $name:ident($args:ty)),* $(,)? }) => {
+        #[derive(Debug, clap::Subcommand)]
+        $vis enum $Command {
+            $($(#[$cfg])* $name($args),)*
         }
+
+        impl $Command {
+            $vis fn run(self, output: &Output) -> Outcome<Exit> {
+                match self {
+                    $($(#[$cfg])* $Command::$name(args) => args.run(output),)*
+                }
+            }
+        }
+    };
+}
+use commands;
+
+commands! {
+    pub(crate) enum Command {
+        Demo(demo::Args),
+        Convert(Box<convert::Args>),
+        #[cfg(feature = "datasets")]
+        Write(Box<write::Args>),
+        #[cfg(feature = "datasets")]
+        Datasets(datasets::Args),
+        Commit(commit::Args),
+        Index(index::Args),
+        Cat(cat::Args),
+        Head(head::Args),
+        Tail(tail::Args),
+        Ls(ls::Args),
+        Get(get::Args),
+        Info(info::Args),
+        Stat(stat::Args),
+        Order(order::Args),
+        Shuffle(shuffle::Args),
+        Split(split::Args),
+        Merge(merge::Args),
+        Sample(sample::Args),
+        Select(select::Args),
+        Filter(filter::Args),
+        Sort(sort::Args),
+        Diff(diff::Args),
+        Bench(bench::Args),
+        Array(array::Args),
+        Blpk(blpk::Args),
+        Verify(verify::Args),
+        Repair(repair::Args),
+        Completions(completions::Args),
+        Man(man::Args),
     }
 }
 
@@ -226,23 +203,10 @@ fn help_width() -> usize {
     terminal.or_else(variable).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
 }
 
-/// Text in lines of this width, all but the first indented to [`COLUMN`].
-fn wrapped(text: &str, width: usize) -> String {
-    let (mut lines, mut left) = (String::new(), width.max(COLUMN + 1) - COLUMN);
-    for word in text.split(' ') {
-        let len = word.chars().count();
-        if lines.is_empty() {
-            lines += word;
-            left = left.saturating_sub(len);
-        } else if len < left {
-            lines += &format!(" {word}");
-            left -= len + 1;
-        } else {
-            lines += &format!("\n{:COLUMN$}{word}", "");
-            left = (width.max(COLUMN + 1) - COLUMN).saturating_sub(len);
-        }
-    }
-    lines
+/// What a command does, in lines of this width, all but the first indented to [`COLUMN`].
+fn described(about: &str, width: usize) -> String {
+    let lines = wrapped(about, width.saturating_sub(COLUMN));
+    lines.join(&format!("\n{:COLUMN$}", ""))
 }
 
 /// What the help of a command is made of that has commands itself.
@@ -254,11 +218,29 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
         for name in *names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let about = wrapped(&about, width);
+            let about = described(&about, width);
             template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
         }
     }
     template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
+}
+
+/// Takes these names, which completions and errors list, for values of the library.
+pub(crate) fn named<T>(
+    names: impl IntoIterator<Item = &'static str>,
+) -> impl TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
+}
+
+/// Options of the library with one of the command line, if it was given.
+pub(crate) fn given<O, T>(options: O, value: Option<T>, set: impl FnOnce(O, T) -> O) -> O {
+    match value {
+        Some(value) => set(options, value),
+        None => options,
+    }
 }
 
 /// A number of bytes such as 512K.
@@ -344,9 +326,9 @@ mod tests {
     #[test]
     fn descriptions_wrap_under_each_other() {
         let indent = " ".repeat(COLUMN);
-        assert_eq!(wrapped("aa bb cc", 23), "aa bb cc");
-        assert_eq!(wrapped("aa bb cc", 22), format!("aa bb\n{indent}cc"));
-        assert_eq!(wrapped("aa bb", 0), format!("aa\n{indent}bb"));
+        assert_eq!(described("aa bb cc", 23), "aa bb cc");
+        assert_eq!(described("aa bb cc", 22), format!("aa bb\n{indent}cc"));
+        assert_eq!(described("aa bb", 0), format!("aa\n{indent}bb"));
     }
 
     #[test]

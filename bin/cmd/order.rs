@@ -1,9 +1,10 @@
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use kiste::DatasetReader;
-use kiste::sampler::{Order, Partition, Tail};
+use kiste::sampler::{BatchPlace, Order, Partition, Tail};
 use serde::Serialize;
 
 use super::cat::absent;
@@ -79,35 +80,32 @@ enum End {
     Pad,
 }
 
-/// When and where a sample is seen.
+/// When and where a sample is seen. Step, rank, worker and place are null if it is in no batch.
 #[derive(Serialize)]
 struct Seen<'a> {
     key: &'a str,
     index: usize,
     epoch: u64,
     position: u64,
-    /// These are null if the sample is in no batch of this epoch.
     step: Option<u64>,
     rank: Option<u64>,
     worker: Option<u64>,
-    /// The place in the batch.
     place: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Listed<'a, T> {
+struct Listed<'a> {
     epoch: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    keys: Option<&'a [T]>,
+    keys: Option<Vec<Cow<'a, str>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    indices: Option<&'a [u64]>,
+    indices: Option<Vec<u64>>,
 }
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file)?;
-        let sampler = self.ordering.sampler(reader.len() as u64)?;
-        let order = sampler.order(self.epoch)?;
+        let order = self.ordering.options().sampler(reader.len() as u64)?.order(self.epoch)?;
         let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
         let plan = plan.workers(self.workers)?;
         let plan = match self.tail {
@@ -121,9 +119,10 @@ impl Args {
             return Err(Failure::trouble(message));
         }
         match &self.find {
-            Some(key) => self.find(key, &reader, &*order, &plan, output),
-            None => self.list(&reader, &*order, &plan, output),
+            Some(key) => self.find(key, &reader, &*order, &plan, output)?,
+            None => self.list(&reader, &*order, &plan, output)?,
         }
+        Ok(Exit::Yes)
     }
 
     fn find(
@@ -133,39 +132,34 @@ impl Args {
         order: &dyn Order,
         plan: &Partition,
         output: &Output,
-    ) -> Outcome<Exit> {
-        let index = reader.find(key)?.ok_or_else(|| absent(&self.file, key))?;
+    ) -> Outcome<()> {
+        let (epoch, index) = (self.epoch, reader.find(key)?);
+        let index = index.ok_or_else(|| absent(&self.file, key))?;
         let position = order.position_of(index as u64).ok_or_else(|| {
-            Failure::no(format_args!("{key:?}: is not in the order of epoch {}", self.epoch))
+            Failure::no(format_args!("{key:?}: is not in the order of epoch {epoch}"))
         })?;
-        let place = plan.place_of(position);
-        let seen = Seen {
-            key,
-            index,
-            epoch: self.epoch,
-            position,
-            step: place.map(|(step, _)| step),
-            rank: place.map(|(_, rank)| rank),
-            worker: place.map(|(step, _)| plan.worker_of(step)),
-            place: place.map(|_| position % self.batch_size),
-        };
+        let seen = plan.seen_at(position);
         if self.json {
-            output.json(&seen)?;
-            return Ok(Exit::Yes);
+            return output.json(&Seen {
+                key,
+                index,
+                epoch,
+                position,
+                step: seen.map(|seen| seen.step),
+                rank: seen.map(|seen| seen.rank),
+                worker: seen.map(|seen| seen.worker),
+                place: seen.map(|seen| seen.place),
+            });
         }
-        let mut text = format!("epoch {} position {position}", self.epoch);
-        text += &match place {
-            Some((step, rank)) => format!(
-                " step {step} rank {rank} worker {} place {}",
-                plan.worker_of(step),
-                position % self.batch_size
-            ),
-            None => " dropped at the end".to_string(),
+        let batch = match seen {
+            Some(BatchPlace { step, rank, worker, place, .. }) => {
+                format!("step {step} rank {rank} worker {worker} place {place}")
+            }
+            None => "dropped at the end".to_owned(),
         };
         let mut out = output.stdout();
-        writeln!(out, "{text}")?;
-        out.flush()?;
-        Ok(Exit::Yes)
+        writeln!(out, "epoch {epoch} position {position} {batch}")?;
+        Ok(out.flush()?)
     }
 
     fn list(
@@ -174,34 +168,33 @@ impl Args {
         order: &dyn Order,
         plan: &Partition,
         output: &Output,
-    ) -> Outcome<Exit> {
+    ) -> Outcome<()> {
         if let Some(step) = self.step.filter(|step| *step >= plan.steps()) {
             let steps = plan.steps();
             let message = format!("there is no step {step}: the epoch has {steps}, from 0");
             return Err(Failure::no(message));
         }
         let steps = self.step.map_or(0..plan.steps_of(self.rank), |step| step..step + 1);
-        let batches = steps.map(|step| plan.batch(step, self.rank).indices(order));
+        let indices = steps.flat_map(|step| plan.batch(step, self.rank).indices(order));
         if self.json {
-            let indices: Vec<u64> = batches.flatten().collect();
-            let epoch = self.epoch;
-            if self.indices {
-                output.json(&Listed::<String> { epoch, keys: None, indices: Some(&indices) })?;
-                return Ok(Exit::Yes);
-            }
-            let keys: kiste::Result<Vec<_>> =
-                indices.iter().map(|&index| reader.key(index as usize)).collect();
-            output.json(&Listed { epoch, keys: Some(&keys?), indices: None })?;
-            return Ok(Exit::Yes);
+            let (epoch, indices) = (self.epoch, indices.collect::<Vec<_>>());
+            let key = |&index: &u64| reader.key(index as usize);
+            let listed = match self.indices {
+                true => Listed { epoch, keys: None, indices: Some(indices) },
+                false => {
+                    let keys = indices.iter().map(key).collect::<kiste::Result<_>>()?;
+                    Listed { epoch, keys: Some(keys), indices: None }
+                }
+            };
+            return output.json(&listed);
         }
         let mut out = output.stdout();
-        for index in batches.flatten() {
+        for index in indices {
             match self.indices {
                 true => writeln!(out, "{index}")?,
                 false => out.key(&reader.key(index as usize)?)?,
             }
         }
-        out.flush()?;
-        Ok(Exit::Yes)
+        Ok(out.flush()?)
     }
 }

@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use kiste::repair::{Leftover, Proof, Repair, Salvage};
+use kiste::Writer;
+use kiste::convert::settle_quarantine;
+use kiste::repair::{Ending, Leftover, Proof, Repair, RepairAction, RepairPlan, Repaired, Settled};
 use kiste::text::units;
-use kiste::{DatasetReader, Writer};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
@@ -50,22 +51,12 @@ Examples:
 Exit code 1 if it is for you to choose, if -o could not save everything, or if it saved data that does
 not match its MD5.";
 
+/// What was done, as JSON.
 #[derive(Serialize)]
-struct Done {
-    file: PathBuf,
-    /// "nothing", "finished" or "undone".
-    did: &'static str,
-    /// Samples of the dataset now; absent where there is none.
-    samples: Option<u64>,
-    /// Bytes of samples that were removed.
-    dropped_bytes: u64,
-}
-
-/// What to do about a leftover.
-enum Plan {
-    Nothing,
-    Finish,
-    Undo { drops: u64 },
+struct Done<'a> {
+    file: &'a Path,
+    #[serde(flatten)]
+    repaired: &'a Repaired,
 }
 
 impl Args {
@@ -81,97 +72,84 @@ impl Args {
         let path = self.file.display();
         let _progress = output.progress(format!("repairing {path}"), None);
         interrupt::ends_with(format!("{path}: interrupted; the same command starts over"));
-        let leftover = Repair::of(&self.file).leftover()?;
-        if leftover.is_none() && !self.file.exists() {
-            return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
-        }
-        let (did, dropped_bytes) = match self.plan(leftover.as_ref(), output)? {
-            Plan::Nothing => {
-                output.note(format_args!("{path}: no unfinished write, so nothing to do"));
-                if !self.json {
-                    let path = quoted(&self.file);
-                    output.hint(format_args!("\"kiste verify {path}\" finds damage"));
-                }
-                ("nothing", 0)
-            }
-            Plan::Finish => {
-                Repair::of(&self.file).finish()?;
-                ("finished", 0)
-            }
-            Plan::Undo { drops } => {
-                Repair::of(&self.file).undo()?;
-                ("undone", drops)
-            }
+        let ending = match (self.finish, self.undo) {
+            (true, _) => Some(Ending::Finish),
+            (_, true) => Some(Ending::Undo),
+            _ => None,
         };
-        kiste::convert::settle_quarantine(&self.file, did == "undone")?;
-        let samples = match self.file.exists() {
-            true => Some(DatasetReader::open(&self.file)?.len() as u64),
-            false => None,
-        };
-        match samples {
-            _ if did == "nothing" => {}
+        let repair = Repair::of(&self.file);
+        let plan = repair.plan(ending)?;
+        self.tell(&plan, output)?;
+        let repaired = plan.run()?;
+        settle_quarantine(&self.file, repaired.did == Settled::Undone)?;
+        let did = repaired.did;
+        match repaired.samples.map(|samples| units::counted(samples, "sample")) {
+            _ if did == Settled::Nothing => {}
             Some(samples) => {
-                let samples = units::counted(samples, "sample");
                 output.note(format_args!("{path}: {did}: the dataset is whole and has {samples}"));
             }
             None => output.note(format_args!("{path}: {did}: nothing is left of it")),
         }
         if self.json {
-            output.json(&Done { file: self.file.clone(), did, samples, dropped_bytes })?;
+            output.json(&Done { file: &self.file, repaired: &repaired })?;
         }
         Ok(Exit::Yes)
     }
 
-    fn plan(&self, leftover: Option<&Leftover>, output: &Output) -> Outcome<Plan> {
-        let path = self.file.display();
-        let (bytes, earlier, what) = match leftover {
-            None => return Ok(Plan::Nothing),
-            Some(Leftover::Committed) if self.undo => return Ok(Plan::Undo { drops: 0 }),
-            Some(Leftover::Committed) => {
-                output
-                    .note(format_args!("{path}: all was written, only the last step was missing"));
-                return Ok(Plan::Finish);
+    /// Says what was found and what happens to it, or why nothing does.
+    fn tell(&self, plan: &RepairPlan<'_>, output: &Output) -> Outcome<()> {
+        let (path, shell_path) = (self.file.display(), quoted(&self.file));
+        let whole = units::counted(plan.whole_samples, "whole sample");
+        let found = match &plan.leftover {
+            None => {
+                output.note(format_args!("{path}: no unfinished write, so nothing to do"));
+                if !self.json {
+                    output.hint(format_args!("\"kiste verify {shell_path}\" finds damage"));
+                }
+                return Ok(());
             }
-            Some(Leftover::Foreign { reason }) if self.undo => {
+            Some(Leftover::Samples { base, bytes, .. }) => {
+                let what = if base.is_some() { "append" } else { "write" };
+                format!("an unfinished {what} of {whole} ({})", units::bytes(*bytes))
+            }
+            Some(Leftover::Foreign { reason }) => reason.clone(),
+            Some(Leftover::Committed) if plan.action == RepairAction::Finish => {
+                "all was written, only the last step was missing".to_owned()
+            }
+            Some(_) => return Ok(()),
+        };
+        match (plan.action, &plan.leftover) {
+            (RepairAction::Choose, _) => Err(Failure::no(format_args!(
+                "{path}: {found}, and no earlier dataset: it is for you to choose"
+            ))
+            .hint(format!(
+                "\"kiste repair {shell_path} --finish\" publishes the {whole}, \
+                 \"kiste repair {shell_path} --undo\" removes them"
+            ))),
+            (RepairAction::Refuse, _) => Err(Failure::no(format_args!(
+                "{path}: another program has written this dataset since a write was cut short, so \
+                 nothing was touched: {found}"
+            ))
+            .hint(format!(
+                "\"kiste repair {shell_path} --undo\" removes what that write had left, and the \
+                 dataset stays as it is now"
+            ))),
+            (_, Some(Leftover::Foreign { .. })) => {
                 output.note(format_args!(
                     "{path}: another program has written it since: only what the unfinished write \
-                     had left is removed ({reason})"
+                     had left is removed ({found})"
                 ));
-                return Ok(Plan::Undo { drops: 0 });
+                Ok(())
             }
-            Some(Leftover::Foreign { reason }) => {
-                let message = format!(
-                    "{path}: another program has written this dataset since a write was cut short, \
-                     so nothing was touched: {reason}"
-                );
-                let path = quoted(&self.file);
-                return Err(Failure::no(message).hint(format!(
-                    "\"kiste repair {path} --undo\" removes what that write had left, and the \
-                     dataset stays as it is now"
-                )));
+            (RepairAction::Undo { .. }, _) => {
+                output.note(format_args!("{path}: {found} will be dropped"));
+                Ok(())
             }
-            Some(Leftover::Samples { base, bytes, earlier }) => {
-                (*bytes, *earlier, if base.is_some() { "append" } else { "write" })
+            _ => {
+                output.note(format_args!("{path}: {found}"));
+                Ok(())
             }
-            Some(_) => return Ok(Plan::Undo { drops: 0 }),
-        };
-        let whole = Repair::of(&self.file).whole_samples()?;
-        let samples = units::counted(whole, "whole sample");
-        let found = format!("an unfinished {what} of {samples} ({})", units::bytes(bytes));
-        if self.finish && whole > 0 {
-            output.note(format_args!("{path}: {found}"));
-            return Ok(Plan::Finish);
         }
-        if self.undo || earlier || whole == 0 {
-            output.note(format_args!("{path}: {found} will be dropped"));
-            return Ok(Plan::Undo { drops: bytes });
-        }
-        let shell_path = quoted(&self.file);
-        let message = format!("{path}: {found}, and no earlier dataset: it is for you to choose");
-        Err(Failure::no(message).hint(format!(
-            "\"kiste repair {shell_path} --finish\" publishes the {samples}, \
-             \"kiste repair {shell_path} --undo\" removes them"
-        )))
     }
 
     fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
@@ -185,42 +163,29 @@ impl Args {
         let options = Writer::options().overwrite(self.force);
         let saved = Repair::of(&self.file).writer(options).salvage(out)?;
         drop(progress);
+        let source = saved.source.display();
         for loss in &saved.lost {
-            let (source, range) = (saved.source.display(), &loss.bytes);
-            let (start, end) = (range.start, range.end);
-            let index = loss.index.map_or(String::new(), |index| format!("sample {index}: "));
-            let key = loss.key.as_ref().map_or(String::new(), |key| format!("key {key:?}: "));
-            output.note(format_args!(
-                "{source}: {index}{key}bytes {start}..{end}: lost: {}",
-                loss.reason
-            ));
+            output.note(format_args!("{source}: {loss}"));
         }
-        let lost: u64 = saved.lost.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum();
         let samples = units::counted(saved.samples, "sample");
-        let (out, bytes, lost) = (out.display(), units::bytes(saved.bytes), units::bytes(lost));
-        output.note(format_args!("{out}: saved {samples}, {bytes}; lost {lost}"));
-        tell_proof(&saved, output);
+        let (bytes, lost) = (units::bytes(saved.bytes), units::bytes(saved.lost_bytes()));
+        output.note(format_args!("{}: saved {samples}, {bytes}; lost {lost}", out.display()));
+        match saved.proof {
+            Proof::Doubtful => output.warn(format_args!(
+                "{source}: does not match its MD5, and there are no checksums (.crc) to say where: \
+                 a byte of what was saved may be wrong"
+            )),
+            Proof::Checksums if saved.matches_md5 == Some(false) => output.note(format_args!(
+                "{source}: does not match its MD5; every sample that was saved matches its checksum"
+            )),
+            _ => {}
+        }
+        if let Some(report) = &saved.report {
+            output.note(format_args!("{}: what was lost, and the old digests", report.display()));
+        }
         if self.json {
             output.json(&saved)?;
         }
         Ok(if saved.is_complete() { Exit::Yes } else { Exit::No })
-    }
-}
-
-/// What is known of the samples that were saved, and where that is kept.
-fn tell_proof(saved: &Salvage, output: &Output) {
-    let source = saved.source.display();
-    match saved.proof {
-        Proof::Doubtful => output.warn(format_args!(
-            "{source}: does not match its MD5, and there are no checksums (.crc) to say where: a \
-             byte of what was saved may be wrong"
-        )),
-        Proof::Checksums if saved.matches_md5 == Some(false) => output.note(format_args!(
-            "{source}: does not match its MD5; every sample that was saved matches its checksum"
-        )),
-        _ => {}
-    }
-    if let Some(report) = &saved.report {
-        output.note(format_args!("{}: what was lost, and the old digests", report.display()));
     }
 }

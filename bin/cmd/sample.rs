@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 use kiste::rearrange::{self, Amount};
 use kiste::text::units;
@@ -7,7 +5,7 @@ use kiste::text::units;
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{MadeOf, Making, tell_seed};
+use crate::rearrange::{InOut, MadeOf, scalars, tell_seed};
 
 /// Write some samples of a dataset, drawn at random or the first
 ///
@@ -17,14 +15,8 @@ use crate::rearrange::{MadeOf, Making, tell_seed};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Data file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// Data file to make
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
     /// How many: a number such as 1000, or a share such as 0.1 or 10%
-    #[arg(value_name = "N|SHARE")]
+    #[arg(value_name = "N|SHARE", index = 3)]
     amount: Amount,
     /// random or sequential
     #[arg(long, short, value_name = "NAME", default_value = "random", hide_possible_values = true)]
@@ -36,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    making: Making,
+    files: InOut,
 }
 
 const EXAMPLES: &str = "\
@@ -53,27 +45,20 @@ enum Strategy {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input)?;
-        self.making.check(&[&self.input], &self.out)?;
+        let reader = self.files.open()?;
         let of = reader.len() as u64;
         if matches!(self.amount, Amount::Samples(samples) if samples > of) {
-            let (file, has) = (file::shown(&self.input), units::counted(of, "sample"));
+            let (file, has) = (file::shown(&self.files.input), units::counted(of, "sample"));
             output.warn(format_args!("{file}: has only {has}, all of which are taken"));
         }
-        let classes = self.stratify.as_ref().map(|field| {
-            let progress = output.progress(format!("reading {field}"), Some(of));
-            rearrange::scalars(&reader, field, |seen| progress.reaches(seen))
-        });
-        let classes = classes.transpose()?;
+        let field = self.stratify.as_ref();
+        let classes = field.map(|field| scalars(&reader, field, output)).transpose()?;
         let seed = (self.strategy == Strategy::Random).then_some(self.seed);
         let chosen = rearrange::draw(reader.len(), self.amount, classes.as_deref(), seed)?;
-        let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
+        let made = self.files.make(&reader, chosen, output)?;
         if let Some(seed) = seed {
             tell_seed(&made.file, seed, output);
         }
-        if self.making.json {
-            output.json(&MadeOf { made, of, seed })?;
-        }
-        Ok(Exit::Yes)
+        self.files.making.print(&MadeOf { made, of, seed }, output)
     }
 }

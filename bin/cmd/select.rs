@@ -1,14 +1,14 @@
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kiste::DatasetReader;
+use kiste::rearrange::{SampleRange, check_distinct};
 use kiste::text::units;
 
-use super::cat::{absent, parse_range, read_lines};
+use super::cat::{absent, check_index, read_lines};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::Making;
+use crate::rearrange::InOut;
 
 /// Write chosen samples: by key, by index, or a range
 ///
@@ -21,18 +21,12 @@ use crate::rearrange::Making;
        kiste select [OPTIONS] <IN> <OUT> --indices <LIST>")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["keys", "range", "indices"]))]
 pub(crate) struct Args {
-    /// Data file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// Data file to make
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
     /// The samples with the keys in this file, one a line; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
     /// These samples: 10..20, 10.. or ..20, counted from 0, the end left out
-    #[arg(long, value_name = "A..B", value_parser = parse_range)]
-    range: Option<Range<usize>>,
+    #[arg(long, value_name = "A..B")]
+    range: Option<SampleRange>,
     /// The samples of these indices: 1,5,3, or a file of them, one a line; - is standard input
     #[arg(long, value_name = "LIST")]
     indices: Option<String>,
@@ -40,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "keys")]
     skip_missing: bool,
     #[command(flatten)]
-    making: Making,
+    files: InOut,
 }
 
 const EXAMPLES: &str = "\
@@ -53,46 +47,30 @@ Exit code 1 if a key is not there.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input)?;
-        self.making.check(&[&self.input], &self.out)?;
-        let chosen = match (&self.keys, &self.indices, &self.range) {
-            (Some(list), _, _) => self.by_keys(&reader, list, output)?,
-            (_, Some(list), _) => self.by_indices(&reader, list)?,
-            (_, _, range) => {
-                let Range { start, end } = range.clone().unwrap_or(0..usize::MAX);
-                // As slices do in Python: what is beyond the end is left out.
-                let end = end.min(reader.len());
-                (start.min(end)..end).collect()
-            }
+        let reader = self.files.open()?;
+        let chosen = match (&self.keys, &self.indices) {
+            (Some(list), _) => self.by_keys(&reader, list, output)?,
+            (_, Some(list)) => self.by_indices(&reader, list)?,
+            _ => self.range.unwrap_or(SampleRange::ALL).within(reader.len()).collect(),
         };
-        let mut sorted = chosen.clone();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            let (path, index) = (file::shown(&self.input), pair[0]);
-            let key = reader.key(index)?;
-            let message = format!("{path}: sample {index}, key {key:?}, is chosen twice");
-            return Err(Failure::trouble(message));
-        }
-        let made = self.making.make_of(&self.input, &reader, chosen, &self.out, output)?;
-        if self.making.json {
-            output.json(&made)?;
-        }
-        Ok(Exit::Yes)
+        check_distinct(&reader, &chosen)?;
+        let made = self.files.make(&reader, chosen, output)?;
+        self.files.making.print(&made, output)
     }
 
     fn by_keys(&self, reader: &DatasetReader, list: &Path, output: &Output) -> Outcome<Vec<usize>> {
-        let mut chosen = Vec::new();
-        let mut missing = 0;
-        for key in read_lines(list)? {
-            match reader.find(&key)? {
-                Some(index) => chosen.push(index),
-                None if self.skip_missing => missing += 1,
-                None => return Err(absent(&self.input, &key).hint("--skip-missing passes over it")),
-            }
+        let keys = read_lines(list)?;
+        let found = reader.find_many(&keys)?;
+        let absent_key = keys.iter().zip(&found).find(|(_, found)| found.is_none());
+        if let Some((key, _)) = absent_key.filter(|_| !self.skip_missing) {
+            let failure = absent(&self.files.input, key);
+            return Err(failure.hint("--skip-missing passes over it"));
         }
-        if missing > 0 {
-            let keys = units::counted(missing, "key");
-            output.note(format_args!("{}: skipped {keys} not there", file::shown(&self.input)));
+        let chosen: Vec<usize> = found.into_iter().flatten().collect();
+        if chosen.len() < keys.len() {
+            let missing = units::counted((keys.len() - chosen.len()) as u64, "key");
+            let path = file::shown(&self.files.input);
+            output.note(format_args!("{path}: skipped {missing} not there"));
         }
         Ok(chosen)
     }
@@ -104,20 +82,13 @@ impl Args {
             true => list.split(',').map(String::from).collect(),
             false => read_lines(Path::new(list))?,
         };
-        let path = file::shown(&self.input);
+        let index = |word: &str| {
+            let index = word.parse().map_err(|_| {
+                Failure::trouble(format_args!("{list}: {word:?}: expected an index"))
+            })?;
+            check_index(&self.files.input, reader, index)
+        };
         let words = words.iter().map(|word| word.trim()).filter(|word| !word.is_empty());
-        words
-            .map(|word| {
-                let index: usize = word.parse().map_err(|_| {
-                    Failure::trouble(format!("{list}: {word:?}: expected an index"))
-                })?;
-                if index >= reader.len() {
-                    let samples = units::counted(reader.len() as u64, "sample");
-                    let message = format!("{path}: there is no sample {index}: it has {samples}");
-                    return Err(Failure::no(message));
-                }
-                Ok(index)
-            })
-            .collect()
+        words.map(index).collect()
     }
 }

@@ -1,15 +1,13 @@
-use std::path::PathBuf;
-
-use kiste::rearrange;
-use kiste::sampler::Order;
+use kiste::rearrange::{self, MadeDataset};
+use kiste::sampler::{Order, SamplerName};
 use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
-use crate::ordering::{Name, Ordering};
+use crate::ordering::Ordering;
 use crate::output::Output;
-use crate::rearrange::{Made, Making, tell_seed};
+use crate::rearrange::{InOut, tell_seed};
 
 /// Write the samples of a dataset in another order
 ///
@@ -27,12 +25,6 @@ use crate::rearrange::{Made, Making, tell_seed};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Data file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// Data file to make
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
     #[command(flatten)]
     ordering: Ordering,
     /// The orders of Python's datadings-shuffle, exactly
@@ -46,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<u64>,
     #[command(flatten)]
-    making: Making,
+    files: InOut,
 }
 
 const EXAMPLES: &str = "\
@@ -59,8 +51,8 @@ Examples:
 #[derive(Serialize)]
 struct Shuffled {
     #[serde(flatten)]
-    made: Made,
-    sampler: String,
+    made: MadeDataset,
+    sampler: &'static str,
     seed: Option<i128>,
 }
 
@@ -69,10 +61,13 @@ impl Args {
         if self.compat {
             self.choose_compatible(output)?;
         }
-        let reader = file::open(&self.input)?;
-        let order = self.ordering.sampler(reader.len() as u64)?.order(0)?;
-        let made = self.making.make(&[&self.input], &self.out, output, |writer| {
-            let samples = reader.len() as u64;
+        let reader = file::open(&self.files.input)?;
+        let options = self.ordering.options();
+        let samples = reader.len() as u64;
+        let order = options.sampler(samples)?.order(0)?;
+        let InOut { input, out, making } = &self.files;
+        making.check(&[input], out)?;
+        let made = making.make(reader.labels()?.as_deref(), out, output, |writer| {
             let progress = output.progress("shuffling", Some(samples));
             // In two passes every sample is moved twice, but there are not more of them.
             let hear = |n| match n > samples {
@@ -82,12 +77,12 @@ impl Args {
                 }
                 false => progress.reaches(n),
             };
+            let order: &dyn Order = &*order;
             match self.memory {
                 Some(memory) => {
-                    rearrange::external_shuffle(&reader, &*order, memory, writer, hear)?;
+                    rearrange::external_shuffle(&reader, order, memory, writer, hear)?;
                 }
                 None => {
-                    let order: &dyn Order = &*order;
                     let indices = order.iter().map(|index| index as usize);
                     rearrange::copy(&reader, indices, writer, hear)?;
                 }
@@ -95,20 +90,17 @@ impl Args {
             progress.say("finishing");
             Ok(())
         })?;
-        if let Some(seed) = self.ordering.seed_in_use() {
+        let seed = options.seed_in_use();
+        if let Some(seed) = seed {
             tell_seed(&made.file, seed, output);
         }
-        if self.making.json {
-            let sampler = clap::ValueEnum::to_possible_value(&self.ordering.sampler);
-            let sampler = sampler.map(|value| value.get_name().to_string()).unwrap_or_default();
-            output.json(&Shuffled { made, sampler, seed: self.ordering.seed_in_use() })?;
-        }
-        Ok(Exit::Yes)
+        let sampler = self.ordering.sampler.name();
+        making.print(&Shuffled { made, sampler, seed }, output)
     }
 
     fn choose_compatible(&mut self, output: &Output) -> Outcome<()> {
         if self.true_shuffle {
-            self.ordering.sampler = Name::DatadingsShuffle;
+            self.ordering.sampler = SamplerName::DatadingsShuffle;
             return Ok(());
         }
         let (Some(buffer), Some(_)) = (self.ordering.buf_size, self.ordering.chunk_size) else {
@@ -121,7 +113,7 @@ impl Args {
                  1 for 0.01, which gives its order"
             ));
         }
-        self.ordering.sampler = Name::DatadingsQuasi;
+        self.ordering.sampler = SamplerName::DatadingsQuasi;
         Ok(())
     }
 }

@@ -1,12 +1,8 @@
-use std::cmp::Ordering;
-use std::path::PathBuf;
-
-use kiste::rearrange::{self, Scalar};
+use kiste::rearrange::sorted;
 
 use crate::exit::{Exit, Outcome};
-use crate::file;
 use crate::output::Output;
-use crate::rearrange::Making;
+use crate::rearrange::{InOut, scalars};
 
 /// Write the samples of a dataset sorted by key or by a field
 ///
@@ -15,12 +11,6 @@ use crate::rearrange::Making;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Data file to read
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// Data file to make
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
     /// What to sort by: key or another field
     #[arg(long, value_name = "FIELD", default_value = "key")]
     by: String,
@@ -31,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     reverse: bool,
     #[command(flatten)]
-    making: Making,
+    files: InOut,
 }
 
 const EXAMPLES: &str = "\
@@ -42,24 +32,10 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input)?;
-        self.making.check(&[&self.input], &self.out)?;
-        let len = Some(reader.len() as u64);
-        let progress = output.progress(format!("reading {}", self.by), len);
-        let fields = rearrange::scalars(&reader, &self.by, |seen| progress.reaches(seen))?;
-        progress.say("sorting");
-        let mut indices: Vec<usize> = (0..reader.len()).collect();
-        indices.sort_by(|&a, &b| self.compare(&fields[a], &fields[b]));
-        drop(progress);
-        let made = self.making.make_of(&self.input, &reader, indices, &self.out, output)?;
-        if self.making.json {
-            output.json(&made)?;
-        }
-        Ok(Exit::Yes)
-    }
-
-    fn compare(&self, a: &Scalar, b: &Scalar) -> Ordering {
-        let order = if self.natural { a.natural_cmp(b) } else { a.cmp(b) };
-        if self.reverse { order.reverse() } else { order }
+        let reader = self.files.open()?;
+        let values = scalars(&reader, &self.by, output)?;
+        let indices = sorted(&values, self.natural, self.reverse);
+        let made = self.files.make(&reader, indices, output)?;
+        self.files.making.print(&made, output)
     }
 }

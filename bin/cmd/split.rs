@@ -1,8 +1,6 @@
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kiste::DatasetReader;
-use kiste::rearrange::{self, Scalar};
+use kiste::rearrange::{DatasetPart, PartsBy, check_part_paths, part_path};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -59,117 +57,52 @@ Examples:
   kiste split scans.msgpack --ratio 9,1 --by-group patient
   kiste split all.msgpack --by-class label";
 
-/// A part: what its name ends in, and its samples.
-struct Part {
-    suffix: String,
-    indices: Vec<usize>,
-}
-
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.input)?;
-        let parts = self.parts(&reader, output)?;
+        let by = self.parts_by();
+        let parts = {
+            let reading = by.field().map(|field| {
+                output.progress(format!("reading {field}"), Some(reader.len() as u64))
+            });
+            let hear = |seen| reading.as_ref().map_or(Ok(()), |progress| progress.reaches(seen));
+            by.parts(&reader, hear)?
+        };
         let names = self.names(&parts)?;
         for name in &names {
             self.making.check(&[&self.input], name)?;
         }
         let mut made = Vec::new();
         for (part, name) in parts.into_iter().zip(&names) {
-            made.push(self.making.make_of(&self.input, &reader, part.indices, name, output)?);
+            made.push(self.making.make_of(&reader, part.indices, name, output)?);
         }
         if !self.ratio.is_empty() {
             tell_seed(&self.input, self.seed, output);
         }
-        if self.making.json {
-            output.json(&made)?;
-        }
-        Ok(Exit::Yes)
+        self.making.print(&made, output)
     }
 
-    fn parts(&self, reader: &DatasetReader, output: &Output) -> Outcome<Vec<Part>> {
-        let field = |name: &str| {
-            let progress = output.progress(format!("reading {name}"), Some(reader.len() as u64));
-            rearrange::scalars(reader, name, |seen| progress.reaches(seen))
-        };
-        if let Some(name) = &self.by_class {
-            return Ok(by_class(field(name)?));
+    fn parts_by(&self) -> PartsBy {
+        let (ratios, seed) = (self.ratio.clone(), self.seed);
+        match (&self.by_class, &self.by_group) {
+            (Some(field), _) => PartsBy::Values(field.clone()),
+            _ if ratios.is_empty() => PartsBy::Positions(self.at.clone()),
+            (_, Some(field)) => PartsBy::Groups { ratios, seed, field: field.clone() },
+            _ => PartsBy::Ratios { ratios, seed, stratify: self.stratify.clone() },
         }
-        if self.ratio.is_empty() {
-            let ranges =
-                rearrange::cut_at(reader.len(), &self.at).map_err(|e| e.at(&self.input))?;
-            let part = |(number, range): (usize, Range<usize>)| Part {
-                indices: range.collect(),
-                ..Part::numbered(number)
-            };
-            return Ok(ranges.into_iter().enumerate().map(part).collect());
-        }
-        let part_of = match &self.by_group {
-            Some(name) => rearrange::whole_groups(&field(name)?, &self.ratio, self.seed)?,
-            None => {
-                let classes = self.stratify.as_deref().map(field).transpose()?;
-                rearrange::parts(reader.len(), &self.ratio, classes.as_deref(), self.seed)?
-            }
-        };
-        let mut parts: Vec<Part> = (0..self.ratio.len()).map(Part::numbered).collect();
-        for (index, part) in part_of.into_iter().enumerate() {
-            parts[part].indices.push(index);
-        }
-        Ok(parts)
     }
 
-    fn names(&self, parts: &[Part]) -> Outcome<Vec<PathBuf>> {
-        let names: Vec<PathBuf> = match self.outputs.as_slice() {
-            [] => parts.iter().map(|part| next_to(&self.input, &part.suffix)).collect(),
+    fn names(&self, parts: &[DatasetPart]) -> Outcome<Vec<PathBuf>> {
+        let names: Vec<PathBuf> = match &self.outputs[..] {
+            [] => parts.iter().map(|part| part_path(&self.input, &part.name)).collect(),
             names if names.len() == parts.len() => names.to_vec(),
             names => {
                 let message = format!("{} names for {} parts", names.len(), parts.len());
                 return Err(Failure::trouble(message));
             }
         };
-        for (at, name) in names.iter().enumerate() {
-            if names[..at].contains(name) {
-                let message = format!("{}: two parts would have this name", name.display());
-                return Err(Failure::trouble(message).hint("give other names with -o"));
-            }
-        }
+        let checked = check_part_paths(&names);
+        checked.map_err(|error| Failure::from(error).hint("give other names with -o"))?;
         Ok(names)
-    }
-}
-
-impl Part {
-    fn numbered(number: usize) -> Part {
-        Part { suffix: number.to_string(), indices: Vec::new() }
-    }
-}
-
-fn by_class(classes: Vec<Scalar>) -> Vec<Part> {
-    // Nothing that has a meaning in a path or in a shell.
-    let plain = |c: char| if c.is_alphanumeric() || "._-+".contains(c) { c } else { '_' };
-    let part = |(class, indices): (Scalar, _)| Part {
-        suffix: class.to_string().chars().map(plain).collect(),
-        indices,
-    };
-    rearrange::by_class(classes).into_iter().map(part).collect()
-}
-
-/// `dir/ROOT-SUFFIX.EXT` for `dir/ROOT.EXT`.
-fn next_to(input: &Path, suffix: &str) -> PathBuf {
-    let mut name = input.file_stem().unwrap_or_default().to_os_string();
-    name.push(format!("-{suffix}"));
-    if let Some(extension) = input.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    input.with_file_name(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_named_as_in_python() {
-        assert_eq!(next_to(Path::new("a/b.c.msgpack"), "0"), Path::new("a/b.c-0.msgpack"));
-        assert_eq!(next_to(Path::new("b"), "12"), Path::new("b-12"));
     }
 }

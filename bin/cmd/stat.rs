@@ -19,7 +19,7 @@ use crate::output::Output;
 /// The page of --html is one file that needs nothing else: samples, plots and tables, in the light
 /// or dark theme of the browser.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["stats", "summary"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,

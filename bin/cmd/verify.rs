@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use kiste::format::dataset::SideFile;
 use kiste::text::units;
-use kiste::verify::{Verify, VerifyReport};
+use kiste::verify::{Cure, Verify, VerifyReport};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome, quoted};
@@ -17,7 +17,7 @@ use crate::output::{Output, Stdout};
 /// one a line, of each kind the first 10 and how many more there are; or with --jsonl one JSON object
 /// a line, and all of them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(aliases = ["check", "validate"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
@@ -56,20 +56,10 @@ struct Dataset {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let mut exit = Exit::Yes;
         let mut datasets = Vec::new();
         let mut out = output.stdout();
-        for path in &self.files {
-            let (path, report) = match self.verify(path, output) {
-                Ok(verified) => verified,
-                Err(failure) => {
-                    exit = exit.max(output.fail(failure));
-                    continue;
-                }
-            };
-            if !report.problems.is_empty() {
-                exit = exit.max(Exit::No);
-            }
+        let exit = output.for_each(&self.files, |path| {
+            let (path, report) = self.verify(path, output)?;
             if self.jsonl {
                 for problem in &report.problems {
                     serde_json::to_writer(&mut out, problem)?;
@@ -80,8 +70,10 @@ impl Args {
             }
             out.flush()?;
             warn(&path, &report, output);
+            let exit = if report.is_good() { Exit::Yes } else { Exit::No };
             datasets.push(Dataset { file: path, report });
-        }
+            Ok(exit)
+        })?;
         if self.json {
             output.json(&Verdict { good: exit == Exit::Yes, datasets })?;
         }
@@ -113,16 +105,11 @@ fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) 
     let digests = format!("{digests}{checksums}");
     let depth = if report.deep { ", every sample decoded" } else { "" };
     let path = path.display();
-    match report.problems.len() as u64 {
-        0 => {
-            let good = output.green("good");
-            writeln!(out, "{path}: {good}: {samples}, {bytes}, {digests} compared{depth}")?;
-        }
-        problems => {
-            let problems = output.red(units::counted(problems, "problem"));
-            writeln!(out, "{path}: {problems}: {samples}, {bytes}, {digests} compared{depth}")?;
-        }
-    }
+    let verdict = match report.problems.len() as u64 {
+        0 => output.green("good"),
+        problems => output.red(units::counted(problems, "problem")),
+    };
+    writeln!(out, "{path}: {verdict}: {samples}, {bytes}, {digests} compared{depth}")?;
     Ok(())
 }
 
@@ -149,22 +136,24 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
         let others = others.join(" ");
         output.warn(format_args!("{name}: not there, so not checked: {others}"));
     }
-    let unfinished = |path: &Path| path.extension().is_some_and(|e| e == "partial");
-    if report.problems.iter().any(|problem| unfinished(&problem.file)) {
-        output.hint(format_args!("try: kiste repair {shell_path}"));
-    } else if report.problems.iter().any(|problem| problem.file == path) {
-        output.hint(format_args!("\"kiste repair {shell_path} -o OUT\" saves what is whole"));
-    } else if !report.problems.is_empty() {
-        let only = |file| report.problems.iter().all(|p| SideFile::of(&p.file) == Some(file));
-        let (options, what) = match () {
-            () if only(SideFile::Crc) => ("--force --crc", "the checksums"),
-            () if only(SideFile::Lookup) => ("--lookup", "the lookup"),
-            () => ("--force", "the side files"),
-        };
-        output.hint(format_args!(
-            "nothing is wrong with the data: \"kiste index {options} {shell_path}\" rebuilds {what}"
-        ));
-    } else if !report.missing.is_empty() {
-        output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
+    match report.cure(path) {
+        Cure::Repair => output.hint(format_args!("try: kiste repair {shell_path}")),
+        Cure::Salvage => {
+            output.hint(format_args!("\"kiste repair {shell_path} -o OUT\" saves what is whole"));
+        }
+        Cure::Rebuild(file) => {
+            let (options, what) = match file {
+                Some(SideFile::Crc) => ("--force --crc", "the checksums"),
+                Some(SideFile::Lookup) => ("--lookup", "the lookup"),
+                _ => ("--force", "the side files"),
+            };
+            output.hint(format_args!(
+                "nothing is wrong with the data: \"kiste index {options} {shell_path}\" rebuilds {what}"
+            ));
+        }
+        Cure::MakeMissing => {
+            output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
+        }
+        _ => {}
     }
 }

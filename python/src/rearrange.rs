@@ -1,13 +1,13 @@
 //! Datasets of one dataset: shuffled, split, sorted, selected, filtered.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::convert::is_same;
 use kiste::dataset::read_labels;
 use kiste::reader::Reader;
-use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar};
+use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar, part_path};
 use kiste::sampler::{Order, Shuffle};
 use kiste::{Error, ErrorKind};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
@@ -142,11 +142,8 @@ impl How {
                 for (index, class) in scalars(source, field, messenger)?.into_iter().enumerate() {
                     members.entry(class).or_default().push(index);
                 }
-                // Nothing that has a meaning in a path or in a shell.
-                let plain =
-                    |c: char| if c.is_alphanumeric() || "._-+".contains(c) { c } else { '_' };
-                let name = |class: Scalar| class.to_string().chars().map(plain).collect();
-                Ok(members.into_iter().map(|(class, indices)| (name(class), indices)).collect())
+                let members = members.into_iter();
+                Ok(members.map(|(class, indices)| (class.to_string(), indices)).collect())
             }
         }
     }
@@ -205,7 +202,7 @@ pub(crate) fn split<'py>(
     let made = watched(py, progress, |messenger| {
         let parts = how.parts(&source, messenger)?;
         let names = match outputs {
-            None => parts.iter().map(|(suffix, _)| beside(&source.path, suffix)).collect(),
+            None => parts.iter().map(|(part, _)| part_path(&source.path, part)).collect(),
             Some(names) if names.len() == parts.len() => names,
             Some(names) => {
                 let message = format!("expected {} outputs, found {}", parts.len(), names.len());
@@ -229,17 +226,6 @@ pub(crate) fn split<'py>(
         list.append(made.to_dict(py)?)?;
     }
     Ok(list)
-}
-
-/// `dir/ROOT-SUFFIX.EXT` for `dir/ROOT.EXT`.
-fn beside(input: &Path, suffix: &str) -> PathBuf {
-    let mut name = input.file_stem().unwrap_or_default().to_os_string();
-    name.push(format!("-{suffix}"));
-    if let Some(extension) = input.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    input.with_file_name(name)
 }
 
 /// Writes the samples of a dataset sorted by key or by another field: numbers by value, before text,

@@ -36,6 +36,7 @@
 //! version of `ndarray` is a new major version of this crate.
 
 mod selection;
+mod target;
 mod grid;
 mod plan;
 mod transfer;
@@ -47,6 +48,7 @@ mod staged;
 mod chunked;
 mod part;
 mod exchange;
+mod place;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -55,8 +57,8 @@ mod tests;
 pub use ndarray;
 
 pub use chunked::{
-    Added, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView, ChunkedArray,
-    Keep, Problem, Removed, Report, StagedVersion, VersionInfo,
+    Added, ArrayAbout, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView,
+    ChunkedArray, Keep, LogEntry, Problem, Removed, Report, StagedVersion, VersionInfo,
 };
 #[cfg(feature = "zip")]
 pub(crate) use exchange::ZipSink;
@@ -67,13 +69,15 @@ pub use exchange::{
 pub use grid::ChunkGrid;
 pub use packed::{
     AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerChunk,
-    ContainerHeader, ContainerInfo, ContainerMetadata, Left, PackOptions, PackedArray,
-    PackedReader, PackedWriter, append,
+    ContainerHeader, ContainerInfo, ContainerMetadata, InputBytes, Left, NamedInput, PackOptions,
+    PackedArray, PackedReader, PackedWriter, append, read_metadata,
 };
 pub use part::ArrayPart;
+pub use place::ArrayPlace;
 pub use plan::{Place, Placement, Plan};
 pub use rows::{Pieces, Rows};
 pub use samples::{ArrayRows, ArraySource, WithArrays};
 pub use selection::{Index, Selection};
 pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
+pub use target::ArrayTarget;
 pub use transfer::BaseSlab;

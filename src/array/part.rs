@@ -1,11 +1,12 @@
 //! [`ArrayPart`]: a selection of a chunked array, read piece by piece where that is possible.
 
+use std::io::{self, Write};
 use std::ops::Range;
 
 use crate::array::chunked::ChunkedArray;
-use crate::array::rows::Rows;
+use crate::array::rows::{Pieces, Rows};
 use crate::array::selection::{Index, Selection};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::value::{self, Casting, DType, NdArray};
 
 /// A selection of a [`ChunkedArray`] as an array of its own, in its type or in another one.
@@ -79,7 +80,37 @@ impl ArrayPart {
             }
         }
     }
+
+    /// Writes all elements as JSON: a list of rows, or one value of an array without axes. Values that
+    /// JSON lacks, such as NaN and times, become strings. Rows are read some at a time.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, and of `to`, which name no file.
+    pub fn write_json(&self, to: &mut dyn Write) -> Result<()> {
+        let failed = |error: serde_json::Error| sink_error(error.into());
+        if self.shape().is_empty() {
+            return serde_json::to_writer(to, &self.read_rows(0..1)?.to_json()?).map_err(failed);
+        }
+        to.write_all(b"[").map_err(sink_error)?;
+        let mut separator = "";
+        for piece in Pieces::of(self, JSON_PIECE)? {
+            for row in piece?.to_json()?.as_array().into_iter().flatten() {
+                to.write_all(separator.as_bytes()).map_err(sink_error)?;
+                serde_json::to_writer(&mut *to, row).map_err(failed)?;
+                separator = ",";
+            }
+        }
+        to.write_all(b"]").map_err(sink_error)
+    }
 }
+
+fn sink_error(error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, error.to_string()).with_source(error)
+}
+
+/// Bytes of elements that become JSON at a time.
+const JSON_PIECE: usize = 4 << 20;
 
 impl Rows for ArrayPart {
     fn dtype(&self) -> &DType {

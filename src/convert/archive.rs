@@ -63,6 +63,7 @@ impl Read for Plain {
 impl Bytes for Plain {
     fn pass(&mut self, size: u64) -> io::Result<u64> {
         let there = self.len.saturating_sub(self.position).min(size);
+        // A relative seek keeps what is in the buffer; small files would be read again and again.
         match i64::try_from(there) {
             Ok(step) => self.file.seek_relative(step)?,
             Err(_) => drop(self.file.seek(SeekFrom::Start(self.position + there))?),
@@ -138,6 +139,7 @@ impl<'a> Archive<'a> {
         let mut content = self.input.by_ref().take(entry.size);
         let input = Box::new(Stream(Box::new(&mut content)));
         let done = read(&mut Archive::over(&self.path.join(&entry.name), input, max_bytes))?;
+        // The inner archive ends before its file does: padding and what follows were not read.
         let left = content.limit();
         self.position += entry.size - left;
         self.pass(left)?;

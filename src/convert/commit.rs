@@ -66,6 +66,7 @@ impl Conversion {
         }
         let plan = self.plan_of(&opened, Some(part.of()))?;
         let parts = self.parts(&plan)?;
+        // The parts of a result that is there are about to be removed, and must not be written again.
         match parts.is_published() {
             true => Ok(Report { was_complete: true, ..Report::default() }),
             false => self
@@ -81,6 +82,7 @@ impl Conversion {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
         if self.how.resume && !self.options.overwrite && Parts::open(&self.output)?.is_none() {
+            // Parts are removed last, so without them an earlier run may have come to its end.
             let targets = self.targets()?;
             if targets.iter().all(|path| is_dataset(path)) {
                 monitor.notice(Notice::Complete(self.output.clone()));
@@ -98,6 +100,7 @@ impl Conversion {
     /// The directory of the parts, created if it is not there.
     fn parts(&self, plan: &Plan) -> Result<Parts> {
         let there = Parts::open(&self.output).ok().flatten();
+        // Once the commit has begun, what is in the place of the result may be its own.
         if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
             self.check_places(plan)?;
         }
@@ -154,6 +157,7 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let start = Instant::now();
+        // Two runs that were given the same part by mistake would mix their samples.
         let _lock = parts.lock(part)?;
         let skipped_files = opened.skipped_files;
         if parts.state(part)?.is_some() {
@@ -201,6 +205,7 @@ impl Conversion {
         };
         let (writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
         let stats = writer.finish()?;
+        // Before the part counts as finished: a crash in between would lose what is bad.
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let made = Complete { samples: stats.samples, bytes: stats.bytes, tally };
         finish_part(parts, part, &made)?;
@@ -209,6 +214,7 @@ impl Conversion {
 
     /// Resumes the part where it was interrupted, or begins it.
     fn begin_part(&self, parts: &Parts, part: Part) -> Result<Beginning> {
+        // The commit writes the samples once more, and makes these files then.
         let options = self.writer_options().digests(false).lookup(false).checksums(false);
         let options = options.overwrite(true);
         let (path, plan) = (parts.path(part), parts.digest());
@@ -274,6 +280,7 @@ fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Resul
         }
         _ => error,
     })?;
+    // From here on a repeated commit only removes the parts, and never joins them again.
     parts.published()?;
     drop(lock);
     parts.remove()?;
@@ -317,6 +324,7 @@ impl<'a> Joining<'a> {
         let format = self.conversion.output_format();
         let output = self.conversion.output.clone();
         let begun = self.parts.commit_begun();
+        // A part cannot know whether another one has seen a field; now all are known.
         check_unseen(&self.tally.unseen)?;
         let mut is_done = false;
         if begun {

@@ -13,7 +13,7 @@ use super::formats::jsonl::KeyRule;
 use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
-use crate::dataset::{Writer, WriterOptions};
+use crate::dataset::{Writer, WriterOptions, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{LocalStorage, Storage};
 
@@ -462,6 +462,44 @@ impl Conversion {
             .lookup(self.options.lookup)
             .checksums(self.options.checksums)
             .durable(self.how.durable)
+    }
+
+    /// Fails if something is in the place of the output that must stay, before any work is done. A
+    /// run checks it too, but only when it begins: a program with several conversions can ask all of
+    /// them first.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists), unless the conversion
+    /// [overwrites](Self::overwrite), [appends](Self::append) or [resumes](Self::resume).
+    pub fn check_output(&self) -> Result<()> {
+        if self.options.overwrite || self.options.append || self.how.resume {
+            return Ok(());
+        }
+        let is_dataset = self.output_format() == Format::Dataset;
+        let what = if is_dataset { "dataset" } else { "output" };
+        for (path, what) in [(&labels_path(&self.output), "file"), (&self.output, what)] {
+            if path.symlink_metadata().is_ok() {
+                let message = format!("the {what} exists already");
+                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
+                return Err(error.with_remedy(Remedy::Overwrite));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it writes the samples of its input to a dataset as they are, from start to end.
+    #[cfg(feature = "datasets")]
+    pub(crate) fn only_copies(&self) -> bool {
+        let Options { overwrite, no_digests, lookup, checksums, to, .. } = self.options;
+        let plain = Options { overwrite, no_digests, lookup, checksums, to, ..Options::default() };
+        self.options == plain && self.output_format() == Format::Dataset && !self.how.resume
+    }
+
+    /// How the dataset is written.
+    #[cfg(feature = "datasets")]
+    pub(crate) fn dataset_options(&self) -> WriterOptions {
+        self.writer_options().overwrite(self.options.overwrite)
     }
 
     pub(super) fn limit_or_max(&self) -> u64 {

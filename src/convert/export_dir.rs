@@ -37,6 +37,7 @@ impl ExportDir {
             }
             Err(error) => return Err(at(error)),
         }
+        // Between the two calls another process may have taken the directory for a leftover.
         match lock(&dir)? {
             Some(lock) => Ok(ExportDir { dir, lock: Some(lock) }),
             None => Err(at_work(&dir)),

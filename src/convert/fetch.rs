@@ -13,7 +13,7 @@ use ureq::http::{HeaderMap, Response, StatusCode, header};
 use super::leftover::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{LocalStorage, Lock, Storage};
+use crate::storage::{LocalStorage, Lock, Storage, is_unreachable};
 
 /// Bytes read and written at a time.
 const CHUNK: usize = 256 << 10;
@@ -349,18 +349,7 @@ impl Fetch {
             BadUri, ConnectionFailed, HostNotFound, Http, Io, Protocol, RedirectFailed, Timeout,
             TooManyRedirects,
         };
-        let is_unreachable = match &error {
-            HostNotFound | ConnectionFailed => true,
-            Timeout(during) => matches!(during, ureq::Timeout::Resolve | ureq::Timeout::Connect),
-            Io(error) => matches!(
-                error.kind(),
-                io::ErrorKind::ConnectionRefused
-                    | io::ErrorKind::HostUnreachable
-                    | io::ErrorKind::NetworkDown
-                    | io::ErrorKind::NetworkUnreachable
-            ),
-            _ => false,
-        };
+        let is_unreachable = is_unreachable(&error);
         let message = match &error {
             Timeout(_) if is_unreachable => format!("no connection within {:?}", self.connect),
             Timeout(_) => format!("nothing came for {:?}", self.stall),

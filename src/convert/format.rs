@@ -17,6 +17,7 @@ use super::formats::image_folder;
 use super::{MdsReader, compressed};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::dataset::SideFile;
 use crate::format::jsonl;
 use crate::regular::open_regular;
 
@@ -309,6 +310,17 @@ impl Format {
     /// [`Invalid`](ErrorKind::Invalid) if it may be several things, or something unknown.
     pub fn of_input(path: impl AsRef<Path>) -> Result<Format> {
         detect(path.as_ref())
+    }
+
+    /// What a file that is named as a dataset certainly is instead; `None` for a dataset, and where it
+    /// is not certain. Without side files to contradict it, any bytes could be taken for packed values.
+    pub fn of_other(path: impl AsRef<Path>) -> Option<Format> {
+        let path = path.as_ref();
+        let has_side_file = || SideFile::ALL.iter().any(|file| file.path(path).exists());
+        if !path.is_file() || has_side_file() {
+            return None;
+        }
+        detect(path).ok().filter(|format| *format != Format::Dataset)
     }
 }
 

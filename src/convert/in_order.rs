@@ -64,6 +64,7 @@ impl<T: Input + 'static> InOrder<T> {
         let input = Arc::new(input);
         let end = units.end.min(input.units());
         let start = units.start.min(end);
+        // More threads than units would find nothing to do.
         let threads = threads.clamp(1, (end - start).max(1));
         // Small units may be done long before their turn: no more than this.
         let (sender, units) = sync_channel(threads * QUEUE);
@@ -149,6 +150,7 @@ impl<T: Input + 'static> Source for InOrder<T> {
                     let numbered = samples.into_iter().enumerate();
                     let located = |(item, sample): (usize, Result<Vec<u8>>)| {
                         sample.map_err(|error| match error.path() {
+                            // A reader of several files knows best which one it was.
                             Some(_) => error,
                             None => self.locate(item, error),
                         })
@@ -162,9 +164,11 @@ impl<T: Input + 'static> Source for InOrder<T> {
                             Some(path) => error.at(path),
                             None => error,
                         };
+                        // As a sample, so that what happens to bad input decides, and the next unit follows.
                         return Ok(vec![Err(error.ending_its_unit())]);
                     }
                 }
+                // A panic must not pass for the end of the unit: samples would be missing in silence.
                 Err(_) => panic!("unit {} of the input could not be read to its end", self.last),
             }
         }

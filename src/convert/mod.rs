@@ -69,6 +69,7 @@ mod unit_log;
 mod parts;
 mod plan;
 mod report;
+mod lines;
 mod export_dir;
 mod export;
 #[cfg(feature = "stat")]
@@ -107,6 +108,7 @@ pub use guard::panic_is_caught;
 pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
+pub use lines::{LineForm, SampleLines, to_json};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 /// For the fuzzer: a few braces can stand for many names.
 #[doc(hidden)]

@@ -223,6 +223,7 @@ impl Parts {
 
     /// A file of a part with another ending.
     pub(super) fn file(&self, part: Part, ending: &str) -> PathBuf {
+        // With how many there are, so that a part of another division is never taken for one of these.
         self.dir.join(format!("part-{}-of-{}.{ending}", part.number, part.of))
     }
 

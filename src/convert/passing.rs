@@ -139,6 +139,8 @@ impl<'a> Passing<'a> {
                     }
                     Err(error) => return Err(error),
                 };
+                // Written first and asked about after an error: checking each sample before would cost every
+                // conversion what only bad input needs.
                 let Err(error) = writer.write_packed(&packed) else {
                     self.written = (self.written.0 + 1, self.written.1 + packed.len() as u64);
                     if let Some(log) = &mut self.log {
@@ -185,6 +187,7 @@ impl<'a> Passing<'a> {
     fn note_batch(&mut self, source: &dyn Source, writer: &mut dyn SampleWriter) -> Result<()> {
         self.tally.unseen = self.unseen.get();
         if let Some(before) = &self.before {
+            // An earlier run may have seen the field in the units that this one skips.
             self.tally.unseen.retain(|name| before.unseen.contains(name));
         }
         // The arrays are still those of the batches before this one.
@@ -194,6 +197,7 @@ impl<'a> Passing<'a> {
                 let state = serde_json::to_value(&self.tally).unwrap_or_default();
                 log.remember(unit, self.written, state);
             } else if begins {
+                // The log counts what is in the quarantine and in the data, so both come before it.
                 if let Some(quarantine) = &mut self.quarantine {
                     quarantine.sync(self.tally.quarantined)?;
                 }

@@ -3,37 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::dataset::labels_path;
-use crate::dataset::staging;
+pub use crate::dataset::{check_data_path, check_finished, is_same};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::SideFile;
 use crate::regular::open_regular;
-use crate::storage::LocalStorage;
-
-/// Fails if this cannot be the data file of a dataset: a directory, a device or a side file.
-pub fn check_data_path(path: &Path) -> Result<()> {
-    let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(path);
-    if path.is_dir() {
-        return Err(invalid("expected a data file, found a directory".to_owned()));
-    }
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        open_regular(path).map_err(|error| Error::io(path, error))?;
-    }
-    let data = path.with_extension("");
-    if SideFile::of(path).is_some() && data.is_file() {
-        let message = format!("expected a data file, found a side file of {}", data.display());
-        return Err(invalid(message));
-    }
-    Ok(())
-}
-
-/// The same for a dataset that is read: fails if it was never finished.
-pub fn check_finished(path: &Path) -> Result<()> {
-    check_data_path(path)?;
-    if !path.exists() && staging::dir_of(path).is_dir() {
-        return Err(staging::unfinished_error(&LocalStorage::positioned(), path));
-    }
-    Ok(())
-}
 
 /// Fails if a source is neither a file nor a directory. What has a name may be read more than once,
 /// and in parts; a pipe can be read once from its start, and opening one waits for its other end.
@@ -58,14 +30,6 @@ pub(super) fn check_is_other(sources: &[PathBuf], output: &Path) -> Result<()> {
             .at(source)
             .advise("write to another file, then rename it")),
         None => Ok(()),
-    }
-}
-
-/// Whether two paths are one file.
-pub fn is_same(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
     }
 }
 

@@ -99,6 +99,7 @@ impl Source for Recode {
             self.tally += tally;
             done.push(sample.map_err(|error| self.locate(item, error)));
         }
+        // At most twice as many as before: one batch of small arrays says little about the next.
         let growth = len(&done) as f64 / before.max(1) as f64;
         let wanted = (BYTES as f64 / growth.max(1.0)) as usize;
         self.budget = wanted.min(2 * self.budget).clamp(1, MOST);

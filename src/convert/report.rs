@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::bad::Tally;
 use super::carried::ChangedValues;
 use crate::array::ArrayTally;
@@ -86,6 +88,55 @@ impl WrittenOutput {
 }
 
 impl Report {
+    /// What was written, as JSON: an object, or a list of them for several datasets. `None` if nothing
+    /// was.
+    pub fn to_json(&self) -> Option<Value> {
+        let datasets = || self.outputs.iter().map(|made| self.dataset_json(made));
+        match &self.outputs[..] {
+            [] => None,
+            [made, ..] if !made.is_dataset => Some(json!({
+                "files": made.files,
+                "samples": made.samples,
+                "bad": self.bad.count,
+                "quarantine": self.quarantine,
+                "changes": self.changes_in_words(),
+                "seconds": self.duration.as_secs_f64(),
+            })),
+            [_] => datasets().next(),
+            _ => Some(datasets().collect()),
+        }
+    }
+
+    fn dataset_json(&self, made: &WrittenOutput) -> Value {
+        json!({
+            "file": made.path,
+            "samples": made.samples,
+            "bytes": made.bytes,
+            "added": made.added,
+            "added_bytes": made.added_bytes,
+            "skipped_duplicates": self.skipped_duplicates,
+            "bad": self.bad.count,
+            "quarantine": self.quarantine,
+            "changes": self.changes_in_words(),
+            "skipped_files": self.skipped_files,
+            "labels": made.labels,
+            "arrays": self.arrays,
+            "seconds": self.duration.as_secs_f64(),
+        })
+    }
+
+    fn changes_in_words(&self) -> Vec<String> {
+        self.changes.iter().map(ToString::to_string).collect()
+    }
+
+    /// Whether the input had no samples: none was written, and none left out.
+    pub fn is_empty(&self) -> bool {
+        let written =
+            |made: &WrittenOutput| if made.is_dataset { made.added } else { made.samples };
+        let left_out = self.bad.count + self.skipped_duplicates;
+        left_out == 0 && self.outputs.iter().all(|made| written(made) == 0)
+    }
+
     /// What was counted.
     pub(super) fn of(tally: Tally) -> Report {
         Report {

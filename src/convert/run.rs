@@ -94,6 +94,7 @@ impl Conversion {
         };
         let limit = self.options.limit;
         let len = len.map(|len| limit.map_or(len, |limit| limit.min(len))).or(limit);
+        // The samples of a run that is resumed or appended to count from its start.
         let total =
             Total { samples: len.map(|len| before + len), input_bytes: starts.last().copied() };
         monitor.begin(Phase::Converting, total);

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
-use crate::rearrange::ByKey;
+use crate::rearrange::{ByKey, part_path};
 use crate::regular;
 
 /// The dataset of the samples that are in no list, where no ratios are given.
@@ -145,12 +145,14 @@ impl Split {
             let text = regular::read_to_string(path).map_err(|error| Error::io(path, error))?;
             for key in text.lines().filter(|key| !key.is_empty()) {
                 let known = assignment.listed.insert(key.to_owned(), (target, false));
+                // A key that comes twice in one list means nothing else than once.
                 if known.is_some_and(|(other, _)| other != target) {
                     let message = format!("the key {key:?} is in another list too");
                     return Err(Error::new(ErrorKind::Invalid, message).at(path));
                 }
             }
         }
+        // Samples that no list names have to go somewhere, and are not dropped in silence.
         let rest = [(REST.to_owned(), 1.0)];
         let shares = match self.ratios.is_empty() && self.is_split() {
             true => &rest,
@@ -194,7 +196,7 @@ impl Assignment {
     /// The data files of all targets: DST itself, if that is the only one.
     pub(super) fn paths(&self, dataset: &Path) -> Vec<PathBuf> {
         match self.by_key {
-            Some(_) => self.names.iter().map(|name| named(dataset, name)).collect(),
+            Some(_) => self.names.iter().map(|name| part_path(dataset, name)).collect(),
             None => vec![dataset.to_path_buf()],
         }
     }
@@ -217,17 +219,6 @@ impl Assignment {
     }
 }
 
-/// `dir/ROOT-NAME.EXT` for `dir/ROOT.EXT`.
-fn named(dataset: &Path, name: &str) -> PathBuf {
-    let mut file = dataset.file_stem().unwrap_or_default().to_os_string();
-    file.push(format!("-{name}"));
-    if let Some(extension) = dataset.extension() {
-        file.push(".");
-        file.push(extension);
-    }
-    dataset.with_file_name(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,7 +230,6 @@ mod tests {
             assert!(Split::new().ratio(name, share).check().is_err(), "{name} {share}");
         }
         assert!(Split::new().ratio("a", f64::INFINITY).check().is_err());
-        assert_eq!(named(Path::new("a/b.msgpack"), "val"), Path::new("a/b-val.msgpack"));
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl UnitLog {
         state: Json,
         finished: bool,
     ) -> Result<()> {
+        // Of what came after the line before, so that resuming reads the data once.
         let crc32 = std::mem::take(&mut self.crc).finalize();
         let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
@@ -169,6 +170,7 @@ impl UnitLog {
     /// Notes that all units have been written, for a later run that only publishes them.
     pub(super) fn finish(mut self, units: usize, written: (u64, u64), state: Json) -> Result<()> {
         self.write(units, written, state, true)?;
+        // Other lines need no sync: their checksums tell whether the data have reached the disk too.
         self.file.sync_all().map_err(|error| Error::io(&self.path, error))
     }
 }
@@ -209,6 +211,7 @@ pub(super) fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Resu
             }
         }
         Some((staging, Unfinished::Committed)) => {
+            // Publishing removes the log.
             let log = read(&path)?;
             staging.finish()?;
             return complete(dataset, plan, log);

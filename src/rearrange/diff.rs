@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use serde::Serialize;
+use serde_json::{Value as Json, json};
 
 use super::STRIDE;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::jsonl;
 use crate::format::msgpack::{self, Value, sample};
 use crate::reader::Reader;
 
@@ -57,6 +59,116 @@ pub enum Difference {
         /// fields are in another order.
         fields: Vec<Changed>,
     },
+}
+
+/// How many differences there are, and how many samples are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DiffCounts {
+    /// Samples that both datasets have, with the same bytes.
+    pub same: u64,
+    /// Samples that only the first one has.
+    pub only_left: u64,
+    /// Samples that only the second one has.
+    pub only_right: u64,
+    /// Samples that both have, with other bytes.
+    pub changed: u64,
+    /// Whether the samples that both have are in the same order.
+    pub same_order: bool,
+}
+
+impl DiffCounts {
+    /// Compares two datasets as [`diff`] does, and counts what is passed on to `found`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`diff`].
+    pub fn of<E: From<Error>>(
+        left: &dyn Reader,
+        right: &dyn Reader,
+        mut found: impl FnMut(Difference) -> Result<(), E>,
+        progress: impl FnMut(u64),
+    ) -> Result<DiffCounts, E> {
+        let mut counts = DiffCounts::default();
+        let count = |difference| {
+            match &difference {
+                Difference::Only { side: Side::Left, .. } => counts.only_left += 1,
+                Difference::Only { side: Side::Right, .. } => counts.only_right += 1,
+                Difference::Changed { .. } => counts.changed += 1,
+            }
+            found(difference)
+        };
+        counts.same_order = diff(left, right, count, progress)?;
+        counts.same = left.len() as u64 - counts.only_left - counts.changed;
+        Ok(counts)
+    }
+
+    /// Whether there is any difference. Another order is none.
+    pub fn differ(&self) -> bool {
+        self.only_left + self.only_right + self.changed > 0
+    }
+}
+
+impl Difference {
+    /// One JSON object, with whole values. Keys and fields come in the order of the datasets.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) for values that have no form in JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let quoted = |text: &str| Json::from(text).to_string();
+        let (key, left, right, fields) = match self {
+            Difference::Only { side, key, index } => {
+                let line = json!({ "key": key, "change": side, "index": index });
+                return Ok(line.to_string().into_bytes());
+            }
+            Difference::Changed { key, left, right, fields } => (key, left, right, fields),
+        };
+        let mut line = format!(
+            r#"{{"key":{},"change":"fields","left":{left},"right":{right},"fields":{{"#,
+            quoted(key)
+        )
+        .into_bytes();
+        for (at, field) in fields.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            line.extend(format!("{comma}{}:{{", quoted(&field.name)).bytes());
+            let sides = [("left", &field.left), ("right", &field.right)];
+            let sides = sides.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+            for (at, (side, value)) in sides.enumerate() {
+                line.extend(format!("{}\"{side}\":", if at > 0 { "," } else { "" }).bytes());
+                jsonl::write(value, &mut line).map_err(|error| {
+                    Error::new(ErrorKind::Unsupported, error.to_string()).with_key(&**key)
+                })?;
+            }
+            line.push(b'}');
+        }
+        line.extend_from_slice(b"}}");
+        Ok(line)
+    }
+}
+
+impl Changed {
+    /// `label 3 → 4`, `+caption "a cat"`, `-junk 0`: values are shortened to about this length.
+    pub fn shortened(&self, max: usize) -> String {
+        let name = &self.name;
+        let short = |value: &Value| {
+            let mut text = Vec::new();
+            jsonl::write_short(value, max, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        match (&self.left, &self.right) {
+            (Some(left), Some(right)) if left == right => {
+                format!("{name} {} → {}, packed differently", short(left), short(right))
+            }
+            // What differs was cut off.
+            (Some(left), Some(right)) if short(left) == short(right) => {
+                format!("{name} {} differs", short(left))
+            }
+            (Some(left), Some(right)) => format!("{name} {} → {}", short(left), short(right)),
+            (Some(left), None) => format!("-{name} {}", short(left)),
+            (None, right) => format!("+{name} {}", right.as_ref().map(short).unwrap_or_default()),
+        }
+    }
 }
 
 /// Tells `found` of each difference, those of the first dataset in its order and then what only

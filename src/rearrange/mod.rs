@@ -6,11 +6,14 @@
 //!
 //! | function | what it decides or moves |
 //! | --- | --- |
+//! | [`NewDataset`] | writes a dataset of the samples of others, or leaves nothing |
 //! | [`copy`] | moves the samples of some indices, in their order |
 //! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
 //! | [`cut_at`], [`by_class`] | which samples go to which part: at positions, by a field |
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
+//! | [`PartsBy`] | the same, with the names of the parts |
 //! | [`ByKey`] | the same by nothing but the key of each |
+//! | [`SampleRange`], [`sorted`] | some samples by index, all in the order of a field |
 //! | [`draw`] | some samples at random, or the first |
 //! | [`Merge`] | moves several datasets into one; [`interleave`] is its order |
 //! | [`MergedLabels`] | one numbering for the labels of several datasets |
@@ -30,19 +33,25 @@ mod external;
 mod interleave;
 mod labels;
 mod merge;
+mod new_dataset;
 mod parts;
 mod scalar;
+mod select;
+mod split;
 
 pub use by_key::ByKey;
-pub use diff::{Changed, Difference, Side, diff};
+pub use diff::{Changed, DiffCounts, Difference, Side, diff};
 pub use draw::{Amount, draw};
 pub use expression::{Chosen, Expression, ExpressionError, Mismatch};
 pub use external::external_shuffle;
 pub use interleave::interleave;
 pub use labels::MergedLabels;
 pub use merge::{Merge, MergeLabels, MergeOrder, MergePlan};
+pub use new_dataset::{MadeDataset, NewDataset};
 pub use parts::{by_class, cut_at, parts, whole_groups};
 pub use scalar::{Scalar, ScalarKind, scalars};
+pub use select::{SampleRange, check_distinct, sorted};
+pub use split::{DatasetPart, PartsBy, check_part_paths, part_path};
 
 /// Samples that a reader may prefetch.
 const STRIDE: usize = 1024;

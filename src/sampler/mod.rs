@@ -55,6 +55,7 @@ mod quasi_shuffle;
 mod mixture;
 mod partition;
 mod torch;
+mod options;
 pub mod quality;
 #[cfg(test)]
 mod golden;
@@ -68,7 +69,8 @@ use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
 pub use mixture::{Mixture, MixtureSource, quotas};
-pub use partition::{BatchPositions, Partition, State, Tail};
+pub use options::{SamplerName, SamplerOptions};
+pub use partition::{BatchPlace, BatchPositions, Partition, State, Tail};
 pub use permutation::Permutation;
 pub use quasi_shuffle::DatadingsQuasiShuffle;
 pub use range::Sequential;

@@ -7,6 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::Order;
 use crate::error::{Error, ErrorKind, Result};
 
+/// Where in the training a position is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BatchPlace {
+    /// The step, counted from 0.
+    pub step: u64,
+    /// The rank whose batch it is in.
+    pub rank: u64,
+    /// The worker of the rank that makes the batch.
+    pub worker: u64,
+    /// The place in the batch.
+    pub place: u64,
+}
+
 /// Where a training run is: everything needed to resume it.
 ///
 /// The position is *global*: how many positions of the epoch all ranks together have done. So a
@@ -181,6 +195,22 @@ impl Partition {
         let number = position.checked_sub(self.start)? / self.batch;
         let (step, rank) = (number / self.world, number % self.world);
         (position < self.len && step < self.steps()).then_some((step, rank))
+    }
+
+    /// Where in the training a position is seen; `None` as for [`place_of`](Self::place_of).
+    ///
+    /// ```
+    /// use kiste::sampler::Partition;
+    ///
+    /// let plan = Partition::new(100, 8)?.world(2)?;
+    /// let place = plan.seen_at(29).unwrap();
+    /// assert_eq!((place.step, place.rank, place.place), (1, 1, 5));
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn seen_at(&self, position: u64) -> Option<BatchPlace> {
+        let (step, rank) = self.place_of(position)?;
+        let place = (position - self.start) % self.batch;
+        Some(BatchPlace { step, rank, worker: self.worker_of(step), place })
     }
 
     /// The worker of a rank that makes the batch of a step.

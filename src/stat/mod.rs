@@ -4,6 +4,7 @@
 //! Every sample is looked at, on all cores, and nothing is decompressed or decoded but the headers
 //! of images and of packed arrays. Memory grows with the fields and classes, not with the samples.
 
+mod bench;
 mod field;
 mod histogram;
 mod info;
@@ -13,6 +14,7 @@ mod report;
 use rayon::prelude::*;
 use serde::Serialize;
 
+pub use bench::{ReadBench, ReadMode};
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
 pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};

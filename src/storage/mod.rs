@@ -20,6 +20,8 @@ use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
+#[cfg(any(feature = "download", feature = "remote"))]
+mod http;
 mod local;
 mod memory;
 mod mmap;
@@ -28,6 +30,8 @@ mod replace;
 mod remote;
 mod scratch_dir;
 
+#[cfg(any(feature = "download", feature = "remote"))]
+pub(crate) use http::is_unreachable;
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;

@@ -32,6 +32,45 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A value that may have several lines and tabs in it, as it can be shown.
+pub fn escaped_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// JSON in which nothing is unprintable but the newlines between the lines: what else there is
+/// stands in strings, where JSON has another spelling for it.
+pub fn escaped_json(json: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| c != '\n' && is_unprintable(c);
+    if !json.contains(is_odd) {
+        return Cow::Borrowed(json);
+    }
+    // All of them are in the first plane, so one unit of UTF-16 is enough.
+    let spelled = |c: char| if is_odd(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    Cow::Owned(json.chars().map(spelled).collect())
+}
+
+/// A shape as NumPy writes it: `()`, `(2,)`, `(2, 3)`.
+pub fn shape(lens: &[usize]) -> String {
+    match lens {
+        [len] => format!("({len},)"),
+        lens => {
+            let lens: Vec<String> = lens.iter().map(usize::to_string).collect();
+            format!("({})", lens.join(", "))
+        }
+    }
+}
+
+/// Lengths of axes: `100,200`; nothing for an array without axes.
+pub fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
+    let text = text.trim().trim_end_matches(',');
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lens: Result<_, _> = text.split(',').map(|len| len.trim().parse()).collect();
+    lens.map_err(|_| format!("expected lengths such as 100,200, found {text:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +82,24 @@ mod tests {
         assert_eq!(escaped(text), shown);
         assert_eq!(escaped("\u{fdd0}"), r"\u{fdd0}");
         assert!(matches!(escaped("plain ä"), Cow::Borrowed(_)));
+        assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");
+    }
+
+    #[test]
+    fn shapes_are_lengths() {
+        assert_eq!(parse_shape("100, 200"), Ok(vec![100, 200]));
+        assert_eq!(parse_shape("3,"), Ok(vec![3]));
+        assert_eq!(parse_shape(""), Ok(vec![]));
+        assert!(parse_shape("3,-1").is_err() && parse_shape("a").is_err());
+        assert_eq!([shape(&[]), shape(&[3]), shape(&[3, 4])], ["()", "(3,)", "(3, 4)"]);
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json() {
+        let json = serde_json::json!({"a\u{9b}\u{7f}": "\u{202e}\u{1b}"});
+        let pretty = serde_json::to_string_pretty(&json).unwrap();
+        let shown = escaped_json(&pretty);
+        assert!(shown.chars().all(|c| c == '\n' || !is_unprintable(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
     }
 }

@@ -12,6 +12,7 @@
 //! C, which is another number on each machine.
 
 use std::fmt;
+use std::str::FromStr;
 
 use half::f16;
 use num_complex::Complex;
@@ -50,6 +51,20 @@ pub enum Casting {
     SameKind,
     /// Everything that can be converted: floats to integers, signed integers to unsigned ones.
     Unsafe,
+}
+
+impl FromStr for Casting {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Casting> {
+        [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe]
+            .into_iter()
+            .find(|casting| casting.to_string() == name)
+            .ok_or_else(|| {
+                let message = format!("expected safe, same_kind or unsafe, found {name:?}");
+                Error::new(ErrorKind::Invalid, message)
+            })
+    }
 }
 
 impl fmt::Display for Casting {

@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
-use kiste::array::At;
 use serde_json::{Map, Value};
 
-use super::target::{Explained, committed, open, open_store};
+use super::target::{Explained, Moment, committed, open_store};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
@@ -20,12 +19,10 @@ pub(super) struct Args {
     #[arg(value_name = "KEY[=JSON]")]
     keys: Vec<String>,
     /// Delete this attribute
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with = "at")]
     delete: Vec<String>,
-    /// Version to print: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
-    #[arg(conflicts_with = "delete")]
-    at: Option<At>,
+    #[command(flatten)]
+    moment: Moment,
     /// Message of the version, for the log
     #[arg(long, short, value_name = "TEXT", default_value = "attributes")]
     message: String,
@@ -45,7 +42,7 @@ impl Args {
         if set.is_empty() && self.delete.is_empty() {
             return self.print(&print, output);
         }
-        if !print.is_empty() || self.at.is_some() {
+        if !print.is_empty() || self.moment.is_given() {
             let failure = Failure::trouble("expected attributes to print or to change, found both");
             return Err(failure.hint("set a value with KEY=JSON"));
         }
@@ -63,7 +60,7 @@ impl Args {
     }
 
     fn print(&self, keys: &[&String], output: &Output) -> Outcome<Exit> {
-        let array = open(&self.name, self.at.unwrap_or_default())?;
+        let array = self.moment.open(&self.name)?;
         if keys.is_empty() {
             output.json(array.attrs())?;
         }

@@ -1,9 +1,9 @@
 //! The part of an array that a command was asked for, in the type that was asked for.
 
-use kiste::array::{ArrayPart, ChunkedArray};
+use kiste::array::{ArrayPart, ArrayTarget, ChunkedArray};
 use kiste::value::{Casting, DType};
 
-use super::target::{Explained, Target};
+use super::target::Explained;
 use crate::exit::Outcome;
 
 /// The requested element type.
@@ -13,7 +13,7 @@ pub(super) struct Conversion {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DType>,
     /// Casting rule: safe, same_kind or unsafe [default: same_kind]
-    #[arg(long, value_name = "HOW", requires = "dtype", value_parser = parse_casting)]
+    #[arg(long, value_name = "HOW", requires = "dtype")]
     casting: Option<Casting>,
 }
 
@@ -25,16 +25,9 @@ impl Conversion {
     }
 
     /// A part of an array, in the requested type.
-    pub(super) fn part(&self, array: &ChunkedArray, target: &Target) -> Outcome<ArrayPart> {
+    pub(super) fn part(&self, array: &ChunkedArray, target: &ArrayTarget) -> Outcome<ArrayPart> {
         let (dtype, casting) = self.of(array.dtype());
         let part = array.part(target.selection.clone());
         part.and_then(|part| part.astype(dtype, casting)).explained(&target.path)
     }
-}
-
-fn parse_casting(text: &str) -> Result<Casting, String> {
-    [Casting::No, Casting::Equiv, Casting::Safe, Casting::SameKind, Casting::Unsafe]
-        .into_iter()
-        .find(|casting| casting.to_string() == text)
-        .ok_or_else(|| "expected safe, same_kind or unsafe".to_owned())
 }

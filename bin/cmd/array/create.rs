@@ -3,9 +3,11 @@ use std::path::PathBuf;
 use kiste::array::ArrayOptions;
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::Checksum;
+use kiste::text::parse_shape;
 use kiste::value::{DType, NdArray};
 
-use super::target::{Explained, committed, parse_shape};
+use super::target::{committed, explain};
+use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -69,47 +71,25 @@ pub(super) struct Layout {
     #[arg(long, value_name = "N")]
     superchunk: Option<u32>,
     /// Checksum of compressed chunks: crc32, adler32, sha256 or another of bloscpack [default: crc32]
-    #[arg(long, value_name = "NAME", value_parser = parse_checksum)]
+    #[arg(long, value_name = "NAME")]
     checksum: Option<Checksum>,
 }
 
 impl Layout {
     pub(super) fn options(&self) -> ArrayOptions {
-        let mut options = ArrayOptions::default();
-        if let Some(chunks) = &self.chunks {
-            options = options.chunk_shape(chunks.clone());
-        }
-        if let Some(codec) = self.codec {
-            options = options.codec(codec);
-        }
-        if let Some(level) = self.level {
-            options = options.level(level);
-        }
-        if let Some(shuffle) = self.shuffle {
-            options = options.shuffle(shuffle);
-        }
-        if let Some(chunks) = self.superchunk {
-            options = options.superchunk(chunks);
-        }
-        match self.checksum {
-            Some(checksum) => options.checksum(checksum),
-            None => options,
-        }
+        let options = ArrayOptions::default();
+        let options = given(options, self.chunks.clone(), ArrayOptions::chunk_shape);
+        let options = given(options, self.codec, ArrayOptions::codec);
+        let options = given(options, self.level, ArrayOptions::level);
+        let options = given(options, self.shuffle, ArrayOptions::shuffle);
+        let options = given(options, self.superchunk, ArrayOptions::superchunk);
+        given(options, self.checksum, ArrayOptions::checksum)
     }
 }
 
 fn parse_shuffle(text: &str) -> Result<Shuffle, String> {
-    match text {
-        "none" => Ok(Shuffle::None),
-        "byte" => Ok(Shuffle::Byte),
-        "bit" => Ok(Shuffle::Bit),
-        _ => Err("expected none, byte or bit".to_owned()),
-    }
-}
-
-fn parse_checksum(text: &str) -> Result<Checksum, String> {
-    Checksum::from_name(text)
-        .ok_or_else(|| "expected crc32, adler32, sha256, …, or None".to_owned())
+    let known = Shuffle::ALL.into_iter().find(|shuffle| shuffle.name() == text);
+    known.ok_or_else(|| "expected none, byte or bit".to_owned())
 }
 
 impl Args {
@@ -118,17 +98,13 @@ impl Args {
         if let Some(fill) = &self.fill {
             options = options.fill_bytes(NdArray::parse(&self.dtype, fill)?.bytes());
         }
-        if let Some(len) = self.expected_len {
-            options = options.expected_len(len);
-        }
+        let options = given(options, self.expected_len, ArrayOptions::expected_len);
         let options = options.versioned(!self.unversioned).room(self.room.unwrap_or(0));
-        let version = if self.name.symlink_metadata().is_ok() {
-            // An empty directory, or one with an interrupted creation.
-            let store = options.create(&self.name, self.dtype.clone(), &self.shape);
-            store.explained(&self.name)?.array().version_info()
-        } else {
-            options.create_new(&self.name, self.dtype.clone(), &self.shape)?
-        };
+        let version = options.create_in(&self.name, self.dtype, &self.shape);
+        let version = version.map_err(|error| match self.name.exists() {
+            true => explain(&self.name, error),
+            false => error.into(),
+        })?;
         committed(output, &self.name, &version);
         Ok(Exit::Yes)
     }

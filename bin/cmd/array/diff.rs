@@ -2,9 +2,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kiste::array::{At, ChunkDiff};
+use kiste::text;
 use serde_json::json;
 
-use super::target::{Explained, open, shown};
+use super::target::{Explained, open};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -52,7 +53,12 @@ impl Args {
         } else {
             let mut out = output.stdout();
             if shapes {
-                writeln!(out, "shape {} and {}", shown(left.shape()), shown(right.shape()))?;
+                writeln!(
+                    out,
+                    "shape {} and {}",
+                    text::shape(left.shape()),
+                    text::shape(right.shape())
+                )?;
             }
             if attributes {
                 writeln!(out, "attributes differ")?;

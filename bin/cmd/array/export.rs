@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use kiste::array::{ArrayExport, ArrayFormat, At, ChunkedArray, RowsProgress};
-use kiste::value::{DTypeKind as Kind, NdArray};
+use clap::builder::TypedValueParser;
+use kiste::array::{ArrayExport, ArrayFormat, ArrayTarget, RowsProgress};
 
 use super::chosen::Conversion;
-use super::target::{Explained, Target, open};
+use super::target::{Explained, Moment};
+use crate::cmd::named;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::Output;
@@ -18,16 +18,15 @@ use crate::output::Output;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Array, or a part of it: 'x[:100]'
-    #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
-    target: Target,
+    #[arg(value_name = "NAME[...]")]
+    target: ArrayTarget,
     /// File to write; a directory for bcolz
     dst: PathBuf,
     /// Format: npy, npz, blp or bcolz [default: from the name of DST]
     #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
     to: Option<ArrayFormat>,
-    /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
-    at: Option<At>,
+    #[command(flatten)]
+    moment: Moment,
     #[command(flatten)]
     conversion: Conversion,
     /// Name of the array in an .npz file
@@ -54,38 +53,23 @@ impl Args {
             );
             return Err(Failure::trouble(message).hint("give the format with --to"));
         };
-        let array = open(&self.target.path, self.at.unwrap_or_default())?;
+        let array = self.moment.open(&self.target.path)?;
         let part = self.conversion.part(&array, &self.target)?;
         interrupt::writing(&self.dst);
         let progress = output.progress_rows(format!("writing {}", self.dst.display()), None);
         let rows = RowsProgress::new(&part, |row, of| progress.reaches_of(row, of));
         let export = ArrayExport::new(format).overwrite(self.force).member(self.member.clone());
-        let export = self.with_fill(&array, export.attributes(array.attrs().clone()))?;
+        let (dtype, casting) = self.conversion.of(array.dtype());
+        let export = export.of(&array, &dtype, casting)?;
         export.write(&rows, &self.dst).explained(match format {
             ArrayFormat::Npy | ArrayFormat::Npz => &self.target.path,
             _ => &self.dst,
         })?;
         Ok(Exit::Yes)
     }
-
-    /// With the fill value, if bcolz supports one of this type.
-    fn with_fill(&self, array: &ChunkedArray, export: ArrayExport) -> Outcome<ArrayExport> {
-        let dtype = array.dtype();
-        if dtype.has_objects() || matches!(dtype.kind(), Kind::Complex | Kind::TimeDelta) {
-            return Ok(export);
-        }
-        let fill = NdArray::new(dtype.clone(), [], array.fill_bytes())?;
-        let (to, casting) = self.conversion.of(dtype);
-        match fill.astype(&to, casting) {
-            Ok(fill) => Ok(export.fill(fill.bytes())),
-            // The fill value may be out of range even if no element is.
-            Err(_) => Ok(export),
-        }
-    }
 }
 
 /// What `--to` and `--from` take.
 pub(super) fn formats() -> impl TypedValueParser<Value = ArrayFormat> {
-    let names = PossibleValuesParser::new(ArrayFormat::ALL.map(ArrayFormat::name));
-    names.try_map(|name| name.parse::<ArrayFormat>())
+    named(ArrayFormat::ALL.map(ArrayFormat::name))
 }

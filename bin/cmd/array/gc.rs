@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use kiste::array::{At, Keep};
 use kiste::text::units;
 
-use super::target::{Explained, open, open_store, parse_moment};
+use super::target::{Explained, open, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -47,11 +47,7 @@ impl Args {
         };
         let array = open(&self.name, At::Newest)?;
         let versions = array.versions().explained(&self.name)?;
-        if let Some(absent) = self.remove.iter().find(|n| versions.iter().all(|v| v.number != **n))
-        {
-            let message = format!("{}: there is no version {absent}", self.name.display());
-            return Err(crate::exit::Failure::trouble(message));
-        }
+        keep.check(&versions).explained(&self.name)?;
         if self.dry_run {
             let mut out = output.stdout();
             for number in keep.removes(&versions) {
@@ -67,5 +63,13 @@ impl Args {
         let name = self.name.display();
         output.note(format_args!("{name}: removed {versions}, {files}, {bytes}"));
         Ok(Exit::Yes)
+    }
+}
+
+/// A time, or a day, which means its beginning. UTC.
+fn parse_moment(text: &str) -> Result<SystemTime, String> {
+    match text.parse() {
+        Ok(At::Time(time)) => Ok(time),
+        _ => Err("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned()),
     }
 }

@@ -1,10 +1,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::{ArrayExport, ArrayFormat, ArrayPart, At, Pieces, Rows, write_npy};
+use kiste::array::{ArrayExport, ArrayFormat, ArrayTarget, write_npy};
 
 use super::chosen::Conversion;
-use super::target::{Explained, Target, explain_written, open};
+use super::target::{Explained, Moment, explain_written};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 
@@ -17,11 +17,10 @@ use crate::output::Output;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Array, or a part of it: 'x[0:10, ::2]'
-    #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
-    target: Target,
-    /// Version: a number, -1 for the one before the newest, or a time in UTC
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
-    at: Option<At>,
+    #[arg(value_name = "NAME[...]")]
+    target: ArrayTarget,
+    #[command(flatten)]
+    moment: Moment,
     /// Write a .npy file; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     npy: Option<PathBuf>,
@@ -46,7 +45,7 @@ Examples:
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let path = &self.target.path;
-        let array = open(path, self.at.unwrap_or_default())?;
+        let array = self.moment.open(path)?;
         let part = self.conversion.part(&array, &self.target)?;
         match &self.npy {
             Some(file) if file == Path::new("-") => {
@@ -62,34 +61,14 @@ impl Args {
                 let export = ArrayExport::new(ArrayFormat::Npy).overwrite(self.force);
                 export.write(&part, file).explained(path)?;
             }
-            None if self.json => self.json(&part, output)?,
+            None if self.json => {
+                let mut out = output.stdout();
+                part.write_json(&mut out).map_err(|error| explain_written(path, error))?;
+                writeln!(out)?;
+                out.flush()?;
+            }
             None => output.bytes((part.to_text().explained(path)? + "\n").as_bytes())?,
         }
         Ok(Exit::Yes)
     }
-
-    fn json(&self, part: &ArrayPart, output: &Output) -> Outcome<()> {
-        let path = &self.target.path;
-        let mut out = output.stdout();
-        if part.shape().is_empty() {
-            let element = part.read_rows(0..1).and_then(|element| element.to_json());
-            serde_json::to_writer(&mut out, &element.explained(path)?)?;
-        } else {
-            let mut separator = "[";
-            for piece in Pieces::of(part, PIECE).explained(path)? {
-                let rows = piece.and_then(|piece| piece.to_json()).explained(path)?;
-                for row in rows.as_array().into_iter().flatten() {
-                    write!(out, "{separator}")?;
-                    serde_json::to_writer(&mut out, row)?;
-                    separator = ",";
-                }
-            }
-            write!(out, "{}]", if separator == "[" { "[" } else { "" })?;
-        }
-        writeln!(out)?;
-        Ok(out.flush()?)
-    }
 }
-
-/// Bytes in memory at a time.
-const PIECE: usize = 4 << 20;

@@ -1,7 +1,6 @@
 //! `kiste array`: arrays in directories, with all their versions.
 
-use clap::Subcommand;
-
+use crate::cmd::commands;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
@@ -46,22 +45,23 @@ Examples:
 
 \"kiste array COMMAND --help\" says more and gives examples.";
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Create(create::Args),
-    Import(import::Args),
-    Info(info::Args),
-    Get(get::Args),
-    Export(export::Args),
-    Put(put::Args),
-    Append(append::Args),
-    Resize(resize::Args),
-    Attrs(attrs::Args),
-    Log(log::Args),
-    Diff(diff::Args),
-    Checkout(checkout::Args),
-    Gc(gc::Args),
-    Verify(verify::Args),
+commands! {
+    enum Command {
+        Create(create::Args),
+        Import(import::Args),
+        Info(info::Args),
+        Get(get::Args),
+        Export(export::Args),
+        Put(put::Args),
+        Append(append::Args),
+        Resize(resize::Args),
+        Attrs(attrs::Args),
+        Log(log::Args),
+        Diff(diff::Args),
+        Checkout(checkout::Args),
+        Gc(gc::Args),
+        Verify(verify::Args),
+    }
 }
 
 /// The commands by purpose.
@@ -75,21 +75,6 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        match self.command {
-            Command::Create(args) => args.run(output),
-            Command::Import(args) => args.run(output),
-            Command::Info(args) => args.run(output),
-            Command::Get(args) => args.run(output),
-            Command::Export(args) => args.run(output),
-            Command::Put(args) => args.run(output),
-            Command::Append(args) => args.run(output),
-            Command::Resize(args) => args.run(output),
-            Command::Attrs(args) => args.run(output),
-            Command::Log(args) => args.run(output),
-            Command::Diff(args) => args.run(output),
-            Command::Checkout(args) => args.run(output),
-            Command::Gc(args) => args.run(output),
-            Command::Verify(args) => args.run(output),
-        }
+        self.command.run(output)
     }
 }

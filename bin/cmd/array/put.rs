@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use kiste::array::RowsProgress;
+use kiste::array::{ArrayTarget, RowsProgress};
 use kiste::value::NdArray;
 
-use super::target::{Explained, Target, committed, open_npy, open_store};
+use super::target::{Explained, committed, open_npy, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::interrupt;
 use crate::output::Output;
@@ -20,8 +20,8 @@ use crate::output::Output;
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {
     /// Array, or a part of it: 'x[0:10, 5]'
-    #[arg(value_name = "NAME[...]", value_parser = Target::parse)]
-    target: Target,
+    #[arg(value_name = "NAME[...]")]
+    target: ArrayTarget,
     /// Read the elements from this .npy file; - is standard input
     #[arg(long, value_name = "FILE", group = "what")]
     npy: Option<PathBuf>,

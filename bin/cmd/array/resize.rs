@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
-use super::target::{Explained, committed, open_store, parse_shape};
+use kiste::text::parse_shape;
+
+use super::target::{Explained, committed, open_store};
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 

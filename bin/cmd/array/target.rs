@@ -1,67 +1,30 @@
-//! Arguments: an array, a part of it, a version, a shape.
+//! Arrays that are named on the command line: opened, and errors about them explained.
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
-use kiste::array::{ArrayFormat, ArrayStore, At, ChunkedArray, NpyRows, Selection, VersionInfo};
+use kiste::array::{ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
+use kiste::text;
 use kiste::{Error, ErrorKind};
 
-use crate::exit::{Failure, Outcome, is_dataset};
+use crate::exit::{Failure, Outcome, quoted};
 use crate::output::Output;
 
-/// An array, or a part of it: `NAME` or `NAME[...]`.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    pub(super) path: PathBuf,
-    pub(super) selection: Selection,
+/// The version that is read.
+#[derive(Debug, clap::Args)]
+pub(super) struct Moment {
+    /// Version: a number, -1 for the one before the newest, or a time in UTC
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    at: Option<At>,
 }
 
-impl Target {
-    /// If there is a file whose name ends with a bracket, it is meant.
-    pub(super) fn parse(text: &str) -> Result<Target, String> {
-        let whole = || Ok(Target { path: text.into(), selection: Selection::all() });
-        let Some(inside) = text.strip_suffix(']') else { return whole() };
-        let Some((name, inside)) = inside.split_once('[') else { return whole() };
-        if Path::new(text).exists() {
-            return whole();
-        }
-        if name.is_empty() {
-            return Err("expected NAME before the brackets".to_owned());
-        }
-        let selection = inside.parse().map_err(|error: Error| error.to_string())?;
-        Ok(Target { path: name.into(), selection })
+impl Moment {
+    /// Opens this version of an array.
+    pub(super) fn open(&self, path: &Path) -> Outcome<ChunkedArray> {
+        open(path, self.at.unwrap_or_default())
     }
-}
 
-/// A time, or a day, which means its beginning. UTC.
-pub(super) fn parse_moment(text: &str) -> Result<SystemTime, String> {
-    match text.parse() {
-        Ok(At::Time(time)) => Ok(time),
-        _ => Err("expected a time such as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned()),
-    }
-}
-
-/// Lengths of axes, `100,200`; empty for an array without axes.
-pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
-    let text = text.trim().trim_end_matches(',');
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let len = |part: &str| part.trim().parse();
-    text.split(',')
-        .map(len)
-        .collect::<Result<_, _>>()
-        .map_err(|_| format!("expected lengths such as 100,200, found {text:?}"))
-}
-
-/// A shape as NumPy writes it: `(100, 200)`.
-pub(super) fn shown(shape: &[usize]) -> String {
-    match shape {
-        [one] => format!("({one},)"),
-        _ => {
-            let lens: Vec<String> = shape.iter().map(usize::to_string).collect();
-            format!("({})", lens.join(", "))
-        }
+    pub(super) fn is_given(&self) -> bool {
+        self.at.is_some()
     }
 }
 
@@ -93,45 +56,48 @@ pub(super) fn explain_written(path: &Path, error: Error) -> Failure {
 
 /// Adds hints about arrays: the general ones are about datasets.
 pub(super) fn explain(path: &Path, error: Error) -> Failure {
-    if error.kind() == ErrorKind::NotFound && !path.exists() {
-        return Failure::trouble(format_args!("{}: no such directory", path.display()));
+    let (shown, name, place) = (path.display(), quoted(path), ArrayPlace::of(path));
+    if error.kind() == ErrorKind::NotFound && place == ArrayPlace::Nothing {
+        return Failure::trouble(format_args!("{shown}: no such directory"));
     }
-    let name = crate::exit::quoted(path);
-    if path.is_file() && error.path().is_none_or(|at| at != path) {
-        let expected = format!("{}: expected the directory of an array", path.display());
-        let failure = |found| Failure::trouble(format_args!("{expected}, found {found}"));
-        return match () {
-            () if is_dataset(path) => {
-                failure("a dataset").hint(format!("\"kiste info {name}\" says what is in it"))
+    if error.path().is_none_or(|at| at != path) {
+        let (found, hint) = match place {
+            ArrayPlace::Dataset => {
+                ("a dataset", format!("\"kiste info {name}\" says what is in it"))
             }
-            () if ArrayFormat::of_path(path).is_some() => failure("a file")
-                .hint(format!("\"kiste array import {name} NAME\" makes an array of it")),
-            () => failure("a file")
-                .hint("\"kiste array import\" makes arrays of .npy, .npz and .blp files"),
+            ArrayPlace::Exchange(_) => {
+                ("a file", format!("\"kiste array import {name} NAME\" makes an array of it"))
+            }
+            ArrayPlace::File => {
+                let hint = "\"kiste array import\" makes arrays of .npy, .npz and .blp files";
+                ("a file", hint.to_owned())
+            }
+            _ => ("", String::new()),
         };
+        if !found.is_empty() {
+            let expected = "expected the directory of an array";
+            return Failure::trouble(format_args!("{shown}: {expected}, found {found}")).hint(hint);
+        }
     }
     let error = error.at(path);
-    let dir = path.join("meta/versions");
-    let versions = dir.is_dir();
-    let is_empty = || dir.read_dir().is_ok_and(|mut files| files.next().is_none());
-    let hint = match error.kind() {
+    let hint = match (error.kind(), place) {
         // The path may be an input of the command.
-        ErrorKind::Damaged if error.path().is_some_and(|at| !is_within(at, path)) => None,
-        ErrorKind::Damaged => Some(format!("try: kiste array verify {name}")),
-        ErrorKind::NotFound if versions && is_empty() => {
+        (ErrorKind::Damaged, _) if error.path().is_some_and(|at| !is_within(at, path)) => None,
+        (ErrorKind::Damaged, _) => Some(format!("try: kiste array verify {name}")),
+        (ErrorKind::NotFound, ArrayPlace::Uncommitted) => {
             Some(format!("nothing was committed to it; to create it again: rm -r {name}"))
         }
-        ErrorKind::NotFound if versions => Some(format!("try: kiste array log {name}")),
-        ErrorKind::NotFound if path.is_dir() => {
+        (ErrorKind::NotFound, ArrayPlace::Array) => Some(format!("try: kiste array log {name}")),
+        (ErrorKind::NotFound, ArrayPlace::Directory) => {
             Some(format!("if it is of bcolz: kiste array import {name} NAME --from bcolz"))
         }
-        ErrorKind::Locked => Some("wait until the other program is done".to_owned()),
+        (ErrorKind::Locked, _) => Some("wait until the other program is done".to_owned()),
         _ => None,
     };
-    let failure = Failure::from(error);
-    match (failure, hint) {
-        (Failure::Told { exit, message, .. }, hint) => Failure::Told { exit, message, hint },
-        (other, _) => other,
+    let failure = Failure::from(error).without_hint();
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
@@ -155,33 +121,9 @@ impl<T> Explained<T> for kiste::Result<T> {
 pub(super) fn committed(output: &Output, path: &Path, version: &VersionInfo) {
     let shape: Vec<usize> = version.shape.iter().map(|len| *len as usize).collect();
     let number = version.number;
-    output.note(format_args!("{}: version {number}, shape {}", path.display(), shown(&shape)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn brackets_hold_a_selection() {
-        let target = Target::parse("a/x[0:10, ::2, -1, ...]").unwrap();
-        assert_eq!(target.path, Path::new("a/x"));
-        assert_eq!(target.selection, "0:10, ::2, -1, ...".parse().unwrap());
-        let points = Target::parse("x[[3, 1], :]").unwrap();
-        assert_eq!(points.selection, "[3, 1], :".parse().unwrap());
-        let whole = |target: Target| target.selection == Selection::all();
-        assert!(Target::parse("x").is_ok_and(whole) && Target::parse("x[]").is_ok_and(whole));
-        for wrong in ["[1]", "x[a]", "x[1:2:3:4]", "x[[1]"] {
-            assert!(Target::parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn shapes_are_lengths() {
-        assert_eq!(parse_shape("100, 200"), Ok(vec![100, 200]));
-        assert_eq!(parse_shape("3,"), Ok(vec![3]));
-        assert_eq!(parse_shape(""), Ok(vec![]));
-        assert!(parse_shape("3,-1").is_err() && parse_shape("a").is_err());
-        assert_eq!([shown(&[]), shown(&[3]), shown(&[3, 4])], ["()", "(3,)", "(3, 4)"]);
-    }
+    output.note(format_args!(
+        "{}: version {number}, shape {}",
+        path.display(),
+        text::shape(&shape)
+    ));
 }

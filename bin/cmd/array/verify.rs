@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kiste::array::At;
+use kiste::array::{At, Report};
 use kiste::text::units;
 use serde_json::json;
 
@@ -32,66 +32,53 @@ Exit code 1 if there is any problem.";
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
-        let mut exit = Exit::Yes;
         let mut reports = Vec::new();
-        for name in &self.names {
-            match self.verify(name, output) {
-                Ok((own, report)) => {
-                    exit = exit.max(own);
-                    reports.push(report);
-                }
-                Err(failure @ crate::exit::Failure::ClosedPipe) => return Err(failure),
-                Err(failure) => exit = exit.max(output.fail(failure)),
+        let exit = output.for_each(&self.names, |name| {
+            let report = {
+                let _progress = output.progress(format!("verifying {}", name.display()), None);
+                open(name, At::Newest)?.verify().explained(name)?
+            };
+            let good = report.problems.is_empty();
+            if !self.json {
+                print(name, &report, output)?;
             }
-        }
+            let mut report = serde_json::to_value(&report)?;
+            report["array"] = json!(name);
+            report["good"] = good.into();
+            reports.push(report);
+            Ok(if good { Exit::Yes } else { Exit::No })
+        })?;
         if self.json {
             output.json(&reports)?;
         }
         Ok(exit)
     }
+}
 
-    fn verify(&self, name: &Path, output: &Output) -> Outcome<(Exit, serde_json::Value)> {
-        let report = {
-            let _progress = output.progress(format!("verifying {}", name.display()), None);
-            open(name, At::Newest)?.verify().explained(name)?
-        };
-        let found = report.problems.len() as u64;
-        let exit = if found == 0 { Exit::Yes } else { Exit::No };
-        if !self.json {
-            let mut out = output.stdout();
-            for problem in &report.problems {
-                writeln!(out, "{problem}")?;
-            }
-            let verdict = match found {
-                0 => output.green("good"),
-                problems => output.red(units::counted(problems, "problem")),
-            };
-            let versions = units::counted(report.versions, "version");
-            let chunks = units::counted(report.chunks, "chunk");
-            writeln!(out, "{}: {verdict}: {versions}, {chunks} compared", name.display())?;
-            out.flush()?;
-            if !report.stale.is_empty() {
-                let files = units::counted(report.stale.len() as u64, "file");
-                output.hint(format_args!(
-                    "{files} in meta/, for people and tools, not of the newest version: the next \
-                     write renews what is there"
-                ));
-            }
-            if !report.unused.is_empty() {
-                let files = units::counted(report.unused.len() as u64, "file");
-                let shell = quoted(name);
-                output.hint(format_args!("{files} no version needs: \"kiste array gc {shell}\""));
-            }
-        }
-        let report = json!({
-            "array": name,
-            "good": found == 0,
-            "versions": report.versions,
-            "chunks": report.chunks,
-            "unused": report.unused,
-            "stale": report.stale,
-            "problems": report.problems,
-        });
-        Ok((exit, report))
+fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
+    let mut out = output.stdout();
+    for problem in &report.problems {
+        writeln!(out, "{problem}")?;
     }
+    let verdict = match report.problems.len() as u64 {
+        0 => output.green("good"),
+        problems => output.red(units::counted(problems, "problem")),
+    };
+    let versions = units::counted(report.versions, "version");
+    let chunks = units::counted(report.chunks, "chunk");
+    writeln!(out, "{}: {verdict}: {versions}, {chunks} compared", name.display())?;
+    out.flush()?;
+    let files = |files: &[PathBuf]| units::counted(files.len() as u64, "file");
+    if !report.stale.is_empty() {
+        output.hint(format_args!(
+            "{} in meta/, for people and tools, not of the newest version: the next write renews \
+             what is there",
+            files(&report.stale)
+        ));
+    }
+    if !report.unused.is_empty() {
+        let (unused, shell) = (files(&report.unused), quoted(name));
+        output.hint(format_args!("{unused} no version needs: \"kiste array gc {shell}\""));
+    }
+    Ok(())
 }

@@ -1,17 +1,18 @@
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kiste::array::AppendOptions;
+use kiste::array::{AppendOptions, read_metadata};
+use kiste::dataset::is_same;
+use kiste::format::blosc::Codec;
 use kiste::format::numpy::npy;
-use kiste::storage::{LocalStorage, Source, Storage};
+use kiste::storage::LocalStorage;
+use kiste::text::units;
 
 use super::decompress::check_extension;
-use super::{Blosc, CodecName, Input, Job, at, json};
+use super::{Blosc, Job, at, codecs, open};
+use crate::cmd::given;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::interrupt;
-use kiste::convert::is_same;
-use kiste::text::units;
 
 /// Append a file to a container
 ///
@@ -38,8 +39,8 @@ pub(super) struct Args {
     #[command(flatten)]
     blosc: Blosc,
     /// Codec [default: that of the last chunk]
-    #[arg(long, short, value_name = "CODEC", help_heading = "Blosc")]
-    codec: Option<CodecName>,
+    #[arg(long, short, value_name = "CODEC", help_heading = "Blosc", value_parser = codecs())]
+    codec: Option<Codec>,
 }
 
 const EXAMPLES: &str = "\
@@ -61,8 +62,8 @@ impl Args {
         let size = || self.original.metadata().map(|metadata| metadata.len());
         let io = |error| Failure::io(&self.original, error);
         let before = size().map_err(io)?;
-        let new = self.read(job)?;
-        let bytes = new.bytes();
+        let new = open(&self.new, "appending", job.output)?.into_bytes()?;
+        let bytes = &*new.get()?;
         let options = self.options(job)?;
         interrupt::ends_with(format!(
             "{}: interrupted; appending an empty file restores it: kiste blpk append {} /dev/null",
@@ -88,47 +89,12 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// The input: a file mapped, everything else in memory.
-    fn read(&self, job: &Job<'_>) -> Outcome<New> {
-        let mut input = Input::open(&self.new, "appending", job.output)?;
-        if input.len.is_some() {
-            return Ok(New::Mapped(LocalStorage::mapped().open(&self.new)?));
-        }
-        let mut bytes = Vec::new();
-        input.read_to_end(&mut bytes).map_err(|error| input.failed(error))?;
-        Ok(New::Read(bytes))
-    }
-
     fn options(&self, job: &Job<'_>) -> Outcome<AppendOptions> {
-        let mut options = AppendOptions::default().level(self.blosc.level).threads(job.threads());
-        if let Some(codec) = self.codec {
-            options = options.codec(codec.into());
-        }
-        if let Some(shuffle) = self.blosc.shuffle() {
-            options = options.shuffle(shuffle);
-        }
-        if let Some(typesize) = self.blosc.typesize {
-            options = options.typesize(typesize.into());
-        }
-        match self.metadata.as_deref().map(json::read).transpose()?.flatten() {
-            Some(text) => Ok(options.metadata(text)),
-            None => Ok(options),
-        }
-    }
-}
-
-/// The bytes to append.
-enum New {
-    Mapped(Source),
-    Read(Vec<u8>),
-}
-
-impl New {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            // It was opened as a map.
-            New::Mapped(source) => source.mapped().unwrap_or_default(),
-            New::Read(bytes) => bytes,
-        }
+        let metadata = self.metadata.as_deref().map(read_metadata).transpose()?.flatten();
+        let options = AppendOptions::default().level(self.blosc.level).threads(job.threads());
+        let options = given(options, self.codec, AppendOptions::codec);
+        let options = given(options, self.blosc.shuffle(), AppendOptions::shuffle);
+        let options = given(options, self.blosc.typesize(), AppendOptions::typesize);
+        Ok(given(options, metadata, AppendOptions::metadata))
     }
 }

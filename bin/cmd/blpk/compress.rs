@@ -1,15 +1,17 @@
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiste::array::{PackOptions, read_npy_header};
-use kiste::format::blosc::Shuffle;
+use kiste::array::{PackOptions, read_metadata, read_npy_header};
+use kiste::format::blosc::{Codec, Shuffle};
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
 use kiste::storage::{LocalStorage, ScratchDir};
 use kiste::text::units;
 
-use super::{Blosc, CodecName, Input, Job, at, is_stdio, json};
-use crate::cmd::parse_size;
+use super::{Blosc, Job, at, codecs, is_stdio, open};
+use crate::cmd::{given, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 
@@ -30,7 +32,8 @@ pub(super) struct Args {
     blosc: Blosc,
     /// Codec
     #[arg(long, short, value_name = "CODEC", default_value = "blosclz", help_heading = "Blosc")]
-    codec: CodecName,
+    #[arg(value_parser = codecs())]
+    codec: Codec,
     #[command(flatten)]
     bloscpack: Bloscpack,
 }
@@ -42,13 +45,7 @@ struct Bloscpack {
     #[arg(long, short = 'z', value_name = "SIZE", default_value = "1M", allow_hyphen_values = true, value_parser = chunk_size)]
     chunk_size: usize,
     /// Checksum after each chunk: None, adler32, crc32, md5, sha1, sha224, sha256, sha384 or sha512
-    #[arg(
-        long,
-        short = 'k',
-        value_name = "CHECKSUM",
-        default_value = "adler32",
-        value_parser = checksum
-    )]
+    #[arg(long, short = 'k', value_name = "CHECKSUM", default_value = "adler32")]
     checksum: Checksum,
     /// Do not write chunk offsets; nothing can be appended then
     #[arg(long, short = 'o')]
@@ -69,14 +66,18 @@ impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {
         let start = Instant::now();
         let target = self.target();
-        let metadata = self.bloscpack.metadata.as_deref().map(json::read).transpose()?.flatten();
+        let metadata = self.bloscpack.metadata.as_deref().map(read_metadata).transpose()?.flatten();
         if is_stdio(&target) {
             job.check_stdout()?;
             // The beginning of a container depends on its end.
             let dir = ScratchDir::create()?;
             let container = dir.path().join("container.blp");
             self.pack(job, &container, metadata.as_deref())?;
-            return job.output.copy(&container).map(|()| Exit::Yes);
+            let mut container = File::open(&container).map_err(|e| Failure::io(&container, e))?;
+            let mut out = job.output.stdout();
+            io::copy(&mut container, &mut out)?;
+            out.flush()?;
+            return Ok(Exit::Yes);
         }
         job.check_output(&self.input, &target)?;
         let raw = self.pack(job, &target, metadata.as_deref())?;
@@ -110,7 +111,7 @@ impl Args {
         if !is_stdio(target) {
             interrupt::writing(target);
         }
-        let mut input = Input::open(&self.input, "compressing", job.output)?;
+        let mut input = open(&self.input, "compressing", job.output)?;
         let storage = LocalStorage::mapped();
         let options = self.options(job);
         let packed = if self.npy {
@@ -119,7 +120,7 @@ impl Args {
             let array = ArrayMetadata { dtype, shape, order };
             options.write_array_from(&storage, target, &mut input, &array)
         } else {
-            let len = input.len;
+            let len = input.len();
             options.write_bytes_from(&storage, target, &mut input, len, metadata)
         };
         packed.map_err(at(target))
@@ -127,8 +128,8 @@ impl Args {
 
     fn options(&self, job: &Job<'_>) -> PackOptions {
         let Bloscpack { chunk_size, checksum, no_offsets, .. } = self.bloscpack;
-        let mut options = PackOptions::default()
-            .codec(self.codec.into())
+        let options = PackOptions::default()
+            .codec(self.codec)
             .level(self.blosc.level)
             .shuffle(self.blosc.shuffle().unwrap_or(Shuffle::Byte))
             .chunk_size(chunk_size)
@@ -136,10 +137,7 @@ impl Args {
             .offsets(!no_offsets)
             .threads(job.threads())
             .overwrite(job.common.force);
-        if let Some(typesize) = self.blosc.typesize {
-            options = options.typesize(typesize.into());
-        }
-        options
+        given(options, self.blosc.typesize(), PackOptions::typesize)
     }
 }
 
@@ -149,11 +147,4 @@ fn chunk_size(text: &str) -> Result<usize, String> {
         Ok(size) => Ok(size),
         Err(error) => Err(error.message().into()),
     }
-}
-
-fn checksum(name: &str) -> Result<Checksum, String> {
-    let known = Checksum::ALL.into_iter();
-    known.clone().find(|checksum| checksum.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
-        format!("expected one of {}", known.map(Checksum::name).collect::<Vec<_>>().join(", "))
-    })
 }

@@ -3,12 +3,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiste::array::PackedReader;
-
-use super::{Input, Job, at, check_finished, is_stdio};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::interrupt;
 use kiste::storage::ReplaceFile;
 use kiste::text::units;
+
+use super::{Job, at, check_finished, is_stdio, open};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::interrupt;
 
 /// Decompress a container
 #[derive(Debug, clap::Args)]
@@ -47,24 +47,29 @@ impl Args {
             false => job.check_output(&self.input, &target)?,
         }
         check_finished(&self.input)?;
-        let input = Input::open(&self.input, "decompressing", job.output)?;
+        let input = open(&self.input, "decompressing", job.output)?;
         let mut reader = PackedReader::new(input).map_err(at(&self.input))?;
         if self.npy {
             reader.array().map_err(|error| {
                 at(&self.input)(error).hint("without --npy its bytes are written as they are")
             })?;
         }
+        let mut unpack = |out: &mut (dyn Write + Send)| {
+            let copied = match self.npy {
+                true => reader.copy_npy_to(out, job.threads()),
+                false => reader.copy_to(out, job.threads()),
+            };
+            copied.map_err(|error| self.failed(error))
+        };
         let copied = if is_stdout {
             let mut out = job.output.stdout();
-            let copied = unpack(&mut reader, self.npy, &mut out, job.threads());
-            let copied = copied.map_err(|error| self.failed(error))?;
+            let copied = unpack(&mut out)?;
             out.flush()?;
             copied
         } else {
             interrupt::writing(&target);
             let mut out = ReplaceFile::create(&target)?;
-            let copied = unpack(&mut reader, self.npy, &mut out, job.threads());
-            let copied = copied.map_err(|error| self.failed(error))?;
+            let copied = unpack(&mut out)?;
             out.finish()?;
             copied
         };
@@ -101,16 +106,6 @@ impl Args {
             _ => at(&self.input)(error),
         }
     }
-}
-
-/// Writes everything, as a `.npy` file if it is to be one.
-fn unpack(
-    reader: &mut PackedReader<Input>,
-    npy: bool,
-    out: &mut (dyn Write + Send),
-    threads: usize,
-) -> kiste::Result<u64> {
-    if npy { reader.copy_npy_to(out, threads) } else { reader.copy_to(out, threads) }
 }
 
 /// Refuses a container without the extension. Returns the name without it.

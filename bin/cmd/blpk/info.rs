@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::PathBuf;
 
 use kiste::array::{
@@ -6,8 +5,9 @@ use kiste::array::{
 };
 use kiste::text::units;
 
-use super::{Input, Job, at};
+use super::{Job, at, open};
 use crate::exit::{Exit, Failure, Outcome, quoted};
+use crate::listing::Listing;
 use crate::output::Output;
 
 /// The number of offsets shown in text.
@@ -46,7 +46,7 @@ impl Args {
         }
         let mut info = ContainerInfo::of(path).map_err(at(path))?;
         if self.verify {
-            let input = Input::open(path, "verifying", job.output)?;
+            let input = open(path, "verifying", job.output)?;
             info.verify(input, job.threads()).map_err(at(path))?;
         }
         match self.json {
@@ -58,9 +58,8 @@ impl Args {
 }
 
 fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
-    let mut out = output.stdout();
-    let label = |text: &str| output.bold(format_args!("{text:<10}"));
-    let mut line = |name: &str, text: String| writeln!(out, "{}{text}", label(name));
+    let mut list = Listing::new(10, output);
+    let mut line = |name: &str, text: String| list.line(name, text);
     line("container", info.file.display().to_string())?;
     let nbytes = info.nbytes.map_or("unknown".to_owned(), units::count);
     let ratio = info.ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} times smaller"));
@@ -93,7 +92,7 @@ fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
         false => "no: --verify does it".to_owned(),
     };
     line("verified", verified)?;
-    Ok(out.flush()?)
+    list.finish()
 }
 
 fn chunks(header: &ContainerHeader) -> String {

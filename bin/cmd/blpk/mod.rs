@@ -1,24 +1,23 @@
 //! `kiste blpk`: the command of bloscpack, with `.npy` as input and output.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use kiste::ErrorKind;
+use kiste::array::NamedInput;
+use kiste::dataset::is_same;
 use kiste::format::blosc::{Codec, Shuffle};
 use kiste::storage::LocalStorage;
 
+use crate::cmd::named;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
-use crate::progress::Progress;
-use kiste::convert::is_same;
 
 mod append;
 mod compress;
 mod decompress;
 mod info;
-mod json;
 
 /// Compress files and arrays to bloscpack containers (.blp), and decompress them
 ///
@@ -56,13 +55,8 @@ pub(crate) struct Common {
     #[arg(long, short, global = true)]
     force: bool,
     /// Use N threads, 1 to 256 [default: one per core]
-    #[arg(
-        long,
-        short,
-        global = true,
-        value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=256)
-    )]
+    #[arg(long, short, global = true, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     nthreads: Option<u16>,
     /// Report on standard error what is done, sizes and times
     #[arg(long, short, global = true)]
@@ -135,22 +129,11 @@ impl Job<'_> {
 #[command(next_help_heading = "Blosc")]
 struct Blosc {
     /// Bytes of an element, 1 to 255 [default: 8, or from the .npy file or the container]
-    #[arg(
-        long,
-        short,
-        value_name = "BYTES",
-        value_parser = clap::value_parser!(u8).range(1..)
-    )]
+    #[arg(long, short, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(1..))]
     typesize: Option<u8>,
     /// Compression level, from 0 (copy) to 9
-    #[arg(
-        long = "clevel",
-        visible_alias = "level",
-        short = 'l',
-        value_name = "LEVEL",
-        default_value_t = 7,
-        value_parser = clap::value_parser!(u8).range(0..=9)
-    )]
+    #[arg(long = "clevel", visible_alias = "level", short = 'l', value_name = "LEVEL")]
+    #[arg(default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=9))]
     level: u8,
     /// Do not shuffle the bytes of elements
     #[arg(long, short = 's')]
@@ -161,6 +144,10 @@ struct Blosc {
 }
 
 impl Blosc {
+    fn typesize(&self) -> Option<usize> {
+        self.typesize.map(usize::from)
+    }
+
     fn shuffle(&self) -> Option<Shuffle> {
         match (self.no_shuffle, self.bitshuffle) {
             (true, _) => Some(Shuffle::None),
@@ -171,78 +158,15 @@ impl Blosc {
 }
 
 /// The codecs that bloscpack writes.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum CodecName {
-    Blosclz,
-    Lz4,
-    Lz4hc,
-    Zlib,
-    Zstd,
+fn codecs() -> impl TypedValueParser<Value = Codec> {
+    named::<Codec>(["blosclz", "lz4", "lz4hc", "zlib", "zstd"])
 }
 
-impl From<CodecName> for Codec {
-    fn from(name: CodecName) -> Codec {
-        match name {
-            CodecName::Blosclz => Codec::BloscLz,
-            CodecName::Lz4 => Codec::Lz4,
-            CodecName::Lz4hc => Codec::Lz4hc,
-            CodecName::Zlib => Codec::Zlib,
-            CodecName::Zstd => Codec::Zstd,
-        }
-    }
-}
-
-/// A file, pipe or standard input that is read once. Its errors name it, and it moves the progress
-/// bar.
-struct Input {
-    from: Box<dyn Read + Send>,
-    path: PathBuf,
-    /// Bytes of a regular file.
-    len: Option<u64>,
-    position: u64,
-    progress: Progress,
-}
-
-impl Input {
-    fn open(path: &Path, doing: &str, output: &Output) -> Outcome<Input> {
-        let (from, len): (Box<dyn Read + Send>, _) = if is_stdio(path) {
-            (Box::new(io::stdin()), None)
-        } else {
-            let at = |error| Failure::io(path, error);
-            let file = File::open(path).map_err(at)?;
-            let metadata = file.metadata().map_err(at)?;
-            if metadata.is_dir() {
-                let message = format!("{}: expected a file, found a directory", path.display());
-                return Err(Failure::trouble(message));
-            }
-            // Some files that claim to be empty are not, such as those in /proc.
-            let len = Some(metadata.len()).filter(|len| metadata.is_file() && *len > 0);
-            (Box::new(BufReader::with_capacity(64 << 10, file)), len)
-        };
-        let progress = output.progress_bytes(format!("{doing} {}", path.display()), len);
-        Ok(Input { from, path: path.to_path_buf(), len, position: 0, progress })
-    }
-
-    /// The error of reading, which includes the name.
-    fn failed(&self, error: io::Error) -> Failure {
-        match error.downcast::<kiste::Error>() {
-            Ok(named) => at(&self.path)(named),
-            Err(error) => Failure::io(&self.path, error),
-        }
-    }
-}
-
-impl Read for Input {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let name = |error: io::Error| match error.kind() {
-            io::ErrorKind::Interrupted => error,
-            _ => io::Error::other(kiste::Error::io(&self.path, error)),
-        };
-        let found = self.from.read(buf).map_err(name)?;
-        self.position += found as u64;
-        self.progress.reaches(self.position).map_err(io::Error::other)?;
-        Ok(found)
-    }
+/// Opens a file, a pipe or standard input, and shows how far it is read.
+fn open(path: &Path, doing: &str, output: &Output) -> Outcome<NamedInput> {
+    let input = NamedInput::open(path)?;
+    let progress = output.progress_bytes(format!("{doing} {}", path.display()), input.len());
+    Ok(input.progress(move |position| progress.reaches(position)))
 }
 
 /// Whether this is standard input or output.

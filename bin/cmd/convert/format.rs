@@ -1,21 +1,18 @@
 //! The names of formats on the command line.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use kiste::convert::Format;
+
+use crate::cmd::named;
 
 /// What `--from` takes.
 pub(super) fn readable() -> impl TypedValueParser<Value = Format> {
-    names(Format::readable())
+    named(Format::readable().map(Format::name))
 }
 
 /// What `--to` takes.
 pub(in crate::cmd) fn writable() -> impl TypedValueParser<Value = Format> {
-    names(Format::writable())
-}
-
-fn names(formats: impl Iterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
-    let parser = PossibleValuesParser::new(formats.map(Format::name));
-    parser.try_map(|name| name.parse::<Format>())
+    named(Format::writable().map(Format::name))
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Split};
 
 #[cfg(feature = "datasets")]
 pub(super) use self::format::writable;
-use self::reading::given;
-use crate::cmd::parse_size;
+use crate::cmd::{given, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;
@@ -61,7 +60,7 @@ use crate::rearrange::{Writing, tell_seed};
 /// of machines, in any order, as often as it takes; then "kiste commit DST", whose help has examples.
 /// The result has the same bytes as one run.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
+#[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
     /// SRC: folders or files to read, whose names may have braces such as {000..123}, or - for JSON
     /// lines from standard input. DST, the last one: the output
@@ -95,7 +94,7 @@ pub(crate) struct Args {
 }
 
 /// How arrays are stored.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Arrays {
     /// How arrays are stored: plain, blpk, or blpk:CODEC:LEVEL:SHUFFLE such as blpk:zstd:5 or
     /// blpk:lz4:9:bitshuffle; blpk is blpk:lz4:5:shuffle [default: as they are]
@@ -110,7 +109,7 @@ pub(super) struct Arrays {
 }
 
 /// What is run of a conversion, and how.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Running {
     /// Write nothing, but print what would happen to each field of the first samples: its type, the
     /// type that a reader finds, and whether the values are the same
@@ -137,16 +136,15 @@ pub(super) struct Running {
 }
 
 /// What happens to bad input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Bad {
-    #[default]
     Stop,
     Skip,
     Quarantine,
 }
 
 /// What samples become.
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(super) struct Samples {
     /// Only these fields, by their names in SRC, and the key
@@ -199,53 +197,39 @@ const EXAMPLES: &str = "\
 Examples:
   kiste convert photos/ photos.msgpack
   kiste convert 'photos/{LABEL}/**' photos.msgpack --exclude '*/thumbs/*'
-  kiste convert photos.zip photos.msgpack --labels names.txt
   kiste convert train.csv train.msgpack --from list --root photos/
   kiste convert photos/ small.msgpack --resize short:256 --quality 85
-  kiste convert words.jsonl words.msgpack
   kiste convert captions.jsonl captions.msgpack --key-field id
   kiste cat old.msgpack --jsonl | jq -c 'del(.junk)' | kiste convert - new.msgpack
   kiste convert shards-{000..123}.tar photos.msgpack
   kiste convert train-*.tfrecord train.msgpack --texts caption
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
-  kiste convert people.csv people.msgpack --guess-types
   kiste convert photos.msgpack photos.tar
-  kiste convert train.msgpack train.tfrecord --dry-run
   kiste convert train.msgpack for-streaming --to mds
-  kiste convert photos.msgpack photos-again --to images
   kiste convert photos.msgpack labels.csv --drop image
-  kiste convert for-streaming mine.msgpack --key-field key
   kiste convert photos-000000.tar photos.msgpack --rename jpg=image,cls=label --limit 1000
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
   kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64
   kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1 --shuffle
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
-  kiste convert small.msgpack big.msgpack --arrays plain
 
 Exit codes: 0 done; 1 done but bad input was left out (--bad), or the input is damaged; 2 wrong \
 usage or I/O error. A part that left out bad input exits with 0, and \"kiste commit\" with 1.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let Running { plan, dry_run, part, .. } = self.running;
-        let json = self.json;
+        let (json, running) = (self.json, self.running.clone());
         let seed = self.splitting.shuffle.then_some(self.splitting.seed);
         let mut monitor = Monitor::new(output);
         let conversion = self.conversion()?;
-        if plan {
+        if running.plan {
             output.json(&conversion.plan()?)?;
             return Ok(Exit::Yes);
         }
-        if dry_run {
-            return print::dry_run(conversion.dry_run()?, json, output);
-        }
-        if let Some(part) = part {
-            let name = format!("{}: part {part}", conversion.output().display());
-            let report = conversion.run_part(part, &mut monitor)?;
-            drop(monitor);
-            return Ok(print::part(&report, &name, output));
+        if running.dry_run || running.part.is_some() {
+            return running.run_less(&conversion, json, &mut monitor, output)?;
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
@@ -294,6 +278,24 @@ impl Arrays {
 }
 
 impl Running {
+    /// Runs less than all of a conversion: one part, or a dry run. An error of the conversion is the
+    /// outer one.
+    pub(super) fn run_less(
+        &self,
+        conversion: &Conversion,
+        json: bool,
+        monitor: &mut Monitor<'_>,
+        output: &Output,
+    ) -> kiste::Result<Outcome<Exit>> {
+        let Some(part) = self.part else {
+            return Ok(print::dry_run(conversion.dry_run()?, json, output));
+        };
+        let report = conversion.run_part(part, monitor)?;
+        monitor.clear();
+        let name = format!("{}: part {part}", conversion.output().display());
+        Ok(Ok(print::part(&report, &name, output)))
+    }
+
     /// The conversion with these options.
     pub(super) fn apply(&self, conversion: Conversion) -> Conversion {
         conversion

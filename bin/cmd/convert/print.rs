@@ -1,14 +1,12 @@
 //! What a conversion did, in words and as JSON.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use kiste::array::ArrayTally;
 use kiste::convert::{DryRun, FieldOutcome, Report, WrittenOutput};
 use kiste::text::units;
-use serde::Serialize;
-use serde_json::{Value as Json, json};
-use std::io::Write;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
@@ -24,16 +22,8 @@ pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Ou
         }
         remarks(report, output);
     }
-    if json {
-        match &report.outputs[..] {
-            [] => {}
-            [made] if made.is_dataset => output.json(&dataset_json(made, report))?,
-            [made, ..] if !made.is_dataset => output.json(&export_json(made, report))?,
-            all => {
-                let all: Vec<_> = all.iter().map(|made| dataset_json(made, report)).collect();
-                output.json(&all)?;
-            }
-        }
+    if let Some(json) = report.to_json().filter(|_| json) {
+        output.json(&json)?;
     }
     Ok(if report.bad.count > 0 { Exit::No } else { Exit::Yes })
 }
@@ -87,9 +77,7 @@ fn remarks(report: &Report, output: &Output) {
         output.note(format_args!("{path}: skipped {samples} whose key was there before"));
     }
     bad_samples(report, report.quarantine.as_deref(), output);
-    let written = |made: &WrittenOutput| if made.is_dataset { made.added } else { made.samples };
-    let left_out = report.bad.count + report.skipped_duplicates;
-    if left_out == 0 && report.outputs.iter().all(|made| written(made) == 0) {
+    if report.is_empty() {
         output.warn(format_args!("{}: the input has no samples", last.path.display()));
     }
     if report.skipped_files > 0 {
@@ -146,40 +134,6 @@ fn arrays(tally: &ArrayTally, path: &Path, output: &Output) {
         let arrays = units::counted(*count, "array");
         output.note(format_args!("{path}: {arrays} left as before: {why}"));
     }
-}
-
-/// Values that became others, a line for each field and kind.
-fn changes(report: &Report) -> Vec<String> {
-    report.changes.iter().map(ToString::to_string).collect()
-}
-
-fn dataset_json(made: &WrittenOutput, report: &Report) -> impl Serialize + use<> {
-    json!({
-        "file": made.path,
-        "samples": made.samples,
-        "bytes": made.bytes,
-        "added": made.added,
-        "added_bytes": made.added_bytes,
-        "skipped_duplicates": report.skipped_duplicates,
-        "bad": report.bad.count,
-        "quarantine": report.quarantine,
-        "changes": changes(report),
-        "skipped_files": report.skipped_files,
-        "labels": made.labels,
-        "arrays": report.arrays,
-        "seconds": report.duration.as_secs_f64(),
-    })
-}
-
-fn export_json(made: &WrittenOutput, report: &Report) -> Json {
-    json!({
-        "files": made.files,
-        "samples": made.samples,
-        "bad": report.bad.count,
-        "quarantine": report.quarantine,
-        "changes": changes(report),
-        "seconds": report.duration.as_secs_f64(),
-    })
 }
 
 /// Prints a table of what would happen to each field.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kiste::convert::{Conversion, Format};
 
 use super::format;
-use crate::cmd::parse_size;
+use crate::cmd::{given, parse_size};
 
 /// How sources are read.
 #[derive(Debug, clap::Args)]
@@ -112,18 +112,6 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
         "yes" => Ok(true),
         "no" => Ok(false),
         _ => Err("expected yes or no".to_owned()),
-    }
-}
-
-/// The conversion with an option, if it was given.
-pub(super) fn given<T>(
-    conversion: Conversion,
-    value: Option<T>,
-    set: impl FnOnce(Conversion, T) -> Conversion,
-) -> Conversion {
-    match value {
-        Some(value) => set(conversion, value),
-        None => conversion,
     }
 }
 

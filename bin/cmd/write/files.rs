@@ -42,20 +42,12 @@ fn fetch(opening: &Opening<'_>, files: &[&File], output: &Output) -> Outcome<()>
         let progress = output.progress_bytes(format!("fetching {}", file.path), file.size);
         let fetched = file.fetch(opening.dir, |bytes| progress.set(bytes));
         fetched.map_err(|error| match error.kind() {
-            ErrorKind::Io if has_arrived(&path) => Failure::from(error)
+            ErrorKind::Io if file.is_partly_there(opening.dir) => Failure::from(error)
                 .hint("what has arrived is kept: the same command resumes the download"),
             _ => error.into(),
         })?;
     }
     Ok(())
-}
-
-/// Whether there is a part of a file.
-#[cfg(feature = "download")]
-fn has_arrived(path: &Path) -> bool {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    Path::new(&partial).exists()
 }
 
 /// Not reached with any file: there is no option to ask for it.

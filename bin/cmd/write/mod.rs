@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiste::convert::{Conversion, Format, Report};
-use kiste::dataset::labels_path;
-use kiste::datasets::{Limits, Opening, Options, Pass, Split, Subsampling, Take};
+use kiste::datasets::{Limits, Options, Pass, Split, Subsampling, Take};
 use kiste::text::units;
 use serde::Serialize;
 
@@ -69,13 +68,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Samples")]
     shuffle: bool,
     /// Another seed is another order
-    #[arg(
-        long,
-        value_name = "S",
-        help_heading = "Samples",
-        requires = "shuffle",
-        default_value_t = 0
-    )]
+    #[arg(long, value_name = "S", help_heading = "Samples")]
+    #[arg(requires = "shuffle", default_value_t = 0)]
     seed: u64,
     /// Encode images that are large enough as JPEG of quality Q, 0 to 100, which is 85 without Q.
     /// Those that are larger still shrink to 500 x 375 pixels
@@ -190,7 +184,12 @@ impl Args {
                 dataset.expect(take).map_err(see)?;
             }
         }
-        self.check_outputs(&opening)?;
+        let convert::Running { plan, dry_run, part, .. } = self.running;
+        let only_prints = self.calculate_weights || self.scene_labels || plan || dry_run;
+        let configure = |conversion| self.configure(conversion);
+        if !only_prints && part.is_none() {
+            opening.check_outputs(self.outdir(), self.format(), configure)?;
+        }
         let fetched = files::provide(&opening, self.downloads(), output)?;
         if !self.skip_verification {
             files::verify(&opening, &fetched, output)?;
@@ -203,22 +202,43 @@ impl Args {
             classes::print_weights(&passes, &opening, self.json, output)?;
             return Ok(Exit::Yes);
         }
-        if self.running.plan {
-            return self.print_plans(&passes, &opening, output);
+        let steps = opening.steps(&passes, self.outdir(), self.format(), configure)?;
+        let conversions = steps.iter().flat_map(|step| &step.conversions).map(|(_, each)| each);
+        if plan {
+            let plans: kiste::Result<Vec<_>> = conversions.map(Conversion::plan).collect();
+            match &plans.map_err(failure)?[..] {
+                [plan] => output.json(plan)?,
+                plans => output.json(&plans)?,
+            }
+            return Ok(Exit::Yes);
         }
-        if !self.running.dry_run {
+        if !dry_run {
             fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
         }
-        let mut summary = Summary { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
         let mut exit = Exit::Yes;
-        for pass in &passes {
-            exit = exit.max(self.write(pass, &opening, &mut summary, output)?);
+        let mut summary = Summary { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
+        for step in &steps {
+            let mut monitor = Monitor::new(output).doing(format!("writing {}", step.names()));
+            if dry_run || part.is_some() {
+                for (_, conversion) in &step.conversions {
+                    let done = self.running.run_less(conversion, self.json, &mut monitor, output);
+                    exit = exit.max(done.map_err(failure)??);
+                }
+                continue;
+            }
+            let reports = step.run(&mut monitor).map_err(failure)?;
+            drop(monitor);
+            for (split, report) in &reports {
+                exit = exit.max(convert::print::report(report, false, output)?);
+                summary.add(split, report);
+            }
         }
+        tell_skipped(&passes, output);
         summary.seconds = start.elapsed().as_secs_f64();
-        if self.shuffle && !self.running.dry_run {
+        if self.shuffle && !dry_run {
             tell_seed(self.outdir(), self.seed, output);
         }
-        if self.json && !self.running.dry_run {
+        if self.json && !dry_run {
             output.json(&summary)?;
         }
         Ok(exit)
@@ -264,154 +284,33 @@ impl Args {
         self.to.unwrap_or(Format::Dataset)
     }
 
-    /// What a split becomes.
-    fn path(&self, split: &Split) -> PathBuf {
-        let file = match self.format().extension() {
-            Some(extension) => format!("{}.{extension}", split.file),
-            None => split.file.to_owned(),
-        };
-        self.outdir().join(file)
-    }
-
-    /// Reports what is there before hours are spent.
-    fn check_outputs(&self, opening: &Opening<'_>) -> Outcome<()> {
-        let convert::Running { plan, dry_run, part, resume, .. } = self.running;
-        let prints = self.calculate_weights || self.scene_labels || plan || dry_run;
-        if prints || self.force || resume || part.is_some() {
-            return Ok(());
-        }
-        let wanted = opening.dataset.splits.iter().filter(|split| opening.wants(split.name));
-        for path in wanted.map(|split| self.path(split)) {
-            let what = if self.format() == Format::Dataset { "dataset" } else { "output" };
-            for (path, what) in [(labels_path(&path), "file"), (path, what)] {
-                if path.symlink_metadata().is_ok() {
-                    let message = format!("{}: the {what} exists already", path.display());
-                    return Err(Failure::trouble(message).hint("--force replaces it"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The conversion of a split.
-    fn conversion(&self, pass: &Pass, split: &Split) -> Outcome<Conversion> {
-        let conversion = pass.conversion(split.name, self.path(split))?.overwrite(self.force);
-        let conversion = self.arrays.clone().apply(self.samples.clone().apply(conversion));
-        let conversion = self.writing.apply(self.running.apply(conversion));
-        Ok(match self.to {
-            Some(format) => conversion.to(format),
-            None => conversion,
-        })
-    }
-
-    fn print_plans(
-        &self,
-        passes: &[Pass],
-        opening: &Opening<'_>,
-        output: &Output,
-    ) -> Outcome<Exit> {
-        let mut plans = Vec::new();
-        for pass in passes {
-            for split in pass.splits.iter().filter(|split| opening.wants(split.name)) {
-                plans.push(self.conversion(pass, split)?.plan().map_err(failure)?);
-            }
-        }
-        match &plans[..] {
-            [plan] => output.json(plan)?,
-            plans => output.json(&plans)?,
-        }
-        Ok(Exit::Yes)
-    }
-
-    /// Writes the splits of a pass that are wanted.
-    fn write(
-        &self,
-        pass: &Pass,
-        opening: &Opening<'_>,
-        summary: &mut Summary,
-        output: &Output,
-    ) -> Outcome<Exit> {
-        let wanted = pass.splits.iter().filter(|split| opening.wants(split.name));
-        let wanted: Vec<&Split> = wanted.collect();
-        let mut exit = Exit::Yes;
-        if wanted.len() > 1 && self.is_plain() {
-            let outputs = pass.splits.iter();
-            let outputs: Vec<Option<PathBuf>> =
-                outputs.map(|split| opening.wants(split.name).then(|| self.path(split))).collect();
-            let options = self.writing.options().overwrite(self.force);
-            let mut monitor = self.monitor(&wanted, output);
-            let report = pass.write(&outputs, &options, &mut monitor).map_err(failure)?;
-            drop(monitor);
-            convert::print::report(&report, false, output)?;
-            summary.add(&wanted, &report);
-        } else {
-            for split in wanted {
-                exit = exit.max(self.convert(pass, split, summary, output)?);
-            }
-        }
-        let skipped = pass.skipped();
-        if skipped.count > 0 {
-            let samples = units::counted(skipped.count, "sample");
-            output.warn(format_args!("left out {samples} that cannot be used, such as"));
-            skipped.first.iter().for_each(|note| output.note(format_args!("  {note}")));
-        }
-        Ok(exit)
-    }
-
-    /// Whether nothing is asked for that only conversions do.
-    fn is_plain(&self) -> bool {
-        self.format() == Format::Dataset
-            && self.running == convert::Running::default()
-            && self.arrays == convert::Arrays::default()
-            && self.samples == convert::Samples::default()
-    }
-
-    fn monitor<'a>(&self, splits: &[&Split], output: &'a Output) -> Monitor<'a> {
-        let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
-        Monitor::new(output).doing(format!("writing {}", names.join(", ")))
-    }
-
-    /// Converts a split, or a part of it, or prints what would happen to its fields.
-    fn convert(
-        &self,
-        pass: &Pass,
-        split: &Split,
-        summary: &mut Summary,
-        output: &Output,
-    ) -> Outcome<Exit> {
-        let conversion = self.conversion(pass, split)?;
-        if self.running.dry_run {
-            let tried = conversion.dry_run().map_err(failure)?;
-            return convert::print::dry_run(tried, self.json, output);
-        }
-        let mut monitor = self.monitor(&[split], output);
-        if let Some(part) = self.running.part {
-            let name = format!("{}: part {part}", conversion.output().display());
-            let report = conversion.run_part(part, &mut monitor).map_err(failure)?;
-            drop(monitor);
-            return Ok(convert::print::part(&report, &name, output));
-        }
-        let report = conversion.run(&mut monitor).map_err(failure)?;
-        drop(monitor);
-        summary.add(&[split], &report);
-        convert::print::report(&report, false, output)
+    /// The conversion of a split, with all options.
+    fn configure(&self, conversion: Conversion) -> Conversion {
+        let conversion = self.samples.clone().apply(conversion.overwrite(self.force));
+        self.writing.apply(self.running.apply(self.arrays.clone().apply(conversion)))
     }
 }
 
 impl Summary {
-    /// Adds splits, each of which has an output in the report.
-    fn add(&mut self, splits: &[&Split], report: &Report) {
-        for (split, made) in splits.iter().zip(&report.outputs) {
-            self.splits.push(Written {
-                split: split.name,
-                file: made.path.clone(),
-                samples: made.samples,
-                bytes: made.bytes,
-                labels: made.labels.clone(),
-                bad: report.bad.count,
-                seconds: report.duration.as_secs_f64(),
-            });
-        }
+    fn add(&mut self, split: &Split, report: &Report) {
+        self.splits.extend(report.outputs.iter().map(|made| Written {
+            split: split.name,
+            file: made.path.clone(),
+            samples: made.samples,
+            bytes: made.bytes,
+            labels: made.labels.clone(),
+            bad: report.bad.count,
+            seconds: report.duration.as_secs_f64(),
+        }));
+    }
+}
+
+/// Says which samples the published data set has that are of no use.
+fn tell_skipped(passes: &[Pass], output: &Output) {
+    for skipped in passes.iter().map(Pass::skipped).filter(|skipped| skipped.count > 0) {
+        let samples = units::counted(skipped.count, "sample");
+        output.warn(format_args!("left out {samples} that cannot be used, such as"));
+        skipped.first.iter().for_each(|note| output.note(format_args!("  {note}")));
     }
 }
 

@@ -24,7 +24,9 @@ pub(crate) mod read;
 mod write;
 mod open;
 mod new_array;
+mod about;
 
+pub use about::{ArrayAbout, LogEntry};
 pub use at::At;
 pub use diff::ChunkDiff;
 pub use history::Added;

@@ -48,6 +48,25 @@ impl<'a> NewArray<'a> {
 }
 
 impl ArrayOptions {
+    /// As [`create_new`](Self::create_new); or as [`create`](Self::create), if the directory is there,
+    /// which may then be empty or hold a creation that was cut short.
+    ///
+    /// # Errors
+    ///
+    /// Those of these.
+    pub fn create_in(
+        &self,
+        path: impl AsRef<Path>,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<VersionInfo> {
+        let path = path.as_ref();
+        match self.storage.lstat(path)? {
+            Some(_) => Ok(self.create(path, dtype, shape)?.array().version_info()),
+            None => self.create_new(path, dtype, shape),
+        }
+    }
+
     /// As [`create`](Self::create), but the array appears in one step, under a name that nothing may
     /// have yet, and missing directories above it are created.
     ///

@@ -58,7 +58,7 @@ impl Serialize for Problem {
 }
 
 /// What [`ChunkedArray::verify`](crate::array::ChunkedArray::verify) found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// What is wrong, by file.

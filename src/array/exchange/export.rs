@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use super::{ArrayFormat, PIECE, each_piece, refuse_existing, write_npy};
 use crate::array::bcolz::BcolzOptions;
+use crate::array::chunked::ChunkedArray;
 use crate::array::packed::PackOptions;
 use crate::array::rows::{Pieces, Rows};
 use crate::error::{Error, Result};
 use crate::format::bloscpack::ArrayMetadata;
 use crate::storage::{LocalStorage, ReplaceFile};
-use crate::value::Order;
+use crate::value::{Casting, DType, DTypeKind, NdArray, Order};
 
 /// Writes an array as `.npy`, `.npz`, `.blp` or a bcolz directory. A file appears once it is complete.
 ///
@@ -54,6 +55,22 @@ impl ArrayExport {
     pub fn member(mut self, name: impl Into<String>) -> ArrayExport {
         self.member = name.into();
         self
+    }
+
+    /// Attributes and fill value of an array, as which elements of this type are exported. Only bcolz
+    /// keeps them. A fill value that the type cannot hold is left out, as every element may have one
+    /// that it can; and so is one that bcolz does not have.
+    pub fn of(self, array: &ChunkedArray, dtype: &DType, casting: Casting) -> Result<ArrayExport> {
+        let export = self.attributes(array.attrs().clone());
+        let own = array.dtype();
+        if own.has_objects() || matches!(own.kind(), DTypeKind::Complex | DTypeKind::TimeDelta) {
+            return Ok(export);
+        }
+        let fill = NdArray::new(own.clone(), [], array.fill_bytes())?;
+        Ok(match fill.astype(dtype, casting) {
+            Ok(fill) => export.fill(fill.bytes()),
+            Err(_) => export,
+        })
     }
 
     /// Attributes, which only bcolz keeps.

@@ -165,6 +165,7 @@ impl Job<'_> {
         }
         let several = member.is_none() && chosen.len() > 1;
         let is_new = to.symlink_metadata().is_err();
+        // A directory that is there may hold arrays of others, so only a new one can appear in one step.
         let together =
             (several && is_new).then(|| NewArray::create(&self.import.options, to)).transpose()?;
         let mut made = Vec::new();

@@ -42,6 +42,7 @@ pub(crate) fn pipeline<I: Send>(
         let (given, (worked, read)) = rayon::join(
             || done.iter_mut().try_for_each(&mut give),
             || {
+                // One item at a time: chunks take long enough that stealing them singly pays.
                 let pairs = items.into_par_iter().zip(buffers).with_max_len(1);
                 let work = || pairs.map(one).collect::<Result<Vec<_>>>();
                 rayon::join(work, || if is_last { Ok(Vec::new()) } else { next() })
@@ -85,6 +86,7 @@ thread_local! {
 
 /// Runs `work` with a buffer that this thread keeps for the next time.
 pub(crate) fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    // Taken out, not borrowed: the work may come here again on this thread while it waits for rayon.
     let mut buffer = BUFFER.take();
     buffer.resize(len, 0);
     let done = work(&mut buffer);

@@ -57,6 +57,7 @@ impl Blocks {
         let len = block_len(rows);
         let number = index / len;
         let slot = self.slot((array, number));
+        // Threads that want the same block wait for the one that decodes it, and for no other.
         let mut decoded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(block) = &*decoded {
             return Ok(Row { block: block.clone(), at: index % len });
@@ -104,6 +105,7 @@ impl Blocks {
         let mut kept = self.kept();
         let Kept { blocks, bytes: total, .. } = &mut *kept;
         match blocks.get_mut(&id) {
+            // At least 1, as 0 says that it is being decoded, and such blocks are never dropped.
             Some(block) if Arc::ptr_eq(&block.slot, slot) => block.bytes = bytes.max(1),
             _ => return,
         }

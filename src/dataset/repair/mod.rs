@@ -11,8 +11,10 @@ use super::staging::{self, Base, Journal, Staging, Unfinished};
 use super::walk::whole_samples;
 use super::writer::{Stats, WriterOptions};
 
+mod plan;
 mod salvage;
 
+pub use plan::{Ending, RepairAction, RepairPlan, Repaired, Settled, WriteState};
 pub use salvage::{Loss, Proof, Salvage, report_path};
 
 /// What a writer that died left next to a dataset.

@@ -1,6 +1,7 @@
 //! Saving what is whole of a damaged or half-written dataset.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,6 +78,18 @@ pub struct Loss {
     pub bytes: Range<u64>,
     /// Why.
     pub reason: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(index) = self.index {
+            write!(f, "sample {index}: ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "key {key:?}: ")?;
+        }
+        write!(f, "bytes {}..{}: lost: {}", self.bytes.start, self.bytes.end, self.reason)
+    }
 }
 
 /// What is appended to the name of a dataset for the report on how it was saved.
@@ -212,6 +225,11 @@ impl Known {
 }
 
 impl Salvage {
+    /// How many bytes were not saved.
+    pub fn lost_bytes(&self) -> u64 {
+        self.lost.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum()
+    }
+
     /// Whether every sample was saved and is known, as far as there is anything to know it by, to
     /// be as it was written.
     pub fn is_complete(&self) -> bool {

@@ -23,7 +23,7 @@ mod keys;
 mod samples;
 
 use checksums::Compared;
-pub use report::{VerifyProblem, VerifyReport};
+pub use report::{Cure, VerifyProblem, VerifyReport};
 use state::State;
 
 /// Checks digests, checksums, offsets, keys, hashes, filter and lookup against each other, with the

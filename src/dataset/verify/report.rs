@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::format::FormatError;
+use crate::format::dataset::SideFile;
 use crate::text::units;
 
 /// One thing that is wrong.
@@ -70,6 +71,22 @@ impl std::fmt::Display for VerifyProblem {
     }
 }
 
+/// What mends a dataset: see [`VerifyReport::cure`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cure {
+    /// Nothing is wrong, and nothing is missing.
+    None,
+    /// Nothing is wrong, but side files are missing, which [`index`](crate::index) makes.
+    MakeMissing,
+    /// An unfinished write, which [`Repair`](crate::repair::Repair) finishes or undoes.
+    Repair,
+    /// The data is damaged: [`salvage`](crate::repair::Repair::salvage) saves what is whole.
+    Salvage,
+    /// The data is good, but side files are not: [`index`](crate::index) rebuilds this one, or all.
+    Rebuild(Option<SideFile>),
+}
+
 /// What [`Verify::run`](super::Verify::run) found.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
@@ -99,6 +116,21 @@ impl VerifyReport {
     /// Whether nothing is wrong, as far as it was checked.
     pub fn is_good(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// What mends the dataset, as far as that can be said.
+    pub fn cure(&self, data: &Path) -> Cure {
+        let is = |what: &dyn Fn(&Path) -> bool| self.problems.iter().any(|p| what(&p.file));
+        let only = |file| self.problems.iter().all(|p| SideFile::of(&p.file) == Some(file));
+        match () {
+            () if is(&|file| file.extension().is_some_and(|e| e == "partial")) => Cure::Repair,
+            () if is(&|file| file == data) => Cure::Salvage,
+            () if self.is_good() && self.missing.is_empty() => Cure::None,
+            () if self.is_good() => Cure::MakeMissing,
+            () if only(SideFile::Crc) => Cure::Rebuild(Some(SideFile::Crc)),
+            () if only(SideFile::Lookup) => Cure::Rebuild(Some(SideFile::Lookup)),
+            () => Cure::Rebuild(None),
+        }
     }
 
     /// The problems as lines: of each kind the first ones, at most this many, and then how many more
@@ -150,6 +182,31 @@ fn kind_of(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_mends_a_dataset_follows_from_where_it_is_damaged() {
+        let data = Path::new("a.msgpack");
+        let cure = |files: &[&str], missing: &[&str]| {
+            let problem = |file: &&str| VerifyProblem::new(Path::new(file), "wrong");
+            VerifyReport {
+                samples: 0,
+                bytes: 0,
+                problems: files.iter().map(problem).collect(),
+                missing: missing.iter().map(PathBuf::from).collect(),
+                digests: Vec::new(),
+                checksums: 0,
+                deep: false,
+                being_written: false,
+            }
+            .cure(data)
+        };
+        assert_eq!(cure(&[], &[]), Cure::None);
+        assert_eq!(cure(&[], &["a.msgpack.md5"]), Cure::MakeMissing);
+        assert_eq!(cure(&["a.msgpack", "a.msgpack.partial"], &[]), Cure::Repair);
+        assert_eq!(cure(&["a.msgpack.crc", "a.msgpack"], &[]), Cure::Salvage);
+        assert_eq!(cure(&["a.msgpack.crc"], &[]), Cure::Rebuild(Some(SideFile::Crc)));
+        assert_eq!(cure(&["a.msgpack.crc", "a.msgpack.keys"], &[]), Cure::Rebuild(None));
+    }
 
     #[test]
     fn problems_that_differ_in_numbers_are_of_one_kind() {

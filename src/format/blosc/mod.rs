@@ -136,6 +136,20 @@ pub enum Shuffle {
     Bit,
 }
 
+impl Shuffle {
+    /// All of them.
+    pub const ALL: [Shuffle; 3] = [Shuffle::None, Shuffle::Byte, Shuffle::Bit];
+
+    /// The name of what is reordered: `none`, `byte` or `bit`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shuffle::None => "none",
+            Shuffle::Byte => "byte",
+            Shuffle::Bit => "bit",
+        }
+    }
+}
+
 /// How to compress. The default is that of bloscpack: BloscLZ at level 7, byte shuffle, elements of
 /// 8 bytes; or LZ4 in builds that cannot write BloscLZ.
 #[derive(Debug, Clone, PartialEq, Eq)]

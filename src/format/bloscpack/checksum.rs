@@ -1,11 +1,13 @@
 //! The nine checksums: their numbers in headers, their sizes, and their digests.
 
 use std::fmt;
+use std::str::FromStr;
 
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 
 /// Which checksum follows each chunk, or the metadata.
@@ -124,6 +126,20 @@ impl Checksum {
             Checksum::Sha384 => Digest::new(&Sha384::digest(bytes)),
             Checksum::Sha512 => Digest::new(&Sha512::digest(bytes)),
         }
+    }
+}
+
+/// A name as [`name`](Checksum::name) spells it; capital letters make no difference.
+impl FromStr for Checksum {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Checksum> {
+        let is_it = |checksum: &Checksum| checksum.name().eq_ignore_ascii_case(name);
+        Checksum::ALL.into_iter().find(is_it).ok_or_else(|| {
+            let names = Checksum::ALL.map(Checksum::name).join(", ");
+            let message = format!("expected a checksum of bloscpack ({names}), found {name:?}");
+            Error::new(ErrorKind::Invalid, message)
+        })
     }
 }
 

@@ -77,6 +77,14 @@ impl SideFile {
         PathBuf::from(path)
     }
 
+    /// The data file that this name belongs to, whether it is its own or that of a side file.
+    pub fn data_of(path: &Path) -> PathBuf {
+        match SideFile::of(path) {
+            Some(_) => path.with_extension(""),
+            None => path.to_path_buf(),
+        }
+    }
+
     /// The side file with the suffix of this path, if any.
     ///
     /// A *data* file must not be named like this: Python datadings takes such a name for the side

@@ -33,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind with its article, as error messages want it.
-    fn noun(self) -> &'static str {
+    pub(crate) fn noun(self) -> &'static str {
         match self {
             Kind::Nil => "nil",
             Kind::Bool => "a boolean",

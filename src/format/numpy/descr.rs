@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 use super::literal::{Literal, shortened, text_repr};
 use crate::format::FormatError;
+use crate::text;
 use crate::value::{ByteOrder, DType, DTypeKind, Field, MAX_NESTING, TimeUnit, Unit};
 
 /// Parses any spelling that `numpy.dtype` understands.
@@ -181,18 +182,7 @@ fn write_field(field: &Field, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     match field.shape() {
         [] => f.write_str(")"),
-        shape => write!(f, ", {})", shape_repr(shape)),
-    }
-}
-
-/// A shape as a tuple of Python: `()`, `(2,)`, `(2, 3)`.
-pub(super) fn shape_repr(shape: &[usize]) -> String {
-    match shape {
-        [len] => format!("({len},)"),
-        lens => {
-            let lens: Vec<_> = lens.iter().map(usize::to_string).collect();
-            format!("({})", lens.join(", "))
-        }
+        shape => write!(f, ", {})", text::shape(shape)),
     }
 }
 

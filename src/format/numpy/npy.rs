@@ -3,9 +3,10 @@
 //! Reads versions 1, 2 and 3 of the format and writes the oldest that can hold the header, as
 //! `numpy.save` does. Arrays of Python objects are refused, because their elements are a pickle.
 
-use super::descr::{from_literal, repr, shape_repr};
+use super::descr::{from_literal, repr};
 use super::literal::Literal;
 use crate::format::FormatError;
+use crate::text;
 use crate::value::{AccessError, DType, NdArray, Order};
 
 /// The first bytes of every `.npy` file.
@@ -98,7 +99,7 @@ pub fn encode_header(header: &Header) -> Vec<u8> {
         "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}",
         repr(dtype),
         if fortran { "True" } else { "False" },
-        shape_repr(shape)
+        text::shape(shape)
     );
     // `numpy.lib.format` leaves room for the axis along which a file can be appended to.
     let growing = if fortran { shape.last() } else { shape.first() };

@@ -228,15 +228,9 @@ fn unfit(expected: impl Display, found: impl Display) -> Error {
 
 fn name_of(kind: Kind) -> &'static str {
     match kind {
-        Kind::Nil => "nil",
-        Kind::Bool => "a boolean",
-        Kind::Int => "an integer",
-        Kind::Float => "a float",
-        Kind::Str => "a string",
-        Kind::Bin => "binary data",
+        // An array here is one of NumPy, which is a map.
         Kind::Array => "a list",
-        Kind::Map => "a map",
-        Kind::Ext => "an extension",
+        kind => kind.noun(),
     }
 }
 

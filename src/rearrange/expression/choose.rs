@@ -1,12 +1,14 @@
 //! The samples of a reader of which an expression is true.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use super::evaluate::{Fields, holds};
 use super::{Expression, scalar};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::{Reader, ReaderExt};
 use crate::rearrange::{STRIDE, Scalar, ScalarKind, at_sample};
+use crate::text::units;
 
 /// What [`Expression::choose`] found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,6 +34,23 @@ pub struct Mismatch {
     pub samples: u64,
     /// The first such value.
     pub first: Scalar,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mismatch { field, found, expected, samples, first } = self;
+        let first = match first {
+            Scalar::Text(text) => format!("{:?}", text.chars().take(30).collect::<String>()),
+            first => first.to_string(),
+        };
+        let verb = if *samples == 1 { "has" } else { "have" };
+        write!(
+            f,
+            "{} {verb} {found} in {field:?}, such as {first}, which is never equal to and in no \
+             order with {expected}",
+            units::counted(*samples, "sample")
+        )
+    }
 }
 
 impl Expression {

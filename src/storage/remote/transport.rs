@@ -28,7 +28,7 @@ use object_store::client::{
 use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
 
-use super::super::unescape;
+use super::super::{is_unreachable, unescape};
 use super::options::RemoteOptions;
 use super::retry::{self, OF_PROCESS};
 use super::url::without_secrets;
@@ -418,18 +418,7 @@ impl Transport {
         use ureq::Error::{
             ConnectionFailed, HostNotFound, Io, Protocol, RequireHttpsOnly, Timeout,
         };
-        let unreachable = match &error {
-            HostNotFound | ConnectionFailed => true,
-            Timeout(during) => matches!(during, ureq::Timeout::Resolve | ureq::Timeout::Connect),
-            Io(error) => matches!(
-                error.kind(),
-                io::ErrorKind::ConnectionRefused
-                    | io::ErrorKind::HostUnreachable
-                    | io::ErrorKind::NetworkDown
-                    | io::ErrorKind::NetworkUnreachable
-            ),
-            _ => false,
-        };
+        let unreachable = is_unreachable(&error);
         let message = match &error {
             Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
             Timeout(_) => self.stalled(),

@@ -43,6 +43,7 @@ pub(super) fn write_version(
     let mut version = base.version.clone();
     version.parent = base.version.version;
     version.version = newest.version + 1;
+    // A clock that was set back must not make times of versions go back: they are searched.
     version.time = now_after(parse_time(&newest.time).unwrap_or(0));
     version.message = message.to_owned();
     version.attributes = attributes;
@@ -56,6 +57,7 @@ pub(super) fn write_version(
     for (column, noted) in columns.iter_mut().zip(&mut version.columns) {
         column.drop_outside(&grid, &numbering)?;
         noted.segments = write_table(directory, numbers, column, &grid, &numbering, made)?;
+        // Saturating, as a damaged version may record any numbers, and these are for people.
         noted.chunks = noted.chunks.saturating_add_signed(column.added_chunks());
         noted.cbytes = noted.cbytes.saturating_add_signed(column.added_bytes());
     }

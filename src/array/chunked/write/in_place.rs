@@ -56,6 +56,7 @@ impl InPlace {
         slot_len: u64,
     ) -> bool {
         let is_alone = self.chunks_in.get(&(before.superchunk, before.slot)) == Some(&1);
+        // The room is for later growth, and need not be there again.
         let needed = len - u64::from(content.room);
         is_alone && needed <= slot_len && self.is_own(base, content, before.superchunk)
     }
@@ -72,6 +73,7 @@ impl InPlace {
         let path = files.superchunk_path(&content.column, number);
         *self.is_own.entry(number).or_insert_with(|| {
             let found = files.storage.lstat(&path).ok().flatten();
+            // Where that cannot be known the chunk gets a new place, which is always right.
             found.is_some_and(|stat| stat.is_file() && stat.links <= 1)
         })
     }
@@ -89,6 +91,7 @@ impl InPlace {
             for (place, chunk) in chunks {
                 let slot = file.layout.slot(place.slot)?;
                 let mut bytes = chunk.clone();
+                // To the end of the slot, so that nothing of the old chunk is left behind the new one.
                 bytes.resize((slot.end - slot.start) as usize, 0);
                 sink.write_at(&bytes, slot.start)?;
             }

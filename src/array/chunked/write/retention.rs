@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::array::chunked::at::micros_of;
 use crate::array::chunked::info::VersionInfo;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::parse_time;
 
 /// Which versions [`ArrayStore::gc`](crate::array::ArrayStore::gc) keeps. The newest always stays.
@@ -35,6 +35,22 @@ impl Keep {
                     .unwrap_or(true)
         };
         versions.iter().enumerate().filter(goes).map(|(_, version)| version.number).collect()
+    }
+
+    /// Fails if it names a version that is not among these.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound), with the number.
+    pub fn check(&self, versions: &[VersionInfo]) -> Result<()> {
+        let (Keep::Versions(named) | Keep::Except(named)) = self else { return Ok(()) };
+        match named.iter().find(|named| versions.iter().all(|known| known.number != **named)) {
+            Some(absent) => {
+                let message = format!("there is no version {absent}");
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether a version stays that is so far from the end, the newest having 1, and was committed at

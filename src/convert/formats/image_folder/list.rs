@@ -113,6 +113,7 @@ impl FolderOptions {
 
     /// Whether a row has a name for the column of paths, and that is not the name of a file.
     fn is_header(&self, record: &::csv::StringRecord) -> bool {
+        // A file may really be called `image`: then this is a row, not a heading.
         record.iter().any(is_path) && !record.iter().any(|name| self.root.join(name).is_file())
     }
 }

@@ -113,6 +113,7 @@ impl NpzOptions {
         let max_bytes = self.max_bytes;
         let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
         let archive = options.open_zip(path, ["*.npy"])?;
+        // By the sizes that the archive claims, before anything is decompressed; `left` counts what comes.
         archive.check_sizes()?;
         let mut left = max_bytes;
         let mut arrays = Vec::with_capacity(archive.len());
@@ -126,6 +127,7 @@ impl NpzOptions {
             })?;
             let array = npy::decode(&data).map_err(|error| at(error.into()))?;
             let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            // In Fortran order a row is spread over the whole array.
             arrays.push((name, array.to_c_order().into_owned()));
         }
         Ok(arrays)

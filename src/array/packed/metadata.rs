@@ -1,31 +1,40 @@
-//! Metadata as text: validated as JSON, and written as Python does, without spaces and in ASCII.
+//! Metadata of a container as text: validated as JSON, and written as Python does, without spaces and in
+//! ASCII.
 //!
 //! The text is not parsed into values: order and spelling, of large numbers too, stay as they are.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 use serde::de::IgnoredAny;
 
-use crate::exit::{Failure, Outcome};
+use crate::error::{Error, ErrorKind, Result};
 
-/// The metadata in a file. `null` is no metadata, as in Python.
-pub(super) fn read(path: &Path) -> Outcome<Option<String>> {
-    let bytes = fs::read(path).map_err(|error| Failure::io(path, error))?;
-    let fail = |error: serde_json::Error| {
-        Failure::trouble(format_args!("{}: expected metadata in JSON: {error}", path.display()))
+/// The metadata for a container that a file of JSON holds: without spaces between values, and in ASCII.
+/// `null` is no metadata, as in Python.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("about.json");
+/// std::fs::write(&path, "{ \"unit\": \"µm\" }")?;
+/// let text = kiste::array::read_metadata(&path)?;
+/// assert_eq!(text.as_deref(), Some(r#"{"unit":"\u00b5m"}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) if it is no JSON, and those of the system.
+pub fn read_metadata(path: impl AsRef<Path>) -> Result<Option<String>> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    let invalid = |found: String| {
+        Error::new(ErrorKind::Invalid, format!("expected metadata in JSON{found}")).at(path)
     };
     // Python ignores a byte order mark too.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let text: &str = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(_) => {
-            let message = format!("{}: expected metadata in JSON, found no text", path.display());
-            return Err(Failure::trouble(message));
-        }
-    };
-    serde_json::from_str::<IgnoredAny>(text).map_err(fail)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid(", found no text".to_owned()))?;
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| invalid(format!(": {error}")))?;
     Ok(Some(minified(text)).filter(|text| text != "null"))
 }
 

@@ -1,0 +1,143 @@
+//! [`NewDataset`]: a dataset that is made of others.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::copy;
+use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+
+/// A dataset that is made of others: where it is written, and how.
+///
+/// ```
+/// use kiste::rearrange::NewDataset;
+/// use kiste::{DatasetReader, Writer};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (all, first) = (dir.path().join("all.msgpack"), dir.path().join("first.msgpack"));
+/// let mut writer = Writer::create(&all)?;
+/// for key in ["a", "b", "c"] {
+///     writer.write(&std::collections::BTreeMap::from([("key", key)]))?;
+/// }
+/// writer.finish()?;
+///
+/// let new = NewDataset::new(&first);
+/// new.check(&[&all])?;
+/// let made = new.copy(&DatasetReader::open(&all)?, [2, 0], |_| Ok(()))?;
+/// assert_eq!(made.samples, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct NewDataset {
+    path: PathBuf,
+    overwrite: bool,
+    writer: WriterOptions,
+}
+
+/// A dataset that was made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MadeDataset {
+    /// Its data file.
+    pub file: PathBuf,
+    /// Samples it has.
+    pub samples: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The file with the names of its labels, if it has any.
+    pub labels: Option<PathBuf>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl NewDataset {
+    /// A dataset with this data file.
+    pub fn new(path: impl AsRef<Path>) -> NewDataset {
+        let (path, writer) = (path.as_ref().to_path_buf(), WriterOptions::default());
+        NewDataset { path, overwrite: false, writer }
+    }
+
+    /// How it is written. Default: with digests, and durable.
+    pub fn writer(mut self, options: WriterOptions) -> NewDataset {
+        self.writer = options;
+        self
+    }
+
+    /// Whether it replaces a dataset that is there. Default: no, that is an error.
+    pub fn overwrite(mut self, yes: bool) -> NewDataset {
+        self.overwrite = yes;
+        self
+    }
+
+    /// Fails if it cannot be made of these datasets, before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it is one of them or cannot be a data file, and
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if it is there and is not to be replaced.
+    pub fn check(&self, inputs: &[&Path]) -> Result<()> {
+        check_data_path(&self.path)?;
+        if let Some(input) = inputs.iter().find(|input| is_same(input, &self.path)) {
+            let error = Error::new(ErrorKind::Invalid, "is both read and written").at(input);
+            return Err(error.advise("write to another file, then rename it"));
+        }
+        let labels = labels_path(&self.path);
+        for (path, what) in [(&self.path, "dataset"), (&labels, "file")] {
+            if !self.overwrite && path.symlink_metadata().is_ok() {
+                let message = format!("the {what} exists already");
+                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
+                return Err(error.with_remedy(Remedy::Overwrite));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it of what `fill` writes. Its labels have these names. Nothing is left of it after an
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fill` and of the writer.
+    pub fn make(
+        &self,
+        labels: Option<&[String]>,
+        fill: impl FnOnce(&mut Writer) -> Result<()>,
+    ) -> Result<MadeDataset> {
+        let start = Instant::now();
+        let mut writer = self.writer.clone().overwrite(self.overwrite).create(&self.path)?;
+        if let Err(error) = fill(&mut writer) {
+            // The first error is the one to report.
+            let _ = writer.abort();
+            return Err(error);
+        }
+        // Without names, those of a dataset that is replaced would stay.
+        writer.set_labels(labels)?;
+        let stats = writer.finish()?;
+        Ok(MadeDataset {
+            file: self.path.clone(),
+            samples: stats.samples,
+            bytes: stats.bytes,
+            labels: labels.map(|_| labels_path(&self.path)),
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Makes it of these samples of another dataset, in this order, with the names of its labels.
+    /// `progress` hears how many were written so far; an error of it ends the copy.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy`], and of the writer.
+    pub fn copy(
+        &self,
+        reader: &DatasetReader,
+        indices: impl IntoIterator<Item = usize>,
+        progress: impl FnMut(u64) -> Result<()>,
+    ) -> Result<MadeDataset> {
+        let labels = reader.labels()?;
+        self.make(labels.as_deref(), |writer| copy(reader, indices, writer, progress))
+    }
+}

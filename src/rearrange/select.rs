@@ -1,0 +1,110 @@
+//! Which samples: by key, by index, or a range.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use super::Scalar;
+use crate::dataset::DatasetReader;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A half-open range of samples, whose ends may be open: `10..20`, `10..` or `..20`.
+///
+/// ```
+/// use kiste::rearrange::SampleRange;
+///
+/// let range: SampleRange = "3..".parse()?;
+/// assert_eq!(range.within(5), 3..5);
+/// assert!("5..3".parse::<SampleRange>().is_err());
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleRange {
+    start: usize,
+    end: usize,
+}
+
+impl SampleRange {
+    /// All samples.
+    pub const ALL: SampleRange = SampleRange { start: 0, end: usize::MAX };
+
+    /// The samples of this many that are in the range. As slices do in Python, it leaves out what is
+    /// beyond the end.
+    pub fn within(self, samples: usize) -> Range<usize> {
+        let end = self.end.min(samples);
+        self.start.min(end)..end
+    }
+}
+
+impl FromStr for SampleRange {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SampleRange> {
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+        let expected = || invalid("expected A..B, A.. or ..B".to_owned());
+        let (start, end) = text.split_once("..").ok_or_else(expected)?;
+        let number = |text: &str, default| match text {
+            "" => Ok(default),
+            digits => digits.parse().map_err(|_| expected()),
+        };
+        let (start, end) = (number(start, 0)?, number(end, usize::MAX)?);
+        if start > end {
+            return Err(invalid(format!("{start} is beyond {end}")));
+        }
+        Ok(SampleRange { start, end })
+    }
+}
+
+/// Fails if a sample is chosen twice, which a dataset cannot hold as keys are unique.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid), with index and key.
+pub fn check_distinct(reader: &DatasetReader, indices: &[usize]) -> Result<()> {
+    let mut sorted = indices.to_vec();
+    sorted.sort_unstable();
+    let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) else { return Ok(()) };
+    let (index, key) = (pair[0], reader.key(pair[0])?);
+    let message = format!("sample {index}, key {key:?}, is chosen twice");
+    Err(Error::new(ErrorKind::Invalid, message).at(reader.path()))
+}
+
+/// The indices of samples in the order of their values, one for each sample. Those that are equal stay
+/// in their order.
+///
+/// With `natural`, text comes as people sort it, `a2` before `a10`; with `reverse` the largest value is
+/// first.
+///
+/// ```
+/// use kiste::rearrange::{Scalar, sorted};
+///
+/// let names = ["a10", "a2", "b"].map(|name| Scalar::Text(name.into()));
+/// assert_eq!(sorted(&names, false, false), [0, 1, 2]);
+/// assert_eq!(sorted(&names, true, true), [2, 0, 1]);
+/// ```
+pub fn sorted(values: &[Scalar], natural: bool, reverse: bool) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..values.len()).collect();
+    indices.sort_by(|&a, &b| {
+        let (a, b) = (&values[a], &values[b]);
+        let order = if natural { a.natural_cmp(b) } else { a.cmp(b) };
+        if reverse { order.reverse() } else { order }
+    });
+    indices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_half_open() {
+        let within = |text: &str| text.parse::<SampleRange>().map(|range| range.within(9)).ok();
+        assert_eq!(within("3..5"), Some(3..5));
+        assert_eq!(within("3.."), Some(3..9));
+        assert_eq!(within("..5"), Some(0..5));
+        assert_eq!(within(".."), Some(0..9));
+        assert_eq!(within("20..30"), Some(9..9));
+        for wrong in ["", "3", "5..3", "-1..3", "3..=5", "a..b"] {
+            assert_eq!(within(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -74,7 +74,7 @@ impl Args {
     fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
         let path = file::shown(&self.file);
         match (&self.key, self.index) {
-            (Some(key), _) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
+            (Some(key), _) => reader.find_and_fetch(key)?.ok_or_else(|| absent(&self.file, key)),
             (None, index) => index.filter(|index| *index < reader.len()).ok_or_else(|| {
                 let index = index.unwrap_or_default();
                 let samples = units::counted(reader.len() as u64, "sample");

@@ -270,6 +270,9 @@ pub trait ReadAt: Send + Sync {
     }
     /// Announces that these bytes will be read soon. A remote file fetches them now, all in one round,
     /// and keeps them until they were read; ranges beyond its end are passed over. Default: nothing.
+    ///
+    /// What could not be fetched is an error here, and again at the first read of it, which does not try
+    /// another time.
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         Ok(())

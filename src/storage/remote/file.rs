@@ -4,18 +4,19 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use object_store::path::Path as Name;
 
 use super::super::{FileId, ReadAt, beyond_end};
 use super::Shared;
-use super::client::{Part, Piece, Pin};
+use super::client::{Client, Part, Piece, Pin};
 use super::per_process::PerProcess;
 use super::plan::{self, ReadAhead};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of what was read that stay in memory, for each object.
 const KEPT: usize = 64 << 20;
@@ -58,29 +59,40 @@ impl RemoteFile {
     /// Fetches these bytes, over several connections if they are many.
     fn get(&self, range: Range<u64>) -> Result<Bytes> {
         let parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
-        let mut pieces = self.get_all(&parts)?;
+        // Those that were not tried come with the error of another one.
+        let pieces: Result<Vec<Bytes>> = self.try_all(&parts)?.into_iter().flatten().collect();
+        let mut pieces = pieces?;
         if pieces.len() == 1 {
-            return Ok(pieces.remove(0).1);
+            return Ok(pieces.remove(0));
         }
         let mut all = Vec::with_capacity((range.end - range.start) as usize);
-        pieces.iter().for_each(|(_, bytes)| all.extend_from_slice(bytes));
+        pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
         Ok(all.into())
     }
 
-    /// Fetches each of these ranges.
-    fn get_all(&self, ranges: &[Range<u64>]) -> Result<Vec<(u64, Bytes)>> {
+    /// Fetches each of these ranges. Once one has failed for good, no other is begun: `None`. Each would
+    /// try for as long.
+    fn try_all(&self, ranges: &[Range<u64>]) -> Result<Vec<Option<Result<Bytes>>>> {
         let client = self.shared.client()?;
+        let failed = AtomicBool::new(false);
         let get = |range: &Range<u64>| {
-            let part = Part::Range(range.clone());
-            let named = |error: Error| error.with_range(range.clone());
-            let piece =
-                client.get(&self.name, part, Some(&self.pin), &self.shown).map_err(named)?;
-            if piece.bytes.len() as u64 != range.end - range.start {
-                return Err(named(Error::io(&self.shown, beyond_end())));
+            if failed.load(Relaxed) {
+                return None;
             }
-            Ok((range.start, piece.bytes))
+            let result = self.get_part(client, range).map_err(|e| e.with_range(range.clone()));
+            failed.fetch_or(result.is_err(), Relaxed);
+            Some(result)
         };
-        client.each(ranges, get).into_iter().collect()
+        Ok(client.each(ranges, get))
+    }
+
+    fn get_part(&self, client: &Client, range: &Range<u64>) -> Result<Bytes> {
+        let part = Part::Range(range.clone());
+        let piece = client.get(&self.name, part, Some(&self.pin), &self.shown)?;
+        match piece.bytes.len() as u64 == range.end - range.start {
+            true => Ok(piece.bytes),
+            false => Err(Error::io(&self.shown, beyond_end())),
+        }
     }
 }
 
@@ -123,6 +135,9 @@ impl ReadAt for RemoteFile {
             memory.ahead.pass(&wanted);
             return Ok(());
         }
+        if let Some(error) = memory.take_failure(&wanted) {
+            return Err(error);
+        }
         let fetched = memory.ahead.fetch(&wanted, self.len());
         drop(memory);
         self.shared.traffic.wanted.fetch_add(buf.len() as u64, Relaxed);
@@ -134,11 +149,15 @@ impl ReadAt for RemoteFile {
     }
 
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
-        let memory = self.memory();
+        let mut memory = self.memory();
+        memory.forget_stale();
         let is_missing = |range: &&Range<u64>| {
             range.start < range.end && range.end <= self.len() && memory.find(range).is_none()
         };
-        let missing: Vec<Range<u64>> = ranges.iter().filter(is_missing).cloned().collect();
+        let (failed, missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
+            ranges.iter().filter(is_missing).cloned().partition(|range| memory.has_failed(range));
+        // It was tried, and whoever reads it learns why it is not there.
+        let failure = failed.first().and_then(|range| memory.failure(range));
         drop(memory);
         let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
         self.shared.traffic.wanted.fetch_add(wanted, Relaxed);
@@ -152,25 +171,37 @@ impl ReadAt for RemoteFile {
             fits
         });
         let parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
-        let mut pieces = self.get_all(&parts)?.into_iter();
+        let mut pieces = self.try_all(&parts)?.into_iter();
         let mut memory = self.memory();
+        let mut first = None;
         for run in runs {
-            let len = (run.end - run.start) as usize;
-            let mut bytes = pieces.next().map(|(_, bytes)| bytes).unwrap_or_default();
-            if bytes.len() < len {
-                let mut all = Vec::with_capacity(len);
-                all.extend_from_slice(&bytes);
-                while all.len() < len {
-                    let Some((_, more)) = pieces.next() else { break };
-                    all.extend_from_slice(&more);
+            let mut bytes = Bytes::new();
+            let mut is_whole = true;
+            for part in plan::parts(run.clone()) {
+                match pieces.next().flatten() {
+                    Some(Ok(piece)) if part == run => bytes = piece,
+                    Some(Ok(piece)) if is_whole => {
+                        let mut all = Vec::from(bytes);
+                        all.reserve_exact((run.end - part.start) as usize);
+                        all.extend_from_slice(&piece);
+                        bytes = all.into();
+                    }
+                    Some(Err(error)) => {
+                        first.get_or_insert_with(|| error.again());
+                        memory.note_failure(part, error);
+                        is_whole = false;
+                    }
+                    // Not tried after another one failed, or of no use without it.
+                    _ => is_whole = false,
                 }
-                bytes = all.into();
             }
-            let within = |range: &&Range<u64>| run.start <= range.start && range.end <= run.end;
-            let unread = missing.iter().filter(within).map(|range| range.end - range.start).sum();
-            memory.keep_ahead(run.start, bytes, unread);
+            if is_whole {
+                let within = |range: &&Range<u64>| run.start <= range.start && range.end <= run.end;
+                let lens = missing.iter().filter(within).map(|range| range.end - range.start);
+                memory.keep_ahead(run.start, bytes, lens.sum());
+            }
         }
-        Ok(())
+        first.or(failure).map_or(Ok(()), Err)
     }
 }
 
@@ -180,6 +211,22 @@ struct Memory {
     segments: Vec<Segment>,
     clock: u64,
     ahead: ReadAhead,
+    /// What was fetched ahead in vain, for the reads to come: none overlap.
+    failures: Vec<Failure>,
+}
+
+struct Failure {
+    range: Range<u64>,
+    error: Error,
+    since: Instant,
+}
+
+/// Failures that are kept, and for how long. What is older is tried again.
+const FAILURES: usize = 1024;
+const STALE: Duration = Duration::from_secs(300);
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 struct Segment {
@@ -199,6 +246,45 @@ impl Segment {
 impl Memory {
     fn find(&self, range: &Range<u64>) -> Option<usize> {
         self.segments.iter().position(|segment| segment.covers(range))
+    }
+
+    fn has_failed(&self, range: &Range<u64>) -> bool {
+        self.failures.iter().any(|failure| overlap(&failure.range, range))
+    }
+
+    fn failure(&self, range: &Range<u64>) -> Option<Error> {
+        let found = self.failures.iter().find(|failure| overlap(&failure.range, range));
+        found.map(|failure| failure.error.again())
+    }
+
+    /// Notes why these bytes could not be fetched ahead.
+    fn note_failure(&mut self, range: Range<u64>, error: Error) {
+        // The caller will want nothing any more.
+        if error.kind() == ErrorKind::Cancelled {
+            return;
+        }
+        if self.failures.len() >= FAILURES {
+            self.failures.remove(0);
+        }
+        self.failures.push(Failure { range, error, since: Instant::now() });
+    }
+
+    fn forget_stale(&mut self) {
+        self.failures.retain(|failure| failure.since.elapsed() < STALE);
+    }
+
+    /// Why bytes that are read now could not be fetched ahead. Said once: reading them again tries again.
+    fn take_failure(&mut self, range: &Range<u64>) -> Option<Error> {
+        self.forget_stale();
+        let error = self.failure(range)?;
+        for Failure { range: failed, error, since } in std::mem::take(&mut self.failures) {
+            let before = failed.start..failed.end.min(range.start);
+            let behind = failed.start.max(range.end)..failed.end;
+            let rest = [before, behind].into_iter().filter(|rest| rest.start < rest.end);
+            let again = |range| Failure { range, error: error.again(), since };
+            self.failures.extend(rest.map(again));
+        }
+        Some(error)
     }
 
     /// Copies these bytes, if all are there.
@@ -272,6 +358,21 @@ mod tests {
         assert_eq!(memory.segments.len(), 4);
         // Across two segments is not there.
         assert!(memory.find(&(3 * len - 1..3 * len + 1)).is_none());
+    }
+
+    #[test]
+    fn a_failure_is_said_once_to_each_part() {
+        let mut memory = Memory::default();
+        memory.note_failure(10..50, Error::new(ErrorKind::Io, "down"));
+        memory.note_failure(60..70, Error::new(ErrorKind::Cancelled, "stopped"));
+        assert!(!memory.has_failed(&(0..10)) && !memory.has_failed(&(50..100)));
+        let error = memory.take_failure(&(20..30)).unwrap();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "down"));
+        assert!(memory.take_failure(&(20..30)).is_none());
+        assert!(memory.take_failure(&(0..11)).is_some());
+        assert!(memory.take_failure(&(49..80)).is_some());
+        assert!(memory.take_failure(&(0..11)).is_none());
+        assert!(memory.has_failed(&(11..12)) && memory.has_failed(&(30..49)));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::progress::Showing;
 mod array;
 mod bench;
 mod blpk;
+#[cfg(feature = "remote")]
+mod cache;
 mod cat;
 #[cfg(feature = "datasets")]
 mod catalogue;
@@ -118,6 +120,8 @@ pub(crate) enum Command {
     #[command(aliases = ["check", "validate"])]
     Verify(verify::Args),
     Repair(repair::Args),
+    #[cfg(feature = "remote")]
+    Cache(cache::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -154,6 +158,8 @@ impl Command {
             Command::Blpk(args) => args.run(output),
             Command::Verify(args) => args.run(output),
             Command::Repair(args) => args.run(output),
+            #[cfg(feature = "remote")]
+            Command::Cache(args) => args.run(output),
             Command::Completions(args) => args.run(output),
             Command::Man(args) => args.run(output),
         }
@@ -192,7 +198,15 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Arrays", &["array", "blpk"]),
-    ("Check", &["verify", "repair"]),
+    (
+        "Check",
+        &[
+            "verify",
+            "repair",
+            #[cfg(feature = "remote")]
+            "cache",
+        ],
+    ),
     ("Shell", &["completions", "man"]),
 ];
 

@@ -126,10 +126,11 @@ fn a_batch_that_cannot_be_fetched_takes_its_tries_once() {
         let is_sample = request.path == "/d/set.msgpack";
         is_sample.then_some(Fault::Status(503, None))
     });
-    let options = Loader::options(Arc::new(reader), Sequential::new(20_000)).batch_size(50);
+    // More than opening fetches.
+    let options = Loader::options(Arc::new(reader), Sequential::new(20_000)).batch_size(500);
     let mut loader = options.epochs(1).threads(0).raw().unwrap();
     place.server.requests();
-    let error = loader.next().unwrap().unwrap_err();
+    let error = loader.next().unwrap().map(drop).unwrap_err();
     assert_eq!((error.kind(), error.step()), (ErrorKind::Io, Some(0)), "{error}");
     let asked = place.server.requests();
     let asked = asked.iter().filter(|request| request.path == "/d/set.msgpack").count();

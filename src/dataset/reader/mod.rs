@@ -422,7 +422,7 @@ impl Reader for DatasetReader {
     fn prefetch(&self, indices: &[usize]) {
         if self.is_remote() {
             // The files keep what failed, for the reads to come.
-            let _ = self.files().fetch(indices);
+            let _ = self.files().fetch_in_order(indices);
             return;
         }
         if self.files().data.mapped().is_none() {

@@ -176,10 +176,19 @@ impl OpenDataset {
     /// Fetches these samples, where they are remote: in two rounds, and if their offsets are known in
     /// one. Indices that do not exist are passed over.
     pub(super) fn fetch(&self, indices: &[usize]) -> Result<()> {
+        self.data.fetch(&self.ranges(indices)?)
+    }
+
+    /// The same for a reader that goes through the samples in a known order.
+    pub(super) fn fetch_in_order(&self, indices: &[usize]) -> Result<()> {
+        self.data.fetch_in_order(&self.ranges(indices)?)
+    }
+
+    /// Where these samples are, as far as they exist.
+    fn ranges(&self, indices: &[usize]) -> Result<Vec<Range<u64>>> {
         let indices: Vec<usize> = indices.iter().copied().filter(|&i| i < self.len).collect();
         self.fetch_offsets(&indices)?;
-        let ranges = indices.iter().map(|&index| self.byte_range(index));
-        self.data.fetch(&ranges.collect::<Result<Vec<_>>>()?)
+        indices.iter().map(|&index| self.byte_range(index)).collect()
     }
 
     /// The same, but of large samples only as much as shows the keys of most.

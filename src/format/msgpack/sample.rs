@@ -157,19 +157,16 @@ impl KeySearch {
                 self.left = u32::try_from(items / 2).ok();
                 continue;
             };
-            self.left = Some(left.checked_sub(1)?);
+            let left = left.checked_sub(1)?;
             let mut cursor = at(self.position)?;
             let is_key = cursor.peek().ok()? == Kind::Str
                 && cursor.read_str_bytes().is_ok_and(|name| name == KEY.as_bytes());
             if is_key {
-                let key = cursor.read_str().ok();
-                if key.is_none() {
-                    // Perhaps its end is not at hand.
-                    self.left = Some(left);
-                }
-                return key;
+                // If it is no text, its end may be in the next part.
+                return cursor.read_str().ok();
             }
             // The name and the value.
+            self.left = Some(left);
             self.due = 2;
         }
     }
@@ -204,6 +201,10 @@ mod tests {
         let sample = to_vec(&Value::Map(fields)).unwrap();
         assert_eq!(in_parts(&sample, 64), (Some("k".into()), 3));
         assert_eq!(in_parts(&sample, sample.len()), (Some("k".into()), 1));
+        // As the last field.
+        let fields = vec![("image".into(), bytes()), ("key".into(), "k".into())];
+        let sample = to_vec(&Value::Map(fields)).unwrap();
+        assert_eq!(in_parts(&sample, 64), (Some("k".into()), 2));
     }
 
     #[test]

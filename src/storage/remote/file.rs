@@ -13,7 +13,8 @@ use object_store::path::Path as Name;
 
 use super::super::{FileId, ReadAt, beyond_end};
 use super::Shared;
-use super::client::{Client, Part, Piece, Pin};
+use super::cache::{Cache, Object, Piece};
+use super::client::{Client, Fetched, Part, Pin};
 use super::per_process::PerProcess;
 use super::plan::{self, ReadAhead};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +31,7 @@ pub(super) struct RemoteFile {
     shown: PathBuf,
     pin: Pin,
     id: FileId,
+    cache: Option<(Cache, Object)>,
     memory: PerProcess<Mutex<Memory>>,
 }
 
@@ -40,10 +42,12 @@ impl RemoteFile {
         name: Name,
         shown: PathBuf,
         pin: Pin,
-        pieces: Vec<Piece>,
+        pieces: Vec<Fetched>,
     ) -> RemoteFile {
         let id = identity(&shown, &pin);
-        let file = RemoteFile { shared, name, shown, pin, id, memory: PerProcess::new() };
+        let cache = shared.cache_of(&name, &pin);
+        let memory = PerProcess::new();
+        let file = RemoteFile { shared, name, shown, pin, id, cache, memory };
         let mut memory = file.memory();
         pieces.into_iter().for_each(|piece| memory.keep(piece.at, piece.bytes));
         drop(memory);
@@ -60,7 +64,8 @@ impl RemoteFile {
     fn get(&self, range: Range<u64>) -> Result<Bytes> {
         let parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
         // Those that were not tried come with the error of another one.
-        let pieces: Result<Vec<Bytes>> = self.try_all(&parts)?.into_iter().flatten().collect();
+        let pieces: Result<Vec<Bytes>> =
+            self.try_all(&parts, false)?.into_iter().flatten().collect();
         let mut pieces = pieces?;
         if pieces.len() == 1 {
             return Ok(pieces.remove(0));
@@ -72,7 +77,7 @@ impl RemoteFile {
 
     /// Fetches each of these ranges. Once one has failed for good, no other is begun: `None`. Each would
     /// try for as long.
-    fn try_all(&self, ranges: &[Range<u64>]) -> Result<Vec<Option<Result<Bytes>>>> {
+    fn try_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<Vec<Option<Result<Bytes>>>> {
         let client = self.shared.client()?;
         let failed = AtomicBool::new(false);
         let get = |range: &Range<u64>| {
@@ -83,7 +88,28 @@ impl RemoteFile {
             failed.fetch_or(result.is_err(), Relaxed);
             Some(result)
         };
-        Ok(client.each(ranges, get))
+        let Some((cache, object)) = &self.cache else { return Ok(client.each(ranges, get)) };
+        let planned: Vec<Vec<Piece>> = ranges.iter().map(|r| cache.plan(object, r)).collect();
+        let pieces: Vec<&Piece> = planned.iter().flatten().collect();
+        let done = client.each(&pieces, |piece| {
+            let range = match piece {
+                Piece::Missing(range) => range,
+                Piece::Cached(range, record) => {
+                    if let Some(bytes) = cache.read(object, record, range) {
+                        self.shared.traffic.cached.fetch_add(bytes.len() as u64, Relaxed);
+                        return Some(Ok(bytes.into()));
+                    }
+                    range
+                }
+            };
+            let result = get(range);
+            if let Some(Ok(bytes)) = &result {
+                cache.store(object, self.len(), range.start, bytes, in_order);
+            }
+            result
+        });
+        let mut done = done.into_iter();
+        Ok(planned.iter().map(|pieces| joined(done.by_ref().take(pieces.len()))).collect())
     }
 
     fn get_part(&self, client: &Client, range: &Range<u64>) -> Result<Bytes> {
@@ -94,6 +120,23 @@ impl RemoteFile {
             false => Err(Error::io(&self.shown, beyond_end())),
         }
     }
+}
+
+/// The pieces of a range behind one another. An error of one is one of all.
+fn joined(mut pieces: impl Iterator<Item = Option<Result<Bytes>>>) -> Option<Result<Bytes>> {
+    let mut all = pieces.next()?;
+    for piece in pieces {
+        all = match (all, piece) {
+            (Some(Ok(before)), Some(Ok(bytes))) => {
+                let mut joined = Vec::from(before);
+                joined.extend_from_slice(&bytes);
+                Some(Ok(joined.into()))
+            }
+            (Some(Err(error)), _) | (_, Some(Err(error))) => Some(Err(error)),
+            _ => None,
+        };
+    }
+    all
 }
 
 /// A number for a version of an object, as file systems have one for a file.
@@ -149,6 +192,17 @@ impl ReadAt for RemoteFile {
     }
 
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.fetch_all(ranges, false)
+    }
+
+    fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.fetch_all(ranges, true)
+    }
+}
+
+impl RemoteFile {
+    /// See [`ReadAt::fetch`] and [`ReadAt::fetch_in_order`].
+    fn fetch_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<()> {
         let mut memory = self.memory();
         memory.forget_stale();
         let is_missing = |range: &&Range<u64>| {
@@ -171,7 +225,7 @@ impl ReadAt for RemoteFile {
             fits
         });
         let parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
-        let mut pieces = self.try_all(&parts)?.into_iter();
+        let mut pieces = self.try_all(&parts, in_order)?.into_iter();
         let mut memory = self.memory();
         let mut first = None;
         for run in runs {

@@ -11,6 +11,7 @@ mod versions;
 mod secrets;
 mod loading;
 mod cache;
+mod soak;
 #[cfg(feature = "cli")]
 mod command;
 

@@ -7,9 +7,9 @@ use std::time::Instant;
 use super::server::Fault;
 use super::*;
 use crate::support::Random;
+use kiste::ErrorKind;
 use kiste::loader::Loader;
 use kiste::sampler::{BlockShuffle, Sampler, Shuffle};
-use kiste::ErrorKind;
 
 const SAMPLES: u64 = 1500;
 /// No run takes as long, on any machine: this one hangs.

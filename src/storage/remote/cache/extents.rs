@@ -76,22 +76,34 @@ impl Extents {
         self.0.retain(|_, (_, record)| !is_gone(record));
     }
 
+    /// Forgets a file that is gone.
+    pub(super) fn forget_segment(&mut self, gone: &Segment) {
+        self.0.retain(|_, (_, record)| *record.segment != *gone);
+    }
+
     /// Forgets all records but those of these files.
     pub(super) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.0.retain(|_, (_, record)| is_there(&record.segment.name));
     }
 }
 
-/// Adds bytes to fetch, together with what is missing before a small piece.
+/// Adds bytes to fetch, together with what is missing before them if little lies between.
 fn add_missing(pieces: &mut Vec<Piece>, range: Range<u64>) {
-    let mut start = range.start;
-    if let [.., Piece::Missing(before), Piece::Cached(small, _)] = &pieces[..] {
-        if small.end - small.start < SMALL {
-            start = before.start;
-            pieces.truncate(pieces.len() - 2);
+    let mut between = 0;
+    for at in (0..pieces.len()).rev() {
+        match &pieces[at] {
+            Piece::Cached(cached, _) => between += cached.end - cached.start,
+            Piece::Missing(before) => {
+                let start = before.start;
+                pieces.truncate(at);
+                return pieces.push(Piece::Missing(start..range.end));
+            }
+        }
+        if between >= SMALL {
+            break;
         }
     }
-    pieces.push(Piece::Missing(start..range.end));
+    pieces.push(Piece::Missing(range));
 }
 
 #[cfg(test)]

@@ -255,7 +255,14 @@ impl Cache {
         let mut state = self.shared.state();
         match &bytes {
             Some(_) => self.shared.touch(&mut state, &record.segment.name),
-            None => state.known.entry(*object).or_default().extents.forget(record),
+            None => {
+                let extents = &mut state.known.entry(*object).or_default().extents;
+                match path.exists() {
+                    true => extents.forget(record),
+                    // It made room for another one.
+                    false => extents.forget_segment(&record.segment),
+                }
+            }
         }
         bytes
     }
@@ -425,9 +432,11 @@ impl Shared {
         }
         let found = state.writers.iter().position(|writer| writer.object == *object);
         let mut writer = found.map(|found| state.writers.remove(found));
-        if writer.as_ref().is_some_and(|writer| writer.size - writer.position < len) {
-            writer = None;
-        }
+        let is_usable = |writer: &Writer| {
+            // Somebody may have removed the directory: what goes to its files is of no use.
+            writer.size - writer.position >= len && self.dir.join(&writer.segment.name).exists()
+        };
+        writer = writer.filter(is_usable);
         let mut writer = match writer {
             Some(writer) => writer,
             None => {

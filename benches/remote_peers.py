@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""How fast is the first epoch of other libraries over a server whose answers take 30 ms to begin? The side of
+the peers of `cargo bench --bench remote`, against the same server: each in its own format, shuffled, in
+batches of 256, with two workers, from an empty local cache.
+
+    pip install torch webdataset mosaicml-streaming litdata boto3
+    cargo bench --bench remote --features remote --no-run
+    python benches/remote_peers.py target/release/deps/remote-HASH [PEER...]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+BATCH = 256
+WORKERS = 2
+SHARD = 64 << 20
+SAMPLES = [("10 kB", 10_000, 40_000), ("110 kB", 110_000, 4_000)]
+
+
+def samples(count, size):
+    random = np.random.default_rng(0)
+    for index in range(count):
+        yield f"sample-{index:08}", random.bytes(size)
+
+
+class Source:
+    """What litData makes samples of: at the top level, as its processes pickle it."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, index):
+        return {"key": f"sample-{index:08}", "image": np.random.default_rng(index).bytes(self.size)}
+
+
+def as_list(batch):
+    return batch
+
+
+def loader(dataset, **options):
+    from torch.utils.data import DataLoader
+
+    return DataLoader(
+        dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=as_list, **options
+    )
+
+
+class WebDataset:
+    def write(self, folder, count, size):
+        import webdataset
+
+        with webdataset.ShardWriter(f"{folder}/%04d.tar", maxsize=SHARD, verbose=0) as writer:
+            for key, image in samples(count, size):
+                writer.write({"__key__": key, "bin": image})
+
+    def epoch(self, url, folder, _):
+        import webdataset
+
+        names = sorted(path.name for path in Path(folder).glob("*.tar"))
+        urls = [f"{url}/{Path(folder).name}/{name}" for name in names]
+        dataset = webdataset.WebDataset(urls, shardshuffle=100, seed=1).shuffle(1000)
+        return (len(sample["bin"]) for batch in loader(dataset) for sample in batch)
+
+
+class Streaming:
+    def write(self, folder, count, size):
+        from streaming import MDSWriter
+
+        columns = {"key": "str", "image": "bytes"}
+        with MDSWriter(out=str(folder), columns=columns, size_limit=SHARD) as writer:
+            for key, image in samples(count, size):
+                writer.write({"key": key, "image": image})
+
+    def epoch(self, url, folder, local):
+        from streaming import StreamingDataset
+
+        os.environ["S3_ENDPOINT_URL"] = url
+        remote = f"s3://{Path(folder).name}"
+        dataset = StreamingDataset(
+            remote=remote, local=local, shuffle=True, batch_size=BATCH, predownload=8 * BATCH
+        )
+        return (len(sample["image"]) for batch in loader(dataset) for sample in batch)
+
+
+class LitData:
+    def write(self, folder, count, size):
+        import litdata
+
+        litdata.optimize(
+            fn=Source(size),
+            inputs=list(range(count)),
+            output_dir=str(folder),
+            chunk_bytes=SHARD,
+            num_workers=WORKERS,
+        )
+
+    def epoch(self, url, folder, local):
+        import litdata
+
+        dataset = litdata.StreamingDataset(
+            f"s3://{Path(folder).name}",
+            cache_dir=local,
+            shuffle=True,
+            storage_options={"endpoint_url": url},
+        )
+        batches = litdata.StreamingDataLoader(
+            dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=as_list
+        )
+        return (len(sample["image"]) for batch in batches for sample in batch)
+
+
+PEERS = {"webdataset": WebDataset, "streaming": Streaming, "litdata": LitData}
+
+
+def measure(peer, server, size, count):
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root, "bucket")
+        folder.mkdir()
+        PEERS[peer]().write(folder, count, size)
+        process = subprocess.Popen([server, "serve", root], stdout=subprocess.PIPE, text=True)
+        try:
+            url = process.stdout.readline().strip()
+            begin = time.perf_counter()
+            lengths = list(PEERS[peer]().epoch(url, folder, f"{root}/local"))
+            seconds = time.perf_counter() - begin
+        finally:
+            process.kill()
+            process.wait()
+    assert len(lengths) == count and sum(lengths) == count * size, (len(lengths), sum(lengths))
+    return seconds
+
+
+def main(server, *peers):
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": "AKID",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    for name, size, count in SAMPLES:
+        for peer in peers or PEERS:
+            try:
+                seconds = measure(peer, server, size, count)
+            except Exception as error:
+                print(f"{peer:<12} {name:>7}  failed: {type(error).__name__}: {error}"[:300], flush=True)
+                continue
+            rate = size * count / seconds / 1e6
+            print(f"{peer:<12} {name:>7} {seconds * 1e3:10.1f} ms {rate:8.0f} MB/s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

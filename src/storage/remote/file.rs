@@ -1,5 +1,6 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes of what was read that stay in memory, for each object.
 const KEPT: usize = 64 << 20;
 /// Bytes of what was fetched ahead, for each object.
-const AHEAD: usize = 256 << 20;
+const AHEAD: usize = 512 << 20;
 
 /// An open object: one version of it.
 pub(super) struct RemoteFile {
@@ -174,8 +175,10 @@ impl ReadAt for RemoteFile {
             return Ok(());
         }
         let mut memory = self.memory();
-        if memory.copy(&wanted, buf) {
+        if let Some(bytes) = memory.get(&wanted) {
             memory.ahead.pass(&wanted);
+            drop(memory);
+            buf.copy_from_slice(&bytes);
             return Ok(());
         }
         if let Some(error) = memory.take_failure(&wanted) {
@@ -208,11 +211,12 @@ impl RemoteFile {
         let is_missing = |range: &&Range<u64>| {
             range.start < range.end && range.end <= self.len() && memory.find(range).is_none()
         };
-        let (failed, missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
+        let (failed, mut missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
             ranges.iter().filter(is_missing).cloned().partition(|range| memory.has_failed(range));
         // It was tried, and whoever reads it learns why it is not there.
         let failure = failed.first().and_then(|range| memory.failure(range));
         drop(memory);
+        missing.sort_unstable_by_key(|range| range.start);
         let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
         self.shared.traffic.wanted.fetch_add(wanted, Relaxed);
         let mut room = AHEAD as u64;
@@ -250,8 +254,9 @@ impl RemoteFile {
                 }
             }
             if is_whole {
-                let within = |range: &&Range<u64>| run.start <= range.start && range.end <= run.end;
-                let lens = missing.iter().filter(within).map(|range| range.end - range.start);
+                let first = missing.partition_point(|range| range.start < run.start);
+                let within = missing[first..].iter().take_while(|range| range.start < run.end);
+                let lens = within.map(|range| range.end - range.start);
                 memory.keep_ahead(run.start, bytes, lens.sum());
             }
         }
@@ -262,7 +267,10 @@ impl RemoteFile {
 /// What was fetched of an object.
 #[derive(Default)]
 struct Memory {
-    segments: Vec<Segment>,
+    /// By where they begin.
+    segments: BTreeMap<u64, Segment>,
+    /// Bytes of those that were read, and of those that were fetched ahead.
+    held: [usize; 2],
     clock: u64,
     ahead: ReadAhead,
     /// What was fetched ahead in vain, for the reads to come: none overlap.
@@ -278,6 +286,9 @@ struct Failure {
 /// Failures that are kept, and for how long. What is older is tried again.
 const FAILURES: usize = 1024;
 const STALE: Duration = Duration::from_secs(300);
+
+/// Segments that are looked at for some bytes.
+const SEARCHED: usize = 64;
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
@@ -298,8 +309,11 @@ impl Segment {
 }
 
 impl Memory {
-    fn find(&self, range: &Range<u64>) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.covers(range))
+    /// Where the segment begins that these bytes are in. One that begins far before, with many others
+    /// between, is not found: then the bytes are fetched again.
+    fn find(&self, range: &Range<u64>) -> Option<u64> {
+        let mut before = self.segments.range(..=range.start).rev().take(SEARCHED);
+        before.find(|(_, segment)| segment.covers(range)).map(|(&at, _)| at)
     }
 
     fn has_failed(&self, range: &Range<u64>) -> bool {
@@ -341,24 +355,26 @@ impl Memory {
         Some(error)
     }
 
-    /// Copies these bytes, if all are there.
-    fn copy(&mut self, range: &Range<u64>, buf: &mut [u8]) -> bool {
-        let Some(found) = self.find(range) else { return false };
+    /// These bytes, if all are there.
+    fn get(&mut self, range: &Range<u64>) -> Option<Bytes> {
+        let found = self.find(range)?;
         self.clock += 1;
-        let segment = &mut self.segments[found];
+        let segment = self.segments.get_mut(&found)?;
         segment.used = self.clock;
         let start = (range.start - segment.at) as usize;
-        buf.copy_from_slice(&segment.bytes[start..start + buf.len()]);
+        let bytes = segment.bytes.slice(start..start + (range.end - range.start) as usize);
         if let Some(unread) = &mut segment.unread {
-            *unread = unread.saturating_sub(buf.len() as u64);
+            *unread = unread.saturating_sub(bytes.len() as u64);
             // What was fetched for one reading has had it. It may still be asked for once more, as when
             // a key was compared before.
             if *unread == 0 {
                 segment.unread = None;
+                self.held[1] -= segment.bytes.len();
+                self.held[0] += segment.bytes.len();
                 self.evict(false, KEPT);
             }
         }
-        true
+        Some(bytes)
     }
 
     fn keep(&mut self, at: u64, bytes: Bytes) {
@@ -373,20 +389,35 @@ impl Memory {
 
     fn add(&mut self, segment: Segment) {
         self.clock += 1;
-        if !segment.bytes.is_empty() {
-            self.segments.push(Segment { used: self.clock, ..segment });
+        let is_longer = |other: &Segment| other.bytes.len() >= segment.bytes.len();
+        if segment.bytes.is_empty() || self.segments.get(&segment.at).is_some_and(is_longer) {
+            return;
+        }
+        self.remove(segment.at);
+        self.held[usize::from(segment.unread.is_some())] += segment.bytes.len();
+        self.segments.insert(segment.at, Segment { used: self.clock, ..segment });
+    }
+
+    fn remove(&mut self, at: u64) {
+        if let Some(segment) = self.segments.remove(&at) {
+            self.held[usize::from(segment.unread.is_some())] -= segment.bytes.len();
         }
     }
 
-    /// Drops the oldest of one sort until the rest fits.
+    /// Drops the oldest of one sort until the rest fits, with some room, so that this is rare.
     fn evict(&mut self, ahead: bool, limit: usize) {
-        let of_sort = |segment: &Segment| segment.unread.is_some() == ahead;
-        let mut bytes: usize =
-            self.segments.iter().filter(|s| of_sort(s)).map(|s| s.bytes.len()).sum();
-        while bytes > limit {
-            let sorted = self.segments.iter().enumerate().filter(|(_, s)| of_sort(s));
-            let Some((oldest, _)) = sorted.min_by_key(|(_, s)| s.used) else { return };
-            bytes -= self.segments.swap_remove(oldest).bytes.len();
+        let sort = usize::from(ahead);
+        if self.held[sort] <= limit {
+            return;
+        }
+        let of_sort = self.segments.values().filter(|s| s.unread.is_some() == ahead);
+        let mut oldest: Vec<(u64, u64)> = of_sort.map(|s| (s.used, s.at)).collect();
+        oldest.sort_unstable();
+        for (_, at) in oldest {
+            if self.held[sort] <= limit - limit / 8 {
+                break;
+            }
+            self.remove(at);
         }
     }
 }
@@ -403,13 +434,11 @@ mod tests {
         for i in 0..4 {
             memory.keep(i * len, piece.clone());
         }
-        let mut buf = [0; 3];
-        assert!(memory.copy(&(5..8), &mut buf));
-        assert_eq!(buf, [7; 3]);
+        assert_eq!(memory.get(&(5..8)).unwrap(), [7; 3].as_slice());
         memory.keep(4 * len, piece.clone());
         assert!(memory.find(&(0..len)).is_some(), "used last");
         assert!(memory.find(&(len..2 * len)).is_none(), "used first");
-        assert_eq!(memory.segments.len(), 4);
+        assert_eq!(memory.segments.len(), 3);
         // Across two segments is not there.
         assert!(memory.find(&(3 * len - 1..3 * len + 1)).is_none());
     }
@@ -436,10 +465,10 @@ mod tests {
         let piece = Bytes::from(vec![0; KEPT]);
         memory.keep(100, piece.clone());
         memory.keep(1 << 40, piece.clone());
-        let mut buf = [0; 2];
-        assert!(memory.copy(&(1..3), &mut buf));
-        assert_eq!(&buf, b"bc");
-        assert!(memory.copy(&(4..6), &mut buf));
-        assert!(memory.segments.iter().all(|segment| segment.unread.is_none()));
+        assert_eq!(memory.get(&(1..3)).unwrap(), b"bc".as_slice());
+        assert!(memory.get(&(4..6)).is_some());
+        assert!(memory.segments.values().all(|segment| segment.unread.is_none()));
+        let held: usize = memory.segments.values().map(|segment| segment.bytes.len()).sum();
+        assert_eq!(memory.held, [held, 0]);
     }
 }

@@ -27,7 +27,7 @@ impl Default for RemoteOptions {
             timeout: Duration::from_secs(20),
             patience: Duration::from_secs(180),
             retries: 10,
-            connections: 16,
+            connections: 32,
             cache: None,
             stop: None,
         }
@@ -96,7 +96,7 @@ impl RemoteOptions {
         self
     }
 
-    /// The most connections that one read uses. Default: 16. Reads on other threads use others.
+    /// The most connections that one read uses. Default: 32. Reads on other threads use others.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self

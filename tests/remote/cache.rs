@@ -74,6 +74,8 @@ fn what_was_read_is_not_fetched_again() {
     assert_eq!(read_all(&place, &cached(&place, cache.dir(), LIMIT).0), first);
 }
 
+type Damage = fn(&mut Vec<u8>);
+
 #[test]
 fn damage_is_noticed_and_fetched() {
     let place = Place::new(3_000, 1000, false);
@@ -82,7 +84,7 @@ fn damage_is_noticed_and_fetched() {
     read_all(&place, &cached(&place, cache, LIMIT).0);
     let whole: BTreeMap<PathBuf, Vec<u8>> =
         segments(cache).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
-    let damages: [(&str, fn(&mut Vec<u8>)); 7] = [
+    let damages: [(&str, Damage); 7] = [
         ("a bit of the data", |bytes| {
             let at = bytes.len() / 2;
             bytes[at] ^= 4;

@@ -68,6 +68,7 @@ fn run(place: &Place, seed: u64, cache: &Path) -> Result<()> {
 }
 
 /// How many runs were right, and how many ended in an error.
+#[expect(clippy::print_stderr, reason = "said before the process is aborted")]
 fn soak(runs: u64) -> (u64, u64) {
     let next = AtomicU64::new(0);
     let (done, ended) = mpsc::channel::<(u64, Option<String>)>();
@@ -133,6 +134,7 @@ fn faulted_runs_end_right_or_with_a_reason() {
 /// `cargo test --features full --test main -- --ignored thousand --nocapture`
 #[test]
 #[ignore = "takes minutes"]
+#[expect(clippy::print_stdout, reason = "the figures")]
 fn a_thousand_faulted_runs_end() {
     let (right, failed) = soak(1000);
     println!("{right} right, {failed} ended in an error");

@@ -379,7 +379,7 @@ impl Shared {
 
     /// Reads what other processes have cached of an object, unless that was done just now.
     fn refresh(&self, state: &mut State, object: &Object) -> bool {
-        if !state.listing.as_ref().is_some_and(|(at, _)| at.elapsed() < LISTING) {
+        if state.listing.as_ref().is_none_or(|(at, _)| at.elapsed() >= LISTING) {
             let mut files: HashMap<Object, Vec<String>> = HashMap::new();
             // Without a directory there is nothing to read; whoever writes learns why.
             for entry in self.entries().unwrap_or_default() {

@@ -3,7 +3,7 @@
 the peers of `cargo bench --bench remote`, against the same server: each in its own format, shuffled, in
 batches of 256, with two workers, from an empty local cache.
 
-    pip install torch webdataset mosaicml-streaming litdata boto3
+    pip install torch webdataset mosaicml-streaming boto3
     cargo bench --bench remote --features remote --no-run
     python benches/remote_peers.py target/release/deps/remote-HASH [PEER...]
 """
@@ -27,16 +27,6 @@ def samples(count, size):
     random = np.random.default_rng(0)
     for index in range(count):
         yield f"sample-{index:08}", random.bytes(size)
-
-
-class Source:
-    """What litData makes samples of: at the top level, as its processes pickle it."""
-
-    def __init__(self, size):
-        self.size = size
-
-    def __call__(self, index):
-        return {"key": f"sample-{index:08}", "image": np.random.default_rng(index).bytes(self.size)}
 
 
 def as_list(batch):
@@ -88,34 +78,7 @@ class Streaming:
         return (len(sample["image"]) for batch in loader(dataset) for sample in batch)
 
 
-class LitData:
-    def write(self, folder, count, size):
-        import litdata
-
-        litdata.optimize(
-            fn=Source(size),
-            inputs=list(range(count)),
-            output_dir=str(folder),
-            chunk_bytes=SHARD,
-            num_workers=WORKERS,
-        )
-
-    def epoch(self, url, folder, local):
-        import litdata
-
-        dataset = litdata.StreamingDataset(
-            f"s3://{Path(folder).name}",
-            cache_dir=local,
-            shuffle=True,
-            storage_options={"endpoint_url": url},
-        )
-        batches = litdata.StreamingDataLoader(
-            dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=as_list
-        )
-        return (len(sample["image"]) for batch in batches for sample in batch)
-
-
-PEERS = {"webdataset": WebDataset, "streaming": Streaming, "litdata": LitData}
+PEERS = {"webdataset": WebDataset, "streaming": Streaming}
 
 
 def measure(peer, server, size, count):

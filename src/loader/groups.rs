@@ -6,7 +6,7 @@
 //! each would be a request. The other half is needed next, so whole runs are fetched. Nothing is fetched
 //! that is not needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -18,7 +18,7 @@ const MOST: u64 = 256;
 /// the other one begins.
 pub(super) const AHEAD: u64 = 2;
 /// The groups behind one whose samples are needed soon.
-const SOON: u64 = 4;
+pub(super) const SOON: u64 = 4;
 /// Bytes at either end of a run that are fetched although only later groups need them.
 const EDGE: u64 = 4 << 20;
 /// Samples that tell how large samples are.
@@ -30,7 +30,33 @@ pub(super) struct Groups {
     scale: OnceLock<Scale>,
     /// Whether each was fetched, or is being.
     fetched: Mutex<BTreeMap<u64, Arc<OnceLock<()>>>>,
+    plans: Mutex<Plans>,
     fetchers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What is fetched with which group. Groups are planned in their order, however many are on their way.
+#[derive(Default)]
+struct Plans {
+    next: u64,
+    /// Planned, and not asked for yet.
+    lists: BTreeMap<u64, Vec<usize>>,
+    /// Samples that an earlier group takes along.
+    taken: HashSet<usize>,
+}
+
+impl Plans {
+    /// Adds the next group, of these samples.
+    fn add(&mut self, scale: Scale, samples: &[usize], soon: &[usize]) {
+        let own: HashSet<usize> = samples.iter().copied().collect();
+        let needed: Vec<usize> =
+            own.iter().copied().filter(|sample| !self.taken.remove(sample)).collect();
+        let free: Vec<usize> =
+            soon.iter().copied().filter(|sample| !self.taken.contains(sample)).collect();
+        let list = scale.fetched(&needed, &free);
+        self.taken.extend(list.iter().filter(|sample| !own.contains(sample)));
+        self.lists.insert(self.next, list);
+        self.next += 1;
+    }
 }
 
 /// How many make a group.
@@ -93,6 +119,22 @@ impl Groups {
         }
     }
 
+    /// What is fetched with a group, which is asked for once. `samples` are those of a group, and those that
+    /// come soon after.
+    pub(super) fn plan(
+        &self,
+        scale: Scale,
+        group: u64,
+        samples: impl Fn(u64) -> (Vec<usize>, Vec<usize>),
+    ) -> Vec<usize> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        while plans.next <= group {
+            let (of_group, soon) = samples(plans.next);
+            plans.add(scale, &of_group, &soon);
+        }
+        plans.lists.remove(&group).unwrap_or_default()
+    }
+
     /// A thread that fetches a group.
     pub(super) fn add_fetcher(&self, fetcher: JoinHandle<()>) {
         let mut fetchers = self.fetchers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,17 +189,23 @@ mod tests {
         // Windows of 2048 samples, groups of 3000.
         let order = BlockShuffle::new(40_960, 128, 16, 3).unwrap().order(0).unwrap();
         let order: Vec<usize> = (0..40_960).map(|at| order.index_at(at) as usize).collect();
-        let mut fetched = vec![false; order.len()];
+        let at = |at: usize| at.min(order.len());
+        let of = |group: u64| {
+            let start = 3000 * group as usize;
+            let now = order[at(start)..at(start + 3000)].to_vec();
+            (now, order[at(start + 3000)..at(start + 15_000)].to_vec())
+        };
+        let groups = Groups::default();
+        let scale = Scale { batches: 1, edge: 400 };
+        let mut fetched = vec![0; order.len()];
         let mut runs = 0;
-        for start in (0..order.len()).step_by(3000) {
-            let at = |at: usize| at.min(order.len());
-            let (now, soon) = (at(start + 3000), at(start + 15_000));
-            let all = with_neighbours(&order[start..now], &order[now..soon], 400);
-            let new: Vec<usize> = all.into_iter().filter(|&index| !fetched[index]).collect();
-            new.iter().for_each(|&index| fetched[index] = true);
-            runs += new.chunk_by(|one, next| one + 1 == *next).count();
-            assert!(order[start..now].iter().all(|&index| fetched[index]));
+        // Asked for in another order than that in which they are needed.
+        for group in [0, 2, 1, 5, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13] {
+            let list = groups.plan(scale, group, of);
+            list.iter().for_each(|&index| fetched[index] += 1);
+            runs += list.chunk_by(|one, next| one + 1 == *next).count();
         }
+        assert!(fetched.iter().all(|&times| times == 1));
         // There are 320 blocks.
         assert!(runs <= 330, "{runs}");
     }

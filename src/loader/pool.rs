@@ -326,7 +326,10 @@ impl<D: Send + 'static> Shared<D> {
             Scale::of(own.len(), bytes / probes.len().max(1) as u64)
         });
         let group = scale.group(number);
-        self.groups.of(group).get_or_init(|| self.fetch_group(scale, group));
+        // Earlier ones took some of its samples along.
+        for earlier in group.saturating_sub(groups::SOON)..=group {
+            self.groups.of(earlier).get_or_init(|| self.fetch_group(scale, earlier));
+        }
         // What there was no room for.
         reader.prefetch(&own);
     }
@@ -354,10 +357,12 @@ impl<D: Send + 'static> Shared<D> {
     }
 
     fn fetch_group(&self, scale: Scale, group: u64) {
-        let (batches, soon) = scale.batches(group);
-        let of_group = self.indices(batches, |epoch| self.orders.get(epoch).ok());
-        let soon = self.indices(soon, |epoch| self.orders.made(epoch));
-        self.options.reader.prefetch(&scale.fetched(&of_group, &soon));
+        let samples = |group| {
+            let (batches, soon) = scale.batches(group);
+            let of_group = self.indices(batches, |epoch| self.orders.get(epoch).ok());
+            (of_group, self.indices(soon, |epoch| self.orders.made(epoch)))
+        };
+        self.options.reader.prefetch(&self.groups.plan(scale, group, samples));
     }
 
     /// The samples of these batches, as far as there are any and their orders.

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """How fast is the first epoch of other libraries over a server whose answers take 30 ms to begin? The side of
 the peers of `cargo bench --bench remote`, against the same server: each in its own format, shuffled, in
-batches of 256, with two workers, from an empty local cache.
+batches of 256, with two workers.
 
-    pip install torch webdataset mosaicml-streaming boto3
+    pip install torch webdataset
     cargo bench --bench remote --features remote --no-run
     python benches/remote_peers.py target/release/deps/remote-HASH [PEER...]
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,7 @@ class WebDataset:
             for key, image in samples(count, size):
                 writer.write({"__key__": key, "bin": image})
 
-    def epoch(self, url, folder, _):
+    def epoch(self, url, folder):
         import webdataset
 
         names = sorted(path.name for path in Path(folder).glob("*.tar"))
@@ -58,27 +57,7 @@ class WebDataset:
         return (len(sample["bin"]) for batch in loader(dataset) for sample in batch)
 
 
-class Streaming:
-    def write(self, folder, count, size):
-        from streaming import MDSWriter
-
-        columns = {"key": "str", "image": "bytes"}
-        with MDSWriter(out=str(folder), columns=columns, size_limit=SHARD) as writer:
-            for key, image in samples(count, size):
-                writer.write({"key": key, "image": image})
-
-    def epoch(self, url, folder, local):
-        from streaming import StreamingDataset
-
-        os.environ["S3_ENDPOINT_URL"] = url
-        remote = f"s3://{Path(folder).name}"
-        dataset = StreamingDataset(
-            remote=remote, local=local, shuffle=True, batch_size=BATCH, predownload=8 * BATCH
-        )
-        return (len(sample["image"]) for batch in loader(dataset) for sample in batch)
-
-
-PEERS = {"webdataset": WebDataset, "streaming": Streaming}
+PEERS = {"webdataset": WebDataset}
 
 
 def measure(peer, server, size, count):
@@ -90,7 +69,7 @@ def measure(peer, server, size, count):
         try:
             url = process.stdout.readline().strip()
             begin = time.perf_counter()
-            lengths = list(PEERS[peer]().epoch(url, folder, f"{root}/local"))
+            lengths = list(PEERS[peer]().epoch(url, folder))
             seconds = time.perf_counter() - begin
         finally:
             process.kill()
@@ -100,11 +79,6 @@ def measure(peer, server, size, count):
 
 
 def main(server, *peers):
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": "AKID",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
     for name, size, count in SAMPLES:
         for peer in peers or PEERS:
             try:

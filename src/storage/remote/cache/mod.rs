@@ -17,7 +17,7 @@
 //! objects, and if there are none, what it has cached of this one stays and the new bytes are not cached.
 //! Removing the oldest would leave nothing for the next epoch wherever the cache is smaller than the data.
 //!
-//! No error of a disk is one of reading: the first is kept for [`trouble`], and nothing more is written.
+//! No error of a disk is one of reading: the first is kept for [`cache_trouble`], and nothing more is written.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

@@ -45,6 +45,10 @@ fn main() -> ExitCode {
     file::read_by_calls(args.untrusted);
     let output = Output::new(args.quiet, args.color, args.progress);
     let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
+    #[cfg(feature = "remote")]
+    if let Some(trouble) = kiste::storage::cache_trouble() {
+        output.warn(format_args!("{trouble}: nothing more was cached"));
+    }
     exit.into()
 }
 

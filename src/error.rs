@@ -198,6 +198,23 @@ impl Error {
         Error::new(ErrorKind::Io, format!("{action}: {source}")).with_source(source)
     }
 
+    /// The same error for another reader of what failed. Its source is not carried along, but its kind.
+    #[cfg(feature = "remote")]
+    pub(crate) fn again(&self) -> Error {
+        let Inner { kind, message, path, index, key, range, field, remedy, .. } = &*self.0;
+        let mut error = Error::new(*kind, message.clone());
+        error.0.path.clone_from(path);
+        error.0.index = *index;
+        error.0.key.clone_from(key);
+        error.0.range.clone_from(range);
+        error.0.field.clone_from(field);
+        error.0.remedy.clone_from(remedy);
+        match self.io_kind() {
+            Some(kind) => error.with_source(io::Error::new(kind, message.clone())),
+            None => error,
+        }
+    }
+
     /// The same error at this file: its user knows the file by another name than the storage.
     pub(crate) fn shown_at(mut self, path: impl AsRef<Path>) -> Error {
         self.0.path = Some(path.as_ref().to_path_buf());

@@ -73,7 +73,7 @@ impl Args {
 
     fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
         match &self.key {
-            Some(key) => reader.find(key)?.ok_or_else(|| absent(&self.file, key)),
+            Some(key) => reader.find_and_fetch(key)?.ok_or_else(|| absent(&self.file, key)),
             None => check_index(&self.file, reader, self.index.unwrap_or_default()),
         }
     }

@@ -13,6 +13,8 @@ use crate::progress::Showing;
 mod array;
 mod bench;
 mod blpk;
+#[cfg(feature = "remote")]
+mod cache;
 mod cat;
 #[cfg(feature = "datasets")]
 mod catalogue;
@@ -132,6 +134,8 @@ commands! {
         Blpk(blpk::Args),
         Verify(verify::Args),
         Repair(repair::Args),
+        #[cfg(feature = "remote")]
+        Cache(cache::Args),
         Completions(completions::Args),
         Man(man::Args),
     }
@@ -169,7 +173,15 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Arrays", &["array", "blpk"]),
-    ("Check", &["verify", "repair"]),
+    (
+        "Check",
+        &[
+            "verify",
+            "repair",
+            #[cfg(feature = "remote")]
+            "cache",
+        ],
+    ),
     ("Shell", &["completions", "man"]),
 ];
 

@@ -271,7 +271,12 @@ impl Task<'_> {
 
     fn failure(&self, at: usize, error: Error) -> Result<Failure> {
         let index = self.indices[at];
-        let key = self.reader.key(in_reader(index)).ok().map(Cow::into_owned);
+        // Without the bytes of the sample there is no key, and to ask for them again takes as long.
+        let is_away = self.reader.is_remote() && is_of_storage(error.kind());
+        let key = match is_away {
+            true => None,
+            false => self.reader.key(in_reader(index)).ok().map(Cow::into_owned),
+        };
         let error = match &key {
             Some(key) if error.key().is_none() => error.with_key(key),
             _ => error,
@@ -281,6 +286,12 @@ impl Task<'_> {
         }
         Ok(Failure { position: self.positions[at], index, key, error })
     }
+}
+
+/// Whether bytes could not be had, rather than understood.
+fn is_of_storage(kind: ErrorKind) -> bool {
+    use ErrorKind::{Cancelled, Io, NotFound, Replaced, Unsupported};
+    matches!(kind, Cancelled | Io | NotFound | Replaced | Unsupported)
 }
 
 /// Samples that a closure makes.

@@ -49,6 +49,7 @@
 mod batch;
 #[cfg(feature = "arrays")]
 mod columns;
+mod groups;
 mod orders;
 mod pool;
 

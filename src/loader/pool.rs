@@ -8,10 +8,11 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
+use super::groups::{self, Groups, PROBES, Scale};
 use super::orders::Orders;
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
@@ -55,37 +56,6 @@ struct Shared<D> {
     room: Condvar,
     /// A batch is ready.
     ready: Condvar,
-}
-
-/// Batches whose samples are fetched together from a remote reader.
-#[derive(Default)]
-struct Groups {
-    /// Batches in each.
-    size: OnceLock<u64>,
-    /// Whether each was fetched, or is being.
-    fetched: Mutex<BTreeMap<u64, Arc<OnceLock<()>>>>,
-}
-
-/// Bytes of a group, about, and its most batches.
-const GROUP_BYTES: u64 = 64 << 20;
-const MAX_GROUP: u64 = 256;
-
-impl Groups {
-    fn of(&self, group: u64) -> Arc<OnceLock<()>> {
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        // No worker is as far behind.
-        *fetched = fetched.split_off(&group.saturating_sub(MAX_TOLD as u64));
-        fetched.entry(group).or_default().clone()
-    }
-
-    /// The same, but `None` if another thread has it.
-    fn claim(&self, group: u64) -> Option<Arc<OnceLock<()>>> {
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        match fetched.contains_key(&group) {
-            true => None,
-            false => Some(fetched.entry(group).or_default().clone()),
-        }
-    }
 }
 
 struct Queue<D> {
@@ -184,6 +154,7 @@ impl<D: Send + 'static> Drop for Pool<D> {
             // Panics while decoding are caught in there.
             let _ = worker.join();
         }
+        self.shared.groups.join();
     }
 }
 
@@ -198,8 +169,12 @@ impl<D: Send + 'static> Shared<D> {
         self.room.notify_all();
     }
 
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         while let Some(number) = self.take() {
+            let is_remote = self.options.reader.is_remote();
+            if is_remote {
+                self.fetch_ahead(number);
+            }
             let made = catch_unwind(AssertUnwindSafe(|| self.make(number)));
             let (outcome, bytes) = match made {
                 Ok((outcome, bytes)) => (Ok(outcome), bytes),
@@ -218,7 +193,9 @@ impl<D: Send + 'static> Shared<D> {
             // then.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 self.look_ahead(number);
-                self.fetch_ahead(number);
+                if is_remote {
+                    self.fetch_ahead(number);
+                }
             }));
         }
     }
@@ -341,41 +318,67 @@ impl<D: Send + 'static> Shared<D> {
     fn fetch(&self, number: u64, indices: &[u64]) {
         let reader = &self.options.reader;
         let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
-        let size = *self.groups.size.get_or_init(|| {
-            reader.prefetch(&own);
-            let sizes = own.iter().filter_map(|&index| reader.locate(index).range);
+        let scale = self.groups.scale(|| {
+            let probes = &own[..own.len().min(PROBES)];
+            reader.prefetch(probes);
+            let sizes = probes.iter().filter_map(|&index| reader.locate(index).range);
             let bytes: u64 = sizes.map(|range| range.end.saturating_sub(range.start)).sum();
-            (GROUP_BYTES / bytes.max(1)).clamp(1, MAX_GROUP)
+            Scale::of(own.len(), bytes / probes.len().max(1) as u64)
         });
-        let group = number / size;
-        self.groups.of(group).get_or_init(|| self.fetch_group(group * size..(group + 1) * size));
-        // Of the next epoch, perhaps, or more than there was room for.
+        let group = scale.group(number);
+        // Earlier ones took some of its samples along.
+        for earlier in group.saturating_sub(groups::SOON)..=group {
+            self.groups.of(earlier).get_or_init(|| self.fetch_group(scale, earlier));
+        }
+        // What there was no room for.
         reader.prefetch(&own);
     }
 
-    /// Begins with the next group, while other threads make batches of this one.
-    fn fetch_ahead(&self, number: u64) {
-        let Some(size) = self.groups.size.get() else { return };
-        let next = number / size + 1;
-        if let Some(group) = self.groups.claim(next) {
-            group.get_or_init(|| self.fetch_group(next * size..(next + 1) * size));
+    /// Begins with the next groups, on threads of their own: workers make batches of this one.
+    fn fetch_ahead(self: &Arc<Self>, number: u64) {
+        let Some(scale) = self.groups.known_scale() else { return };
+        let group = scale.group(number);
+        for next in group + 1..=group + groups::AHEAD {
+            if self.schedule.at(scale.batches(next).0.start).is_none() {
+                return;
+            }
+            let Some(fetched) = self.groups.claim(next) else { continue };
+            let shared = self.clone();
+            let fetch = move || {
+                // The sampler panics again for the batch.
+                let fetch = || *fetched.get_or_init(|| shared.fetch_group(scale, next));
+                let _ = catch_unwind(AssertUnwindSafe(fetch));
+            };
+            // Without a thread the first batch of the group does it.
+            if let Ok(fetcher) = Builder::new().name("kiste-fetch".to_owned()).spawn(fetch) {
+                self.groups.add_fetcher(fetcher);
+            }
         }
     }
 
-    fn fetch_group(&self, numbers: Range<u64>) {
+    fn fetch_group(&self, scale: Scale, group: u64) {
+        let samples = |group| {
+            let (batches, soon) = scale.batches(group);
+            let of_group = self.indices(batches, |epoch| self.orders.get(epoch).ok());
+            (of_group, self.indices(soon, |epoch| self.orders.made(epoch)))
+        };
+        self.options.reader.prefetch(&self.groups.plan(scale, group, samples));
+    }
+
+    /// The samples of these batches, as far as there are any and their orders.
+    fn indices(
+        &self,
+        batches: Range<u64>,
+        order: impl Fn(u64) -> Option<Arc<dyn Order>>,
+    ) -> Vec<usize> {
         let mut indices = Vec::new();
-        for number in numbers {
+        for number in batches {
             let Some((epoch, step, plan)) = self.schedule.at(number) else { break };
-            // As for prefetching.
-            let order = match self.options.threads {
-                0 | 1 => self.orders.get(epoch).ok(),
-                _ => self.orders.made(epoch),
-            };
-            let Some(order) = order else { break };
+            let Some(order) = order(epoch) else { break };
             let batch = plan.batch(step, self.schedule.rank).indices(&*order);
             indices.extend(batch.into_iter().map(in_reader));
         }
-        self.options.reader.prefetch(&indices);
+        indices
     }
 
     /// The order of the epoch that this batch is of.

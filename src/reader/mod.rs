@@ -189,7 +189,8 @@ pub trait Reader: Send + Sync {
     }
 
     /// Announces that these samples will be read soon, so that a slow storage can begin. Never an
-    /// error: an index that does not exist is passed over.
+    /// error: an index that does not exist is passed over, and what could not be fetched is an error of
+    /// the first read of that sample, which does not try another time.
     fn prefetch(&self, indices: &[usize]) {
         let _ = indices;
     }

@@ -39,7 +39,7 @@ pub use mmap::Map;
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
-pub use remote::{RemoteOptions, RemoteStorage, RemoteTraffic};
+pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[cfg(feature = "arrays")]
 pub(crate) use replace::{partial_name, random};
@@ -274,9 +274,17 @@ pub trait ReadAt: Send + Sync {
     }
     /// Announces that these bytes will be read soon. A remote file fetches them now, all in one round,
     /// and keeps them until they were read; ranges beyond its end are passed over. Default: nothing.
+    ///
+    /// What could not be fetched is an error here, and again at the first read of it, which does not try
+    /// another time.
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         Ok(())
+    }
+    /// As [`fetch`](Self::fetch), by a reader that goes through the file in a known order, as loaders do:
+    /// what it reads now it needs last, so it takes no room in a cache from what comes sooner.
+    fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.fetch(ranges)
     }
 }
 
@@ -301,6 +309,9 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     }
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
         (**self).fetch(ranges)
+    }
+    fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
+        (**self).fetch_in_order(ranges)
     }
 }
 
@@ -371,7 +382,7 @@ pub fn of(path: impl AsRef<Path>) -> Result<(Arc<dyn Storage>, PathBuf)> {
 
 #[cfg(feature = "remote")]
 fn remote_of(url: &str) -> Result<(Arc<dyn Storage>, PathBuf)> {
-    let (storage, path) = RemoteStorage::open(url, RemoteOptions::default())?;
+    let (storage, path) = RemoteStorage::open(url, RemoteOptions::from_env()?)?;
     Ok((Arc::new(storage), path))
 }
 
@@ -536,6 +547,14 @@ impl Source {
         match self {
             Source::Mapped(_) => Ok(()),
             Source::Positioned(file) => file.fetch(ranges),
+        }
+    }
+
+    /// As [`ReadAt::fetch_in_order`]; of a map nothing.
+    pub fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
+        match self {
+            Source::Mapped(_) => Ok(()),
+            Source::Positioned(file) => file.fetch_in_order(ranges),
         }
     }
 

@@ -41,9 +41,9 @@ fn batches_are_fetched_in_groups() {
     let reader = place.open();
     let options = Loader::options(Arc::new(reader), Sequential::new(SAMPLES)).batch_size(250);
     let mut loader = options.epochs(1).threads(0).raw().unwrap();
-    // Offsets, the first batch, and the other batches.
+    // Offsets, some samples that show how large they are unless opening fetched them, and the batches.
     let (rounds, _) = place.server.rounds(|| loader.next().unwrap().unwrap());
-    assert_eq!(rounds, 3);
+    assert!((2..=3).contains(&rounds), "{rounds}");
     place.server.requests();
     loader.for_each(|batch| drop(batch.unwrap()));
     assert!(place.server.requests().is_empty());
@@ -65,7 +65,8 @@ fn blocks_are_fetched_in_runs() {
 fn a_replaced_dataset_ends_in_an_error_of_the_loader() {
     let place = Place::new(SAMPLES, 100, false);
     let reader = place.open();
-    let options = Loader::options(Arc::new(reader), Shuffle::new(SAMPLES, 1)).batch_size(50);
+    // So small that groups, of which some are fetched ahead, are a small part of the epoch.
+    let options = Loader::options(Arc::new(reader), Shuffle::new(SAMPLES, 1)).batch_size(2);
     let mut loader = options.epochs(1).threads(2).raw().unwrap();
     loader.next().unwrap().unwrap();
     place.replace();

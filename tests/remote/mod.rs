@@ -10,6 +10,8 @@ mod trouble;
 mod versions;
 mod secrets;
 mod loading;
+mod cache;
+mod soak;
 #[cfg(feature = "cli")]
 mod command;
 

@@ -82,6 +82,78 @@ fn many_keys_share_their_rounds() {
     }
 }
 
+fn sent(requests: &[server::Request]) -> u64 {
+    requests.iter().map(|request| request.sent).sum()
+}
+
+#[test]
+fn a_large_sample_is_not_fetched_to_say_that_its_key_exists() {
+    let place = Place::new(60, 300_000, true);
+    let reader = place.open();
+    place.server.requests();
+    for index in [20, 40] {
+        assert_eq!(reader.find(&key(index)).unwrap(), Some(index as usize));
+    }
+    assert!(reader.contains_key(&key(30)).unwrap());
+    let keys: Vec<String> = (0..60).map(key).collect();
+    assert!(reader.find_many(&keys).unwrap().into_iter().eq((0..60).map(Some)));
+    let requests = place.server.requests();
+    assert!(sent(&requests) < 70 * 4096, "{} {requests:#?}", sent(&requests));
+    // What is read is fetched once, in the round that compares the key.
+    let reader = place.open();
+    place.server.requests();
+    let get = || reader.get_by_key(&key(50)).unwrap().unwrap();
+    let (rounds, found) = place.server.rounds(get);
+    assert_eq!(found, place.local.get(50).unwrap());
+    let requests = place.server.requests();
+    assert!(rounds <= 3, "{rounds} {requests:#?}");
+    assert!(sent(&requests) < 310_000, "{requests:#?}");
+}
+
+#[test]
+fn a_key_behind_large_fields_is_found_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("set.msgpack");
+    let mut writer = Writer::options().durable(false).lookup(true).create(&path).unwrap();
+    for index in 0..20 {
+        let bytes = || Value::Binary(vec![index as u8; 200_000]);
+        let fields = [("image", bytes()), ("mask", bytes()), ("key", key(index).into())];
+        let fields = fields.map(|(name, value)| (name.into(), value)).to_vec();
+        writer.write_raw(&key(index), &msgpack::to_vec(&Value::Map(fields)).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    let server = Server::start();
+    server.upload(&path, "/d");
+    let reader = DatasetReader::open(format!("{}/d/set.msgpack", server.url())).unwrap();
+    server.requests();
+    assert_eq!(reader.find(&key(7)).unwrap(), Some(7));
+    assert_eq!(reader.find(&key(19)).unwrap(), Some(19));
+    assert_eq!(reader.find("no such key").unwrap(), None);
+    let requests = server.requests();
+    assert!(sent(&requests) < 60_000, "{requests:#?}");
+}
+
+#[test]
+fn many_keys_take_few_requests_each() {
+    let place = Place::new(20_000, 200, true);
+    // So few keys of so many samples that the side files are not fetched whole.
+    for (count, whole) in [(2, false), (40, true)] {
+        let reader = place.open();
+        place.server.requests();
+        let keys: Vec<String> = (0..count).map(|i| key(i * 7_919 % 20_000)).collect();
+        assert!(reader.find_many(&keys).unwrap().iter().all(Option::is_some));
+        let requests = place.server.requests();
+        let of = |suffix: &str| requests.iter().filter(|r| r.path.ends_with(suffix)).count();
+        let (hashes, slots) = (of(".key_hashes"), of(".lookup"));
+        match whole {
+            true => assert!(hashes <= 1 && slots <= 1, "{hashes} {slots}"),
+            false => assert!(hashes <= 5 * count as usize, "{hashes}"),
+        }
+        // One for each sample, and the offsets.
+        assert!(of(".offsets") + of("set.msgpack") <= 2 * count as usize, "{requests:#?}");
+    }
+}
+
 #[test]
 fn an_absent_key_takes_few_rounds_and_no_sample() {
     let place = large();

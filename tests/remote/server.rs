@@ -129,6 +129,11 @@ impl Server {
         self.state.objects.lock().unwrap().insert(path.to_owned(), object);
     }
 
+    /// The bytes of an object.
+    pub(crate) fn get(&self, path: &str) -> Arc<Vec<u8>> {
+        self.state.objects.lock().unwrap()[path].bytes.clone()
+    }
+
     /// Changes the tags of all objects, and when they were changed.
     pub(crate) fn retag(&self, tag: Option<&str>, modified: &'static str) {
         for object in self.state.objects.lock().unwrap().values_mut() {

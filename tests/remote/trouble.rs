@@ -87,6 +87,58 @@ fn answers_that_stall_are_noticed_and_named() {
 }
 
 #[test]
+fn what_could_not_be_fetched_ahead_is_not_tried_again_when_it_is_read() {
+    use kiste::Reader;
+    let is_busy = Fault::Status(503, None);
+    // The samples, and the offsets that are fetched before them.
+    for failing in ["/d/set.msgpack", "/d/set.msgpack.offsets"] {
+        let place = Place::new(20_000, 100, true);
+        let (storage, path) = place.storage();
+        let options = DatasetReader::options().storage(Arc::new(storage));
+        let reader = options.open(path).unwrap();
+        place.server.fail(move |_, request| (request.path == failing).then_some(is_busy));
+        place.server.requests();
+        let indices: Vec<usize> = (9_000..9_040).chain(15_000..15_001).collect();
+        reader.prefetch(&indices);
+        let asked = place.server.requests().len();
+        // Five tries each, on two connections.
+        assert!((5..=11).contains(&asked), "{asked}");
+        // The loader asks once more, for each batch.
+        reader.prefetch(&indices[..20]);
+        for index in 9_000..9_020 {
+            let error = reader.get_raw(index).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(error.to_string().contains("gave up after 5 tries"), "{error}");
+        }
+        assert_eq!(place.server.requests().len(), 0);
+        place.server.fail(|_, _| None);
+        assert_eq!(reader.get_raw(9_000).unwrap(), place.local.get_raw(9_000).unwrap());
+    }
+}
+
+#[test]
+fn a_batch_that_cannot_be_fetched_takes_its_tries_once() {
+    use kiste::loader::Loader;
+    use kiste::sampler::Sequential;
+    let place = Place::new(20_000, 100, true);
+    let reader = place.open();
+    place.server.fail(|_, request| {
+        let is_sample = request.path == "/d/set.msgpack";
+        is_sample.then_some(Fault::Status(503, None))
+    });
+    // More than opening fetches.
+    let options = Loader::options(Arc::new(reader), Sequential::new(20_000)).batch_size(500);
+    let mut loader = options.epochs(1).threads(0).raw().unwrap();
+    place.server.requests();
+    let error = loader.next().unwrap().map(drop).unwrap_err();
+    assert_eq!((error.kind(), error.step()), (ErrorKind::Io, Some(0)), "{error}");
+    let asked = place.server.requests();
+    let asked = asked.iter().filter(|request| request.path == "/d/set.msgpack").count();
+    // Once for the first batch, and once for the others that are fetched with it.
+    assert!(asked <= 10, "{asked}");
+}
+
+#[test]
 fn more_than_was_asked_for_is_refused() {
     // Longer than announced is what the next answer begins with, which is no answer.
     let place = Place::new(2000, 100, true);

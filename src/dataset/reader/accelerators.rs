@@ -1,6 +1,7 @@
 //! The files that make look-ups by key faster: `.lookup` and `.filter`, open.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +16,8 @@ use super::open::OpenDataset;
 pub(super) struct Lookup {
     pub(super) shape: lookup::Shape,
     pub(super) source: Source,
+    /// All of a remote file, once so many keys were looked for that this is cheaper.
+    whole: OnceLock<Vec<u8>>,
 }
 
 impl Lookup {
@@ -34,32 +37,49 @@ impl Lookup {
         if header.check_source(&now).is_err() {
             return Ok(None);
         }
-        Ok(Some(Lookup { shape: header.shape(), source }))
+        Ok(Some(Lookup { shape: header.shape(), source, whole: OnceLock::new() }))
     }
 
     pub(super) fn is_mapped(&self) -> bool {
         self.source.mapped().is_some()
     }
 
-    /// Fetches the slots where the searches for these hashes go, and returns the samples in them.
-    pub(super) fn fetch_run(&self, hashes: &[u64]) -> Result<Vec<u64>> {
+    /// Fetches all of a remote file, unless it has more bytes than this.
+    pub(super) fn fetch_whole(&self, most: u64) -> Result<()> {
+        if self.source.is_remote() && self.source.len() <= most && self.whole.get().is_none() {
+            let bytes = self.source.read(0..self.source.len())?.into_owned();
+            self.whole.get_or_init(|| bytes);
+        }
+        Ok(())
+    }
+
+    /// Fetches the slots where the searches for these hashes go, and returns the samples in them: for
+    /// each hash in the order in which the search comes to them.
+    pub(super) fn fetch_runs(&self, hashes: &[u64]) -> Result<Vec<Vec<u64>>> {
         let slots: Vec<_> = hashes.iter().map(|&hash| lookup_run(&self.shape, hash)).collect();
-        self.source.fetch(&slots.iter().map(slot_bytes).collect::<Vec<_>>())?;
-        let mut run = Vec::new();
-        for slots in slots {
+        if self.whole.get().is_none() {
+            self.source.fetch(&slots.iter().map(slot_bytes).collect::<Vec<_>>())?;
+        }
+        let run = |slots: Range<u64>| {
+            let mut run = Vec::new();
             for slot in slots {
                 match self.slot(slot)? {
                     lookup::EMPTY => break,
                     index => run.push(u64::from(index)),
                 }
             }
-        }
-        Ok(run)
+            Ok(run)
+        };
+        slots.into_iter().map(run).collect()
     }
 
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
+        if let Some(whole) = self.whole.get() {
+            let slots = whole.get(lookup::HEADER..).unwrap_or_default();
+            return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
+        }
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }

@@ -11,12 +11,15 @@ use crate::storage::Source;
 
 use super::hashes::Hashes;
 use super::open::{Offsets, OpenDataset};
-use super::search::{Asked, Search, Slots, Wanted};
+use super::search::{Asked, Search, Slots, Wanted, first};
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
 const GROUP: usize = 32;
 /// The same where a group takes three round trips.
 const REMOTE_GROUP: usize = 256;
+/// What a request costs, in bytes that could be fetched instead: files that take less than the requests
+/// for a part of them are fetched whole.
+const REQUEST: u64 = 64 << 10;
 
 impl Search {
     pub(super) fn find_many<K: AsRef<str>>(
@@ -28,6 +31,13 @@ impl Search {
         let Some(key) = keys.first() else { return Ok(found) };
         let hashes = self.hashes_for(files, key.as_ref())?;
         let is_remote = files.data.is_remote();
+        if is_remote {
+            let most = keys.len() as u64 * REQUEST;
+            hashes.fetch_whole(most)?;
+            if let Some(Slots::File(lookup)) = self.slots(files)? {
+                lookup.fetch_whole(most)?;
+            }
+        }
         self.build_for(files, hashes, keys.len())?;
         let mut group: Vec<&str> = Vec::new();
         let mut hashed = Vec::new();
@@ -47,13 +57,13 @@ impl Search {
         Ok(found)
     }
 
-    /// Fetches what the look-ups of these hashes will read, samples included: each step is a round
-    /// trip, which they share.
+    /// Fetches what the look-ups of these hashes will read, down to what shows the keys of the samples:
+    /// each step is a round trip, which they share.
     fn fetch_all(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
-        self.fetch(files, hashes, wanted)?;
+        self.fetch_many(files, hashes, wanted)?;
         let Some(slots) = self.slots(files)? else { return Ok(()) };
         let samples = wanted.iter().filter_map(|&hash| first(hashes, &slots, hash));
-        files.fetch(&samples.collect::<Vec<_>>())
+        files.fetch_heads(&samples.collect::<Vec<_>>())
     }
 
     /// Reads what the look-ups of these hashes will read, as far as it is mapped.
@@ -64,13 +74,6 @@ impl Search {
         }
         Ok(())
     }
-}
-
-/// The first sample with this hash. What is damaged is not noticed here.
-fn first(hashes: &Hashes, slots: &Slots<'_>, hash: u64) -> Option<usize> {
-    let mut probe = slots.shape().probe(hash);
-    let index = probe.next_candidate(|slot| slots.at(slot), |index| hashes.get(index as usize));
-    Some(index.ok()?? as usize)
 }
 
 /// Reads step by step what the look-ups will read. What is damaged is not noticed here.

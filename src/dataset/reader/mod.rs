@@ -293,9 +293,16 @@ impl DatasetReader {
         self.shared.search.find_many(self.files(), keys)
     }
 
+    /// As [`find`](Self::find), for a sample that will be read next: of a remote dataset the whole sample
+    /// is fetched in the round trip that compares its key, where [`find`](Self::find) fetches only what
+    /// shows the key of a sample of more than 16 KiB.
+    pub fn find_and_fetch(&self, key: &str) -> Result<Option<usize>> {
+        self.shared.search.find_and_fetch(self.files(), key)
+    }
+
     /// The sample with this key, if there is one.
     pub fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
-        self.find(key)?.map(|index| self.get(index)).transpose()
+        self.find_and_fetch(key)?.map(|index| self.get(index)).transpose()
     }
 
     /// Whether there is a sample with this key.
@@ -414,8 +421,8 @@ impl Reader for DatasetReader {
     /// samples are fetched, in one round or two.
     fn prefetch(&self, indices: &[usize]) {
         if self.is_remote() {
-            // What fails is reported when it is read.
-            let _ = self.files().fetch(indices);
+            // The files keep what failed, for the reads to come.
+            let _ = self.files().fetch_in_order(indices);
             return;
         }
         if self.files().data.mapped().is_none() {

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
+use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
 use crate::storage::{Announced, FileId, OpenFile, Source, Storage};
 
@@ -52,6 +53,12 @@ const ANNOUNCED: [Announced<'static>; 5] = [
 /// From how many samples fetched at once on a remote `.offsets` is fetched whole, and up to which size.
 const MANY: usize = 16;
 const WHOLE_OFFSETS: u64 = 64 << 20;
+/// Up to which size a remote sample is fetched whole for its key, and how much of a larger one at a
+/// time: the key is among the first fields of most.
+const WHOLE_SAMPLE: u64 = 16 << 10;
+const KEY_PART: u64 = 4 << 10;
+/// After this many parts without a key a sample is fetched whole.
+const KEY_PARTS: usize = 8;
 /// Up to which size a remote `.keys` stays in memory. Keys of a larger one come from the samples.
 const WHOLE_KEYS: u64 = 256 << 20;
 
@@ -169,12 +176,38 @@ impl OpenDataset {
     /// Fetches these samples, where they are remote: in two rounds, and if their offsets are known in
     /// one. Indices that do not exist are passed over.
     pub(super) fn fetch(&self, indices: &[usize]) -> Result<()> {
-        let Offsets::File(file) = &self.offsets else { return Ok(()) };
+        self.data.fetch(&self.ranges(indices)?)
+    }
+
+    /// The same for a reader that goes through the samples in a known order.
+    pub(super) fn fetch_in_order(&self, indices: &[usize]) -> Result<()> {
+        self.data.fetch_in_order(&self.ranges(indices)?)
+    }
+
+    /// Where these samples are, as far as they exist.
+    fn ranges(&self, indices: &[usize]) -> Result<Vec<Range<u64>>> {
         let indices: Vec<usize> = indices.iter().copied().filter(|&i| i < self.len).collect();
+        self.fetch_offsets(&indices)?;
+        indices.iter().map(|&index| self.byte_range(index)).collect()
+    }
+
+    /// The same, but of large samples only as much as shows the keys of most.
+    pub(super) fn fetch_heads(&self, indices: &[usize]) -> Result<()> {
+        self.fetch_offsets(indices)?;
+        let ranges = indices.iter().map(|&index| self.head(index));
+        self.data.fetch(&ranges.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Fetches the offsets of these samples, or all.
+    fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
+        let Offsets::File(file) = &self.offsets else { return Ok(()) };
         if self.whole_offsets.get().is_none() {
             let is_worth_it = indices.len() >= MANY && file.len() <= WHOLE_OFFSETS;
             if is_worth_it && !self.fetching_offsets.swap(true, Relaxed) {
-                let bytes = file.read(0..file.len());
+                // Fetched, then read: what fails is reported when one of them is read.
+                let whole = 0..file.len();
+                let fetched = file.fetch(std::slice::from_ref(&whole));
+                let bytes = fetched.and_then(|()| file.read(whole));
                 self.fetching_offsets.store(false, Relaxed);
                 let bytes = bytes?.into_owned();
                 self.whole_offsets.get_or_init(|| bytes);
@@ -186,8 +219,7 @@ impl OpenDataset {
                 file.fetch(&indices.iter().map(pair).collect::<Vec<_>>())?;
             }
         }
-        let ranges = indices.iter().map(|&index| self.byte_range(index));
-        self.data.fetch(&ranges.collect::<Result<Vec<_>>>()?)
+        Ok(())
     }
 
     /// An error if the dataset was replaced since it was opened.
@@ -372,6 +404,9 @@ impl OpenDataset {
     /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
     #[inline]
     pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
+        if self.data.is_remote() && self.seems(index, |own| own == key)? {
+            return Ok(true);
+        }
         match self.raw(index) {
             Err(_) if self.check => return Ok(self.key(index)? == key),
             raw => {
@@ -381,6 +416,37 @@ impl OpenDataset {
             }
         }
         Ok(self.key(index)? == key)
+    }
+
+    /// What is fetched first of a remote sample to see its key.
+    pub(super) fn head(&self, index: usize) -> Result<Range<u64>> {
+        let range = self.byte_range(index)?;
+        let is_small = range.end - range.start <= WHOLE_SAMPLE;
+        Ok(if is_small { range } else { range.start..range.start + KEY_PART })
+    }
+
+    /// Whether the key of a remote sample meets a condition, by as few of its bytes as show a key. `false`
+    /// if only the whole sample can tell.
+    pub(super) fn seems(&self, index: usize, is_wanted: impl Fn(&str) -> bool) -> Result<bool> {
+        let range = self.byte_range(index)?;
+        // A checksum is of the whole sample.
+        if self.check || range.end - range.start <= WHOLE_SAMPLE {
+            return Ok(false);
+        }
+        let mut search = KeySearch::default();
+        for _ in 0..KEY_PARTS {
+            let Some(at) = range.start.checked_add(search.position()) else { break };
+            if at >= range.end {
+                break;
+            }
+            let part = self.data.read(at..range.end.min(at.saturating_add(KEY_PART)))?;
+            match search.step(&part) {
+                KeyStep::Key(key) => return Ok(is_wanted(key)),
+                KeyStep::Further => {}
+                KeyStep::Unclear => break,
+            }
+        }
+        Ok(false)
     }
 
     #[cold]

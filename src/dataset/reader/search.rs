@@ -11,6 +11,7 @@
 //! Nothing here waits for another thread, so a fork at any moment leaves the child with something
 //! that works.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -30,6 +31,9 @@ use super::table;
 /// What building the table costs, in searches through all hashes: measured, some fifty to seventy
 /// at 1, 10 and 100 million keys.
 const TABLE_COST: u64 = 50;
+
+/// Samples of a run whose hashes are compared first, where many keys are looked for.
+const LIKELY: usize = 2;
 
 /// The key that is looked for, and its hash with the salt of the dataset.
 #[derive(Clone, Copy)]
@@ -105,6 +109,23 @@ impl Search {
         self.find_after(files, key, Asked::No)
     }
 
+    /// The same for a sample that will be read: a remote one is fetched whole, in the round in which
+    /// its key is compared.
+    pub(super) fn find_and_fetch(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
+        if !files.data.is_remote() {
+            return self.find(files, key);
+        }
+        let hashes = self.hashes_for(files, key)?;
+        let wanted = Wanted::new(hashes, key);
+        self.fetch(files, hashes, &[wanted.hash])?;
+        let candidate = match self.slots(files)? {
+            Some(slots) => first(hashes, &slots, wanted.hash),
+            None => hashes.search(0, wanted.hash)?,
+        };
+        files.fetch(candidate.as_slice())?;
+        self.find_wanted(files, hashes, wanted, Asked::No)
+    }
+
     fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
         let hashes = self.hashes_for(files, key)?;
         let wanted = Wanted::new(hashes, key);
@@ -164,15 +185,39 @@ impl Search {
             return Ok(());
         };
         let Some(Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
-        let run = lookup.fetch_run(wanted)?;
-        let hash = |&index: &u64| 8 + index * 8..16 + index * 8;
+        let runs = lookup.fetch_runs(wanted)?;
         let pair = |&index: &u64| {
             let at = index * offsets::ENTRY;
             at..at + 2 * offsets::ENTRY
         };
-        let hashes = run.iter().filter(|&&index| index < files.len as u64).map(hash).collect();
-        let pairs = run.iter().filter(|&&index| index < files.len as u64).map(pair).collect();
-        fetch_together(&[(file, hashes), (offsets, pairs)])
+        let run = runs.iter().flatten().filter(|&&index| index < files.len as u64);
+        let (ranges, pairs) = (run.clone().map(hash_bytes).collect(), run.map(pair).collect());
+        fetch_together(&[(file, ranges), (offsets, pairs)])
+    }
+
+    /// Fetches the slots and hashes that the look-ups of many hashes will read. A round trip counts for
+    /// little here and a request for much: a search compares two hashes on average of some eight near
+    /// its slot, so two are fetched, and the others if these do not tell.
+    pub(super) fn fetch_many(
+        &self,
+        files: &OpenDataset,
+        hashes: &Hashes,
+        wanted: &[u64],
+    ) -> Result<()> {
+        let Some(Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
+        let mut runs = lookup.fetch_runs(wanted)?;
+        let Some(file) = hashes.file().filter(|_| !hashes.are_at_hand()) else { return Ok(()) };
+        runs.iter_mut().for_each(|run| run.retain(|&index| index < files.len as u64));
+        let likely = runs.iter().flat_map(|run| run.iter().take(LIKELY)).map(hash_bytes);
+        file.fetch(&likely.collect::<Vec<_>>())?;
+        let mut others = Vec::new();
+        for (run, &wanted) in runs.iter().zip(wanted).filter(|(run, _)| run.len() > LIKELY) {
+            // The hashes of a run ascend.
+            if hashes.get(run[LIKELY - 1] as usize)? < wanted {
+                others.extend(run[LIKELY..].iter().map(hash_bytes));
+            }
+        }
+        file.fetch(&others)
     }
 
     /// Before the first look-up the salt is compared by the first sample: it is fetched together with
@@ -190,7 +235,7 @@ impl Search {
         }
         let salt = Salt(<[u8; 8]>::try_from(&*hashes.read(0..8)?).unwrap_or_default());
         let slots = lookup_run(&header.shape(), key_hashes::hash(&salt, key.as_bytes()));
-        let first = files.byte_range(0)?;
+        let first = files.head(0)?;
         fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&files.data, vec![first])])
     }
 
@@ -400,6 +445,18 @@ impl Search {
             }
         }
     }
+}
+
+/// Where the hash of a sample is in `.key_hashes`.
+fn hash_bytes(&index: &u64) -> Range<u64> {
+    8 + index * 8..16 + index * 8
+}
+
+/// The first sample with this hash. What is damaged is not noticed here.
+pub(super) fn first(hashes: &Hashes, slots: &Slots<'_>, hash: u64) -> Option<usize> {
+    let mut probe = slots.shape().probe(hash);
+    let index = probe.next_candidate(|slot| slots.at(slot), |index| hashes.get(index as usize));
+    Some(index.ok()?? as usize)
 }
 
 /// A key that is there by the list, or by the samples, but was not found by its hash.

@@ -277,6 +277,13 @@ impl<'a> Cursor<'a> {
         Ok(&before[..before.len() - self.rest.len()])
     }
 
+    /// The kind of the next value, its bytes without those of the values in it, and how many of these
+    /// there are. Its payload need not be at hand. `None` if its first bytes are not, or make no sense.
+    pub(super) fn announced(&self) -> Option<(Kind, u64, u64)> {
+        let head = head(self.rest).ok()?;
+        Some((head.kind, (head.size as u64).checked_add(head.payload)?, head.items))
+    }
+
     /// Passes over one value with all that is in it.
     #[inline(never)]
     fn walk(&mut self, utf8: bool) -> Result<(), FormatError> {

@@ -94,3 +94,139 @@ fn find<'a>(bytes: &'a [u8], name: &str) -> Result<Option<Cursor<'a>>, FormatErr
     }
     Ok(found)
 }
+
+/// A search for the key of a packed sample that is at hand in parts: the first comes from its start,
+/// each further one from [`position`](KeySearch::position).
+#[derive(Debug, Default)]
+pub(crate) struct KeySearch {
+    position: u64,
+    /// Fields that were not looked at, once the head of the map was.
+    left: Option<u32>,
+    /// Values that have to be passed before the next field.
+    due: u64,
+}
+
+/// What a part of a sample says about its key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum KeyStep<'a> {
+    /// This is the first field of this name.
+    Key(&'a str),
+    /// It may be further on.
+    Further,
+    /// The whole sample has to say: there is no key, or something that makes no sense.
+    Unclear,
+}
+
+impl KeySearch {
+    /// Where the next part has to begin.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Looks at a part, which begins at [`position`](Self::position).
+    pub(crate) fn step<'a>(&mut self, part: &'a [u8]) -> KeyStep<'a> {
+        let begin = self.position;
+        match self.walk(part) {
+            Some(key) => KeyStep::Key(key),
+            None if self.position > begin && (self.due > 0 || self.left != Some(0)) => {
+                KeyStep::Further
+            }
+            None => KeyStep::Unclear,
+        }
+    }
+
+    fn walk<'a>(&mut self, part: &'a [u8]) -> Option<&'a str> {
+        let begin = self.position;
+        let at = |position: u64| {
+            let within = usize::try_from(position - begin).ok().filter(|&at| at < part.len());
+            within.map(|within| Cursor::at(part, within))
+        };
+        loop {
+            if self.due > 0 {
+                let (_, len, items) = at(self.position)?.announced()?;
+                self.position = self.position.checked_add(len)?;
+                self.due = (self.due - 1).checked_add(items)?;
+                continue;
+            }
+            let Some(left) = self.left else {
+                let (kind, len, items) = at(0)?.announced()?;
+                if kind != Kind::Map {
+                    return None;
+                }
+                self.position = len;
+                self.left = u32::try_from(items / 2).ok();
+                continue;
+            };
+            let left = left.checked_sub(1)?;
+            let mut cursor = at(self.position)?;
+            let is_key = cursor.peek().ok()? == Kind::Str
+                && cursor.read_str_bytes().is_ok_and(|name| name == KEY.as_bytes());
+            if is_key {
+                // If it is no text, its end may be in the next part.
+                return cursor.read_str().ok();
+            }
+            // The name and the value.
+            self.left = Some(left);
+            self.due = 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::msgpack::{Value, to_vec};
+
+    /// The key as parts of this many bytes say it, and how many parts that took.
+    fn in_parts(sample: &[u8], len: usize) -> (Option<String>, usize) {
+        let mut search = KeySearch::default();
+        for parts in 1.. {
+            let at = usize::try_from(search.position()).unwrap();
+            let part = sample.get(at..sample.len().min(at.saturating_add(len))).unwrap_or_default();
+            match search.step(part) {
+                KeyStep::Key(key) => return (Some(key.to_owned()), parts),
+                KeyStep::Unclear => return (None, parts),
+                KeyStep::Further => {}
+            }
+        }
+        unreachable!("every part moves the search on")
+    }
+
+    #[test]
+    fn keys_are_found_without_what_lies_before_and_behind_them() {
+        let bytes = || Value::Binary(vec![7; 100_000]);
+        let array = Value::Map(vec![("nd".into(), true.into()), ("data".into(), bytes())]);
+        let fields = [("image", bytes()), ("array", array), ("key", "k".into()), ("mask", bytes())];
+        let fields = fields.map(|(name, value)| (Value::from(name), value)).to_vec();
+        let sample = to_vec(&Value::Map(fields)).unwrap();
+        assert_eq!(in_parts(&sample, 64), (Some("k".into()), 3));
+        assert_eq!(in_parts(&sample, sample.len()), (Some("k".into()), 1));
+        // As the last field.
+        let fields = vec![("image".into(), bytes()), ("key".into(), "k".into())];
+        let sample = to_vec(&Value::Map(fields)).unwrap();
+        assert_eq!(in_parts(&sample, 64), (Some("k".into()), 2));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_left_to_the_whole_sample() {
+        let long = "k".repeat(100);
+        let sample = to_vec(&Value::Map(vec![("key".into(), long.as_str().into())])).unwrap();
+        assert_eq!(in_parts(&sample, 50).0, None);
+        assert_eq!(in_parts(&sample, 200).0, Some(long));
+        for sample in [
+            &b""[..],
+            b"\x80",
+            b"\x07",
+            b"\xc1",
+            b"\x81\xa3key\x07",
+            b"\x81\xa1v\x07",
+            b"\xdf\xff\xff\xff\xff\xdd\xff\xff\xff\xff",
+        ] {
+            for len in 1..12 {
+                assert_eq!(in_parts(sample, len).0, None, "{sample:?} {len}");
+            }
+        }
+        // Of several, the first: the last takes the whole sample.
+        assert_eq!(in_parts(b"\x82\xa3key\xa1a\xa3key\xa1b", 100).0, Some("a".into()));
+    }
+}

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use bytes::Bytes;
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as Name;
 use object_store::{
@@ -27,6 +27,8 @@ use super::url::{Address, Service, without_secrets};
 pub(super) struct Client {
     store: Box<dyn ObjectStore>,
     service: Service,
+    /// Where its requests go, if the environment says so.
+    endpoint: String,
     connections: usize,
 }
 
@@ -64,6 +66,17 @@ impl Pin {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
+    /// What tells versions of the same name apart for good, if the server says it: the time and the size
+    /// would not.
+    pub(super) fn identity(&self) -> Option<String> {
+        let version = self.version.as_deref();
+        let (tag, version) = match (self.strong(), version) {
+            (None, None) => return None,
+            (tag, version) => (tag.unwrap_or_default(), version.unwrap_or_default()),
+        };
+        Some(format!("{} {tag} {version}", self.size))
+    }
+
     fn is_same(&self, other: &Pin) -> bool {
         let by_tag = || Some(self.tag.as_ref()? == other.tag.as_ref()?);
         self.size == other.size && by_tag().unwrap_or(self.modified == other.modified)
@@ -72,7 +85,7 @@ impl Pin {
 
 /// Some bytes of an object.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Fetched {
     pub(super) at: u64,
     pub(super) bytes: Bytes,
     pub(super) pin: Pin,
@@ -95,28 +108,28 @@ impl Client {
         // Requests are sent again below: in `Transport`.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let url = address.base();
+        let mut endpoint = String::new();
+        let mut goes_to = |value: Option<String>| {
+            endpoint.push('\n');
+            endpoint.push_str(&value.unwrap_or_default());
+        };
         let store: Box<dyn ObjectStore> = match address.service {
-            Service::S3 => Box::new(
-                AmazonS3Builder::from_env()
-                    .with_url(url)
-                    .with_retry(retry)
-                    .with_http_connector(connector)
-                    .build()?,
-            ),
-            Service::Google => Box::new(
-                GoogleCloudStorageBuilder::from_env()
-                    .with_url(url)
-                    .with_retry(retry)
-                    .with_http_connector(connector)
-                    .build()?,
-            ),
-            Service::Azure => Box::new(
-                MicrosoftAzureBuilder::from_env()
-                    .with_url(url)
-                    .with_retry(retry)
-                    .with_http_connector(connector)
-                    .build()?,
-            ),
+            Service::S3 => {
+                let builder = AmazonS3Builder::from_env().with_url(url);
+                goes_to(builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+                Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
+            Service::Google => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(url);
+                goes_to(builder.get_config_value(&GoogleConfigKey::BaseUrl));
+                Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
+            Service::Azure => {
+                let builder = MicrosoftAzureBuilder::from_env().with_url(url);
+                goes_to(builder.get_config_value(&AzureConfigKey::AccountName));
+                goes_to(builder.get_config_value(&AzureConfigKey::Endpoint));
+                Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
             Service::Http => Box::new(
                 HttpBuilder::new()
                     .with_url(url)
@@ -126,7 +139,12 @@ impl Client {
                     .build()?,
             ),
         };
-        Ok(Client { store, service: address.service, connections })
+        Ok(Client { store, service: address.service, endpoint, connections })
+    }
+
+    /// Where its requests go, if the environment says so: the same name elsewhere is another object.
+    pub(super) fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// The name of an object in the store.
@@ -150,7 +168,7 @@ impl Client {
         part: Part,
         pin: Option<&Pin>,
         shown: &Path,
-    ) -> Result<Piece> {
+    ) -> Result<Fetched> {
         let range = match part {
             Part::Head(len) => GetRange::Bounded(0..len),
             // Azure has no such ranges.
@@ -177,8 +195,8 @@ impl Client {
         });
         let outcome = exchange.outcome();
         let piece = match (answer, outcome.empty.clone()) {
-            (Ok((at, meta, bytes)), _) => Piece { at, bytes, pin: Pin::of(&meta) },
-            (Err(_), Some(tag)) => Piece { at: 0, bytes: Bytes::new(), pin: Pin::empty(tag) },
+            (Ok((at, meta, bytes)), _) => Fetched { at, bytes, pin: Pin::of(&meta) },
+            (Err(_), Some(tag)) => Fetched { at: 0, bytes: Bytes::new(), pin: Pin::empty(tag) },
             (Err(error), None) => return Err(self.refused(error, outcome).at(shown)),
         };
         match pin {

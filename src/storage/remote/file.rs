@@ -1,26 +1,29 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use object_store::path::Path as Name;
 
 use super::super::{FileId, ReadAt, beyond_end};
 use super::Shared;
-use super::client::{Part, Piece, Pin};
+use super::cache::{Cache, Object, Piece};
+use super::client::{Client, Fetched, Part, Pin};
 use super::per_process::PerProcess;
 use super::plan::{self, ReadAhead};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of what was read that stay in memory, for each object.
 const KEPT: usize = 64 << 20;
 /// Bytes of what was fetched ahead, for each object.
-const AHEAD: usize = 256 << 20;
+const AHEAD: usize = 512 << 20;
 
 /// An open object: one version of it.
 pub(super) struct RemoteFile {
@@ -29,6 +32,7 @@ pub(super) struct RemoteFile {
     shown: PathBuf,
     pin: Pin,
     id: FileId,
+    cache: Option<(Cache, Object)>,
     memory: PerProcess<Mutex<Memory>>,
 }
 
@@ -39,10 +43,12 @@ impl RemoteFile {
         name: Name,
         shown: PathBuf,
         pin: Pin,
-        pieces: Vec<Piece>,
+        pieces: Vec<Fetched>,
     ) -> RemoteFile {
         let id = identity(&shown, &pin);
-        let file = RemoteFile { shared, name, shown, pin, id, memory: PerProcess::new() };
+        let cache = shared.cache_of(&name, &pin);
+        let memory = PerProcess::new();
+        let file = RemoteFile { shared, name, shown, pin, id, cache, memory };
         let mut memory = file.memory();
         pieces.into_iter().for_each(|piece| memory.keep(piece.at, piece.bytes));
         drop(memory);
@@ -58,30 +64,80 @@ impl RemoteFile {
     /// Fetches these bytes, over several connections if they are many.
     fn get(&self, range: Range<u64>) -> Result<Bytes> {
         let parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
-        let mut pieces = self.get_all(&parts)?;
+        // Those that were not tried come with the error of another one.
+        let pieces: Result<Vec<Bytes>> =
+            self.try_all(&parts, false)?.into_iter().flatten().collect();
+        let mut pieces = pieces?;
         if pieces.len() == 1 {
-            return Ok(pieces.remove(0).1);
+            return Ok(pieces.remove(0));
         }
         let mut all = Vec::with_capacity((range.end - range.start) as usize);
-        pieces.iter().for_each(|(_, bytes)| all.extend_from_slice(bytes));
+        pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
         Ok(all.into())
     }
 
-    /// Fetches each of these ranges.
-    fn get_all(&self, ranges: &[Range<u64>]) -> Result<Vec<(u64, Bytes)>> {
+    /// Fetches each of these ranges. Once one has failed for good, no other is begun: `None`. Each would
+    /// try for as long.
+    fn try_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<Vec<Option<Result<Bytes>>>> {
         let client = self.shared.client()?;
+        let failed = AtomicBool::new(false);
         let get = |range: &Range<u64>| {
-            let part = Part::Range(range.clone());
-            let named = |error: Error| error.with_range(range.clone());
-            let piece =
-                client.get(&self.name, part, Some(&self.pin), &self.shown).map_err(named)?;
-            if piece.bytes.len() as u64 != range.end - range.start {
-                return Err(named(Error::io(&self.shown, beyond_end())));
+            if failed.load(Relaxed) {
+                return None;
             }
-            Ok((range.start, piece.bytes))
+            let result = self.get_part(client, range).map_err(|e| e.with_range(range.clone()));
+            failed.fetch_or(result.is_err(), Relaxed);
+            Some(result)
         };
-        client.each(ranges, get).into_iter().collect()
+        let Some((cache, object)) = &self.cache else { return Ok(client.each(ranges, get)) };
+        let planned: Vec<Vec<Piece>> = ranges.iter().map(|r| cache.plan(object, r)).collect();
+        let pieces: Vec<&Piece> = planned.iter().flatten().collect();
+        let done = client.each(&pieces, |piece| {
+            let range = match piece {
+                Piece::Missing(range) => range,
+                Piece::Cached(range, record) => {
+                    if let Some(bytes) = cache.read(object, record, range) {
+                        self.shared.traffic.cached.fetch_add(bytes.len() as u64, Relaxed);
+                        return Some(Ok(bytes.into()));
+                    }
+                    range
+                }
+            };
+            let result = get(range);
+            if let Some(Ok(bytes)) = &result {
+                cache.store(object, self.len(), range.start, bytes, in_order);
+            }
+            result
+        });
+        let mut done = done.into_iter();
+        Ok(planned.iter().map(|pieces| joined(done.by_ref().take(pieces.len()))).collect())
     }
+
+    fn get_part(&self, client: &Client, range: &Range<u64>) -> Result<Bytes> {
+        let part = Part::Range(range.clone());
+        let piece = client.get(&self.name, part, Some(&self.pin), &self.shown)?;
+        match piece.bytes.len() as u64 == range.end - range.start {
+            true => Ok(piece.bytes),
+            false => Err(Error::io(&self.shown, beyond_end())),
+        }
+    }
+}
+
+/// The pieces of a range behind one another. An error of one is one of all.
+fn joined(mut pieces: impl Iterator<Item = Option<Result<Bytes>>>) -> Option<Result<Bytes>> {
+    let mut all = pieces.next()?;
+    for piece in pieces {
+        all = match (all, piece) {
+            (Some(Ok(before)), Some(Ok(bytes))) => {
+                let mut joined = Vec::from(before);
+                joined.extend_from_slice(&bytes);
+                Some(Ok(joined.into()))
+            }
+            (Some(Err(error)), _) | (_, Some(Err(error))) => Some(Err(error)),
+            _ => None,
+        };
+    }
+    all
 }
 
 /// A number for a version of an object, as file systems have one for a file.
@@ -119,9 +175,14 @@ impl ReadAt for RemoteFile {
             return Ok(());
         }
         let mut memory = self.memory();
-        if memory.copy(&wanted, buf) {
+        if let Some(bytes) = memory.get(&wanted) {
             memory.ahead.pass(&wanted);
+            drop(memory);
+            buf.copy_from_slice(&bytes);
             return Ok(());
+        }
+        if let Some(error) = memory.take_failure(&wanted) {
+            return Err(error);
         }
         let fetched = memory.ahead.fetch(&wanted, self.len());
         drop(memory);
@@ -134,12 +195,28 @@ impl ReadAt for RemoteFile {
     }
 
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
-        let memory = self.memory();
+        self.fetch_all(ranges, false)
+    }
+
+    fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.fetch_all(ranges, true)
+    }
+}
+
+impl RemoteFile {
+    /// See [`ReadAt::fetch`] and [`ReadAt::fetch_in_order`].
+    fn fetch_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<()> {
+        let mut memory = self.memory();
+        memory.forget_stale();
         let is_missing = |range: &&Range<u64>| {
             range.start < range.end && range.end <= self.len() && memory.find(range).is_none()
         };
-        let missing: Vec<Range<u64>> = ranges.iter().filter(is_missing).cloned().collect();
+        let (failed, mut missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
+            ranges.iter().filter(is_missing).cloned().partition(|range| memory.has_failed(range));
+        // It was tried, and whoever reads it learns why it is not there.
+        let failure = failed.first().and_then(|range| memory.failure(range));
         drop(memory);
+        missing.sort_unstable_by_key(|range| range.start);
         let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
         self.shared.traffic.wanted.fetch_add(wanted, Relaxed);
         let mut room = AHEAD as u64;
@@ -152,34 +229,69 @@ impl ReadAt for RemoteFile {
             fits
         });
         let parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
-        let mut pieces = self.get_all(&parts)?.into_iter();
+        let mut pieces = self.try_all(&parts, in_order)?.into_iter();
         let mut memory = self.memory();
+        let mut first = None;
         for run in runs {
-            let len = (run.end - run.start) as usize;
-            let mut bytes = pieces.next().map(|(_, bytes)| bytes).unwrap_or_default();
-            if bytes.len() < len {
-                let mut all = Vec::with_capacity(len);
-                all.extend_from_slice(&bytes);
-                while all.len() < len {
-                    let Some((_, more)) = pieces.next() else { break };
-                    all.extend_from_slice(&more);
+            let mut bytes = Bytes::new();
+            let mut is_whole = true;
+            for part in plan::parts(run.clone()) {
+                match pieces.next().flatten() {
+                    Some(Ok(piece)) if part == run => bytes = piece,
+                    Some(Ok(piece)) if is_whole => {
+                        let mut all = Vec::from(bytes);
+                        all.reserve_exact((run.end - part.start) as usize);
+                        all.extend_from_slice(&piece);
+                        bytes = all.into();
+                    }
+                    Some(Err(error)) => {
+                        first.get_or_insert_with(|| error.again());
+                        memory.note_failure(part, error);
+                        is_whole = false;
+                    }
+                    // Not tried after another one failed, or of no use without it.
+                    _ => is_whole = false,
                 }
-                bytes = all.into();
             }
-            let within = |range: &&Range<u64>| run.start <= range.start && range.end <= run.end;
-            let unread = missing.iter().filter(within).map(|range| range.end - range.start).sum();
-            memory.keep_ahead(run.start, bytes, unread);
+            if is_whole {
+                let first = missing.partition_point(|range| range.start < run.start);
+                let within = missing[first..].iter().take_while(|range| range.start < run.end);
+                let lens = within.map(|range| range.end - range.start);
+                memory.keep_ahead(run.start, bytes, lens.sum());
+            }
         }
-        Ok(())
+        first.or(failure).map_or(Ok(()), Err)
     }
 }
 
 /// What was fetched of an object.
 #[derive(Default)]
 struct Memory {
-    segments: Vec<Segment>,
+    /// By where they begin.
+    segments: BTreeMap<u64, Segment>,
+    /// Bytes of those that were read, and of those that were fetched ahead.
+    held: [usize; 2],
     clock: u64,
     ahead: ReadAhead,
+    /// What was fetched ahead in vain, for the reads to come: none overlap.
+    failures: Vec<Failure>,
+}
+
+struct Failure {
+    range: Range<u64>,
+    error: Error,
+    since: Instant,
+}
+
+/// Failures that are kept, and for how long. What is older is tried again.
+const FAILURES: usize = 1024;
+const STALE: Duration = Duration::from_secs(300);
+
+/// Segments that are looked at for some bytes.
+const SEARCHED: usize = 64;
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 struct Segment {
@@ -197,28 +309,72 @@ impl Segment {
 }
 
 impl Memory {
-    fn find(&self, range: &Range<u64>) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.covers(range))
+    /// Where the segment begins that these bytes are in. One that begins far before, with many others
+    /// between, is not found: then the bytes are fetched again.
+    fn find(&self, range: &Range<u64>) -> Option<u64> {
+        let mut before = self.segments.range(..=range.start).rev().take(SEARCHED);
+        before.find(|(_, segment)| segment.covers(range)).map(|(&at, _)| at)
     }
 
-    /// Copies these bytes, if all are there.
-    fn copy(&mut self, range: &Range<u64>, buf: &mut [u8]) -> bool {
-        let Some(found) = self.find(range) else { return false };
+    fn has_failed(&self, range: &Range<u64>) -> bool {
+        self.failures.iter().any(|failure| overlap(&failure.range, range))
+    }
+
+    fn failure(&self, range: &Range<u64>) -> Option<Error> {
+        let found = self.failures.iter().find(|failure| overlap(&failure.range, range));
+        found.map(|failure| failure.error.again())
+    }
+
+    /// Notes why these bytes could not be fetched ahead.
+    fn note_failure(&mut self, range: Range<u64>, error: Error) {
+        // The caller will want nothing any more.
+        if error.kind() == ErrorKind::Cancelled {
+            return;
+        }
+        if self.failures.len() >= FAILURES {
+            self.failures.remove(0);
+        }
+        self.failures.push(Failure { range, error, since: Instant::now() });
+    }
+
+    fn forget_stale(&mut self) {
+        self.failures.retain(|failure| failure.since.elapsed() < STALE);
+    }
+
+    /// Why bytes that are read now could not be fetched ahead. Said once: reading them again tries again.
+    fn take_failure(&mut self, range: &Range<u64>) -> Option<Error> {
+        self.forget_stale();
+        let error = self.failure(range)?;
+        for Failure { range: failed, error, since } in std::mem::take(&mut self.failures) {
+            let before = failed.start..failed.end.min(range.start);
+            let behind = failed.start.max(range.end)..failed.end;
+            let rest = [before, behind].into_iter().filter(|rest| rest.start < rest.end);
+            let again = |range| Failure { range, error: error.again(), since };
+            self.failures.extend(rest.map(again));
+        }
+        Some(error)
+    }
+
+    /// These bytes, if all are there.
+    fn get(&mut self, range: &Range<u64>) -> Option<Bytes> {
+        let found = self.find(range)?;
         self.clock += 1;
-        let segment = &mut self.segments[found];
+        let segment = self.segments.get_mut(&found)?;
         segment.used = self.clock;
         let start = (range.start - segment.at) as usize;
-        buf.copy_from_slice(&segment.bytes[start..start + buf.len()]);
+        let bytes = segment.bytes.slice(start..start + (range.end - range.start) as usize);
         if let Some(unread) = &mut segment.unread {
-            *unread = unread.saturating_sub(buf.len() as u64);
+            *unread = unread.saturating_sub(bytes.len() as u64);
             // What was fetched for one reading has had it. It may still be asked for once more, as when
             // a key was compared before.
             if *unread == 0 {
                 segment.unread = None;
+                self.held[1] -= segment.bytes.len();
+                self.held[0] += segment.bytes.len();
                 self.evict(false, KEPT);
             }
         }
-        true
+        Some(bytes)
     }
 
     fn keep(&mut self, at: u64, bytes: Bytes) {
@@ -233,20 +389,35 @@ impl Memory {
 
     fn add(&mut self, segment: Segment) {
         self.clock += 1;
-        if !segment.bytes.is_empty() {
-            self.segments.push(Segment { used: self.clock, ..segment });
+        let is_longer = |other: &Segment| other.bytes.len() >= segment.bytes.len();
+        if segment.bytes.is_empty() || self.segments.get(&segment.at).is_some_and(is_longer) {
+            return;
+        }
+        self.remove(segment.at);
+        self.held[usize::from(segment.unread.is_some())] += segment.bytes.len();
+        self.segments.insert(segment.at, Segment { used: self.clock, ..segment });
+    }
+
+    fn remove(&mut self, at: u64) {
+        if let Some(segment) = self.segments.remove(&at) {
+            self.held[usize::from(segment.unread.is_some())] -= segment.bytes.len();
         }
     }
 
-    /// Drops the oldest of one sort until the rest fits.
+    /// Drops the oldest of one sort until the rest fits, with some room, so that this is rare.
     fn evict(&mut self, ahead: bool, limit: usize) {
-        let of_sort = |segment: &Segment| segment.unread.is_some() == ahead;
-        let mut bytes: usize =
-            self.segments.iter().filter(|s| of_sort(s)).map(|s| s.bytes.len()).sum();
-        while bytes > limit {
-            let sorted = self.segments.iter().enumerate().filter(|(_, s)| of_sort(s));
-            let Some((oldest, _)) = sorted.min_by_key(|(_, s)| s.used) else { return };
-            bytes -= self.segments.swap_remove(oldest).bytes.len();
+        let sort = usize::from(ahead);
+        if self.held[sort] <= limit {
+            return;
+        }
+        let of_sort = self.segments.values().filter(|s| s.unread.is_some() == ahead);
+        let mut oldest: Vec<(u64, u64)> = of_sort.map(|s| (s.used, s.at)).collect();
+        oldest.sort_unstable();
+        for (_, at) in oldest {
+            if self.held[sort] <= limit - limit / 8 {
+                break;
+            }
+            self.remove(at);
         }
     }
 }
@@ -263,15 +434,28 @@ mod tests {
         for i in 0..4 {
             memory.keep(i * len, piece.clone());
         }
-        let mut buf = [0; 3];
-        assert!(memory.copy(&(5..8), &mut buf));
-        assert_eq!(buf, [7; 3]);
+        assert_eq!(memory.get(&(5..8)).unwrap(), [7; 3].as_slice());
         memory.keep(4 * len, piece.clone());
         assert!(memory.find(&(0..len)).is_some(), "used last");
         assert!(memory.find(&(len..2 * len)).is_none(), "used first");
-        assert_eq!(memory.segments.len(), 4);
+        assert_eq!(memory.segments.len(), 3);
         // Across two segments is not there.
         assert!(memory.find(&(3 * len - 1..3 * len + 1)).is_none());
+    }
+
+    #[test]
+    fn a_failure_is_said_once_to_each_part() {
+        let mut memory = Memory::default();
+        memory.note_failure(10..50, Error::new(ErrorKind::Io, "down"));
+        memory.note_failure(60..70, Error::new(ErrorKind::Cancelled, "stopped"));
+        assert!(!memory.has_failed(&(0..10)) && !memory.has_failed(&(50..100)));
+        let error = memory.take_failure(&(20..30)).unwrap();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "down"));
+        assert!(memory.take_failure(&(20..30)).is_none());
+        assert!(memory.take_failure(&(0..11)).is_some());
+        assert!(memory.take_failure(&(49..80)).is_some());
+        assert!(memory.take_failure(&(0..11)).is_none());
+        assert!(memory.has_failed(&(11..12)) && memory.has_failed(&(30..49)));
     }
 
     #[test]
@@ -281,10 +465,10 @@ mod tests {
         let piece = Bytes::from(vec![0; KEPT]);
         memory.keep(100, piece.clone());
         memory.keep(1 << 40, piece.clone());
-        let mut buf = [0; 2];
-        assert!(memory.copy(&(1..3), &mut buf));
-        assert_eq!(&buf, b"bc");
-        assert!(memory.copy(&(4..6), &mut buf));
-        assert!(memory.segments.iter().all(|segment| segment.unread.is_none()));
+        assert_eq!(memory.get(&(1..3)).unwrap(), b"bc".as_slice());
+        assert!(memory.get(&(4..6)).is_some());
+        assert!(memory.segments.values().all(|segment| segment.unread.is_none()));
+        let held: usize = memory.segments.values().map(|segment| segment.bytes.len()).sum();
+        assert_eq!(memory.held, [held, 0]);
     }
 }

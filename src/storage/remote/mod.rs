@@ -5,15 +5,14 @@
 //! thread that asks, so that several threads drive several connections, nothing runs in the background
 //! and a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
-//! `retry`), what an answer means (`client`), and what stays in memory (`file`).
+//! `retry`), what an answer means (`client`), what stays in memory (`file`), and on a disk (`cache`).
 //!
 //! **One version.** The first answer of an object says which version it is, by its ETag. Every later
 //! request asks for that version alone (`If-Match`), and every answer is compared with it, by size and
 //! time where there is no tag. So an object that is replaced while it is open is an error that names
 //! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
 //!
-//! Absent on purpose: listing, which costs by the thousand and which no named dataset needs, and a
-//! cache on disk.
+//! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -31,11 +30,13 @@ mod per_process;
 mod options;
 mod transport;
 mod client;
+mod cache;
 mod file;
 
+pub use cache::{Cache, CacheUsage, cache_trouble};
 pub use options::RemoteOptions;
 
-use client::{Client, Part, Piece, Pin, is_denied};
+use client::{Client, Fetched, Part, Pin, is_denied};
 use file::RemoteFile;
 use per_process::PerProcess;
 use transport::{Connector, Traffic};
@@ -77,6 +78,7 @@ struct Shared {
     address: Address,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
+    cache: Option<Cache>,
     /// Or why there is none.
     client: PerProcess<std::result::Result<Client, String>>,
 }
@@ -94,6 +96,8 @@ pub struct RemoteTraffic {
     /// Bytes that were asked for: the rest of [`bytes`](Self::bytes) is what lay between them, what
     /// was read ahead, and what came twice.
     pub wanted: u64,
+    /// Bytes that came from the [`Cache`] instead.
+    pub cached: u64,
 }
 
 impl RemoteStorage {
@@ -112,19 +116,22 @@ impl RemoteStorage {
         let named = |error: Error| error.at(&path);
         Client::name(address.service, &address.name).map_err(named)?;
         let traffic = Arc::default();
-        let shared = Shared { address, options, traffic, client: PerProcess::new() };
+        let cache = options.cache.as_ref();
+        let cache = cache.map(|(dir, limit)| Cache::open(dir, *limit)).transpose()?;
+        let shared = Shared { address, options, traffic, cache, client: PerProcess::new() };
         shared.client().map_err(named)?;
         Ok((RemoteStorage { shared: Arc::new(shared) }, path))
     }
 
     /// Requests and bytes so far, by this storage and its clones in this process.
     pub fn traffic(&self) -> RemoteTraffic {
-        let Traffic { requests, retries, bytes, wanted } = &*self.shared.traffic;
+        let Traffic { requests, retries, bytes, wanted, cached } = &*self.shared.traffic;
         RemoteTraffic {
             requests: requests.load(Relaxed),
             retries: retries.load(Relaxed),
             bytes: bytes.load(Relaxed),
             wanted: wanted.load(Relaxed),
+            cached: cached.load(Relaxed),
         }
     }
 
@@ -146,7 +153,7 @@ impl RemoteStorage {
         let name = self.name(path)?;
         let client = self.shared.client()?;
         let get = |part: &Part| client.get(&name, part.clone(), None, path);
-        let pieces: Vec<Piece> = client.each(parts, get).into_iter().collect::<Result<_>>()?;
+        let pieces: Vec<Fetched> = client.each(parts, get).into_iter().collect::<Result<_>>()?;
         self.opened(path, name, pieces)
     }
 
@@ -154,7 +161,7 @@ impl RemoteStorage {
         &self,
         path: &Path,
         name: object_store::path::Path,
-        pieces: Vec<Piece>,
+        pieces: Vec<Fetched>,
     ) -> Result<RemoteFile> {
         let pin = one_version(path, &pieces)?;
         Ok(RemoteFile::new(self.shared.clone(), name, path.to_path_buf(), pin, pieces))
@@ -162,7 +169,7 @@ impl RemoteStorage {
 }
 
 /// The version that all of these are of.
-fn one_version(path: &Path, pieces: &[Piece]) -> Result<Pin> {
+fn one_version(path: &Path, pieces: &[Fetched]) -> Result<Pin> {
     let mut pins = pieces.iter().map(|piece| &piece.pin);
     match pins.next() {
         Some(first) if pins.all(|pin| pin == first) => Ok(first.clone()),
@@ -174,6 +181,26 @@ fn one_version(path: &Path, pieces: &[Piece]) -> Result<Pin> {
 }
 
 impl Shared {
+    /// The cache for a version of an object, and what it goes by there.
+    fn cache_of(
+        &self,
+        name: &object_store::path::Path,
+        pin: &Pin,
+    ) -> Option<(Cache, cache::Object)> {
+        let cache = self.cache.as_ref()?;
+        let identity = pin.identity()?;
+        let query = self.address.unsigned_query();
+        let Address { root, .. } = &self.address;
+        let mut hasher = blake3::Hasher::new();
+        for part in [root, self.client().ok()?.endpoint(), name.as_ref(), &query, &identity] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let mut object = cache::Object::default();
+        object.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        Some((cache.clone(), object))
+    }
+
     fn client(&self) -> Result<&Client> {
         let make = || {
             let connector = Connector {
@@ -243,7 +270,7 @@ impl Storage for RemoteStorage {
         for (file, name, parts) in &asked {
             // All of this file's, even if the first is an error: the next are of the next file.
             let pieces: Vec<_> = pieces.by_ref().take(parts.iter().flatten().count()).collect();
-            let pieces: Result<Vec<Piece>> = pieces.into_iter().collect();
+            let pieces: Result<Vec<Fetched>> = pieces.into_iter().collect();
             opened.push(match pieces {
                 // Of the first it is an error: that is the one that was named.
                 Err(error) if is_absent(&error) && !opened.is_empty() => None,

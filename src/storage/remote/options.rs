@@ -1,8 +1,11 @@
 //! How patient a remote storage is.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// How to read from an object store.
 ///
@@ -14,6 +17,7 @@ pub struct RemoteOptions {
     pub(super) patience: Duration,
     pub(super) retries: u32,
     pub(super) connections: usize,
+    pub(super) cache: Option<(PathBuf, u64)>,
     stop: Option<Arc<AtomicBool>>,
 }
 
@@ -23,13 +27,53 @@ impl Default for RemoteOptions {
             timeout: Duration::from_secs(20),
             patience: Duration::from_secs(180),
             retries: 10,
-            connections: 16,
+            connections: 32,
+            cache: None,
             stop: None,
         }
     }
 }
 
+/// The environment variables of the cache, and its limit if they name none.
+const CACHE: &str = "KISTE_CACHE";
+const CACHE_SIZE: &str = "KISTE_CACHE_SIZE";
+const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
+
 impl RemoteOptions {
+    /// The defaults, with the cache that the environment names: its directory in `KISTE_CACHE`, and its
+    /// limit in `KISTE_CACHE_SIZE`, such as `500M`, `20G` or a number of bytes. Default: no cache; if there
+    /// is one, `10G`. [`storage::of`](crate::storage::of) and everything that takes a URL use these.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the limit is none.
+    pub fn from_env() -> Result<RemoteOptions> {
+        let options = RemoteOptions::default();
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let Some(dir) = set(CACHE) else { return Ok(options) };
+        let limit = match set(CACHE_SIZE) {
+            None => DEFAULT_CACHE_SIZE,
+            Some(text) => text.to_str().and_then(parse_size).ok_or_else(|| {
+                let message = format!(
+                    "{CACHE_SIZE}: expected a size such as 500M or 20G, found {}",
+                    text.to_string_lossy()
+                );
+                Error::new(ErrorKind::Invalid, message)
+            })?,
+        };
+        Ok(options.cache(dir, limit))
+    }
+
+    /// Keeps what is fetched in this directory, at most `limit` bytes of it, for all processes that name
+    /// it. Default: no cache.
+    ///
+    /// Only what has an ETag or a version is cached, and never used for another one. An error of the disk
+    /// is none of reading: see [`cache_trouble`](super::cache_trouble).
+    pub fn cache(mut self, dir: impl AsRef<Path>, limit: u64) -> Self {
+        self.cache = Some((dir.as_ref().to_path_buf(), limit));
+        self
+    }
+
     /// How long to wait for a connection, for an answer, and for more of it. Default: 20 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -52,7 +96,7 @@ impl RemoteOptions {
         self
     }
 
-    /// The most connections that one read uses. Default: 16. Reads on other threads use others.
+    /// The most connections that one read uses. Default: 32. Reads on other threads use others.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
@@ -68,5 +112,38 @@ impl RemoteOptions {
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
+    }
+}
+
+/// `500M`, `20G`, `1.5T`, a number of bytes.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
+        "" | "B" => 0,
+        "K" | "KB" => 1,
+        "M" | "MB" => 2,
+        "G" | "GB" => 3,
+        "T" | "TB" => 4,
+        _ => return None,
+    };
+    let number: f64 = digits.parse().ok().filter(|number| *number >= 0.0)?;
+    let bytes = number * (1_u64 << (10 * power)) as f64;
+    (bytes < 1e18).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let cases = [("65536", 65536), ("500M", 500 << 20), ("1.5g", 3 << 29), ("2 TiB", 2 << 40)];
+        for (text, bytes) in cases {
+            assert_eq!(parse_size(&text.replace(' ', "")), Some(bytes), "{text}");
+        }
+        for text in ["", "G", "ten", "-1G", "1X", "nan", "inf", "1e30"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
     }
 }

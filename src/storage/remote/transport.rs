@@ -50,6 +50,7 @@ pub(super) struct Traffic {
     pub(super) retries: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) wanted: AtomicU64,
+    pub(super) cached: AtomicU64,
 }
 
 /// One read, which may take several requests: what it learns on the way travels next to the errors of

@@ -1,0 +1,313 @@
+//! How fast is a dataset behind a URL when each answer takes 30 ms to begin? Beside the same dataset on a
+//! local disk, and a client that fetches the bytes and does nothing else.
+//!
+//!     cargo bench --bench remote --features remote
+//!
+//! `serve DIR [MILLISECONDS]` only runs the server, a process of its own: `benches/remote_peers.py` measures
+//! other libraries against it. Below `/busy/` every 20th answer is 503.
+#![expect(clippy::print_stdout, reason = "the result goes to standard output")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiste::loader::Loader;
+use kiste::sampler::{BlockShuffle, Sampler};
+use kiste::storage::{RemoteOptions, RemoteStorage, RemoteTraffic};
+use kiste::{DatasetReader, Reader, Writer};
+
+type Res<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const LATENCY: u64 = 30;
+const CONNECTIONS: usize = 16;
+const BATCH: u64 = 256;
+
+fn main() -> Res<()> {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let Some("serve") = args.first().map(String::as_str) {
+        let dir = args.get(1).ok_or("expected: serve DIR [MILLISECONDS]")?;
+        let latency = args.get(2).map_or(Ok(LATENCY), |text| text.parse())?;
+        return serve(Path::new(dir), Duration::from_millis(latency));
+    }
+    let dir = tempfile::tempdir()?;
+    let samples = [("10 kB", 10_000, 40_000), ("110 kB", 110_000, 4_000)];
+    for (name, bytes, count) in samples {
+        let path = dir.path().join(format!("{bytes}.msgpack"));
+        make(&path, bytes, count)?;
+        let server = Server::start(dir.path())?;
+        println!("{count} samples of {name}, {LATENCY} ms, {CONNECTIONS} connections");
+        measure(&server, &path, count)?;
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// A dataset of samples that do not compress, with a `.lookup`.
+fn make(path: &Path, bytes: usize, count: u64) -> Res<()> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut writer = Writer::options().durable(false).digests(false).lookup(true).create(path)?;
+    let mut value = vec![0; bytes];
+    for index in 0..count {
+        for word in value.chunks_exact_mut(8) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(index | 1);
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let key = key(index);
+        let fields = [("key", key.as_str().into()), ("image", kiste::Value::Binary(value.clone()))];
+        let fields = fields.map(|(name, value)| (name.into(), value)).to_vec();
+        let sample = kiste::format::msgpack::to_vec(&kiste::Value::Map(fields))?;
+        writer.write_raw(&key, &sample)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+fn key(index: u64) -> String {
+    format!("sample-{index:08}")
+}
+
+fn measure(server: &Server, path: &Path, count: u64) -> Res<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or("no name")?;
+    let url = format!("{}/{name}", server.url);
+    let open = |options: RemoteOptions, url: &str| -> Res<(DatasetReader, RemoteStorage)> {
+        let (storage, path) = RemoteStorage::open(url, options.connections(CONNECTIONS))?;
+        let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path)?;
+        Ok((reader, storage))
+    };
+    let plain = RemoteOptions::default;
+
+    let first = median(5, || {
+        let reader = open(plain(), &url)?.0;
+        reader.get_by_key(&key(count / 2))?.ok_or("no such key")?;
+        Ok(())
+    })?;
+    println!("  open, first key     {:8.1} ms", first.as_secs_f64() * 1e3);
+
+    let keys: Vec<String> = (0..1000).map(|i| key(i * 7_919 % count)).collect();
+    let many = median(3, || {
+        let reader = open(plain(), &url)?.0;
+        let found: Option<Vec<usize>> = reader.find_many(&keys)?.into_iter().collect();
+        let found = found.ok_or("no such key")?;
+        reader.prefetch(&found);
+        found.iter().try_for_each(|&index| reader.get_raw(index).map(drop))?;
+        Ok(())
+    })?;
+    println!("  1,000 random keys   {:8.1} ms", many.as_secs_f64() * 1e3);
+
+    let local = DatasetReader::open(path)?;
+    let (disk, bytes) = best(3, |seed| epoch(&local, count, seed))?;
+    show("epoch, local disk", disk, bytes, "");
+    let (raw, _) = best(3, |_| fetch_raw(&url, local.data_len()))?;
+    show("raw client", raw, bytes, "");
+    let (mut at_once, mut traffic) = (Duration::MAX, RemoteTraffic::default());
+    for seed in 0..3 {
+        let (reader, storage) = open(plain(), &url)?;
+        let (time, _) = epoch(&reader, count, seed)?;
+        (at_once, traffic) = (at_once.min(time), storage.traffic());
+    }
+    let more = traffic.bytes as f64 / bytes as f64;
+    let note = format!(
+        "{:.2} of raw, {:.2} of local; {} requests, {more:.3} of the bytes",
+        raw.as_secs_f64() / at_once.as_secs_f64(),
+        disk.as_secs_f64() / at_once.as_secs_f64(),
+        traffic.requests,
+    );
+    show("epoch, URL", at_once, bytes, &note);
+
+    let busy = url.replacen(&server.url, &format!("{}/busy", server.url), 1);
+    let (time, _) = best(3, |seed| epoch(&open(plain(), &busy)?.0, count, seed))?;
+    let note = format!("{:+.0} %", (time.as_secs_f64() / at_once.as_secs_f64() - 1.0) * 100.0);
+    show("epoch, 5 % of 503", time, bytes, &note);
+
+    for share in [10, 100] {
+        let cache = tempfile::tempdir()?;
+        let limit = local.data_len() / 100 * share + local.data_len() / 20;
+        let limit = if share == 10 { local.data_len() / 10 } else { limit };
+        let mut times = Vec::new();
+        let mut traffic = RemoteTraffic::default();
+        for seed in 0..4 {
+            let (reader, storage) = open(plain().cache(cache.path(), limit), &url)?;
+            times.push(epoch(&reader, count, seed)?.0);
+            traffic = storage.traffic();
+        }
+        show(&format!("cache of {share} %, first"), times[0], bytes, "");
+        let next = times[1..].iter().min().copied().unwrap_or_default();
+        let cached = traffic.cached as f64 / bytes as f64 * 100.0;
+        show("  next epochs", next, bytes, &format!("{cached:.0} % from the cache"));
+    }
+    Ok(())
+}
+
+fn show(what: &str, time: Duration, bytes: u64, note: &str) {
+    let rate = bytes as f64 / time.as_secs_f64() / 1e6;
+    println!("  {what:<22} {:8.1} ms {rate:8.0} MB/s  {note}", time.as_secs_f64() * 1e3);
+}
+
+fn median(runs: usize, mut work: impl FnMut() -> Res<()>) -> Res<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..runs {
+        let begin = Instant::now();
+        work()?;
+        times.push(begin.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[runs / 2])
+}
+
+fn best(runs: u64, mut work: impl FnMut(u64) -> Res<(Duration, u64)>) -> Res<(Duration, u64)> {
+    let mut best = (Duration::MAX, 0);
+    for seed in 0..runs {
+        best = best.min(work(seed)?);
+    }
+    Ok(best)
+}
+
+/// A block-shuffled epoch, all bytes of which are touched.
+fn epoch(reader: &DatasetReader, count: u64, seed: u64) -> Res<(Duration, u64)> {
+    let sampler: Arc<dyn Sampler> = Arc::new(BlockShuffle::new(count, 128, 16, seed)?);
+    let begin = Instant::now();
+    let options = Loader::options(Arc::new(reader.clone()), sampler);
+    let loader = options.batch_size(BATCH).epochs(1).threads(2).raw()?;
+    let (mut bytes, mut sum) = (0, 0_u64);
+    for batch in loader {
+        for raw in batch?.data {
+            bytes += raw.len() as u64;
+            sum = sum.wrapping_add(raw.iter().step_by(64).map(|&byte| u64::from(byte)).sum());
+        }
+    }
+    std::hint::black_box(sum);
+    Ok((begin.elapsed(), bytes))
+}
+
+/// All bytes of an object, 4 MiB at a time over as many connections, in order.
+fn fetch_raw(url: &str, len: u64) -> Res<(Duration, u64)> {
+    const PART: u64 = 4 << 20;
+    let agent = ureq::Agent::config_builder().max_idle_connections_per_host(64).build().new_agent();
+    let next = AtomicU64::new(0);
+    let begin = Instant::now();
+    let work = || -> Res<()> {
+        loop {
+            let start = next.fetch_add(PART, Relaxed);
+            if start >= len {
+                return Ok(());
+            }
+            let range = format!("bytes={start}-{}", len.min(start + PART) - 1);
+            let answer = agent.get(url).header("Range", range).call()?;
+            let mut bytes = Vec::with_capacity(PART as usize);
+            answer.into_body().into_reader().read_to_end(&mut bytes)?;
+            let sum: u64 = bytes.iter().step_by(64).map(|&byte| u64::from(byte)).sum();
+            std::hint::black_box(sum);
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread died")?)
+    })?;
+    Ok((begin.elapsed(), len))
+}
+
+/// The server, in a process of its own.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(dir: &Path) -> Res<Server> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("serve").arg(dir).arg(LATENCY.to_string());
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
+        let mut url = String::new();
+        BufReader::new(process.stdout.take().ok_or("no output")?).read_line(&mut url)?;
+        Ok(Server { process, url: url.trim().to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn serve(dir: &Path, latency: Duration) -> Res<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("http://{}", listener.local_addr()?);
+    let requests = Arc::new(AtomicU64::new(0));
+    for stream in listener.incoming() {
+        let (stream, dir, requests) = (stream?, dir.to_path_buf(), requests.clone());
+        // An error is that of a client that went away.
+        thread::spawn(move || drop(answer_all(stream, &dir, latency, &requests)));
+    }
+    Ok(())
+}
+
+fn answer_all(
+    mut stream: TcpStream,
+    dir: &Path,
+    latency: Duration,
+    requests: &AtomicU64,
+) -> Res<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut part = vec![0; 256 << 10];
+    loop {
+        let (mut line, mut range) = (String::new(), None);
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let is_head = line.starts_with("HEAD");
+        let target = line.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/");
+        let target = target.trim_start_matches('/').to_owned();
+        loop {
+            line.clear();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            if name.eq_ignore_ascii_case("range") {
+                range = Some(value.trim().trim_start_matches("bytes=").to_owned());
+            }
+        }
+        thread::sleep(latency);
+        let busy = target.strip_prefix("busy/");
+        if busy.is_some() && requests.fetch_add(1, Relaxed) % 20 == 19 {
+            stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        }
+        let path: PathBuf = dir.join(busy.unwrap_or(&target));
+        let Ok(mut file) = File::open(&path) else {
+            stream.write_all(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        };
+        let len = file.metadata()?.len();
+        let (status, start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
+            None => ("200 OK", 0, len),
+            Some(("", last)) => ("206 Part", len.saturating_sub(last.parse()?), len),
+            Some((first, "")) => ("206 Part", first.parse()?, len),
+            Some((first, last)) => ("206 Part", first.parse()?, len.min(last.parse::<u64>()? + 1)),
+        };
+        let mut head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"{len}\"\r\nAccept-Ranges: bytes\r\n\
+             Last-Modified: Mon, 23 Nov 2026 00:00:00 GMT\r\n",
+            end - start
+        );
+        if status.starts_with("206") {
+            head += &format!("Content-Range: bytes {start}-{}/{len}\r\n", end - 1);
+        }
+        stream.write_all((head + "\r\n").as_bytes())?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut left = if is_head { 0 } else { end - start };
+        while left > 0 {
+            let take = left.min(part.len() as u64) as usize;
+            file.read_exact(&mut part[..take])?;
+            stream.write_all(&part[..take])?;
+            left -= take as u64;
+        }
+    }
+}

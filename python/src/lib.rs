@@ -13,6 +13,7 @@ mod errors;
 mod loader;
 mod making;
 mod merge;
+mod objects;
 mod packed;
 mod pool;
 mod rearrange;

@@ -311,7 +311,9 @@ impl Dataset {
 
     /// Closes it. Views of its memory stay valid: the last of them closes the map.
     fn close(&self) -> PyResult<()> {
-        self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
+        let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
+        // No longer locked: it may be the last that has the map.
+        drop(opened);
         Ok(())
     }
 

@@ -25,8 +25,8 @@ mod watch;
 mod whole;
 mod writer;
 
-/// Native code of pykiste.
-#[pymodule]
+/// Native code of pykiste. What threads share is locked or atomic, so Python's own global lock is not needed.
+#[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
     use super::array::{ArrayStore, ChunkedArray, StagedVersion};

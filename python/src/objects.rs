@@ -94,10 +94,10 @@ pub(crate) fn set_item<'py>(
     }
 }
 
-/// `whole[range]`, for a memoryview of bytes.
+/// `memoryview(whole)[range]`, for a memoryview or another buffer of bytes.
 #[inline]
 pub(crate) fn slice<'py>(
-    whole: &Bound<'py, PyMemoryView>,
+    whole: &Bound<'py, PyAny>,
     range: Range<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     #[cfg(not(any(Py_LIMITED_API, Py_3_15, PyPy, GraalPy)))]
@@ -105,7 +105,7 @@ pub(crate) fn slice<'py>(
         return Ok(made);
     }
     let slice = pyo3::types::PySlice::new(whole.py(), range.start as isize, range.end as isize, 1);
-    whole.get_item(slice)
+    PyMemoryView::from(whole)?.get_item(slice)
 }
 
 /// Slices without an object for the slice and its two numbers.
@@ -127,10 +127,10 @@ mod direct {
 
     /// `None` for what is not a plain row of bytes that has this range.
     pub(super) fn slice<'py>(
-        whole: &Bound<'py, PyMemoryView>,
+        whole: &Bound<'py, PyAny>,
         range: &Range<usize>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // SAFETY: the result is null with an exception set, or a new reference to a memoryview: a second one of
+        // SAFETY: the result is null with an exception set, or a new reference to a memoryview: another one of
         // the same memory, which keeps its owner.
         let made = unsafe {
             let made = ffi::PyMemoryView_FromObject(whole.as_ptr());

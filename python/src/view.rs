@@ -49,7 +49,9 @@ impl View {
 /// A map and its memoryview, made once for all samples of a dataset: a slice is one object then.
 pub(crate) struct Map {
     view: Py<View>,
-    memory: Py<PyMemoryView>,
+    /// What slices are made of: the memoryview. Slices of one memoryview share a count that not every Python
+    /// without a global lock changes atomically; there it is the view, of which each slice makes its own.
+    sliced: Py<PyAny>,
 }
 
 impl Map {
@@ -57,8 +59,11 @@ impl Map {
     pub(crate) fn of(py: Python<'_>, reader: &DatasetReader) -> PyResult<Option<Map>> {
         let Some(view) = View::of(reader) else { return Ok(None) };
         let view = Bound::new(py, view)?;
-        let memory = PyMemoryView::from(view.as_any())?;
-        Ok(Some(Map { view: view.unbind(), memory: memory.unbind() }))
+        let sliced = match cfg!(Py_GIL_DISABLED) {
+            true => view.clone().into_any(),
+            false => PyMemoryView::from(view.as_any())?.into_any(),
+        };
+        Ok(Some(Map { view: view.unbind(), sliced: sliced.unbind() }))
     }
 
     /// Where these bytes lie in the map. `None` for bytes elsewhere, such as copies.
@@ -77,7 +82,7 @@ impl Map {
         bytes: &[u8],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(range) = self.range(bytes) else { return Ok(None) };
-        objects::slice(self.memory.bind(py), range).map(Some)
+        objects::slice(self.sliced.bind(py), range).map(Some)
     }
 
     /// The whole map as a buffer, and where in it these bytes begin, if they lie there.

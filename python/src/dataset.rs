@@ -9,11 +9,12 @@ use kiste::DatasetReader;
 use kiste::reader::Reader;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList, PyMemoryView, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyInt, PyList, PySlice, PyString, PyTuple};
 
-use crate::decode::{Decoder, Place};
+use crate::decode::Decoder;
 use crate::errors::{bug, out_of_range, raise};
-use crate::view::{Mapped, View};
+use crate::objects;
+use crate::view::Map;
 
 /// A dataset on disk: a sequence of samples that is also looked up by key.
 ///
@@ -23,18 +24,34 @@ use crate::view::{Mapped, View};
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Dataset {
     /// `None` once it is closed.
-    reader: Mutex<Option<DatasetReader>>,
+    opened: Mutex<Option<Opened>>,
     decoder: Mutex<Decoder>,
     path: PathBuf,
     copy: bool,
     verify: bool,
 }
 
+/// What an open dataset reads from.
+#[derive(Clone)]
+struct Opened {
+    reader: DatasetReader,
+    /// What samples are views of, with `copy=False` and where there is a map.
+    map: Option<Arc<Map>>,
+}
+
 impl Dataset {
     /// The reader. Clones share one memory map.
     pub(crate) fn reader(&self) -> PyResult<DatasetReader> {
-        let reader = self.reader.lock().map_err(|_| bug("a reader panicked"))?;
-        reader.clone().ok_or_else(|| PyValueError::new_err("the dataset is closed"))
+        self.with_opened(|opened| opened.reader.clone())
+    }
+
+    fn opened(&self) -> PyResult<Opened> {
+        self.with_opened(Opened::clone)
+    }
+
+    fn with_opened<T>(&self, read: impl FnOnce(&Opened) -> T) -> PyResult<T> {
+        let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?;
+        opened.as_ref().map(read).ok_or_else(|| PyValueError::new_err("the dataset is closed"))
     }
 
     /// Works with the decoder. Another thread may have it, and wait for the lock of Python that this one
@@ -49,10 +66,10 @@ impl Dataset {
     fn sample<'py>(
         &self,
         py: Python<'py>,
-        reader: &DatasetReader,
+        opened: &Opened,
         index: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.decoder(|decoder| sample(py, reader, index, self.copy, decoder))
+        self.decoder(|decoder| sample(py, opened, index, decoder))
     }
 
     /// The path of the data file.
@@ -104,14 +121,13 @@ fn waiting<T: Send>(
 /// A sample as a Python object.
 fn sample<'py>(
     py: Python<'py>,
-    reader: &DatasetReader,
+    opened: &Opened,
     index: usize,
-    copy: bool,
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let reader = &opened.reader;
     let raw = waiting(py, reader, || reader.get_raw(index)).map_err(raise)?;
-    let place = if copy { None } else { Place::of(reader, &raw) };
-    let decoded = decoder.sample(py, &raw, place.as_ref());
+    let decoded = decoder.sample(py, &raw, opened.map.as_deref());
     decoded.map_err(|flaw| flaw.raise(|error| reader.locate(index).describe(error)))
 }
 
@@ -122,7 +138,14 @@ impl Dataset {
     fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
         let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
         let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
-        Ok(Dataset { reader: Mutex::new(Some(reader)), decoder, path, copy, verify })
+        let map = if copy { None } else { Map::of(py, &reader)?.map(Arc::new) };
+        Ok(Dataset {
+            opened: Mutex::new(Some(Opened { reader, map })),
+            decoder,
+            path,
+            copy,
+            verify,
+        })
     }
 
     /// The path of the data file, or the URL that was given for it.
@@ -148,13 +171,14 @@ impl Dataset {
     }
 
     fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, reader) = (item.py(), self.reader()?);
+        let (py, opened) = (item.py(), self.opened()?);
+        let reader = &opened.reader;
         if let Ok(slice) = item.cast::<PySlice>() {
             let range = slice.indices(reader.len() as isize)?;
             let samples = PyList::empty(py);
             let mut index = range.start;
             for _ in 0..range.slicelength {
-                samples.append(self.sample(py, &reader, index as usize)?)?;
+                samples.append(self.sample(py, &opened, index as usize)?)?;
                 index += range.step;
             }
             return Ok(samples.into_any());
@@ -163,8 +187,8 @@ impl Dataset {
             || item.is_instance_of::<PyString>()
             || item.hasattr("__index__")? && !item.hasattr("__len__")?;
         if is_one {
-            let index = resolve(&reader, item)?;
-            return self.sample(py, &reader, index);
+            let index = resolve(reader, item)?;
+            return self.sample(py, &opened, index);
         }
         if item.is_instance_of::<PyBytes>() {
             // Bytes are a sequence of numbers, and were meant for a key.
@@ -175,15 +199,16 @@ impl Dataset {
 
     /// The samples of these indices or keys, in their order. PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let (py, reader) = (items.py(), self.reader()?);
+        let (py, opened) = (items.py(), self.opened()?);
+        let reader = &opened.reader;
         let items: Vec<Bound<'py, PyAny>> = items.try_iter()?.collect::<PyResult<_>>()?;
-        let indices = resolve_many(&reader, &items)?;
+        let indices = resolve_many(reader, &items)?;
         if reader.is_remote() {
-            py.detach(|| Reader::prefetch(&reader, &indices));
+            py.detach(|| Reader::prefetch(reader, &indices));
         }
         let samples = PyList::empty(py);
         for index in indices {
-            samples.append(self.sample(py, &reader, index)?)?;
+            samples.append(self.sample(py, &opened, index)?)?;
         }
         Ok(samples)
     }
@@ -203,13 +228,12 @@ impl Dataset {
     }
 
     fn __iter__(&self) -> PyResult<Samples> {
-        let reader = self.reader()?;
-        let range = 0..reader.len();
-        // Otherwise reading a sample is more than an address.
-        let mapped = !self.verify
-            && !reader.is_remote()
-            && matches!(reader.get_raw(0), Ok(Cow::Borrowed(_)));
-        Ok(Samples { reader, range, mapped, copy: self.copy, decoder: Decoder::new() })
+        let opened = self.opened()?;
+        let range = 0..opened.reader.len();
+        // Otherwise reading a sample is more than an address, and smaller samples the processor foresees.
+        let ahead = !self.verify
+            && opened.reader.mapped().is_some_and(|map| map.len() / range.len().max(1) >= FAR);
+        Ok(Samples { opened, range, ahead, decoder: Decoder::new() })
     }
 
     /// The index of a key, or `None`.
@@ -251,9 +275,9 @@ impl Dataset {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         use pyo3::exceptions::PyLookupError;
-        let (py, reader) = (item.py(), self.reader()?);
-        match resolve(&reader, item) {
-            Ok(index) => self.sample(py, &reader, index).map(Some),
+        let (py, opened) = (item.py(), self.opened()?);
+        match resolve(&opened.reader, item) {
+            Ok(index) => self.sample(py, &opened, index).map(Some),
             Err(error) if error.is_instance_of::<PyLookupError>(py) => Ok(default),
             Err(error) => Err(error),
         }
@@ -266,14 +290,16 @@ impl Dataset {
         item: &Bound<'py, PyAny>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, reader) = (item.py(), self.reader()?);
+        let (py, Opened { reader, mut map }) = (item.py(), self.opened()?);
         let index = resolve(&reader, item)?;
         let raw = waiting(py, &reader, || reader.get_raw(index)).map_err(raise)?;
-        let Some(mapped) = Mapped::of(&raw).filter(|_| !copy.unwrap_or(self.copy)) else {
-            return Ok(PyBytes::new(py, &raw).into_any());
-        };
-        let view = Bound::new(py, View::of(&reader, mapped, 0..raw.len()))?;
-        Ok(PyMemoryView::from(view.as_any())?.into_any())
+        if copy.unwrap_or(self.copy) {
+            map = None;
+        } else if map.is_none() {
+            map = Map::of(py, &reader)?.map(Arc::new);
+        }
+        let view = map.map_or(Ok(None), |map| map.slice(py, &raw))?;
+        Ok(view.unwrap_or_else(|| PyBytes::new(py, &raw).into_any()))
     }
 
     /// Asks the operating system to read these samples soon.
@@ -285,7 +311,9 @@ impl Dataset {
 
     /// Closes it. Views of its memory stay valid: the last of them closes the map.
     fn close(&self) -> PyResult<()> {
-        self.reader.lock().map_err(|_| bug("a reader panicked"))?.take();
+        let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
+        // No longer locked: it may be the last that has the map.
+        drop(opened);
         Ok(())
     }
 
@@ -321,12 +349,18 @@ type PickledDataset = (PathBuf, bool, usize, u64);
 /// All samples in their order.
 #[pyclass(module = "pykiste")]
 pub(crate) struct Samples {
-    reader: DatasetReader,
+    opened: Opened,
     range: Range<usize>,
-    mapped: bool,
-    copy: bool,
+    /// Whether the memory of samples to come is asked for.
+    ahead: bool,
     decoder: Decoder,
 }
+
+/// From this mean size of samples on, in bytes, the next ones are not in the processor's caches.
+const FAR: usize = 1024;
+
+/// How many samples ahead their memory is asked for: decoding takes less time than one access.
+const AHEAD: usize = 4;
 
 #[pymethods]
 impl Samples {
@@ -336,12 +370,12 @@ impl Samples {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(index) = self.range.next() else { return Ok(None) };
-        if self.mapped && !self.range.is_empty() {
-            // Its header is on the way while this sample is decoded.
-            let next = self.reader.get_raw(self.range.start);
-            std::hint::black_box(next.ok().and_then(|raw| raw.first().copied()));
+        if self.ahead && self.range.len() > AHEAD {
+            if let Ok(raw) = self.opened.reader.get_raw(self.range.start + AHEAD) {
+                objects::prefetch(&raw);
+            }
         }
-        sample(py, &self.reader, index, self.copy, &mut self.decoder).map(Some)
+        sample(py, &self.opened, index, &mut self.decoder).map(Some)
     }
 
     fn __length_hint__(&self) -> usize {

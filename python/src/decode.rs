@@ -1,11 +1,8 @@
 //! Packed samples as Python objects: what Python's datadings returns for the same bytes.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Mutex;
 
-use kiste::DatasetReader;
 use kiste::ErrorKind;
 use kiste::format::FormatError;
 use kiste::format::msgpack::numpy::{self, Special};
@@ -14,13 +11,11 @@ use kiste::value::{DType, NdArray};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{
-    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyList, PyMemoryView, PyString, PyTuple,
-    PyType,
-};
+use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyString, PyTuple, PyType};
 
 use crate::errors::raise;
-use crate::view::{Mapped, View};
+use crate::objects::{self, Filling};
+use crate::view::Map;
 
 /// Why a sample was not decoded. In a box, so that values come back in registers.
 pub(crate) struct Flaw(Box<Reason>);
@@ -160,12 +155,31 @@ pub(crate) struct Decoder {
     dtypes: HashMap<DType, Py<PyAny>>,
 }
 
+/// What is decoded, and how.
+#[derive(Clone, Copy)]
+struct Whole<'a, 'py> {
+    py: Python<'py>,
+    /// The packed sample.
+    packed: &'a [u8],
+    /// What arrays and binary data are views of, if they lie in it.
+    map: Option<&'a Map>,
+}
+
+/// A key of a map that is not a string.
+enum Key<'py> {
+    Bytes(Bound<'py, PyAny>),
+    /// It says that its map, which was read to its end, is this value.
+    Special(Bound<'py, PyAny>),
+}
+
+/// Down to this depth containers are decoded by recursion, which is fast. Hostile input could nest too deeply for
+/// the stack of a thread: what lies deeper has a stack of its own.
+const SHALLOW: usize = 16;
+
 /// A container that has not got all of its values yet.
 enum Open<'py> {
-    /// Its values so far are the last ones of [`Stack::items`].
     List {
-        /// Where they begin.
-        first: usize,
+        list: Filling<'py>,
         /// Values to come.
         left: u32,
     },
@@ -180,87 +194,40 @@ enum Open<'py> {
     },
 }
 
-/// The containers that are open. Nothing recurses: hostile input could nest too deeply for the stack of a
-/// thread.
-struct Stack<'py> {
-    /// The innermost. Apart from the others, so that a sample without nested containers allocates nothing.
-    top: Option<Open<'py>>,
-    outer: Vec<Open<'py>>,
-    /// Values of open lists: a list is made when it is complete, in its final size.
-    items: Vec<Bound<'py, PyAny>>,
-}
+/// The containers that are open, innermost last.
+#[derive(Default)]
+struct Stack<'py>(Vec<Open<'py>>);
 
 impl<'py> Stack<'py> {
-    fn new() -> Stack<'py> {
-        Stack { top: None, outer: Vec::new(), items: Vec::new() }
-    }
-
-    fn depth(&self) -> usize {
-        self.outer.len() + usize::from(self.top.is_some())
-    }
-
-    fn push(&mut self, container: Open<'py>) {
-        if let Some(outer) = self.top.replace(container) {
-            self.outer.push(outer);
-        }
-    }
-
-    fn pop(&mut self) {
-        self.top = self.outer.pop();
-    }
-
     /// Adds a value to the innermost container. Returns the outermost value once that is complete.
-    #[inline]
-    fn add(
-        &mut self,
-        py: Python<'py>,
-        mut value: Bound<'py, PyAny>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn add(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
-            value = match &mut self.top {
+            let left = match self.0.last_mut() {
                 None => return Ok(Some(value)),
-                Some(Open::List { first, left }) => {
-                    self.items.push(value);
-                    *left -= 1;
-                    if *left > 0 {
-                        return Ok(None);
-                    }
-                    PyList::new(py, self.items.drain(*first..))?.into_any()
+                Some(Open::List { list, left }) => {
+                    list.push(value)?;
+                    left
                 }
                 Some(Open::Dict { dict, left, key, .. }) => {
                     let Some(name) = key.take() else {
                         *key = Some(value);
                         return Ok(None);
                     };
-                    dict.set_item(name, value)?;
-                    *left -= 1;
-                    if *left > 0 {
-                        return Ok(None);
-                    }
-                    dict.clone().into_any()
+                    objects::set_item(dict, &name, &value)?;
+                    left
                 }
             };
+            *left -= 1;
+            if *left > 0 {
+                return Ok(None);
+            }
             // It was the last value of its container, which now is a value itself.
-            self.pop();
+            value = match self.0.pop() {
+                Some(Open::List { list, .. }) => list.finish().into_any(),
+                Some(Open::Dict { dict, .. }) => dict.into_any(),
+                None => return Ok(None),
+            };
         }
-    }
-}
-
-/// A mapped sample, if arrays and binary data are to be views of it.
-pub(crate) struct Place<'a> {
-    reader: &'a DatasetReader,
-    raw: Mapped<'a>,
-}
-
-impl<'a> Place<'a> {
-    /// A sample that this reader returned. `None` if its bytes are not in a map.
-    pub(crate) fn of(reader: &'a DatasetReader, raw: &Cow<'a, [u8]>) -> Option<Place<'a>> {
-        Mapped::of(raw).map(|raw| Place { reader, raw })
-    }
-
-    /// A view of a part of the sample.
-    fn view<'py>(&self, py: Python<'py>, range: Range<usize>) -> PyResult<Bound<'py, View>> {
-        Bound::new(py, View::of(self.reader, self.raw, range))
     }
 }
 
@@ -270,107 +237,153 @@ impl Decoder {
         Decoder { names: Names(names), dtypes: HashMap::new() }
     }
 
-    /// A whole packed sample. With a place, arrays and binary data are read-only views of the map.
+    /// A whole packed sample. With a map, arrays and binary data that lie in it are read-only views of it.
     pub(crate) fn sample<'py>(
         &mut self,
         py: Python<'py>,
         packed: &[u8],
-        place: Option<&Place<'_>>,
+        map: Option<&Map>,
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         let mut cursor = Cursor::new(packed);
-        let value = self.value(py, &mut cursor, place, packed)?;
+        let value = self.value(Whole { py, packed, map }, &mut cursor, 0)?;
         cursor.expect_end()?;
         Ok(value)
     }
 
-    /// One value with all that is in it.
-    fn value<'py, 'a>(
+    /// One value with all that is in it, in this many containers.
+    fn value<'a, 'py>(
         &mut self,
-        py: Python<'py>,
+        whole: Whole<'a, 'py>,
         cursor: &mut Cursor<'a>,
-        place: Option<&Place<'_>>,
-        packed: &'a [u8],
+        depth: usize,
     ) -> Result<Bound<'py, PyAny>, Flaw> {
-        let mut stack = Stack::new();
+        let kind = cursor.peek()?;
+        match kind {
+            Kind::Array | Kind::Map if depth == SHALLOW => self.deep(whole, cursor),
+            Kind::Array => self.list(whole, cursor, depth),
+            Kind::Map => self.dict(whole, cursor, depth),
+            _ => scalar(whole, cursor, kind),
+        }
+    }
+
+    fn list<'a, 'py>(
+        &mut self,
+        whole: Whole<'a, 'py>,
+        cursor: &mut Cursor<'a>,
+        depth: usize,
+    ) -> Result<Bound<'py, PyAny>, Flaw> {
+        let len = cursor.read_array_len()?;
+        let mut list = Filling::new(whole.py, len as usize)?;
+        for _ in 0..len {
+            list.push(self.value(whole, cursor, depth + 1)?)?;
+        }
+        Ok(list.finish().into_any())
+    }
+
+    fn dict<'a, 'py>(
+        &mut self,
+        whole: Whole<'a, 'py>,
+        cursor: &mut Cursor<'a>,
+        depth: usize,
+    ) -> Result<Bound<'py, PyAny>, Flaw> {
+        let start = cursor.position();
+        let len = cursor.read_map_len()?;
+        let dict = PyDict::new(whole.py);
+        for _ in 0..len {
+            let key = match cursor.peek()? {
+                Kind::Str => self.names.read(whole.py, cursor)?,
+                Kind::Bin => match self.special_or_key(whole, cursor, start)? {
+                    Key::Special(special) => return Ok(special),
+                    Key::Bytes(key) => key,
+                },
+                _ => self.value(whole, cursor, depth + 1)?,
+            };
+            let value = self.value(whole, cursor, depth + 1)?;
+            objects::set_item(&dict, &key, &value)?;
+        }
+        Ok(dict.into_any())
+    }
+
+    /// A key of bytes, or what the whole map stands for: msgpack-numpy takes a map with one of two keys for a value
+    /// of its own.
+    fn special_or_key<'a, 'py>(
+        &mut self,
+        whole: Whole<'a, 'py>,
+        cursor: &mut Cursor<'a>,
+        start: usize,
+    ) -> Result<Key<'py>, Flaw> {
+        let name = cursor.read_bin()?;
+        if let b"nd" | b"complex" = name {
+            let mut map = Cursor::at(whole.packed, start);
+            if let Some(special) = numpy::read(&mut map)? {
+                *cursor = map;
+                return Ok(Key::Special(self.special(whole.py, special, whole.map)?));
+            }
+        }
+        Ok(Key::Bytes(PyBytes::new(whole.py, name).into_any()))
+    }
+
+    /// A container that is nested deeply, with all that is in it.
+    #[cold]
+    #[inline(never)]
+    fn deep<'a, 'py>(
+        &mut self,
+        whole: Whole<'a, 'py>,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<Bound<'py, PyAny>, Flaw> {
+        let mut stack = Stack::default();
         loop {
-            if let Some(value) = self.next(py, cursor, place, packed, &mut stack)? {
-                if let Some(whole) = stack.add(py, value)? {
-                    return Ok(whole);
+            if let Some(value) = self.next(whole, cursor, &mut stack)? {
+                if let Some(outermost) = stack.add(value)? {
+                    return Ok(outermost);
                 }
             }
         }
     }
 
     /// The next value, or nothing if that is a container with something in it, which is opened.
-    #[inline]
-    fn next<'py, 'a>(
+    fn next<'a, 'py>(
         &mut self,
-        py: Python<'py>,
+        whole: Whole<'a, 'py>,
         cursor: &mut Cursor<'a>,
-        place: Option<&Place<'_>>,
-        packed: &'a [u8],
         stack: &mut Stack<'py>,
     ) -> Result<Option<Bound<'py, PyAny>>, Flaw> {
         let kind = cursor.peek()?;
-        let is_name = matches!(stack.top, Some(Open::Dict { key: None, .. }));
-        Ok(Some(match kind {
-            Kind::Nil => {
-                cursor.read_nil()?;
-                py.None().into_bound(py)
-            }
-            Kind::Bool => cursor.read_bool()?.into_bound_py_any(py)?,
-            Kind::Int => match cursor.read_i64() {
-                Ok(number) => number.into_bound_py_any(py)?,
-                // From 2^63 on.
-                Err(_) => cursor.read_u64()?.into_bound_py_any(py)?,
-            },
-            Kind::Float => PyFloat::new(py, cursor.read_f64()?).into_any(),
-            Kind::Str if is_name => self.names.read(py, cursor)?,
-            Kind::Str => {
-                let start = cursor.clone();
-                let bytes = cursor.read_str_bytes()?;
-                string(py, start, bytes)?
-            }
-            Kind::Bin if is_name => {
-                let name = cursor.read_bin()?;
-                // msgpack-numpy takes a map with one of these keys for a value of its own.
-                if let (b"nd" | b"complex", Some(Open::Dict { start, .. })) = (name, &stack.top) {
-                    let mut whole = Cursor::at(packed, *start);
-                    if let Some(special) = numpy::read(&mut whole)? {
-                        *cursor = whole;
-                        stack.pop();
-                        return Ok(Some(self.special(py, special, place, packed)?));
-                    }
-                }
-                PyBytes::new(py, name).into_any()
-            }
-            Kind::Bin => {
-                let bytes = cursor.read_bin()?;
-                binary(py, bytes, cursor.position(), place)?
-            }
-            Kind::Ext => extension(py, cursor)?,
-            Kind::Array | Kind::Map if stack.depth() >= MAX_DEPTH => {
+        Ok(Some(match (kind, stack.0.last()) {
+            (Kind::Array | Kind::Map, _) if stack.0.len() + SHALLOW >= MAX_DEPTH => {
                 let expected = format!("at most {MAX_DEPTH} nested containers");
                 return Err(FormatError::new(cursor.position() as u64, expected, "more").into());
             }
-            Kind::Array => {
+            (Kind::Array, _) => {
                 let left = cursor.read_array_len()?;
+                let list = Filling::new(whole.py, left as usize)?;
                 if left > 0 {
-                    stack.push(Open::List { first: stack.items.len(), left });
+                    stack.0.push(Open::List { list, left });
                     return Ok(None);
                 }
-                PyList::empty(py).into_any()
+                list.finish().into_any()
             }
-            Kind::Map => {
+            (Kind::Map, _) => {
                 let start = cursor.position();
                 let left = cursor.read_map_len()?;
-                let dict = PyDict::new(py);
+                let dict = PyDict::new(whole.py);
                 if left > 0 {
-                    stack.push(Open::Dict { dict, left, key: None, start });
+                    stack.0.push(Open::Dict { dict, left, key: None, start });
                     return Ok(None);
                 }
                 dict.into_any()
             }
+            (Kind::Str, Some(Open::Dict { key: None, .. })) => self.names.read(whole.py, cursor)?,
+            (Kind::Bin, Some(Open::Dict { key: None, start, .. })) => {
+                match self.special_or_key(whole, cursor, *start)? {
+                    Key::Bytes(key) => key,
+                    Key::Special(special) => {
+                        stack.0.pop();
+                        special
+                    }
+                }
+            }
+            _ => scalar(whole, cursor, kind)?,
         }))
     }
 
@@ -378,13 +391,12 @@ impl Decoder {
         &mut self,
         py: Python<'py>,
         special: Special<'_>,
-        place: Option<&Place<'_>>,
-        packed: &[u8],
+        map: Option<&Map>,
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         match special {
-            Special::Array(array) => self.array(py, &array, place, packed),
+            Special::Array(array) => self.array(py, &array, map),
             Special::Scalar(array) => {
-                let array = self.array(py, &array, None, packed)?;
+                let array = self.array(py, &array, None)?;
                 Ok(array.get_item(PyTuple::empty(py))?)
             }
             Special::Complex(re, im) => Ok(PyComplex::from_doubles(py, re, im).into_any()),
@@ -397,8 +409,7 @@ impl Decoder {
         &mut self,
         py: Python<'py>,
         array: &NdArray<'_>,
-        place: Option<&Place<'_>>,
-        packed: &[u8],
+        map: Option<&Map>,
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         if array.dtype().has_objects() {
             let text = "an array of Python objects is a pickle, which is never executed";
@@ -407,16 +418,14 @@ impl Decoder {
         let dtype = self.dtype(py, array.dtype())?;
         let array = array.to_c_order();
         let (shape, bytes) = (array.shape(), array.bytes());
-        let shape = PyTuple::new(py, shape)?;
-        // Bytes that lie in the packed sample, not in memory of their own.
-        let offset = (bytes.as_ptr() as usize).wrapping_sub(packed.as_ptr() as usize);
-        let buffer = match place {
-            Some(place) if !bytes.is_empty() && offset < packed.len() => {
-                place.view(py, offset..offset + bytes.len())?.into_any()
+        let (class, shape) = (ndarray_type(py)?, PyTuple::new(py, shape)?);
+        let made = match map.and_then(|map| map.buffer(py, bytes)) {
+            Some((whole, offset)) if !bytes.is_empty() => {
+                class.call1((shape, dtype, whole, offset))?
             }
-            _ => PyByteArray::new(py, bytes).into_any(),
+            _ => class.call1((shape, dtype, PyByteArray::new(py, bytes)))?,
         };
-        Ok(ndarray_type(py)?.call1((shape, dtype, buffer))?)
+        Ok(made)
     }
 
     pub(crate) fn dtype<'py>(
@@ -441,16 +450,41 @@ impl Decoder {
     }
 }
 
-/// Bytes that end at this position of the sample.
-fn binary<'py>(
-    py: Python<'py>,
-    bytes: &[u8],
-    end: usize,
-    place: Option<&Place<'_>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let Some(place) = place else { return Ok(PyBytes::new(py, bytes).into_any()) };
-    let view = place.view(py, end - bytes.len()..end)?;
-    Ok(PyMemoryView::from(view.as_any())?.into_any())
+/// A value that is no container.
+#[inline]
+fn scalar<'a, 'py>(
+    whole: Whole<'a, 'py>,
+    cursor: &mut Cursor<'a>,
+    kind: Kind,
+) -> Result<Bound<'py, PyAny>, Flaw> {
+    let py = whole.py;
+    Ok(match kind {
+        Kind::Nil => {
+            cursor.read_nil()?;
+            py.None().into_bound(py)
+        }
+        Kind::Bool => cursor.read_bool()?.into_bound_py_any(py)?,
+        Kind::Int => match cursor.read_i64() {
+            Ok(number) => number.into_bound_py_any(py)?,
+            // From 2^63 on.
+            Err(_) => cursor.read_u64()?.into_bound_py_any(py)?,
+        },
+        Kind::Float => PyFloat::new(py, cursor.read_f64()?).into_any(),
+        Kind::Str => {
+            let start = cursor.clone();
+            let bytes = cursor.read_str_bytes()?;
+            string(py, start, bytes)?
+        }
+        Kind::Bin => {
+            let bytes = cursor.read_bin()?;
+            match whole.map.map_or(Ok(None), |map| map.slice(py, bytes))? {
+                Some(view) => view,
+                None => PyBytes::new(py, bytes).into_any(),
+            }
+        }
+        Kind::Ext => extension(py, cursor)?,
+        Kind::Array | Kind::Map => return Err(Flaw::unsupported("a container among scalars")),
+    })
 }
 
 fn ndarray_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {

@@ -13,6 +13,7 @@ mod errors;
 mod loader;
 mod making;
 mod merge;
+mod objects;
 mod packed;
 mod pool;
 mod rearrange;
@@ -24,8 +25,8 @@ mod watch;
 mod whole;
 mod writer;
 
-/// Native code of pykiste.
-#[pymodule]
+/// Native code of pykiste. What threads share is locked or atomic, so Python's own global lock is not needed.
+#[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
     use super::array::{ArrayStore, ChunkedArray, StagedVersion};

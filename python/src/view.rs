@@ -1,7 +1,6 @@
-//! [`View`]: bytes of a dataset without a copy.
+//! [`View`] and [`Map`]: bytes of a dataset without a copy.
 #![allow(unsafe_code, reason = "the buffer protocol is made of raw pointers")]
 
-use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
@@ -10,24 +9,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView};
 
-/// Bytes in the memory map of a reader.
-#[derive(Clone, Copy)]
-pub(crate) struct Mapped<'a>(&'a [u8]);
+use crate::objects;
 
-impl<'a> Mapped<'a> {
-    /// A sample as a reader returned it. `None` if it is a copy, as of a dataset that is not mapped.
-    pub(crate) fn of(raw: &Cow<'a, [u8]>) -> Option<Mapped<'a>> {
-        match raw {
-            Cow::Borrowed(raw) => Some(Mapped(raw)),
-            Cow::Owned(_) => None,
-        }
-    }
-}
-
-/// Read-only bytes of a sample in the memory map of its dataset.
+/// The memory map of a dataset, read-only.
 ///
-/// `memoryview(view)` and `numpy.frombuffer(view, …)` see them without a copy, and keep the map open
-/// for as long as they live.
+/// `memoryview(view)` and `numpy.frombuffer(view, …)` see it without a copy, and keep the map open for as long
+/// as they live. Binary data of samples are slices of such a memoryview.
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct View {
     bytes: *const [u8],
@@ -41,10 +28,10 @@ unsafe impl Send for View {}
 unsafe impl Sync for View {}
 
 impl View {
-    /// A view of a part of a sample that this reader returned.
-    pub(crate) fn of(reader: &DatasetReader, sample: Mapped<'_>, range: Range<usize>) -> View {
+    /// The map of this reader, if it has one.
+    fn of(reader: &DatasetReader) -> Option<View> {
         // The clone shares the map, which is unmapped when the last clone is dropped.
-        View { bytes: &sample.0[range], _reader: reader.clone() }
+        reader.mapped().map(|bytes| View { bytes, _reader: reader.clone() })
     }
 
     /// The same bytes as an array of NumPy.
@@ -56,6 +43,55 @@ impl View {
     fn bytes(&self) -> &[u8] {
         // SAFETY: the pointer is that of a slice in the map, which `_reader` keeps.
         unsafe { &*self.bytes }
+    }
+}
+
+/// A map and its memoryview, made once for all samples of a dataset: a slice is one object then.
+pub(crate) struct Map {
+    view: Py<View>,
+    /// What slices are made of: the memoryview. Slices of one memoryview share a count that not every Python
+    /// without a global lock changes atomically; there it is the view, of which each slice makes its own.
+    sliced: Py<PyAny>,
+}
+
+impl Map {
+    /// The map of this reader, if it has one.
+    pub(crate) fn of(py: Python<'_>, reader: &DatasetReader) -> PyResult<Option<Map>> {
+        let Some(view) = View::of(reader) else { return Ok(None) };
+        let view = Bound::new(py, view)?;
+        let sliced = match cfg!(Py_GIL_DISABLED) {
+            true => view.clone().into_any(),
+            false => PyMemoryView::from(view.as_any())?.into_any(),
+        };
+        Ok(Some(Map { view: view.unbind(), sliced: sliced.unbind() }))
+    }
+
+    /// Where these bytes lie in the map. `None` for bytes elsewhere, such as copies.
+    fn range(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let map = self.view.get().bytes();
+        let start = bytes.as_ptr().addr().checked_sub(map.as_ptr().addr())?;
+        let end = start.checked_add(bytes.len()).filter(|end| *end <= map.len())?;
+        Some(start..end)
+    }
+
+    /// A memoryview of these bytes, if they lie in the map.
+    #[inline]
+    pub(crate) fn slice<'py>(
+        &self,
+        py: Python<'py>,
+        bytes: &[u8],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(range) = self.range(bytes) else { return Ok(None) };
+        objects::slice(self.sliced.bind(py), range).map(Some)
+    }
+
+    /// The whole map as a buffer, and where in it these bytes begin, if they lie there.
+    pub(crate) fn buffer<'py>(
+        &self,
+        py: Python<'py>,
+        bytes: &[u8],
+    ) -> Option<(&Bound<'py, View>, usize)> {
+        self.range(bytes).map(|range| (self.view.bind(py), range.start))
     }
 }
 

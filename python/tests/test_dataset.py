@@ -3,6 +3,8 @@
 import gc
 import pickle
 import threading
+import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -144,6 +146,114 @@ def test_threads_share_a_dataset(numbers):
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert not failed
+
+
+@pytest.mark.parametrize("depth", [1, 15, 16, 17, 18, 1024])
+def test_containers_are_nested_down_to_a_limit(depth):
+    array = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": [2], b"data": b"\0" * 8}
+    for inner in [None, [], {}, [1, "two"], {"one": 1, 2: b"three", b"nda": [4]}, array]:
+        containers = depth if inner is None else depth - 1
+        if isinstance(inner, dict) and inner and depth == 1024:
+            continue  # it has containers of its own
+        packed = msgpack_of(inner)
+        for level in range(containers):
+            number, text = msgpack_of(level), msgpack_of(str(level))
+            if level % 3 == 0:
+                packed = b"\x82\xa2in" + packed + b"\xa5level" + number
+            else:
+                packed = b"\x93" + number + packed + text
+        found = ki.unpack(packed)
+        for level in reversed(range(containers)):
+            if level % 3 == 0:
+                assert list(found) == ["in", "level"] and found["level"] == level
+                found = found["in"]
+            else:
+                assert len(found) == 3 and found[::2] == [level, str(level)]
+                found = found[1]
+        if inner is array:
+            assert found.dtype == np.float32 and found.tolist() == [0, 0]
+        else:
+            assert found == inner
+    too_deep = b"\x91" * 1025 + b"\xc0"
+    with pytest.raises(ki.errors.DamagedError, match="at most 1024 nested"):
+        ki.unpack(too_deep)
+
+
+def msgpack_of(value):
+    """A value packed by hand, as keys of bytes have a meaning of their own for `pykiste.pack`."""
+    if value is None:
+        return b"\xc0"
+    if value is True:
+        return b"\xc3"
+    if isinstance(value, int):
+        return b"\xcd" + value.to_bytes(2, "big")
+    if isinstance(value, str):
+        return b"\xd9" + len(value).to_bytes(1, "big") + value.encode()
+    if isinstance(value, bytes):
+        return b"\xc4" + len(value).to_bytes(1, "big") + value
+    if isinstance(value, list):
+        return b"\xdc" + len(value).to_bytes(2, "big") + b"".join(map(msgpack_of, value))
+    pairs = b"".join(msgpack_of(key) + msgpack_of(item) for key, item in value.items())
+    return b"\xde" + len(value).to_bytes(2, "big") + pairs
+
+
+@pytest.mark.parametrize("length", [0, 1, 1023, 1024, 1025, 5000])
+def test_a_list_of_any_length_is_seen_by_the_garbage_collector(length):
+    made = ki.unpack(ki.pack(list(range(length))))
+    assert made == list(range(length)) and gc.is_tracked(made)
+    made.append(made)
+    seen = weakref.ref(type("Seen", (), {})())
+    made.append(seen)
+    del made
+    gc.collect()
+
+
+def test_a_list_that_ends_early_is_an_error_and_leaves_nothing():
+    packed = ki.pack([{"a": [1.5] * 10}] * 10)
+    before = len(gc.get_objects())
+    for end in range(len(packed)):
+        with pytest.raises(ki.errors.DamagedError):
+            ki.unpack(packed[:end])
+    # Thousands of lists and dicts were begun.
+    assert len(gc.get_objects()) < before + 100
+
+
+def test_lists_that_claim_many_items_take_no_memory_for_them():
+    # A thousand lists in one another, each of which says that all bytes are items of it.
+    count = 1 << 22
+    packed = (b"\xdd" + count.to_bytes(4, "big")) * 1000 + b"\xc0" * count
+    tracemalloc.start()
+    try:
+        with pytest.raises(ki.errors.DamagedError):
+            ki.unpack(packed)
+        assert tracemalloc.get_traced_memory()[1] < 100 * count
+    finally:
+        tracemalloc.stop()
+
+
+def test_views_are_slices_of_one_map(tmp_path):
+    path = tmp_path / "views.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(20):
+            writer.write({"key": str(number), "data": bytes(range(number)), "image": np.full(number, number)})
+    views = ki.open(path, copy=False)
+    kept = [sample["data"] for sample in views] + [views[number]["data"] for number in range(20)]
+    arrays = [sample["image"] for sample in views]
+    raw = views.raw(7)
+    assert ki.unpack(bytes(raw))["data"] == bytes(range(7))
+    assert bytes(ki.open(path).raw(7, copy=False)) == bytes(raw)
+    views.close()
+    del views
+    gc.collect()
+    for number, view in enumerate(kept):
+        expected = bytes(range(number % 20))
+        assert type(view) is memoryview and view.readonly and view.c_contiguous and view.ndim == 1
+        assert view == expected and view.nbytes == len(view) == len(expected) == view.shape[0]
+        assert view[1:] == expected[1:] and hash(view) == hash(expected) and view.tobytes() == expected
+        assert np.frombuffer(view, np.uint8).tolist() == list(expected) or number % 20 == 0
+        view.release()
+    assert [array.tolist() for array in arrays] == [[number] * number for number in range(20)]
+    assert not any(array.flags.writeable for array in arrays if array.size)
 
 
 def test_deep_nesting_is_an_error_and_no_crash():

@@ -19,10 +19,13 @@ def test_a_view_is_shared_read_only_and_keeps_the_map(views):
     shared = np.from_dlpack(image)
     assert np.shares_memory(shared, image) and not shared.flags.writeable
     data = views[7]["data"]
-    as_bytes = np.from_dlpack(data.obj)
+    as_bytes = np.from_dlpack(np.asarray(data))
     assert np.shares_memory(as_bytes, np.asarray(data)) and not as_bytes.flags.writeable
-    empty = np.from_dlpack(views[0]["data"].obj)
+    empty = np.from_dlpack(np.asarray(views[0]["data"]))
     assert empty.shape == (0,)
+    # Its owner is the whole map.
+    whole = np.from_dlpack(data.obj)
+    assert whole.shape == (views.data_size,) and np.shares_memory(whole, data)
     views.close()
     del image, data, views
     gc.collect()

@@ -21,20 +21,30 @@ class Writer:
         outfile: the data file
         buffering: has no effect
         overwrite: replace an existing dataset without asking
+        durable: wait at the end until the dataset is on disk, so that it survives a power failure. By default
+            only if it replaces another one, which would be lost with it. A killed process loses
+            nothing that was closed in either case.
         kwargs: arguments of `tools.make_printer`; `disable=True` for no output
     """
 
     def __init__(
-        self, outfile: str | Path, buffering: int = 0, overwrite: bool = False, **kwargs: Any
+        self,
+        outfile: str | Path,
+        buffering: int = 0,
+        overwrite: bool = False,
+        *,
+        durable: bool | None = None,
+        **kwargs: Any,
     ) -> None:
         self._path = path = Path(outfile)
-        if path.exists() and not overwrite:
+        replaces = path.exists()
+        if replaces and not overwrite:
             answer = query_user(f"{path.name} exists, overwrite?")
             if answer == "no":
                 raise FileExistsError(path)
             if answer == "abort":
                 raise KeyboardInterrupt(path)
-        self._writer = ki.Writer(path, overwrite=True)
+        self._writer = ki.Writer(path, overwrite=True, durable=replaces if durable is None else durable)
         self.written = 0
         self._disable = kwargs.get("disable", False)
         try:

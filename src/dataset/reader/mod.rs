@@ -186,6 +186,12 @@ impl DatasetReader {
         self.files().data_len
     }
 
+    /// The whole data file, if it is mapped: [`get_raw`](Self::get_raw) borrows from it.
+    #[inline]
+    pub fn mapped(&self) -> Option<&[u8]> {
+        self.files().data.mapped()
+    }
+
     /// Where a sample lies in the data file.
     #[inline]
     pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {

@@ -57,6 +57,9 @@ class MsgpackReader(Reader):
         self._buffering = buffering
         self._dataset = dataset = ki.open(path)
         self._len = len(dataset)
+        # Found by `find_key`: how many, and all keys once they have paid for themselves.
+        self._asked = 0
+        self._listed: list[str] | None = None
         self._data_size = dataset.data_size
 
     @cached_property
@@ -69,7 +72,9 @@ class MsgpackReader(Reader):
         return list(self._dataset.keys())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_dataset"}
+        made_again = {"_dataset", "_keys"}
+        state = {name: value for name, value in self.__dict__.items() if name not in made_again}
+        return state | {"_listed": None}
 
     def __len__(self) -> int:
         return self._len
@@ -96,6 +101,12 @@ class MsgpackReader(Reader):
         return index
 
     def find_key(self, index: int) -> str:
+        if self._listed is not None:
+            return self._listed[index]
+        self._asked += 1
+        if self._asked * 4 > self._len or isinstance(index, slice):
+            self._listed = self._keys
+            return self._listed[index]
         return self._dataset.key(operator.index(index))
 
     def _resolve(self, index: Any) -> int:

@@ -10,6 +10,7 @@ mod trouble;
 mod versions;
 mod secrets;
 mod loading;
+mod uploads;
 #[cfg(feature = "cli")]
 mod command;
 

@@ -15,6 +15,9 @@ use crate::{file, interrupt};
 /// before is left as it was; if there was none, --finish or --undo decides what to do with the
 /// samples that were written.
 ///
+/// At a URL, what a writer left that died is removed; a dataset that is complete stays. A writer that is
+/// still at work there publishes nothing then.
+///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
 /// samples are whole; where there is none and the MD5 differs, nothing does. Either way
@@ -68,9 +71,19 @@ enum Plan {
     Undo { drops: u64 },
 }
 
+/// Whether there is a data file, or a dataset behind a URL.
+fn is_there(path: &Path) -> bool {
+    match kiste::storage::is_url(path) {
+        true => DatasetReader::open(path).is_ok(),
+        false => path.exists(),
+    }
+}
+
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        file::check_is_data(&self.file)?;
+        if self.output.is_some() || !kiste::storage::is_url(&self.file) {
+            file::check_is_data(&self.file)?;
+        }
         match &self.output {
             Some(out) => self.salvage(out, output),
             None => self.in_place(output),
@@ -82,7 +95,7 @@ impl Args {
         let _progress = output.progress(format!("repairing {path}"), None);
         interrupt::ends_with(format!("{path}: interrupted; the same command starts over"));
         let leftover = Repair::of(&self.file).leftover()?;
-        if leftover.is_none() && !self.file.exists() {
+        if leftover.is_none() && !is_there(&self.file) {
             return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
         }
         let (did, dropped_bytes) = match self.plan(leftover.as_ref(), output)? {
@@ -104,7 +117,7 @@ impl Args {
             }
         };
         kiste::convert::settle_quarantine(&self.file, did == "undone")?;
-        let samples = match self.file.exists() {
+        let samples = match is_there(&self.file) {
             true => Some(DatasetReader::open(&self.file)?.len() as u64),
             false => None,
         };

@@ -483,7 +483,7 @@ pub trait Sink: Send {
     fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()>;
     /// Cuts the file, or extends it with zeros.
     fn set_len(&mut self, len: u64) -> Result<()>;
-    /// Makes the content survive a power failure.
+    /// Makes the content survive a power failure. Of an object, what was uploaded of it.
     fn sync(&mut self) -> Result<()>;
     /// Nothing more is written. An object is there only now, and survives a power failure; without
     /// this it never is. Of any other file it is there already, and this does nothing.

@@ -11,6 +11,7 @@ mod versions;
 mod secrets;
 mod loading;
 mod uploads;
+mod writing;
 #[cfg(feature = "cli")]
 mod command;
 

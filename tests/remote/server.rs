@@ -56,8 +56,9 @@ impl Request {
     }
 }
 
+/// An object, and what belongs with it.
 #[derive(Clone)]
-struct Object {
+pub(crate) struct Object {
     bytes: Arc<Vec<u8>>,
     tag: Option<String>,
     modified: &'static str,
@@ -174,6 +175,16 @@ impl Server {
     /// An object that is there.
     pub(crate) fn object(&self, path: &str) -> Option<Arc<Vec<u8>>> {
         self.state.objects.lock().unwrap().get(path).map(|object| object.bytes.clone())
+    }
+
+    /// An object with all that belongs with it, but its version.
+    pub(crate) fn stored(&self, path: &str) -> Object {
+        self.state.objects.lock().unwrap()[path].clone()
+    }
+
+    /// Puts that there, as a new version.
+    pub(crate) fn store(&self, path: &str, object: Object) {
+        self.state.insert(path, object.bytes.to_vec(), object.metadata);
     }
 
     /// The names of all objects.

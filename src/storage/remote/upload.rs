@@ -309,10 +309,11 @@ impl Sink for Upload {
         Err(not_changed(&self.shown))
     }
 
+    /// Waits for all parts that are on their way. There is no object yet.
     fn sync(&mut self) -> Result<()> {
-        let message =
-            "an object that is being written survives nothing: it is there when it is finished";
-        Err(Error::new(ErrorKind::Unsupported, message).at(&self.shown))
+        let sent = self.wait_for_all();
+        self.failed |= sent.is_err();
+        sent.map_err(|error| error.at(&self.shown))
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {

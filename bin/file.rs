@@ -88,8 +88,7 @@ pub(crate) fn open_regular(path: &Path) -> Outcome<File> {
 pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
     if kiste::storage::is_url(path) {
         // Not named here: there may be a password in it.
-        let message =
-            "expected the name of a file, found a URL, from which kiste only reads datasets";
+        let message = "expected the name of a file, found a URL: this needs files on a disk";
         return Err(Failure::trouble(message));
     }
     let checked = kiste::convert::check_data_path(path);

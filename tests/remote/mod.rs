@@ -12,6 +12,7 @@ mod secrets;
 mod loading;
 mod uploads;
 mod writing;
+mod converting;
 #[cfg(feature = "cli")]
 mod command;
 

@@ -260,12 +260,10 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
     let data = SideFile::data_of(path);
     match error.kind() {
         // The store looked for it.
-        ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) && error.io_kind().is_none() => {
-            None
-        }
+        ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) => None,
         ErrorKind::NotFound if is_url(path) => Some(
-            "only datasets are read from URLs, by the commands that read datasets: copy it to a disk, \
-             or mount it"
+            "datasets are read from URLs, by the commands that read datasets, and sources of \
+             \"kiste convert\": copy it to a disk, or mount it"
                 .to_owned(),
         ),
         ErrorKind::Damaged if is_url(path) && data != path => Some(

@@ -28,8 +28,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
 pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
     if kiste::storage::is_url(path) {
         // Not named here: there may be a password in it.
-        let message =
-            "expected the name of a file, found a URL, from which kiste only reads datasets";
+        let message = "expected the name of a file, found a URL: this needs files on a disk";
         return Err(Failure::trouble(message));
     }
     kiste::dataset::check_data_path(path).map_err(|error| {

@@ -16,6 +16,9 @@ use crate::{file, interrupt};
 /// before is left as it was; if there was none, --finish or --undo decides what to do with the
 /// samples that were written.
 ///
+/// At a URL, what a writer left that died is removed; a dataset that is complete stays. A writer that is
+/// still at work there publishes nothing then.
+///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
 /// samples are whole; where there is none and the MD5 differs, nothing does. Either way
@@ -61,7 +64,9 @@ struct Done<'a> {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        file::check_is_data(&self.file)?;
+        if self.output.is_some() || !kiste::storage::is_url(&self.file) {
+            file::check_is_data(&self.file)?;
+        }
         match &self.output {
             Some(out) => self.salvage(out, output),
             None => self.in_place(output),

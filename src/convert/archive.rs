@@ -1,14 +1,13 @@
 //! The files of a tar archive, read as a stream.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::compressed;
+use super::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::tar::{BLOCK, Header, Kind, padding, parse_header, pax_records};
-use crate::regular::open_regular;
 
 /// The most bytes of a long name, or of the records, before an entry.
 const MAX_EXTRA: u64 = 1 << 20;
@@ -47,7 +46,7 @@ impl Bytes for Stream<'_> {
 
 /// A file, in which bytes are skipped without reading them.
 struct Plain {
-    file: BufReader<File>,
+    file: BufReader<SourceFile>,
     position: u64,
     len: u64,
 }
@@ -114,7 +113,7 @@ impl<'a> Archive<'a> {
     ) -> Result<Archive<'static>> {
         let at = |error| Error::io(path, error);
         let mut file = open_regular(path).map_err(at)?;
-        let len = file.metadata().map_err(at)?.len();
+        let len = file.len().map_err(at)?;
         file.seek(SeekFrom::Start(position)).map_err(at)?;
         let file = BufReader::with_capacity(at_once, file);
         let input = Box::new(Plain { file, position, len });

@@ -32,6 +32,7 @@ use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange;
 use crate::sampler::{Sampler, Shuffle};
+use crate::storage;
 
 /// Bytes of samples that a shuffle holds in memory, where that is enough.
 const SHUFFLE_MEMORY: u64 = 1 << 30;
@@ -48,6 +49,12 @@ impl Conversion {
     /// process runs this part.
     pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
         self.check()?;
+        if storage::is_url(&self.output) {
+            let message = "parts are written to a disk, and joined there";
+            return Err(
+                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
+            );
+        }
         if self.options.append {
             let message = "cannot be combined with parts";
             return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));

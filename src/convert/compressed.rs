@@ -7,8 +7,8 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
+use super::source_file::{open_regular, size_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::regular::open_regular;
 
 /// Bytes read from the disk at a time.
 const BUFFER: usize = 1 << 17;
@@ -99,7 +99,7 @@ pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>
 /// Whether this is a regular file that is not compressed.
 pub(super) fn is_plain(path: &Path) -> Result<bool> {
     let at = |error| Error::io(path, error);
-    if !path.metadata().map_err(at)?.is_file() {
+    if size_of(path).map_err(at)?.is_none() {
         return Ok(false);
     }
     let mut head = Vec::new();

@@ -15,7 +15,7 @@ use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{self, LocalStorage, Storage};
 
 /// What is converted to what, and how: samples out of raw data, other formats or datasets, into a
 /// dataset, several datasets, or another format.
@@ -537,7 +537,10 @@ impl Conversion {
         }
         self.options.split.check()?;
         match self.output_format() {
-            Format::Dataset => super::place::check_data_path(&self.output)?,
+            Format::Dataset => {
+                super::place::check_data_path(&self.output)?;
+                self.check_url()?;
+            }
             format => self.check_export(format)?,
         }
         if self.options.append && self.options.split.is_wanted() {
@@ -546,9 +549,35 @@ impl Conversion {
         Ok(())
     }
 
+    /// Fails for what cannot be done where the output is a URL: nothing is there before it is finished,
+    /// and nothing can be added to it.
+    fn check_url(&self) -> Result<()> {
+        if !storage::is_url(&self.output) {
+            return Ok(());
+        }
+        let option = match () {
+            () if self.options.append => "append",
+            () if self.how.resume => "resume",
+            () if self.options.split.is_split() => "split",
+            () if self.options.split.is_wanted() => "shuffle",
+            () if self.options.bad == BadInput::Quarantine => "bad",
+            () => return Ok(()),
+        };
+        let message = "is not possible where the output is a URL";
+        Err(Error::new(ErrorKind::Unsupported, message).with_option(option))
+    }
+
     /// Fails for options that only datasets have.
     fn check_export(&self, format: Format) -> Result<()> {
         format.check_available()?;
+        if storage::is_url(&self.output) {
+            let message = format!(
+                "expected the name of a file, as only datasets are written to URLs, not {format}"
+            );
+            return Err(
+                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
+            );
+        }
         if format.output() == format::Output::None {
             let message = format!("{format} can be read, but not written");
             return Err(Error::new(ErrorKind::Unsupported, message));

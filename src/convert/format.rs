@@ -14,12 +14,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::formats::image_folder;
+use super::source_file::{open_regular, size_of};
 use super::{MdsReader, compressed};
 use crate::Value;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::SideFile;
 use crate::format::jsonl;
-use crate::regular::open_regular;
+use crate::storage;
 
 /// What a conversion reads or writes. As a string: its [`name`](Format::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -369,7 +370,8 @@ pub(super) fn check_output_name(path: &Path) -> Result<()> {
 
 /// Whether this is no file but a pattern of some.
 pub(super) fn is_pattern(path: &Path) -> bool {
-    let pattern = path.to_str().filter(|_| path.symlink_metadata().is_err());
+    let is_name = |_: &&str| !storage::is_url(path) && path.symlink_metadata().is_err();
+    let pattern = path.to_str().filter(is_name);
     pattern.is_some_and(|pattern| pattern.contains("{LABEL}") || pattern.contains(['*', '?', '[']))
 }
 
@@ -410,7 +412,7 @@ fn detect(path: &Path) -> Result<Format> {
         return detect_directory(path);
     }
     // A pipe can be read only once.
-    let is_file = path.metadata().map_err(|error| Error::io(path, error))?.is_file();
+    let is_file = size_of(path).map_err(|error| Error::io(path, error))?.is_some();
     let head = if is_file { head(path, HEAD) } else { Ok(Vec::new()) };
     let head = head.map_err(|error| Error::io(path, error))?;
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -488,7 +490,7 @@ fn begins_with_object(path: &Path) -> bool {
 
 /// Says what it could be.
 fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
-    let size = path.metadata().map_or(0, |metadata| metadata.len());
+    let size = size_of(path).ok().flatten().unwrap_or(0);
     let cifar = || Remedy::NameInput(vec!["cifar10", "cifar100"]);
     let (flaw, remedy) = match head {
         _ if plain.contains(".tfrecord") => (

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::source_file::size_of;
 use crate::error::{Error, Result};
 
 /// Takes one packed sample, or what is wrong with one: what comes after it may still be good. Its
@@ -111,5 +112,5 @@ forward!(Arc, Box);
 
 /// The size of a file, which is that of a unit that is all of it.
 pub(super) fn file_size(path: Option<&Path>) -> Option<u64> {
-    path.and_then(|path| path.metadata().ok()).map(|file| file.len())
+    path.and_then(|path| size_of(path).ok().flatten())
 }

@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 
 pub(crate) mod sample;
 mod names;
+mod source_file;
 pub(crate) mod compressed;
 mod guard;
 mod leftover;

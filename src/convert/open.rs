@@ -16,7 +16,7 @@ use super::{ArrowIpcReader, ParquetReader};
 use super::{
     Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
     JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
-    WebDatasetReader, place,
+    WebDatasetReader, place, source_file,
 };
 #[cfg(feature = "formats")]
 use super::{CsvReader, TfRecordReader};
@@ -26,6 +26,7 @@ use crate::convert::names::expand_braces;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
+use crate::storage;
 
 /// Samples to convert.
 pub(super) struct Opened {
@@ -87,6 +88,7 @@ impl Conversion {
             let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
             return Ok(Opened { samples, skipped_files: 0, notices: Vec::new() });
         }
+        source_file::check_urls(&self.sources)?;
         place::check_sources(&self.sources)?;
         let paths = expand(&self.sources)?;
         let options = &self.options.read;
@@ -104,6 +106,7 @@ impl Conversion {
                 .at("-")
                 .advise("write it to a file and name that"));
         }
+        check_remote(format, &paths)?;
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
@@ -127,7 +130,10 @@ impl Conversion {
             Format::Jsonl => each(paths, |path| lines(path, max, self.line_keys()?))?,
             Format::Dataset => each(paths, |path| {
                 place::check_finished(path)?;
-                let reader = DatasetReader::options().storage(self.storage()).open(path)?;
+                let reader = match storage::is_url(path) {
+                    true => DatasetReader::open(path)?,
+                    false => DatasetReader::options().storage(self.storage()).open(path)?,
+                };
                 Ok(Samples::units(DatasetInput::new(reader)?))
             })?,
             Format::Mds => each(paths, |path| {
@@ -343,6 +349,27 @@ impl ReadOptions {
             () if self.max_pixels.is_some() => Some("max_pixels"),
             () => None,
         }
+    }
+}
+
+/// Fails where a format is read from files of a disk alone.
+fn check_remote(format: Format, paths: &[PathBuf]) -> Result<()> {
+    let streams = [
+        Format::Dataset,
+        Format::Jsonl,
+        Format::Webdataset,
+        Format::Csv,
+        Format::Tsv,
+        Format::Tfrecord,
+    ];
+    match paths.iter().find(|path| storage::is_url(path)) {
+        Some(url) if !streams.contains(&format) => {
+            let message = format!("{format} is read from files of a disk, and this is a URL");
+            Err(Error::new(ErrorKind::Unsupported, message)
+                .at(storage::shown(url))
+                .advise("download it first"))
+        }
+        _ => Ok(()),
     }
 }
 

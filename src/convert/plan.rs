@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::conversion::Conversion;
 use super::open::{Opened, Samples};
 use super::parts::no_units;
+use super::source_file::size_of;
 use super::{Input, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
@@ -186,12 +187,11 @@ fn files(input: &dyn Input) -> (Vec<PlannedFile>, Option<u64>) {
         let Some(path) = input.path(unit).filter(|path| last != Some(*path)) else { continue };
         last = Some(path);
         // A file that is compressed may be there under another name only.
-        let found = path.metadata().ok();
-        let modified = found.as_ref().and_then(|found| found.modified().ok());
+        let modified = path.metadata().ok().and_then(|found| found.modified().ok());
         let modified = modified.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         files.push(PlannedFile {
             name: path.to_path_buf(),
-            bytes: found.map(|found| found.len()),
+            bytes: size_of(path).ok().flatten(),
             modified: modified.map(|time| time.as_secs()),
         });
     }

@@ -22,6 +22,7 @@ use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
 use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage;
 
 impl Conversion {
     /// Runs it. Until everything is written nothing is published, and an error leaves everything as
@@ -104,7 +105,11 @@ impl Conversion {
         let (mut writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
         monitor.begin(Phase::Finishing, Total::default());
         self.set_labels(&mut writer, labels.as_deref())?;
-        let stats = writer.finish().map_err(|error| error.with_remedy(Remedy::Repair))?;
+        let stats = writer.finish().map_err(|error| match storage::is_url(dataset) {
+            // Nothing is left that could be finished.
+            true => error,
+            false => error.with_remedy(Remedy::Repair),
+        })?;
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let output = WrittenOutput {
             added: stats.samples - before,
@@ -199,6 +204,9 @@ impl Conversion {
         writer: &mut Writer,
         is_part: bool,
     ) -> Result<(Error, bool)> {
+        if storage::is_url(&self.output) {
+            return Ok((error, false));
+        }
         let samples = passing.keep(writer)?;
         if samples == 0 {
             return Ok((error, false));
@@ -217,6 +225,8 @@ impl Conversion {
         let dataset = &self.output;
         let options = self.writer_options().overwrite(self.options.overwrite);
         let plan = match &opened.samples {
+            // Where nothing is kept, nothing can be resumed.
+            _ if storage::is_url(dataset) => None,
             Samples::Units(_) if !self.options.append => {
                 Some(self.plan_of(opened, None)?.to_line()?)
             }
@@ -243,6 +253,9 @@ impl Conversion {
     fn not_begun(&self, plan: Option<&str>, error: Error) -> Error {
         let left = || unfinished_plan(&self.output).ok().flatten();
         match error.kind() {
+            ErrorKind::AlreadyExists if storage::is_url(&self.output) => {
+                error.with_remedy(Remedy::Overwrite)
+            }
             ErrorKind::AlreadyExists => error.with_remedy(Remedy::OverwriteOrAppend),
             ErrorKind::Invalid if self.how.resume => {
                 let here = plan.unwrap_or_default();

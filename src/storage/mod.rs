@@ -4,7 +4,7 @@
 //! that a crash-safe writer needs, and [`ReadAt`], one open file that is read by range.
 //! [`LocalStorage`] is the file system; [`MemoryStorage`] keeps all in memory, logs what is read
 //! and can lose power, so that laziness and crash safety can be asserted by tests; `RemoteStorage`
-//! (feature `remote`) reads from object stores and over HTTP. [`of`] finds the one that a name leads
+//! (feature `remote`) reads from object stores and over HTTP, and writes to object stores. [`of`] finds the one that a name leads
 //! to. [`ReplaceFile`] and [`ReplaceDir`] let a finished file or directory take the place of an older
 //! one.
 //!
@@ -40,9 +40,10 @@ pub(crate) use mmap::{prefer_huge_pages, zeroed};
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
 pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};
-pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[cfg(feature = "arrays")]
-pub(crate) use replace::{partial_name, random};
+pub(crate) use replace::partial_name;
+pub(crate) use replace::random;
+pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[doc(hidden)]
 pub use scratch_dir::ScratchDir;
 
@@ -87,8 +88,20 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// Creates a file that must not exist yet.
+    /// Whether these are objects, which come into being as a whole and stay as they are: they cannot be
+    /// renamed, appended to or locked, and there are no directories.
+    fn is_object_store(&self) -> bool {
+        false
+    }
+    /// Creates a file that must not exist yet. Of objects this is known only when it is
+    /// [finished](Sink::finish).
     fn create(&self, path: &Path) -> Result<Box<dyn Sink>>;
+    /// As [`create`](Self::create); files that are made with the same number are known to belong together
+    /// ([`ReadAt::write_id`]), where the storage records it.
+    fn create_of_write(&self, path: &Path, write: u64) -> Result<Box<dyn Sink>> {
+        let _ = write;
+        self.create(path)
+    }
     /// As [`create`](Self::create), with these permission bits where the storage has any: the new
     /// version of a private file is private from its first byte on.
     fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
@@ -114,6 +127,19 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn remove_dir(&self, path: &Path) -> Result<()>;
     /// The files of a directory, sorted.
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
+    /// Writes a whole file in one step, if what is there now is what is expected: of two that
+    /// publish at the same time exactly one wins. Returns the identity of the new file, which
+    /// survives a power failure. For small files; readers see the old one or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is a file and
+    /// [`Expected::Absent`]; [`Replaced`](ErrorKind::Replaced) if there is not the file of
+    /// [`Expected::Version`]. Then nothing has changed.
+    fn put_if(&self, path: &Path, bytes: &[u8], expected: Expected) -> Result<FileId> {
+        // Under a lock next to the file, which all that write this way take.
+        replace::put_if(self, path, bytes, expected)
+    }
     /// Makes names that were added to, removed from or changed in a directory survive a power
     /// failure.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
@@ -136,6 +162,19 @@ pub struct Announced<'a> {
 
 /// A file that [`Storage::open_together`] opened, if there is one of its name.
 pub type OpenFile = Option<Arc<dyn ReadAt>>;
+
+/// What must be there for [`Storage::put_if`] to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expected {
+    /// No file of this name.
+    Absent,
+    /// This very file. Keep it open from before it is read until after the call: a file system may
+    /// give the identity of a file that is gone to a new one.
+    Version(FileId),
+    /// Anything: the last one wins.
+    Anything,
+}
 
 /// What is known of a file without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +307,11 @@ pub trait ReadAt: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// The number of the write that made it, where that is recorded with it:
+    /// [`Storage::create_of_write`].
+    fn write_id(&self) -> Option<u64> {
+        None
+    }
     /// Whether a read may be a round trip over a network, which [`fetch`](Self::fetch) saves.
     fn is_remote(&self) -> bool {
         false
@@ -303,6 +347,9 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     }
     fn is_empty(&self) -> bool {
         (**self).is_empty()
+    }
+    fn write_id(&self) -> Option<u64> {
+        (**self).write_id()
     }
     fn is_remote(&self) -> bool {
         (**self).is_remote()
@@ -451,8 +498,13 @@ pub trait Sink: Send {
     fn write_at(&mut self, bytes: &[u8], at: u64) -> Result<()>;
     /// Cuts the file, or extends it with zeros.
     fn set_len(&mut self, len: u64) -> Result<()>;
-    /// Makes the content survive a power failure.
+    /// Makes the content survive a power failure. Of an object, what was uploaded of it.
     fn sync(&mut self) -> Result<()>;
+    /// Nothing more is written. An object is there only now, and survives a power failure; without
+    /// this it never is. Of any other file it is there already, and this does nothing.
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// How an open file is read: from a memory map, or by positioned reads.
@@ -539,6 +591,14 @@ impl Source {
         match self {
             Source::Mapped(_) => false,
             Source::Positioned(file) => file.is_remote(),
+        }
+    }
+
+    /// As [`ReadAt::write_id`].
+    pub fn write_id(&self) -> Option<u64> {
+        match self {
+            Source::Mapped(_) => None,
+            Source::Positioned(file) => file.write_id(),
         }
     }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Does kiste read from an S3 server that others wrote? Compares what it prints of a dataset on disk and of
-the same in moto, signed requests included.
+"""Does kiste read from an S3 server that others wrote, and write to it? Compares what it prints of a dataset
+on disk and of the same in moto, and what it writes to both, signed requests included.
 
     pip install 'moto[s3,server]' boto3
     cargo build --features full
@@ -81,11 +81,43 @@ def compare(kiste, endpoint):
             plain = lambda text, name: text.replace(name, "SET").split()
             assert plain(there, remote) == plain(here, str(local)), before
             print("same:", *before)
+        writes(run, s3, local, folder)
         message = run("info", "s3://bucket/sets/other.msgpack", code=2)
         assert "there is no such object" in message, message
         message = run("info", "s3://no-such-bucket/digits.msgpack", code=2)
         assert "there is no such object" in message, message
     print("all good")
+
+
+def writes(run, s3, local, folder):
+    """The same bytes in the store as on disk, by one PUT and in parts."""
+    lines = Path(folder, "large.jsonl")
+    text = "x" * 100_000
+    with lines.open("w") as out:
+        out.writelines(f'{{"key": "{i}", "text": "{text}{i}"}}\n' for i in range(300))
+    s3.upload_file(str(lines), "bucket", "raw/large.jsonl")
+    for source, options in [(str(local), ["--lookup"]), ("s3://bucket/raw/large.jsonl", ["--crc"])]:
+        here, there = Path(folder, "here", "new.msgpack"), "s3://bucket/new/new.msgpack"
+        run("convert", source, str(here), "--force", *options)
+        run("convert", source, there, "--force", *options)
+        found = s3.list_objects_v2(Bucket="bucket", Prefix="new/")["Contents"]
+        names = sorted(path.name for path in here.parent.iterdir())
+        assert sorted(item["Key"].removeprefix("new/") for item in found) == names, found
+        for name in names:
+            body = s3.get_object(Bucket="bucket", Key=f"new/{name}")["Body"].read()
+            assert body == (here.parent / name).read_bytes(), name
+        run("verify", "--deep", there)
+        message = run("convert", source, there, *options, code=2)
+        assert "exists already" in message, message
+        assert not s3.list_multipart_uploads(Bucket="bucket").get("Uploads")
+        print("same: convert", *options)
+    # The place of a writer that died.
+    s3.put_object(Bucket="bucket", Key="dead/new.msgpack.partial", Body=b"{}")
+    message = run("convert", str(local), "s3://bucket/dead/new.msgpack", code=2)
+    assert "a writer is at work on this dataset, or died" in message, message
+    run("repair", "s3://bucket/dead/new.msgpack")
+    run("convert", str(local), "s3://bucket/dead/new.msgpack")
+    print("same: repair")
 
 
 def wait_for(s3):

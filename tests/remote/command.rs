@@ -90,7 +90,7 @@ fn errors_say_what_to_do_and_keep_secrets() {
     assert!(message.contains("there are no credentials that work"), "{message}");
     assert!(message.contains("AWS_ACCESS_KEY_ID"), "{message}");
     let message = fails(&["convert", "s3://d/set.tar", "out.msgpack"]);
-    assert!(message.contains("only datasets are read from URLs"), "{message}");
+    assert!(message.contains("s3://d/set.tar: there is no such object"), "{message}");
     let message = fails(&["info", "ftp://d/x.msgpack"]);
     assert!(message.contains("expected a URL that begins with s3://"), "{message}");
     let url = format!("http://me:s3cret@{}/d/no.msgpack?s3cret", place.server.address());

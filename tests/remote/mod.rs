@@ -12,6 +12,9 @@ mod secrets;
 mod loading;
 mod cache;
 mod soak;
+mod uploads;
+mod writing;
+mod converting;
 #[cfg(feature = "cli")]
 mod command;
 

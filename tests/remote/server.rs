@@ -30,6 +30,10 @@ pub(crate) enum Fault {
     AnyVersion,
     /// Twice as many bytes as the headers announce.
     More,
+    /// What was asked for is done, and then the connection ends without an answer.
+    Lost,
+    /// What was asked for is done after this many milliseconds.
+    Late(u64),
 }
 
 /// A request, and what was sent for it.
@@ -40,8 +44,10 @@ pub(crate) struct Request {
     pub(crate) query: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) status: u16,
-    /// Bytes of the body.
+    /// Bytes of the body of the answer.
     pub(crate) sent: u64,
+    /// The body of the request.
+    pub(crate) body: Arc<Vec<u8>>,
 }
 
 impl Request {
@@ -50,11 +56,21 @@ impl Request {
     }
 }
 
+/// An object, and what belongs with it.
 #[derive(Clone)]
-struct Object {
+pub(crate) struct Object {
     bytes: Arc<Vec<u8>>,
     tag: Option<String>,
     modified: &'static str,
+    /// Headers that were given with it and are sent with it.
+    metadata: Vec<String>,
+}
+
+/// An upload in parts that is not complete.
+struct Upload {
+    path: String,
+    parts: BTreeMap<u64, Arc<Vec<u8>>>,
+    metadata: Vec<String>,
 }
 
 type Faults = Box<dyn Fn(u64, &Request) -> Option<Fault> + Send + Sync>;
@@ -62,6 +78,9 @@ type Faults = Box<dyn Fn(u64, &Request) -> Option<Fault> + Send + Sync>;
 #[derive(Default)]
 struct State {
     objects: Mutex<BTreeMap<String, Object>>,
+    uploads: Mutex<BTreeMap<String, Upload>>,
+    /// Bodies that are being read or answered, in bytes: how many, and the most at once.
+    in_flight: Mutex<(usize, usize)>,
     log: Mutex<Vec<Request>>,
     faults: Mutex<Option<Arc<Faults>>>,
     count: AtomicU64,
@@ -125,7 +144,7 @@ impl Server {
         let version = self.state.versions.fetch_add(1, SeqCst);
         let tag = Some(format!("\"v{version}\""));
         let modified = "Mon, 23 Nov 2026 00:00:00 GMT";
-        let object = Object { bytes: Arc::new(bytes), tag, modified };
+        let object = Object { bytes: Arc::new(bytes), tag, modified, metadata: Vec::new() };
         self.state.objects.lock().unwrap().insert(path.to_owned(), object);
     }
 
@@ -156,6 +175,41 @@ impl Server {
                 self.put(&format!("{folder}/{found}"), fs::read(&path).unwrap());
             }
         }
+    }
+
+    /// An object that is there.
+    pub(crate) fn object(&self, path: &str) -> Option<Arc<Vec<u8>>> {
+        self.state.objects.lock().unwrap().get(path).map(|object| object.bytes.clone())
+    }
+
+    /// An object with all that belongs with it, but its version.
+    pub(crate) fn stored(&self, path: &str) -> Object {
+        self.state.objects.lock().unwrap()[path].clone()
+    }
+
+    /// Puts that there, as a new version.
+    pub(crate) fn store(&self, path: &str, object: Object) {
+        self.state.insert(path, object.bytes.to_vec(), object.metadata);
+    }
+
+    /// The names of all objects.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.state.objects.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// Uploads that were begun, and neither completed nor aborted.
+    pub(crate) fn unfinished_uploads(&self) -> usize {
+        self.state.uploads.lock().unwrap().len()
+    }
+
+    /// The most bytes of bodies of requests that were on their way together.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.state.in_flight.lock().unwrap().1
+    }
+
+    /// Forgets what belongs with objects, as some stores do.
+    pub(crate) fn strip_metadata(&self) {
+        self.state.objects.lock().unwrap().values_mut().for_each(|object| object.metadata.clear());
     }
 
     /// Decides by the number of a request, from 0 on, and by what it asks for.
@@ -230,12 +284,130 @@ impl State {
             let faults = self.faults.lock().unwrap().clone();
             let fault = faults.and_then(|faults| faults(number, &request));
             self.pass_gate();
-            let goes_on = self.answer(&mut stream, &mut request, fault);
+            let body = request.body.len();
+            {
+                let mut in_flight = self.in_flight.lock().unwrap();
+                in_flight.0 += body;
+                in_flight.1 = in_flight.1.max(in_flight.0);
+            }
+            if let Some(Fault::Late(millis)) = fault {
+                thread::sleep(Duration::from_millis(millis));
+            }
+            let goes_on = match (request.method.as_str(), fault) {
+                ("GET", _) | (_, Some(Fault::Status(..) | Fault::Hang | Fault::Stall)) => {
+                    self.answer(&mut stream, &mut request, fault)
+                }
+                _ => self.change(&mut stream, &mut request, fault),
+            };
+            self.in_flight.lock().unwrap().0 -= body;
             if !goes_on {
                 let _ = stream.shutdown(Shutdown::Both);
                 return;
             }
         }
+    }
+
+    /// Does what changes objects, as S3 does it. Whether the connection goes on.
+    fn change(&self, stream: &mut TcpStream, request: &mut Request, fault: Option<Fault>) -> bool {
+        let (status, tag, body) = self.changed(request);
+        request.status = status;
+        let mut logged = request.clone();
+        if fault == Some(Fault::Lost) {
+            logged.status = 0;
+        }
+        self.log.lock().unwrap().push(logged);
+        if fault == Some(Fault::Lost) {
+            return false;
+        }
+        let tag = tag.map_or(String::new(), |tag| format!("ETag: {tag}\r\n"));
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n{tag}\r\n");
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).is_ok()
+    }
+
+    fn changed(&self, request: &Request) -> (u16, Option<String>, String) {
+        let value = |name: &str| {
+            let mut pairs =
+                request.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+            pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+        };
+        let code = |code: &str| format!("<Error><Code>{code}</Code></Error>");
+        let path = &request.path;
+        let metadata = request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-meta-"));
+        let metadata: Vec<String> =
+            metadata.map(|(name, value)| format!("{name}: {value}")).collect();
+        let mut uploads = self.uploads.lock().unwrap();
+        match (request.method.as_str(), value("uploadId"), value("partNumber")) {
+            ("POST", None, _) if value("uploads").is_some() => {
+                let id = format!("upload-{}", self.versions.fetch_add(1, SeqCst));
+                let upload = Upload { path: path.clone(), parts: BTreeMap::new(), metadata };
+                uploads.insert(id.clone(), upload);
+                let (bucket, key) = path[1..].split_once('/').unwrap();
+                let body = format!(
+                    "<InitiateMultipartUploadResult><Bucket>{bucket}</Bucket><Key>{key}</Key>\
+                     <UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+                );
+                (200, None, body)
+            }
+            ("PUT", Some(id), Some(number)) => match uploads.get_mut(&id) {
+                Some(upload) if upload.path == *path => {
+                    upload.parts.insert(number.parse().unwrap(), request.body.clone());
+                    (200, Some(format!("\"part-{number}\"")), String::new())
+                }
+                _ => (404, None, code("NoSuchUpload")),
+            },
+            ("POST", Some(id), None) => {
+                if !uploads.contains_key(&id) {
+                    return (404, None, code("NoSuchUpload"));
+                }
+                if self.objects.lock().unwrap().contains_key(path)
+                    && request.header("if-none-match").is_some()
+                {
+                    return (412, None, code("PreconditionFailed"));
+                }
+                let upload = uploads.remove(&id).unwrap();
+                let numbers: Vec<u64> = upload.parts.keys().copied().collect();
+                assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+                let parts: Vec<_> = upload.parts.into_values().collect();
+                let is_small = |part: &Arc<Vec<u8>>| part.len() < 5 << 20;
+                assert!(!parts.iter().rev().skip(1).any(is_small), "a part is too small");
+                let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+                let tag = self.insert(path, bytes, upload.metadata);
+                let body = format!(
+                    "<CompleteMultipartUploadResult><ETag>{}</ETag></CompleteMultipartUploadResult>",
+                    tag.replace('"', "&quot;")
+                );
+                (200, None, body)
+            }
+            ("DELETE", Some(id), _) => match uploads.remove(&id) {
+                Some(_) => (204, None, String::new()),
+                None => (404, None, code("NoSuchUpload")),
+            },
+            ("PUT", None, None) => {
+                let found = self.objects.lock().unwrap().get(path).cloned();
+                let absent = request.header("if-none-match").is_some();
+                let same = request.header("if-match").map(str::to_owned);
+                let found_tag = found.as_ref().and_then(|object| object.tag.clone());
+                if (absent && found.is_some()) || (same.is_some() && same != found_tag) {
+                    return (412, None, code("PreconditionFailed"));
+                }
+                let tag = self.insert(path, request.body.to_vec(), metadata);
+                (200, Some(tag), String::new())
+            }
+            ("DELETE", None, _) => {
+                self.objects.lock().unwrap().remove(path);
+                (204, None, String::new())
+            }
+            _ => (405, None, code("MethodNotAllowed")),
+        }
+    }
+
+    fn insert(&self, path: &str, bytes: Vec<u8>, metadata: Vec<String>) -> String {
+        let tag = format!("\"v{}\"", self.versions.fetch_add(1, SeqCst));
+        let modified = "Mon, 23 Nov 2026 00:00:00 GMT";
+        let object = Object { bytes: Arc::new(bytes), tag: Some(tag.clone()), modified, metadata };
+        self.objects.lock().unwrap().insert(path.to_owned(), object);
+        tag
     }
 
     /// Whether the connection goes on.
@@ -264,6 +436,7 @@ impl State {
                 let asked = request.header("if-match").filter(|_| fault != Some(Fault::AnyVersion));
                 headers.extend(object.tag.iter().map(|tag| format!("ETag: {tag}")));
                 headers.push(format!("Last-Modified: {}", object.modified));
+                headers.extend(object.metadata.iter().cloned());
                 let len = object.bytes.len() as u64;
                 let range = range.filter(|_| fault != Some(Fault::Whole));
                 let found = range.map(|range| resolve(&range, len));
@@ -329,7 +502,11 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    Some(Request { method, path, query, headers, status: 0, sent: 0 })
+    let length = headers.get("content-length").map_or(0, |length: &String| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body = Arc::new(body);
+    Some(Request { method, path, query, headers, status: 0, sent: 0, body })
 }
 
 /// The bytes that a range asks for, if there are any.

@@ -11,13 +11,13 @@
 //!
 //! A compressed file is one range, and so is anything but a regular file.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
 use crate::convert::compressed;
+use crate::convert::source_file::size_of;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of a range: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
@@ -170,7 +170,7 @@ impl Ranges {
 
 impl File {
     fn new(path: &Path) -> File {
-        let size = path.metadata().ok().as_ref().map(Metadata::len);
+        let size = size_of(path).ok().flatten();
         // If it cannot be opened, reading it reports that.
         let plain = compressed::is_plain(path).unwrap_or(false);
         File { size, plain, known: Mutex::new(vec![Some(Begin::FRONT)]) }

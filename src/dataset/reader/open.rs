@@ -96,8 +96,10 @@ impl Witness {
 
 impl OpenDataset {
     pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
-        if let Some(files) = storage.open_together(path, &ANNOUNCED)? {
-            return OpenDataset::open_remote(storage, path, files);
+        match storage.open_together(path, &ANNOUNCED) {
+            Ok(None) => {}
+            Ok(Some(files)) => return OpenDataset::open_remote(storage, path, files),
+            Err(error) => return Err(unpublished(&*storage, path).unwrap_or(error)),
         }
         let offsets_path = SideFile::Offsets.path(path);
         let offsets_file = storage.open_if_exists(&offsets_path)?;
@@ -133,6 +135,9 @@ impl OpenDataset {
         let offsets = offsets.and_then(|(_, file)| source(file.clone()));
         let offsets_path = SideFile::Offsets.path(path);
         let (Some(data), Some(file)) = (data, offsets) else {
+            if let Some(error) = unpublished(&*storage, path) {
+                return Err(error);
+            }
             // Nothing else says where samples begin but a pass over all of the data.
             let message = "expected this file next to a remote dataset, found none";
             return Err(Error::new(ErrorKind::NotFound, message)
@@ -140,6 +145,7 @@ impl OpenDataset {
                 .advise("make the files next to a dataset (index), and upload them with it"));
         };
         let witness = Witness { path: offsets_path, id: file.id(), absent: None };
+        check_one_write(&*storage, path, &data, &together)?;
         let (len, data_len) = check_offsets(&*storage, path, &file, data.len())?;
         let offsets = (Offsets::File(file), len, data_len);
         Ok(OpenDataset::of(path, storage, data, offsets, witness, together))
@@ -233,6 +239,11 @@ impl OpenDataset {
             return Ok(opened.clone().map(|file| Source::Positioned(Box::new(file))));
         }
         let source = self.storage.open_if_exists(&file.path(&self.path))?;
+        if let (Some(found), Some(write)) = (&source, self.data.write_id()) {
+            if found.write_id().is_some_and(|other| other != write) {
+                return Err(of_two_writes(&self.path));
+            }
+        }
         self.check_current()?;
         Ok(source)
     }
@@ -491,6 +502,55 @@ fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
         return staging::unfinished_error(storage, path);
     }
     error
+}
+
+/// Why there is no dataset at a URL, if it is being written.
+fn unpublished(storage: &dyn Storage, path: &Path) -> Option<Error> {
+    if !storage.is_object_store() {
+        return None;
+    }
+    // Without an answer the first error is the one to report.
+    let mark = staging::dir_of(path);
+    storage.stat(&mark).ok().flatten()?;
+    let message =
+        format!("this dataset is being written, or its writer died: {} is there", mark.display());
+    Some(Error::new(ErrorKind::Interrupted, message).at(path))
+}
+
+/// Fails if these files, which were opened together, were not written together: one dataset takes the
+/// place of another one just now.
+fn check_one_write(
+    storage: &dyn Storage,
+    path: &Path,
+    data: &Source,
+    together: &[(SideFile, OpenFile)],
+) -> Result<()> {
+    let write = data.write_id();
+    let mut unknown = Vec::new();
+    for (side, file) in together {
+        let Some(file) = file else { continue };
+        match (write, file.write_id()) {
+            (one, other) if one == other => {}
+            (Some(_), Some(_)) => return Err(of_two_writes(path)),
+            // Some copies keep what belongs with an object, others do not: were they all there at once?
+            _ => unknown.push((side.path(path), file.id())),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    unknown.push((path.to_path_buf(), data.id()));
+    for (path, id) in unknown {
+        if storage.stat(&path)?.is_none_or(|now| now.id != id) {
+            return Err(of_two_writes(&path));
+        }
+    }
+    Ok(())
+}
+
+fn of_two_writes(path: &Path) -> Error {
+    let message = "the dataset was replaced while it was opened: open it again";
+    Error::new(ErrorKind::Replaced, message).at(path)
 }
 
 fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {

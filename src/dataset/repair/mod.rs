@@ -9,7 +9,7 @@ use crate::storage::Storage;
 use super::files::DatasetFile;
 use super::staging::{self, Base, Journal, Staging, Unfinished};
 use super::walk::whole_samples;
-use super::writer::{Stats, WriterOptions};
+use super::writer::{self, Left, Stats, WriterOptions};
 
 mod plan;
 mod salvage;
@@ -48,6 +48,9 @@ pub enum Leftover {
 }
 
 /// A dataset to repair.
+///
+/// In an object store a writer leaves nothing that could be finished: there is a dataset or none.
+/// Whether the writer is alive cannot be known there. One that is publishes nothing after a repair.
 ///
 /// ```
 /// use kiste::repair::{Leftover, Repair};
@@ -99,6 +102,12 @@ impl Repair {
     ///
     /// [`Locked`](ErrorKind::Locked) if the writer is alive.
     pub fn leftover(&self) -> Result<Option<Leftover>> {
+        if let Some((storage, path)) = self.objects()? {
+            return Ok(writer::left(&*storage, &path)?.map(|left| match left {
+                Left::Complete => Leftover::Committed,
+                Left::Files => Leftover::Nothing,
+            }));
+        }
         let (storage, home) = (self.files(), self.home()?);
         let Some((staging, state)) = staging::unfinished(storage, &home)? else { return Ok(None) };
         let foreign = match &state {
@@ -135,6 +144,9 @@ impl Repair {
     ///
     /// As for [`leftover`](Self::leftover).
     pub fn whole_samples(&self) -> Result<u64> {
+        if self.objects()?.is_some() {
+            return Ok(0);
+        }
         let (storage, home) = (self.files(), self.home()?);
         match staging::unfinished(storage, &home)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
@@ -154,6 +166,9 @@ impl Repair {
     /// if the writer is alive, [`Foreign`](ErrorKind::Foreign) if another program has written the
     /// dataset since, or something is there that no writer of this crate made.
     pub fn finish(&self) -> Result<Option<Stats>> {
+        if let Some((storage, path)) = self.objects()? {
+            return remove_left(&*storage, &path).map(|()| None);
+        }
         let (storage, home) = (self.files(), self.home()?);
         match staging::unfinished(storage, &home)? {
             None => Err(nothing_unfinished(&home)),
@@ -187,6 +202,9 @@ impl Repair {
     /// if the writer is alive, [`Foreign`](ErrorKind::Foreign) if something is there that no
     /// writer of this crate made.
     pub fn undo(&self) -> Result<()> {
+        if let Some((storage, path)) = self.objects()? {
+            return remove_left(&*storage, &path);
+        }
         let home = self.home()?;
         match staging::unfinished(self.files(), &home)? {
             None => Err(nothing_unfinished(&home)),
@@ -213,6 +231,18 @@ impl Repair {
     /// [`WriterOptions::create`].
     pub fn salvage(&self, output: impl AsRef<Path>) -> Result<Salvage> {
         salvage::run(&self.path, output.as_ref(), self.writer_options())
+    }
+
+    /// The object store that the name leads to, and the name in it.
+    fn objects(&self) -> Result<Option<(Arc<dyn Storage>, PathBuf)>> {
+        let found = match &self.storage {
+            Some(storage) => (storage.clone(), self.path.clone()),
+            None => {
+                let (options, path) = self.writer.clone().resolved(&self.path)?;
+                (options.storage_of().clone(), path)
+            }
+        };
+        Ok(Some(found).filter(|(storage, _)| storage.is_object_store()))
     }
 
     fn files(&self) -> &Arc<dyn Storage> {
@@ -246,6 +276,14 @@ fn count_whole(
     let source = storage.open(&data)?;
     let bytes = source.read(start.min(source.len())..source.len())?;
     Ok(whole_samples(&bytes).count() as u64)
+}
+
+/// Removes what a writer left in an object store; a dataset that is complete stays.
+fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match writer::left(storage, path)? {
+        Some(left) => writer::remove_left(storage, path, left),
+        None => Err(nothing_unfinished(path)),
+    }
 }
 
 fn nothing_unfinished(path: &Path) -> Error {

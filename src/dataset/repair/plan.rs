@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Leftover, Repair};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
 
 /// How an unfinished write ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +170,10 @@ impl Repair {
     }
 
     fn is_there(&self) -> Result<bool> {
+        if let Some((storage, path)) = self.objects()? {
+            // Data alone are no dataset there: `.offsets` comes last.
+            return Ok(storage.stat(&SideFile::Offsets.path(&path))?.is_some());
+        }
         Ok(self.files().stat(&self.path)?.is_some())
     }
 }
@@ -205,8 +210,9 @@ impl RepairPlan<'_> {
         };
         let samples = match repair.is_there()? {
             true => {
-                let reader = DatasetReader::options().storage(repair.files().clone());
-                Some(reader.open(&repair.path)?.len() as u64)
+                let here = || (repair.files().clone(), repair.path.clone());
+                let (storage, path) = repair.objects()?.unwrap_or_else(here);
+                Some(DatasetReader::options().storage(storage).open(path)?.len() as u64)
             }
             false => None,
         };

@@ -39,11 +39,14 @@ mod start;
 mod key_set;
 mod pipeline;
 mod publication;
+mod upload;
 
 use key_set::KeySet;
 pub use options::WriterOptions;
 use pipeline::Pipeline;
 use publication::Publication;
+use upload::Upload;
+pub(crate) use upload::{Left, left, remove_left};
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +90,14 @@ pub struct Stats {
 /// A writer that is dropped without [`finish`](Writer::finish) publishes nothing. If it had
 /// written samples, they stay in `NAME.partial` as if the process had been killed, to be
 /// [repaired](crate::repair); [`abort`](Writer::abort) removes them.
+///
+/// # To an object store
+///
+/// The name may be a URL (feature `remote`): `s3://bucket/train.msgpack`. The samples go up while they
+/// are written; keys and offsets are in the directory for temporary files until then, some tens of
+/// bytes for each sample. All files become visible at the end, within a moment and with `.offsets`
+/// last, so a reader finds the whole dataset or none. Nothing is kept of a write that fails or of a
+/// process that is killed: it cannot be resumed, and a dataset cannot be appended to.
 #[must_use = "without `finish` nothing is published"]
 pub struct Writer {
     options: WriterOptions,
@@ -123,6 +134,8 @@ struct Open {
     offsets: OffsetSpool,
     keys: KeySpool,
     checksums: Option<ChecksumSpool>,
+    /// Where it goes, if that is an object store: then the staging directory is elsewhere.
+    upload: Option<Upload>,
 }
 
 impl Writer {
@@ -181,7 +194,7 @@ impl Writer {
             key_set: KeySet::new(),
             broken: false,
             keep: start == Start::Resumed,
-            open: Some(Open { staging, journal, data, offsets, keys, checksums }),
+            open: Some(Open { staging, journal, data, offsets, keys, checksums, upload: None }),
         })
     }
 
@@ -412,15 +425,24 @@ impl Writer {
 
     /// Waits until all samples so far are in the file: if the process dies, a repair finds
     /// them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) where it goes to an object store, in which nothing is
+    /// there before it is finished.
     pub fn flush(&mut self) -> Result<()> {
-        let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
+        let data = &mut kept_files(&mut self.open, self.broken, &self.path)?.data;
         data.flush(false).map_err(|e| e.shown_at(&self.path))
     }
 
     /// Waits until all samples so far are on disk: a repair finds them after a power failure
     /// too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`flush`](Self::flush).
     pub fn sync(&mut self) -> Result<()> {
-        let data = &mut open(&mut self.open, self.broken, &self.path)?.data;
+        let data = &mut kept_files(&mut self.open, self.broken, &self.path)?.data;
         data.flush(true).map_err(|e| e.shown_at(&self.path))
     }
 
@@ -463,6 +485,10 @@ impl Writer {
     /// Removes everything this writer wrote.
     pub fn abort(mut self) -> Result<()> {
         match self.open.take() {
+            Some(files) if files.upload.is_some() => {
+                files.stop();
+                Ok(())
+            }
             Some(files) => files.stop().abort(),
             None => Ok(()),
         }
@@ -470,10 +496,11 @@ impl Writer {
 }
 
 impl Open {
-    /// Ends the threads, after they have written what they have.
+    /// Ends the threads, after they have written what they have. An upload ends without an object.
     fn stop(self) -> Staging {
         // What failed cannot be reported from here; a repair finds it.
         let _ = self.data.finish();
+        drop(self.upload);
         self.staging
     }
 }
@@ -482,7 +509,12 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let nothing_new = self.samples == self.samples_before;
         if let Some(files) = self.open.take() {
+            let is_upload = files.upload.is_some();
             let staging = files.stop();
+            if is_upload {
+                // Its directory is gone.
+                return;
+            }
             if nothing_new && !self.keep {
                 // Failing leaves a directory that says what it is.
                 let _ = staging.abort();
@@ -507,6 +539,18 @@ fn gave_up(staging: Staging, error: Error) -> Error {
 #[inline]
 fn open<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'a mut Open> {
     files.as_mut().filter(|_| !broken).ok_or_else(|| over(path))
+}
+
+/// The same where what is written so far can be kept.
+fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'a mut Open> {
+    let files = open(files, broken, path)?;
+    match files.upload {
+        None => Ok(files),
+        Some(_) => {
+            let message = "what is written to a URL is not there before it is finished";
+            Err(Error::new(ErrorKind::Unsupported, message).at(path))
+        }
+    }
 }
 
 #[cold]

@@ -1,10 +1,12 @@
 //! How to write a dataset.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(feature = "arrays")]
 use crate::array::ArrayPolicy;
-use crate::storage::{LocalStorage, Storage};
+use crate::error::Result;
+use crate::storage::{self, LocalStorage, Storage};
 
 use super::super::index::{self, HashMany};
 
@@ -29,6 +31,8 @@ pub struct WriterOptions {
     #[cfg(feature = "arrays")]
     pub(super) arrays: Option<Arc<ArrayPolicy>>,
     pub(super) storage: Arc<dyn Storage>,
+    /// Whether the name says where to write.
+    by_name: bool,
     pub(super) hash_many: HashMany,
 }
 
@@ -43,6 +47,7 @@ impl Default for WriterOptions {
             #[cfg(feature = "arrays")]
             arrays: None,
             storage: Arc::new(LocalStorage::mapped()),
+            by_name: true,
             hash_many: index::hash_keys,
         }
     }
@@ -98,15 +103,26 @@ impl WriterOptions {
         self
     }
 
-    /// Where these options write.
+    /// Where these options write a dataset of a name that is no URL.
     pub(crate) fn storage_of(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// Where to write. Default: the local file system.
+    /// Where to write. Default: where the name leads ([`storage::of`]), which is the local file
+    /// system unless it is a URL.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
         self.storage = storage;
+        self.by_name = false;
         self
+    }
+
+    /// The same with the storage that a name leads to, and the name in it.
+    pub(crate) fn resolved(self, path: &Path) -> Result<(Self, PathBuf)> {
+        if !self.by_name {
+            return Ok((self, path.to_path_buf()));
+        }
+        let (storage, path) = storage::of(path)?;
+        Ok((self.storage(storage), path))
     }
 
     /// Whether it may replace what is there.

@@ -20,7 +20,7 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, offsets, keys, checksums } = files;
+        let Open { staging, journal, data, offsets, keys, checksums, upload } = files;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
@@ -103,7 +103,10 @@ impl Publication<'_> {
             true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
-        staging.commit(&journal, &publish, &remove)?;
+        match upload {
+            Some(upload) => upload.publish(staging, &journal, data, &publish)?,
+            None => staging.commit(&journal, &publish, &remove)?,
+        }
         Ok(data_md5)
     }
 

@@ -12,10 +12,11 @@ use super::super::reader::DatasetReader;
 use super::super::staging::{self, Base, Journal, Labels, Staging, Unfinished};
 use super::super::walk::whole_samples;
 use super::options::WriterOptions;
-use super::{Start, Writer, gave_up};
+use super::{Start, Writer, gave_up, upload};
 
 impl WriterOptions {
-    /// Starts a new dataset. Missing parent directories are created.
+    /// Starts a new dataset. Missing parent directories are created. The name may be a URL: see
+    /// [`Writer`].
     ///
     /// # Errors
     ///
@@ -24,7 +25,14 @@ impl WriterOptions {
     /// [`Locked`](ErrorKind::Locked) if one is at work;
     /// [`Invalid`](ErrorKind::Invalid) for a name that ends like a side file.
     pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = path.as_ref();
+        let (options, path) = self.resolved(path.as_ref())?;
+        match options.storage.is_object_store() {
+            true => upload::create(options, &path),
+            false => options.create_file(&path),
+        }
+    }
+
+    fn create_file(self, path: &Path) -> Result<Writer> {
         check_name(path)?;
         let old = self.storage.stat(path)?;
         if old.is_some_and(|old| old.is_dir()) {
@@ -83,10 +91,16 @@ impl WriterOptions {
     /// As [`resume`](Self::resume), but of the data that had reached the file only as many bytes
     /// as `until` says of them, which must be the end of a sample.
     pub(crate) fn resume_until(
-        mut self,
+        self,
         path: &Path,
         until: impl FnOnce(&[u8]) -> u64,
     ) -> Result<Writer> {
+        let (this, path) = self.resolved(path)?;
+        this.refuse_objects(&path)?;
+        this.resume_file(&path, until)
+    }
+
+    fn resume_file(mut self, path: &Path, until: impl FnOnce(&[u8]) -> u64) -> Result<Writer> {
         let (staging, journal) = match staging::unfinished(&self.storage, path)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 (staging, journal)
@@ -166,8 +180,21 @@ impl WriterOptions {
     /// [`Invalid`](ErrorKind::Invalid) if the data file has more than one name (hard links), as a
     /// copy made by `cp -l` has: what is appended to one is appended to all, whose side files know
     /// nothing of it.
-    pub fn append(mut self, path: impl AsRef<Path>) -> Result<Writer> {
-        let path = &*self.follow(path.as_ref())?;
+    pub fn append(self, path: impl AsRef<Path>) -> Result<Writer> {
+        let (this, path) = self.resolved(path.as_ref())?;
+        this.refuse_objects(&path)?;
+        this.append_file(&path)
+    }
+
+    fn refuse_objects(&self, path: &Path) -> Result<()> {
+        match self.storage.is_object_store() {
+            true => Err(upload::no_append(path)),
+            false => Ok(()),
+        }
+    }
+
+    fn append_file(mut self, path: &Path) -> Result<Writer> {
+        let path = &*self.follow(path)?;
         check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
         self.lookup |= self.storage.stat(&lookup)?.is_some();
@@ -252,7 +279,7 @@ fn nothing_unfinished(path: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is no unfinished write").at(path)
 }
 
-fn check_name(path: &Path) -> Result<()> {
+pub(super) fn check_name(path: &Path) -> Result<()> {
     let named_like_ours = path.extension().is_some_and(|e| e == "partial");
     if SideFile::of(path).is_some() || named_like_ours || path.file_name().is_none() {
         let message = "a data file cannot be named like one of its side files";

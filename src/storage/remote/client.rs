@@ -14,7 +14,8 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as Name;
 use object_store::{
-    ClientOptions, Extensions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig,
+    ClientOptions, Extensions, GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutResult,
+    RetryConfig, UpdateVersion,
 };
 
 use crate::error::{Error, ErrorKind, Result};
@@ -25,11 +26,11 @@ use super::url::{Address, Service, without_secrets};
 
 /// Talks to one bucket, container or server.
 pub(super) struct Client {
-    store: Box<dyn ObjectStore>,
-    service: Service,
-    /// Where its requests go, if the environment says so.
+    pub(super) store: Box<dyn ObjectStore>,
+    pub(super) service: Service,
+    /// Where its requests go, if the environment or the settings say so.
     endpoint: String,
-    connections: usize,
+    pub(super) connections: usize,
 }
 
 impl fmt::Debug for Client {
@@ -45,20 +46,40 @@ pub(super) struct Pin {
     tag: Option<String>,
     version: Option<String>,
     modified: i64,
+    /// The write that made it.
+    pub(super) write: Option<u64>,
 }
 
 impl Pin {
-    fn of(meta: &ObjectMeta) -> Pin {
+    fn of(meta: &ObjectMeta, write: Option<u64>) -> Pin {
         Pin {
             size: meta.size,
             tag: meta.e_tag.clone(),
             version: meta.version.clone(),
             modified: meta.last_modified.timestamp(),
+            write,
         }
     }
 
-    fn empty(tag: Option<String>) -> Pin {
-        Pin { size: 0, tag, version: None, modified: 0 }
+    fn empty(tag: Option<String>, write: Option<u64>) -> Pin {
+        Pin { size: 0, tag, version: None, modified: 0, write }
+    }
+
+    /// Of an object that was put just now; `None` if the server does not say which it is.
+    pub(super) fn put(size: u64, put: PutResult) -> Option<Pin> {
+        let tag = Some(put.e_tag?);
+        Some(Pin { size, tag, version: put.version, modified: 0, write: None })
+    }
+
+    /// What tells this version from others, also to one who has not read it but written it.
+    pub(super) fn identity(&self) -> (u64, Option<&str>, i64) {
+        let modified = if self.tag.is_some() { 0 } else { self.modified };
+        (self.size, self.tag.as_deref(), modified)
+    }
+
+    /// What a put expects to find.
+    pub(super) fn update(&self) -> PutMode {
+        PutMode::Update(UpdateVersion { e_tag: self.tag.clone(), version: self.version.clone() })
     }
 
     /// What a server compares: a weak tag says nothing about bytes.
@@ -68,7 +89,7 @@ impl Pin {
 
     /// What tells versions of the same name apart for good, if the server says it: the time and the size
     /// would not.
-    pub(super) fn identity(&self) -> Option<String> {
+    pub(super) fn lasting_identity(&self) -> Option<String> {
         let version = self.version.as_deref();
         let (tag, version) = match (self.strong(), version) {
             (None, None) => return None,
@@ -105,6 +126,7 @@ pub(super) enum Part {
 impl Client {
     pub(super) fn new(address: &Address, connector: Connector) -> object_store::Result<Client> {
         let connections = connector.options.connections;
+        let settings = connector.options.settings.clone();
         // Requests are sent again below: in `Transport`.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let url = address.base();
@@ -115,17 +137,34 @@ impl Client {
         };
         let store: Box<dyn ObjectStore> = match address.service {
             Service::S3 => {
-                let builder = AmazonS3Builder::from_env().with_url(url);
+                let builder = settings
+                    .iter()
+                    .try_fold(AmazonS3Builder::from_env(), |builder, (name, value)| {
+                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
+                    })?
+                    .with_url(url)
+                    // Not every store that speaks the dialect knows those.
+                    .with_disable_bulk_delete(true);
                 goes_to(builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
             Service::Google => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(url);
+                let builder = settings
+                    .iter()
+                    .try_fold(GoogleCloudStorageBuilder::from_env(), |builder, (name, value)| {
+                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
+                    })?
+                    .with_url(url);
                 goes_to(builder.get_config_value(&GoogleConfigKey::BaseUrl));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
             Service::Azure => {
-                let builder = MicrosoftAzureBuilder::from_env().with_url(url);
+                let builder = settings
+                    .iter()
+                    .try_fold(MicrosoftAzureBuilder::from_env(), |builder, (name, value)| {
+                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
+                    })?
+                    .with_url(url);
                 goes_to(builder.get_config_value(&AzureConfigKey::AccountName));
                 goes_to(builder.get_config_value(&AzureConfigKey::Endpoint));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
@@ -195,8 +234,10 @@ impl Client {
         });
         let outcome = exchange.outcome();
         let piece = match (answer, outcome.empty.clone()) {
-            (Ok((at, meta, bytes)), _) => Fetched { at, bytes, pin: Pin::of(&meta) },
-            (Err(_), Some(tag)) => Fetched { at: 0, bytes: Bytes::new(), pin: Pin::empty(tag) },
+            (Ok((at, meta, bytes)), _) => Fetched { at, bytes, pin: Pin::of(&meta, outcome.write) },
+            (Err(_), Some(tag)) => {
+                Fetched { at: 0, bytes: Bytes::new(), pin: Pin::empty(tag, outcome.write) }
+            }
             (Err(error), None) => return Err(self.refused(error, outcome).at(shown)),
         };
         match pin {
@@ -207,12 +248,12 @@ impl Client {
 
     /// What an error of `object_store` means here. Its own words are left out where there are ours: it
     /// prints URLs with everything that is in them.
-    fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
+    pub(super) fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
         let trouble = outcome.trouble;
         let said = || trouble.clone().unwrap_or_else(|| without_secrets(&error.to_string()));
         match &error {
-            _ if outcome.cancelled => Error::new(ErrorKind::Cancelled, "the read was cancelled"),
+            _ if outcome.cancelled => Error::new(ErrorKind::Cancelled, "the request was cancelled"),
             _ if outcome.whole => {
                 let message = "expected the bytes that were asked for, found the whole object: the server \
                                ignores range requests";
@@ -236,16 +277,16 @@ impl Client {
     fn advice(&self) -> &'static str {
         match self.service {
             Service::S3 => {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials that may read it, or \
-                 AWS_SKIP_SIGNATURE=true if everybody may"
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials with access to it, or \
+                 AWS_SKIP_SIGNATURE=true if everybody has it"
             }
             Service::Google => {
-                "set GOOGLE_APPLICATION_CREDENTIALS to credentials that may read it, or \
-                 GOOGLE_SKIP_SIGNATURE=true if everybody may"
+                "set GOOGLE_APPLICATION_CREDENTIALS to credentials with access to it, or \
+                 GOOGLE_SKIP_SIGNATURE=true if everybody has it"
             }
             Service::Azure => {
-                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials that may read \
-                 it, or AZURE_SKIP_SIGNATURE=true if everybody may"
+                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials with access \
+                 to it, or AZURE_SKIP_SIGNATURE=true if everybody has it"
             }
             Service::Http => {
                 "put user and password into the URL, as in https://USER:PASSWORD@HOST/NAME"

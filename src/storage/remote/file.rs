@@ -144,7 +144,7 @@ fn joined(mut pieces: impl Iterator<Item = Option<Result<Bytes>>>) -> Option<Res
 pub(super) fn identity(shown: &Path, pin: &Pin) -> FileId {
     let half = |seed: u8| {
         let mut hasher = DefaultHasher::new();
-        (seed, shown, pin).hash(&mut hasher);
+        (seed, shown, pin.identity()).hash(&mut hasher);
         hasher.finish()
     };
     (half(0), half(1))
@@ -165,6 +165,10 @@ impl ReadAt for RemoteFile {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn write_id(&self) -> Option<u64> {
+        self.pin.write
     }
 
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {

@@ -1,16 +1,21 @@
-//! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP: read by range, and never
-//! changed.
+//! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP: read by range; objects are
+//! written as well, from start to end, and never changed.
 //!
 //! `object_store` knows URLs, credentials and signatures; requests are sent by a blocking client on the
 //! thread that asks, so that several threads drive several connections, nothing runs in the background
 //! and a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
-//! `retry`), what an answer means (`client`), what stays in memory (`file`), and on a disk (`cache`).
+//! `retry`), what an answer means (`client`), what stays in memory (`file`) and on a disk (`cache`), and how an
+//! object is written (`upload`).
 //!
 //! **One version.** The first answer of an object says which version it is, by its ETag. Every later
 //! request asks for that version alone (`If-Match`), and every answer is compared with it, by size and
 //! time where there is no tag. So an object that is replaced while it is open is an error that names
 //! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
+//!
+//! **One write.** An object is made in one step, where there is none of its name; what was uploaded
+//! of it before is no object. Nothing can be renamed, appended to or locked, which whoever writes a
+//! dataset has to know: [`Storage::is_object_store`].
 //!
 //! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.
 
@@ -19,9 +24,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use bytes::Bytes;
+use object_store::PutMode;
+
 use crate::error::{Error, ErrorKind, Result};
 
-use super::{Announced, Lock, OpenFile, Sink, Source, Stat, Storage};
+use super::replace::random;
+use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage};
 
 mod url;
 mod plan;
@@ -32,6 +41,7 @@ mod transport;
 mod client;
 mod cache;
 mod file;
+mod upload;
 
 pub use cache::{Cache, CacheUsage, cache_trouble};
 pub use options::RemoteOptions;
@@ -40,6 +50,7 @@ use client::{Client, Fetched, Part, Pin, is_denied};
 use file::RemoteFile;
 use per_process::PerProcess;
 use transport::{Connector, Traffic};
+use upload::Upload;
 use url::{Address, Service, without_secrets};
 
 /// Bytes that are fetched of the start of an object when it is opened.
@@ -49,7 +60,8 @@ const TAIL: u64 = 16 << 10;
 
 /// Objects of one bucket or container, or files of one server.
 ///
-/// Cheap to clone. It only reads: a call that would change an object is an error of kind
+/// Cheap to clone. Objects are read, written from start to end, and removed; files of web servers are
+/// only read. Any other call that would change something is an error of kind
 /// [`Unsupported`](ErrorKind::Unsupported).
 ///
 /// ```no_run
@@ -98,6 +110,8 @@ pub struct RemoteTraffic {
     pub wanted: u64,
     /// Bytes that came from the [`Cache`] instead.
     pub cached: u64,
+    /// Bytes that were sent, without headers.
+    pub sent: u64,
 }
 
 impl RemoteStorage {
@@ -125,13 +139,14 @@ impl RemoteStorage {
 
     /// Requests and bytes so far, by this storage and its clones in this process.
     pub fn traffic(&self) -> RemoteTraffic {
-        let Traffic { requests, retries, bytes, wanted, cached } = &*self.shared.traffic;
+        let Traffic { requests, retries, bytes, wanted, cached, sent } = &*self.shared.traffic;
         RemoteTraffic {
             requests: requests.load(Relaxed),
             retries: retries.load(Relaxed),
             bytes: bytes.load(Relaxed),
             wanted: wanted.load(Relaxed),
             cached: cached.load(Relaxed),
+            sent: sent.load(Relaxed),
         }
     }
 
@@ -146,6 +161,16 @@ impl RemoteStorage {
             }
         }
         .map_err(|error| error.at(path))
+    }
+
+    /// The name of an object that is to be written or removed.
+    fn writable(&self, path: &Path) -> Result<object_store::path::Path> {
+        if self.shared.address.service == Service::Http {
+            let message =
+                "kiste only reads from web servers: write to s3://, gs://, az:// or abfss://";
+            return Err(Error::new(ErrorKind::Unsupported, message).at(path));
+        }
+        self.name(path)
     }
 
     /// Opens an object by these parts of it.
@@ -188,7 +213,7 @@ impl Shared {
         pin: &Pin,
     ) -> Option<(Cache, cache::Object)> {
         let cache = self.cache.as_ref()?;
-        let identity = pin.identity()?;
+        let identity = pin.lasting_identity()?;
         let query = self.address.unsigned_query();
         let Address { root, .. } = &self.address;
         let mut hasher = blake3::Hasher::new();
@@ -226,10 +251,9 @@ fn is_absent(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound || is_denied(error)
 }
 
-/// The error of everything that would change something.
-fn read_only<T>(path: &Path) -> Result<T> {
-    let message =
-        "kiste only reads from URLs: write it to a disk, and upload it with all files next to it";
+/// The error of everything that object stores cannot do.
+fn cannot<T>(what: &str, path: &Path) -> Result<T> {
+    let message = format!("objects cannot be {what}");
     Err(Error::new(ErrorKind::Unsupported, message).at(path))
 }
 
@@ -289,32 +313,61 @@ impl Storage for RemoteStorage {
         }
     }
 
+    fn is_object_store(&self) -> bool {
+        true
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        read_only(path)
+        self.create_of_write(path, random())
+    }
+
+    fn create_of_write(&self, path: &Path, write: u64) -> Result<Box<dyn Sink>> {
+        let name = self.writable(path)?;
+        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write)))
+    }
+
+    fn put_if(&self, path: &Path, bytes: &[u8], expected: Expected) -> Result<FileId> {
+        let name = self.writable(path)?;
+        let client = self.shared.client()?;
+        let mode = match expected {
+            Expected::Absent => PutMode::Create,
+            Expected::Anything => PutMode::Overwrite,
+            // The number of a version says nothing to a server, so it is looked up.
+            Expected::Version(version) => match client.get(&name, Part::Head(1), None, path) {
+                Ok(head) if file::identity(path, &head.pin) == version => head.pin.update(),
+                Err(error) if !is_absent(&error) => return Err(error),
+                found => {
+                    let done = if found.is_ok() { "replaced" } else { "removed" };
+                    let message = format!("another process has {done} it since it was read");
+                    return Err(Error::new(ErrorKind::Replaced, message).at(path));
+                }
+            },
+        };
+        client.put(&name, Bytes::copy_from_slice(bytes), mode, random(), path)
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        read_only(path)
+        cannot("changed or appended to", path)
     }
 
     fn rename(&self, _: &Path, to: &Path) -> Result<()> {
-        read_only(to)
+        cannot("renamed", to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        read_only(path)
+        self.shared.client()?.delete(&self.writable(path)?, path)
     }
 
     fn create_dir(&self, path: &Path) -> Result<()> {
-        read_only(path)
+        cannot("directories", path)
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {
-        read_only(path)
+        cannot("directories", path)
     }
 
     fn remove_dir(&self, path: &Path) -> Result<()> {
-        read_only(path)
+        cannot("directories", path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
@@ -323,14 +376,14 @@ impl Storage for RemoteStorage {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        read_only(dir)
+        cannot("directories", dir)
     }
 
     fn lock(&self, path: &Path) -> Result<Option<Lock>> {
-        read_only(path)
+        cannot("locked", path)
     }
 
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
-        read_only(path)
+        cannot("locked", path)
     }
 }

@@ -1,5 +1,6 @@
 //! How patient a remote storage is.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,10 +8,11 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How to read from an object store.
+/// How to read from an object store, and write to it.
 ///
-/// Which store, and by whose leave, comes from the URL and the environment.
-#[derive(Debug, Clone)]
+/// Which store, and by whose leave, comes from the URL and the environment, or from
+/// [`set`](Self::set).
+#[derive(Clone)]
 #[must_use]
 pub struct RemoteOptions {
     pub(super) timeout: Duration,
@@ -18,7 +20,22 @@ pub struct RemoteOptions {
     pub(super) retries: u32,
     pub(super) connections: usize,
     pub(super) cache: Option<(PathBuf, u64)>,
+    /// Names in lower case, and values, which may be secret.
+    pub(super) settings: Vec<(String, String)>,
     stop: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for RemoteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.settings.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("RemoteOptions")
+            .field("timeout", &self.timeout)
+            .field("patience", &self.patience)
+            .field("retries", &self.retries)
+            .field("connections", &self.connections)
+            .field("settings", &names)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for RemoteOptions {
@@ -29,6 +46,7 @@ impl Default for RemoteOptions {
             retries: 10,
             connections: 32,
             cache: None,
+            settings: Vec::new(),
             stop: None,
         }
     }
@@ -102,7 +120,15 @@ impl RemoteOptions {
         self
     }
 
-    /// Once this is true, reads end with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled): in
+    /// Sets what the environment variable of this name would, such as `AWS_ENDPOINT_URL` or
+    /// `AWS_SECRET_ACCESS_KEY`. A name that the store of the URL does not know is an error when it is
+    /// opened. Of no effect on web servers, which have none.
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_ascii_lowercase(), value.to_owned()));
+        self
+    }
+
+    /// Once this is true, reads and writes end with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled): in
     /// the middle of an answer or of a wait, and at the latest when nothing came for
     /// [`timeout`](Self::timeout).
     pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {

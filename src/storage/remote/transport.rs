@@ -5,6 +5,7 @@
 //! busy, what was cut short, what stalls, and how long the server asks to wait. So `object_store` sees
 //! whole answers, and is configured never to retry.
 
+use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::{Future, ready};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use object_store::ClientOptions;
@@ -51,13 +52,16 @@ pub(super) struct Traffic {
     pub(super) bytes: AtomicU64,
     pub(super) wanted: AtomicU64,
     pub(super) cached: AtomicU64,
+    pub(super) sent: AtomicU64,
 }
 
-/// One read, which may take several requests: what it learns on the way travels next to the errors of
+/// One read or write, which may take several requests: what it learns on the way travels next to the errors of
 /// `object_store`, which print URLs with all that is in them.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     outcome: Mutex<Outcome>,
+    /// The end of an upload makes a new object, and replaces none.
+    pub(super) creates: bool,
 }
 
 /// What came of it.
@@ -73,9 +77,36 @@ pub(super) struct Outcome {
     pub(super) cancelled: bool,
     /// A request was sent. Before it credentials are asked for, which may fail.
     pub(super) sent: bool,
+    /// The request was sent again: the first may have done its work without an answer.
+    pub(super) again: bool,
+    /// The write that made the object, as it was recorded with it.
+    pub(super) write: Option<u64>,
+}
+
+/// The header that records which write made an object, behind what a service has in front of it.
+pub(super) const WRITE: &str = "kistewrite";
+/// That header, of each service.
+const WRITE_HEADERS: [&str; 3] =
+    ["x-amz-meta-kistewrite", "x-goog-meta-kistewrite", "x-ms-meta-kistewrite"];
+
+thread_local! {
+    /// The exchange of this thread, for requests that `object_store` makes without passing it on.
+    static CURRENT: RefCell<Option<Arc<Exchange>>> = const { RefCell::new(None) };
 }
 
 impl Exchange {
+    pub(super) fn creating() -> Exchange {
+        Exchange { creates: true, ..Exchange::default() }
+    }
+
+    /// Waits for what makes requests on this thread, as parts of this exchange.
+    pub(super) fn run<T>(self: &Arc<Self>, work: impl Future<Output = T>) -> T {
+        let before = CURRENT.replace(Some(self.clone()));
+        let result = pollster::block_on(work);
+        CURRENT.set(before);
+        result
+    }
+
     pub(super) fn outcome(&self) -> Outcome {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -243,11 +274,16 @@ impl HttpService for Transport {
 
 impl Transport {
     fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let exchange = request.extensions().get::<Arc<Exchange>>().cloned();
+        let exchange = exchange_of(&request);
         if let Some(exchange) = &exchange {
             exchange.note(|outcome| outcome.sent = true);
         }
         let (mut parts, body) = request.into_parts();
+        // `object_store` ends uploads without a condition. This one need not be signed.
+        let ends_upload = parts.method == Method::POST && has_query(&parts.uri, "uploadId=");
+        if ends_upload && exchange.as_ref().is_some_and(|exchange| exchange.creates) {
+            parts.headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
         if let Some(authorization) = &self.authorization {
             parts.headers.entry(header::AUTHORIZATION).or_insert(authorization.clone());
         }
@@ -288,6 +324,9 @@ impl Transport {
                 return Err(failed(Trouble { message, ..trouble }, exchange.as_deref()));
             }
             self.traffic.retries.fetch_add(1, Relaxed);
+            if let Some(exchange) = &exchange {
+                exchange.note(|outcome| outcome.again = true);
+            }
             let until = Instant::now() + wait;
             while !self.options.is_stopped() && Instant::now() < until {
                 thread::sleep(LISTEN.min(until.saturating_duration_since(Instant::now())));
@@ -312,8 +351,9 @@ impl Transport {
             (true, Ok(request)) => self.agent.run(request),
             (false, Ok(request)) => self.agent.run(request.map(|()| body.as_ref())),
         };
+        self.traffic.sent.fetch_add(body.len() as u64, Relaxed);
         match sent {
-            Ok(answer) => self.receive(&parts.headers, answer, exchange),
+            Ok(answer) => self.receive(parts, answer, exchange),
             Err(error) => self.broken(error),
         }
     }
@@ -321,10 +361,11 @@ impl Transport {
     /// Reads an answer to its end, and no further than it may go.
     fn receive(
         &self,
-        asked: &HeaderMap,
+        request: &http::request::Parts,
         answer: http::Response<ureq::Body>,
         exchange: Option<&Exchange>,
     ) -> Try {
+        let asked = &request.headers;
         let (parts, body) = answer.into_parts();
         let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let range = asked.get(header::RANGE).and_then(|value| value.to_str().ok());
@@ -338,6 +379,12 @@ impl Transport {
                 unreachable: false,
             };
             return Try::Again(trouble, wait.map(Duration::from_secs));
+        }
+        if let Some(exchange) = exchange {
+            let found =
+                WRITE_HEADERS.into_iter().find_map(|name| parts.headers.get(name)?.to_str().ok());
+            let write = found.and_then(|write| u64::from_str_radix(write.trim(), 16).ok());
+            exchange.note(|outcome| outcome.write = write);
         }
         let empty = match status {
             StatusCode::RANGE_NOT_SATISFIABLE => text(header::CONTENT_RANGE) == Some("bytes */0"),
@@ -359,6 +406,12 @@ impl Transport {
             _ if status.is_success() => Some(LONGEST_ANSWER),
             _ => {
                 let message = refusal(status, body);
+                // Of two that write at once one is to try again, as the other may fail.
+                if status == StatusCode::CONFLICT && message.contains("ConditionalRequestConflict")
+                {
+                    let kind = HttpErrorKind::Request;
+                    return Try::Again(Trouble { message, kind, unreachable: false }, None);
+                }
                 if let Some(exchange) = exchange {
                     exchange.note(|outcome| outcome.trouble = Some(message));
                 }
@@ -409,6 +462,12 @@ impl Transport {
                     expected.unwrap_or_default(),
                     bytes.len()
                 ))
+            }
+            // S3 begins its answer to the end of an upload before it knows how that ends.
+            Ok(_) if request.method == Method::POST && is_busy_inside(&bytes) => {
+                let message = refusal_of(status, &bytes);
+                let kind = HttpErrorKind::Request;
+                Try::Again(Trouble { message, kind, unreachable: false }, None)
             }
             Ok(_) => Try::Answer(HttpResponse::from_parts(parts, Bytes::from(bytes).into())),
         }
@@ -469,9 +528,31 @@ fn cancelled(exchange: Option<&Exchange>) -> HttpError {
     if let Some(exchange) = exchange {
         exchange.note(|outcome| outcome.cancelled = true);
     }
-    let message = "the read was cancelled".to_owned();
+    let message = "the request was cancelled".to_owned();
     let trouble = Trouble { message, kind: HttpErrorKind::Unknown, unreachable: false };
     HttpError::new(trouble.kind, trouble)
+}
+
+/// The exchange that a request is part of; none of requests for credentials.
+fn exchange_of(request: &HttpRequest) -> Option<Arc<Exchange>> {
+    let passed_on = request.extensions().get::<Arc<Exchange>>().cloned();
+    let (method, uri) = (request.method(), request.uri());
+    let of_object = *method == Method::DELETE
+        || ["uploadId=", "comp=block", "comp=batch"].iter().any(|name| has_query(uri, name));
+    passed_on.or_else(|| CURRENT.with_borrow(Clone::clone).filter(|_| of_object))
+}
+
+fn has_query(uri: &http::Uri, name: &str) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with(name)))
+}
+
+/// An answer that began well, and says in its body that the server may answer later.
+fn is_busy_inside(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
+    text.contains("<Error>")
+        && ["InternalError", "SlowDown", "ServiceUnavailable"]
+            .iter()
+            .any(|code| text.contains(code))
 }
 
 /// The server may answer later.
@@ -485,7 +566,11 @@ fn refusal(status: StatusCode, body: ureq::Body) -> String {
     let mut text = Vec::new();
     // What cannot be read adds nothing.
     let _ = body.into_reader().take(LONGEST_REFUSAL).read_to_end(&mut text);
-    let text = String::from_utf8_lossy(&text);
+    refusal_of(status, &text)
+}
+
+fn refusal_of(status: StatusCode, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
     let element = |name: &str| {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;
         let (content, _) = rest.split_once(&format!("</{name}>"))?;

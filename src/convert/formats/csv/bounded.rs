@@ -2,8 +2,9 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use crate::convert::source_file::SourceFile;
 
 /// The csv crate reads this many bytes at a time, so up to this many beyond a row.
 const BUFFER: u64 = 1 << 13;
@@ -19,7 +20,7 @@ pub(in crate::convert) struct Bounded {
 
 enum Input {
     Stream(Box<dyn Read + Send>),
-    File(BufReader<File>),
+    File(BufReader<SourceFile>),
 }
 
 impl Bounded {
@@ -29,7 +30,7 @@ impl Bounded {
     }
 
     /// The same for a file, which is seekable.
-    pub(super) fn file(file: File, max_bytes: u64) -> Bounded {
+    pub(super) fn file(file: SourceFile, max_bytes: u64) -> Bounded {
         Bounded::over(Input::File(BufReader::with_capacity(AT_ONCE, file)), max_bytes)
     }
 

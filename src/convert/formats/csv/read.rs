@@ -9,9 +9,9 @@ use crate::Value;
 use crate::convert::formats::ranges::{Begin, Range, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::regular::open_regular;
 
 /// Default for the bytes of a row.
 pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
@@ -322,7 +322,7 @@ pub(in crate::convert) fn guess<'a>(values: impl Iterator<Item = &'a str>) -> Op
 /// two rows as often.
 pub(in crate::convert) fn other_delimiter(path: &Path, delimiter: u8) -> Result<Option<char>> {
     // A pipe can be read only once.
-    if !path.metadata().is_ok_and(|file| file.is_file()) {
+    if !size_of(path).is_ok_and(|size| size.is_some()) {
         return Ok(None);
     }
     let input = Bounded::new(compressed::open(path)?, SUSPECTED_ROW);

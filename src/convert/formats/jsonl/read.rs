@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use super::keys::{KeyRule, has_key};
 use crate::convert::input::{Emit, Input};
+use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{Source, compressed, names};
 use crate::error::{Error, Result};
-use crate::regular::open_regular;
 
 /// The most bytes of lines that are parsed at a time.
 const BATCH: usize = 4 << 20;
@@ -167,7 +167,7 @@ impl JsonLinesReader {
     /// [`NotFound`](crate::ErrorKind::NotFound) if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
         let path = path.as_ref().to_path_buf();
-        let size = path.metadata().map_err(|error| Error::io(&path, error))?.len();
+        let size = size_of(&path).map_err(|error| Error::io(&path, error))?.unwrap_or(0);
         let plain = compressed::is_plain(&path)?;
         Ok(JsonLinesReader {
             path,

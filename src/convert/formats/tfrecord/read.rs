@@ -7,12 +7,12 @@ use crate::Value;
 use crate::convert::formats::ranges::{Begin, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::source_file::open_regular;
 use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::tfrecord::example::{self, Feature};
 use crate::format::tfrecord::{FOOTER, HEADER, check_data, parse_header};
-use crate::regular::open_regular;
 use crate::value::{Element, NdArray};
 
 /// Default for the bytes of a record.
@@ -197,7 +197,7 @@ impl Input for TfRecordReader {
 fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begin>> {
     let at = |error| Error::io(path, error);
     let mut file = open_regular(path).map_err(at)?;
-    let len = file.metadata().map_err(at)?.len();
+    let len = file.len().map_err(at)?;
     file.seek(SeekFrom::Start(from.position)).map_err(at)?;
     let mut file = BufReader::with_capacity(STEP, file);
     let mut next = from;

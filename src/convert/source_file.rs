@@ -1,0 +1,149 @@
+//! Files that are converted: on a disk, or behind a URL.
+//!
+//! What is behind a URL is read by ranges: from front to back with more and more read ahead, and all of
+//! one version. A connection that ends is resumed where it ended.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::regular;
+use crate::storage::{self, Storage};
+
+/// A file that is read from any position.
+pub(in crate::convert) enum SourceFile {
+    Local(File),
+    Remote(Remote),
+}
+
+/// An object, and where it is read next.
+pub(in crate::convert) struct Remote {
+    source: storage::Source,
+    at: u64,
+}
+
+/// Opens a regular file, or an object.
+pub(in crate::convert) fn open_regular(path: &Path) -> io::Result<SourceFile> {
+    if !storage::is_url(path) {
+        return regular::open_regular(path).map(SourceFile::Local);
+    }
+    let (storage, path) = storage_of(path).map_err(into_io)?;
+    let source = storage.open(&path).map_err(into_io)?;
+    Ok(SourceFile::Remote(Remote { source, at: 0 }))
+}
+
+/// The size of a regular file or an object; `None` for what has none or is not there.
+pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
+    if !storage::is_url(path) {
+        let found = path.metadata()?;
+        return Ok(found.is_file().then_some(found.len()));
+    }
+    let (storage, path) = storage_of(path).map_err(into_io)?;
+    match storage.stat(&path).map_err(into_io)? {
+        Some(stat) => Ok(Some(stat.len)),
+        None => {
+            let error = Error::new(ErrorKind::NotFound, "there is no such object");
+            Err(into_io(error))
+        }
+    }
+}
+
+/// Storages that are in use, by what URLs begin with: with one for each file, none would find a
+/// connection that is open.
+static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new());
+
+fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    let text = url.to_string_lossy();
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let root = format!("{scheme}://{}", rest.split('/').next().unwrap_or_default());
+    let mut known = STORAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, storage)) = known.iter().find(|(known, _)| *known == root) {
+        return Ok((storage.clone(), url.to_path_buf()));
+    }
+    let (storage, path) = storage::of(url)?;
+    known.push((root, storage.clone()));
+    Ok((storage, path))
+}
+
+/// Fails for URLs with what must not be shown: the names of sources are part of errors, plans and
+/// reports.
+pub(in crate::convert) fn check_urls(paths: &[PathBuf]) -> Result<()> {
+    for path in paths.iter().filter(|path| storage::is_url(path)) {
+        let shown = storage::shown(path);
+        if shown != *path {
+            let message = "expected a URL without user, password and query, as plans and reports show \
+                           the names of sources, found one with them";
+            return Err(Error::new(ErrorKind::Unsupported, message).at(shown));
+        }
+        // Whether it names anything is known before any request.
+        storage_of(path)?;
+    }
+    Ok(())
+}
+
+/// The caller adds the file.
+fn into_io(error: Error) -> io::Error {
+    let kind = match error.kind() {
+        ErrorKind::NotFound => io::ErrorKind::NotFound,
+        // Not one of those that mean damage.
+        _ => error
+            .io_kind()
+            .filter(|kind| *kind != io::ErrorKind::Other)
+            .unwrap_or(io::ErrorKind::ConnectionAborted),
+    };
+    let kind = match kind {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            io::ErrorKind::ConnectionAborted
+        }
+        kind => kind,
+    };
+    io::Error::new(kind, error.reason())
+}
+
+impl SourceFile {
+    /// Bytes of the file.
+    pub(in crate::convert) fn len(&self) -> io::Result<u64> {
+        match self {
+            SourceFile::Local(file) => Ok(file.metadata()?.len()),
+            SourceFile::Remote(remote) => Ok(remote.source.len()),
+        }
+    }
+}
+
+impl Read for SourceFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let remote = match self {
+            SourceFile::Local(file) => return file.read(buffer),
+            SourceFile::Remote(remote) => remote,
+        };
+        let left = remote.source.len().saturating_sub(remote.at);
+        let len = left.min(buffer.len() as u64);
+        if len == 0 {
+            return Ok(0);
+        }
+        let bytes = remote.source.read(remote.at..remote.at + len).map_err(into_io)?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        remote.at += len;
+        Ok(bytes.len())
+    }
+}
+
+impl Seek for SourceFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let remote = match self {
+            SourceFile::Local(file) => return file.seek(to),
+            SourceFile::Remote(remote) => remote,
+        };
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(step) => remote.at.checked_add_signed(step),
+            SeekFrom::End(step) => remote.source.len().checked_add_signed(step),
+        };
+        let before_start =
+            || io::Error::new(io::ErrorKind::InvalidInput, "a position before the start");
+        remote.at = at.ok_or_else(before_start)?;
+        Ok(remote.at)
+    }
+}

@@ -1,0 +1,187 @@
+//! Conversion from URLs and to URLs.
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+
+use super::server::Fault;
+use super::*;
+use kiste::ErrorKind;
+use kiste::convert::{Conversion, Format, Silent};
+
+/// Converts a file of the server, and the same on disk, and compares.
+#[track_caller]
+fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conversion) {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join(name);
+    std::fs::write(&here, &bytes).unwrap();
+    server.put(&format!("/d/{name}"), bytes);
+    server.fail(|number, _| match number % 20 {
+        7 => Some(Fault::Status(503, None)),
+        13 => Some(Fault::Cut(1000)),
+        _ => None,
+    });
+    let [local, remote] = ["local.msgpack", "remote.msgpack"].map(|name| dir.path().join(name));
+    set(Conversion::new([&here], &local)).run(&mut Silent).unwrap();
+    let url = format!("{}/d/{name}", server.url());
+    set(Conversion::new([&url], &remote)).run(&mut Silent).unwrap();
+    assert_eq!(std::fs::read(&local).unwrap(), std::fs::read(&remote).unwrap(), "{name}");
+    let keys = |path: &Path| std::fs::read(format!("{}.keys", path.display())).unwrap();
+    assert_eq!(keys(&local), keys(&remote));
+    // Nothing but ranges of the one file that was named.
+    assert!(server.requests().iter().all(|r| r.method == "GET" && r.header("range").is_some()));
+}
+
+fn lines(count: usize) -> Vec<u8> {
+    let mut text = String::new();
+    for i in 0..count {
+        writeln!(text, r#"{{"key": "k{i}", "v": {i}, "text": "{}"}}"#, "word ".repeat(i % 90))
+            .unwrap();
+    }
+    text.into_bytes()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn lines_and_tables_are_read_from_urls() {
+    converts_alike("a.jsonl", lines(30_000), |conversion| conversion);
+    converts_alike("a.jsonl.gz", gzip(&lines(30_000)), |conversion| conversion);
+    let mut table = String::from("key,a,b\n");
+    (0..60_000).for_each(|i| writeln!(table, "k{i},{i},\"x, {i}\"").unwrap());
+    converts_alike("a.csv", table.clone().into_bytes(), |conversion| conversion.guess_types(true));
+    converts_alike("a.csv.gz", gzip(table.as_bytes()), |conversion| conversion);
+}
+
+#[test]
+fn shards_are_read_from_urls() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, set) = (dir.path().join("a.jsonl"), dir.path().join("a.msgpack"));
+    std::fs::write(&source, lines(3000)).unwrap();
+    Conversion::new([&source], &set).run(&mut Silent).unwrap();
+    for (name, format) in [("a.tar", Format::Webdataset), ("a.tfrecord", Format::Tfrecord)] {
+        let shard = dir.path().join(name);
+        Conversion::new([&set], &shard).to(format).run(&mut Silent).unwrap();
+        converts_alike(name, std::fs::read(&shard).unwrap(), |conversion| conversion);
+    }
+}
+
+#[test]
+fn patterns_name_urls_without_a_list() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..3 {
+        let line = format!("{{\"key\": \"k{i}\"}}\n");
+        server.put(&format!("/d/{i:03}.jsonl"), line.into_bytes());
+    }
+    let set = dir.path().join("a.msgpack");
+    let url = format!("{}/d/{{000..002}}.jsonl", server.url());
+    Conversion::new([&url], &set).run(&mut Silent).unwrap();
+    assert_eq!(DatasetReader::open(&set).unwrap().len(), 3);
+}
+
+#[test]
+fn what_cannot_be_read_from_a_url_is_an_error_that_shows_no_secrets() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("a.msgpack");
+    let run = |url: &str| Conversion::new([url], &set).run(&mut Silent).unwrap_err();
+    let host = server.address();
+    for url in [
+        format!("http://me:s3cret@{host}/d/a.jsonl"),
+        format!("http://{host}/d/a.jsonl?sig=s3cret"),
+    ] {
+        let error = run(&url);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+    let error = run(&format!("http://{host}/d/none.jsonl"));
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    server.put("/d/a.zip", b"PK\x03\x04".repeat(10));
+    let error = run(&format!("http://{host}/d/a.zip"));
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    // The network is to blame, and not the file.
+    server.put("/d/a.jsonl.gz", gzip(&lines(30_000)));
+    server.fail(|number, _| (number > 3).then_some(Fault::Status(400, None)));
+    let error = run(&format!("http://{host}/d/a.jsonl.gz"));
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+}
+
+/// The command, with the server as the endpoint of S3.
+#[cfg(feature = "cli")]
+fn kiste(server: &Server, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiste"));
+    for (name, _) in std::env::vars() {
+        if name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy") {
+            command.env_remove(name);
+        }
+    }
+    command.env("AWS_ENDPOINT_URL", server.url()).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_ACCESS_KEY_ID", "AKID").env("AWS_SECRET_ACCESS_KEY", "s3cret");
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_converts_from_a_bucket_to_a_bucket() {
+    let server = Server::start();
+    server.put("/d/a.jsonl", lines(3000));
+    let url = "s3://d/new.msgpack";
+    let run = |args: &[&str]| kiste(&server, args).output().unwrap();
+    let done = run(&["convert", "s3://d/a.jsonl", url]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let keys = run(&["ls", url]);
+    assert_eq!(String::from_utf8(keys.stdout).unwrap().lines().count(), 3000);
+    assert!(run(&["verify", url]).status.success());
+    let again = run(&["convert", "s3://d/a.jsonl", url]);
+    assert!(!again.status.success());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
+    for option in ["--resume", "--append", "--shuffle"] {
+        let refused = run(&["convert", "s3://d/a.jsonl", "s3://d/b.msgpack", option]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains("is not possible where the output is a URL"), "{option}: {error}");
+    }
+    let refused = run(&["convert", url, "s3://d/b.jsonl"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("only datasets are written to URLs"));
+    assert!(!server.names().iter().any(|name| name.starts_with("/d/b.")));
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
+    let server = Server::start();
+    server.fail(|_, request| request.query.contains("partNumber=").then_some(Fault::Late(60_000)));
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("a.jsonl");
+    let text = "x".repeat(1 << 20);
+    let lines: String =
+        (0..40).map(|i| format!("{{\"key\": \"{i}\", \"t\": \"{text}\"}}\n")).collect();
+    std::fs::write(&source, lines).unwrap();
+    let url = "s3://d/new.msgpack";
+    let mut child = kiste(&server, &["convert", source.to_str().unwrap(), url])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = std::time::Instant::now();
+    while server.most_in_flight() < 8 << 20 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing went up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    server.fail(|_, _| None);
+    assert_eq!(server.names(), ["/d/new.msgpack.partial"]);
+    let run = |args: &[&str]| kiste(&server, args).output().unwrap();
+    let info = run(&["info", url]);
+    assert!(!info.status.success());
+    assert!(String::from_utf8_lossy(&info.stderr).contains("its writer died"));
+    let repaired = run(&["repair", url]);
+    assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
+    assert!(server.names().is_empty());
+}

@@ -110,6 +110,19 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn remove_dir(&self, path: &Path) -> Result<()>;
     /// The files of a directory, sorted.
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
+    /// Writes a whole file in one step, if what is there now is what is expected: of two that
+    /// publish at the same time exactly one wins. Returns the identity of the new file, which
+    /// survives a power failure. For small files; readers see the old one or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is a file and
+    /// [`Expected::Absent`]; [`Replaced`](ErrorKind::Replaced) if there is not the file of
+    /// [`Expected::Version`]. Then nothing has changed.
+    fn put_if(&self, path: &Path, bytes: &[u8], expected: Expected) -> Result<FileId> {
+        // Under a lock next to the file, which all that write this way take.
+        replace::put_if(self, path, bytes, expected)
+    }
     /// Makes names that were added to, removed from or changed in a directory survive a power
     /// failure.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
@@ -132,6 +145,19 @@ pub struct Announced<'a> {
 
 /// A file that [`Storage::open_together`] opened, if there is one of its name.
 pub type OpenFile = Option<Arc<dyn ReadAt>>;
+
+/// What must be there for [`Storage::put_if`] to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expected {
+    /// No file of this name.
+    Absent,
+    /// This very file. Keep it open from before it is read until after the call: a file system may
+    /// give the identity of a file that is gone to a new one.
+    Version(FileId),
+    /// Anything: the last one wins.
+    Anything,
+}
 
 /// What is known of a file without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

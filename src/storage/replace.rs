@@ -15,10 +15,12 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::{FileKind, LocalStorage, Sink, Storage};
+use super::{Expected, FileId, FileKind, LocalStorage, Lock, Sink, Storage};
 
 /// How a new file or directory takes its place.
 #[derive(Debug, Clone, Copy)]
@@ -352,7 +354,11 @@ struct Replaced {
 }
 
 impl Replaced {
-    fn find(storage: &dyn Storage, path: &Path, options: &ReplaceOptions) -> Result<Replaced> {
+    fn find<S: Storage + ?Sized>(
+        storage: &S,
+        path: &Path,
+        options: &ReplaceOptions,
+    ) -> Result<Replaced> {
         let Some(found) = storage.lstat(path)? else {
             return Ok(Replaced { target: path.to_path_buf(), mode: options.mode });
         };
@@ -381,7 +387,92 @@ impl Replaced {
     }
 }
 
-fn refuse_existing(storage: &dyn Storage, path: &Path) -> Result<()> {
+/// [`Storage::put_if`] where there are locks and renames: nothing changes between the look and the
+/// rename, as all that write this way take the lock.
+pub(super) fn put_if<S: Storage + ?Sized>(
+    storage: &S,
+    path: &Path,
+    bytes: &[u8],
+    expected: Expected,
+) -> Result<FileId> {
+    let options = ReplaceOptions::default().overwrite(expected != Expected::Absent);
+    let Replaced { target, mode } = Replaced::find(storage, path, &options)?;
+    let new = partial_name(&target);
+    let written = write_new(storage, &new, mode, bytes).and_then(|id| {
+        let (lock, name) = wait_for_lock(storage, &target)?;
+        let renamed = rename_if(storage, &new, &target, expected);
+        // Removed while it is held: another process that has it open finds that it guards nothing any
+        // more. One that stays, as after a crash, is in no one's way.
+        let _ = storage.remove(&name);
+        drop(lock);
+        renamed.map(|()| id)
+    });
+    let written = written.map_err(|error| {
+        // Another error is the one to report, and the name is in no one's way.
+        let _ = storage.remove(&new);
+        error.shown_at(path)
+    })?;
+    storage.sync_dir(parent_of(&target))?;
+    Ok(written)
+}
+
+/// Writes a whole file that survives a power failure, all but its name.
+fn write_new<S: Storage + ?Sized>(
+    storage: &S,
+    path: &Path,
+    mode: Option<u32>,
+    bytes: &[u8],
+) -> Result<FileId> {
+    let mut sink = storage.create_as(path, mode)?;
+    sink.append(bytes)?;
+    sink.sync()?;
+    let id = storage.stat(path)?.map(|stat| stat.id);
+    id.ok_or_else(|| Error::io(path, io::ErrorKind::NotFound.into()))
+}
+
+fn rename_if<S: Storage + ?Sized>(
+    storage: &S,
+    new: &Path,
+    target: &Path,
+    expected: Expected,
+) -> Result<()> {
+    match expected {
+        Expected::Anything => {}
+        Expected::Absent => refuse_existing(storage, target)?,
+        Expected::Version(version) => {
+            let message = match storage.stat(target)?.map(|stat| stat.id) {
+                Some(found) if found == version => return storage.rename(new, target),
+                Some(_) => "another process has replaced it since it was read",
+                None => "another process has removed it since it was read",
+            };
+            return Err(Error::new(ErrorKind::Replaced, message).at(target));
+        }
+    }
+    storage.rename(new, target)
+}
+
+/// How long a lock is waited for that is held for one rename.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_for_lock<S: Storage + ?Sized>(storage: &S, target: &Path) -> Result<(Lock, PathBuf)> {
+    let mut name = target.as_os_str().to_os_string();
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    let (start, mut pause) = (Instant::now(), Duration::from_millis(1));
+    loop {
+        if let Some(lock) = storage.lock(&name)? {
+            return Ok((lock, name));
+        }
+        if start.elapsed() > PATIENCE {
+            let message = "another process is publishing this file, and does not finish";
+            return Err(Error::new(ErrorKind::Locked, message));
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn refuse_existing<S: Storage + ?Sized>(storage: &S, path: &Path) -> Result<()> {
     match storage.lstat(path)? {
         Some(_) => Err(exists(path)),
         None => Ok(()),

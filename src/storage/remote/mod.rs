@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::{Announced, Lock, OpenFile, Sink, Source, Stat, Storage};
+use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage};
 
 mod url;
 mod plan;
@@ -293,6 +293,10 @@ impl Storage for RemoteStorage {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let message = "kiste does not list what is at a URL: name the dataset";
         Err(Error::new(ErrorKind::Unsupported, message).at(dir))
+    }
+
+    fn put_if(&self, path: &Path, _: &[u8], _: Expected) -> Result<FileId> {
+        read_only(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::formats::image_folder;
 use super::{MdsReader, compressed};
 use crate::Value;
+use crate::dataset::names_shards;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::dataset::shards::is_manifest;
 use crate::format::jsonl;
 use crate::regular::open_regular;
 
@@ -390,6 +392,11 @@ const HEAD: usize = 12;
 fn detect(path: &Path) -> Result<Format> {
     if path == Path::new("-") {
         return Ok(Format::Jsonl);
+    }
+    // A manifest, or a pattern of data files.
+    let is_of_data = || path.extension().is_some_and(|ending| ending == "msgpack");
+    if path.to_str().is_some_and(is_manifest) || (names_shards(path) && is_of_data()) {
+        return Ok(Format::Dataset);
     }
     if is_pattern(path) {
         return Ok(Format::Images);

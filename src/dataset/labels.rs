@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{DatasetFile, DatasetReader, names_shards};
+use super::files::DatasetFile;
+use super::names::{first_file, names_shards};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::{self, Storage};
@@ -20,12 +21,10 @@ pub fn labels_path(dataset: &Path) -> PathBuf {
 ///
 /// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
 pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
-    if names_shards(dataset) {
-        return DatasetReader::open(dataset)?.labels();
-    }
-    if storage::is_url(dataset) {
+    if storage::is_url(dataset) || names_shards(dataset) {
         let (storage, dataset) = storage::of(dataset)?;
-        return read_labels_from(&*storage, &dataset);
+        let Some(first) = first_file(&*storage, &dataset)? else { return Ok(None) };
+        return read_labels_from(&*storage, &first);
     }
     let path = labels_path(dataset);
     match regular::read(&path) {

@@ -18,21 +18,21 @@
 //! Absent on purpose: the bytes inside the files ([`format::dataset`](crate::format::dataset)).
 
 mod files;
+pub(crate) mod names;
 mod walk;
 mod labels;
 mod passes;
 pub(crate) mod staging;
 pub mod index;
-mod reader;
-pub(crate) mod shards;
+pub(crate) mod reader;
 mod writer;
 pub mod verify;
 pub mod repair;
 
 pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
+pub use names::names_shards;
 pub use passes::HearBytes;
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
-pub use shards::names_shards;
 pub use staging::Base;
 pub use writer::{Stats, Writer, WriterOptions};

@@ -9,7 +9,7 @@ use std::thread;
 use super::{Location, Reader, out_of_range};
 use crate::dataset::DatasetReader;
 #[cfg(feature = "readers")]
-use crate::dataset::shards::glob;
+use crate::dataset::names::glob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 

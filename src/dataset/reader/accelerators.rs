@@ -163,11 +163,11 @@ impl Filter {
 }
 
 /// The filter of a shard that is not open.
-pub(crate) struct ShardFilter(Filter);
+pub(super) struct ShardFilter(Filter);
 
 impl ShardFilter {
     /// `None` if there is no such file.
-    pub(crate) fn open(
+    pub(super) fn open(
         storage: &dyn Storage,
         data: &Path,
         samples: u64,
@@ -181,20 +181,20 @@ impl ShardFilter {
     }
 
     /// Whether it holds no file descriptor.
-    pub(crate) fn is_cheap(&self) -> bool {
+    pub(super) fn is_cheap(&self) -> bool {
         self.0.source.mapped().is_some() || self.0.source.is_remote()
     }
 
-    pub(crate) fn contains(&self, key: &str) -> Result<bool> {
+    pub(super) fn contains(&self, key: &str) -> Result<bool> {
         self.0.contains(key)
     }
 
-    pub(crate) fn is_trusted(&self) -> bool {
+    pub(super) fn is_trusted(&self) -> bool {
         self.0.trusted.load(Relaxed)
     }
 
     /// Compares it with its digest, if there is one next to that of this data.
-    pub(crate) fn trust(
+    pub(super) fn trust(
         &self,
         storage: &Arc<dyn Storage>,
         data: &Path,

@@ -8,8 +8,8 @@ use crate::format::dataset::{keys, offsets};
 use crate::format::msgpack::Value;
 use crate::storage::Source;
 
-use super::super::shards::{Opened, Shards};
 use super::open::{Offsets, OpenDataset};
+use super::shards::{Opened, Shards};
 
 /// What an iterator goes over.
 #[derive(Clone, Copy)]

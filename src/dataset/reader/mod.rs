@@ -16,7 +16,7 @@ use crate::storage::{self, LocalStorage, Source, Storage};
 
 use super::index::Found;
 use super::labels::read_labels_from;
-use super::shards::{Named, Opened, Shards};
+use super::names::Named;
 
 mod open;
 mod iter;
@@ -25,11 +25,13 @@ mod hashes;
 mod table;
 mod accelerators;
 mod search;
+pub(crate) mod shards;
 
-pub(crate) use accelerators::ShardFilter;
+use accelerators::ShardFilter;
 pub use iter::{Iter, Keys, RawIter};
 use open::OpenDataset;
 use search::Search;
+use shards::{Opened, Shards};
 
 /// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
 const NEIGHBOUR: u64 = 4096;
@@ -40,7 +42,7 @@ const NEIGHBOUR: u64 = 4096;
 pub struct ReaderOptions {
     storage: Option<Arc<dyn Storage>>,
     checksums: bool,
-    pub(super) most_open: Option<usize>,
+    most_open: Option<usize>,
 }
 
 impl ReaderOptions {
@@ -108,7 +110,7 @@ impl ReaderOptions {
     }
 
     /// Opens a dataset of one file.
-    pub(super) fn open_one(self, path: &Path) -> Result<DatasetReader> {
+    fn open_one(self, path: &Path) -> Result<DatasetReader> {
         let storage = self.storage.unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
         let mut files = OpenDataset::open(storage, path)?;
         if self.checksums {
@@ -496,7 +498,7 @@ impl DatasetReader {
     }
 
     /// Whether samples are borrowed from a map.
-    pub(super) fn is_mapped(&self) -> bool {
+    fn is_mapped(&self) -> bool {
         self.data().is_some_and(|data| data.mapped().is_some())
     }
 
@@ -517,7 +519,7 @@ impl DatasetReader {
     }
 
     /// The hash of each key with this salt, in order of the samples; of a dataset of one file.
-    pub(super) fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
+    fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
         if let Shared::One(One { files, search }) = &*self.shared {
             if search.each_hash(files, salt, &mut with)? {
                 return Ok(());

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{self, Source, Storage};
 
+use super::names::Named;
 use super::passes::{HearBytes, Passes};
-use super::shards::Named;
 use super::staging;
 
 mod report;

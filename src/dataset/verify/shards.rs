@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::index::{digest, recorded_md5};
+use super::super::names::{ReadManifest, shard_path};
 use super::super::passes::Passes;
 use super::super::reader::ReaderOptions;
-use super::super::shards::{ReadManifest, Shards, shard_path};
+use super::super::reader::shards::Shards;
 use super::{Files, HearBytes, VerifyProblem, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::{Manifest, ShardEntry};

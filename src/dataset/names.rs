@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files::DatasetFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::{self, MAX_BYTES, Manifest, SUFFIX};
 use crate::format::dataset::{SideFile, shards::MAX_SHARDS};
@@ -76,7 +77,7 @@ pub(crate) fn glob(pattern: &str) -> Result<Vec<PathBuf>> {
     for (path, _) in &found {
         let path = Path::new(path);
         side_files.extend(SideFile::ALL.iter().map(|side| side.path(path)));
-        side_files.insert(super::super::labels_path(path));
+        side_files.insert(DatasetFile::Labels.path(path));
     }
     let is_data = |path: &PathBuf| {
         let is_manifest = path.to_str().is_some_and(|name| name.ends_with(SUFFIX));
@@ -94,7 +95,7 @@ pub(crate) fn glob(pattern: &str) -> Result<Vec<PathBuf>> {
 fn glob(pattern: &str) -> Result<Vec<PathBuf>> {
     let message = "expected the name of a file, found a pattern, which this build cannot search";
     let error = Error::new(ErrorKind::Unsupported, message).at(pattern);
-    let _ = (SideFile::ALL, SUFFIX);
+    let _ = (SideFile::ALL, SUFFIX, DatasetFile::Labels);
     Err(error.with_remedy(crate::error::Remedy::Feature("readers")))
 }
 
@@ -123,6 +124,18 @@ impl ReadManifest {
     pub(crate) fn id(&self) -> FileId {
         self.file.id()
     }
+}
+
+/// The first data file of a dataset, if it has any.
+pub(crate) fn first_file(storage: &dyn Storage, path: &Path) -> Result<Option<PathBuf>> {
+    Ok(match Named::find(storage, path)? {
+        Named::Dataset => Some(path.to_path_buf()),
+        Named::Files(files) => files.into_iter().next(),
+        Named::Manifest => {
+            let read = ReadManifest::open(storage, path)?;
+            read.manifest.shards().first().map(|shard| shard_path(path, &shard.name))
+        }
+    })
 }
 
 /// The data file of a shard of this manifest.

@@ -19,16 +19,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::ShardEntry;
 use crate::storage::{FileId, Storage};
 
-use super::index::recorded_md5;
-use super::reader::{DatasetReader, ReaderOptions, ShardFilter};
+use super::super::index::recorded_md5;
+use super::super::names::{ReadManifest, shard_path};
+use super::{DatasetReader, ReaderOptions, ShardFilter};
 
-mod names;
 mod unique;
-
-#[cfg(feature = "readers")]
-pub(crate) use names::glob;
-pub use names::names_shards;
-pub(crate) use names::{Named, ReadManifest, shard_path};
 
 /// Shards that are open at a time, where an open one holds file descriptors.
 const OPEN: usize = 128;

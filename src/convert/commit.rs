@@ -59,6 +59,10 @@ impl Conversion {
                 .with_option("overwrite")
                 .advise("remove what is there first"));
         }
+        if self.is_sharded() && self.options.limit.is_some() {
+            let message = "cannot be combined with parts of a dataset of many files";
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("limit"));
+        }
         let mut opened = self.open()?;
         opened.tell(monitor);
         if let Samples::Stream(_) = opened.samples {
@@ -68,6 +72,8 @@ impl Conversion {
         let parts = self.parts(&plan)?;
         match parts.is_published() {
             true => Ok(Report { was_complete: true, ..Report::default() }),
+            // Its shards stay where they are: a part that continues finds them.
+            false if self.is_sharded() => self.write_shards(&parts, part, opened, monitor),
             false => self
                 .write_part(&parts, part, opened, false, monitor)
                 .map_err(|error| kept(error, &self.output, "nothing was written")),
@@ -96,7 +102,7 @@ impl Conversion {
     }
 
     /// The directory of the parts, created if it is not there.
-    fn parts(&self, plan: &Plan) -> Result<Parts> {
+    pub(super) fn parts(&self, plan: &Plan) -> Result<Parts> {
         let there = Parts::open(&self.output).ok().flatten();
         if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
             self.check_places(plan)?;
@@ -129,6 +135,12 @@ impl Conversion {
         let format = self.output_format();
         if format != Format::Dataset {
             return export::check_place(format, &self.output, self.options.overwrite);
+        }
+        if self.is_sharded() {
+            return match self.options.append {
+                true => Ok(()),
+                false => place::check_dataset(&self.output, false),
+            };
         }
         for path in self.targets()? {
             place::check_dataset(&path, self.options.overwrite)?;
@@ -244,7 +256,11 @@ pub fn commit(output: impl AsRef<Path>, monitor: &mut dyn Monitor) -> Result<Rep
     commit_with(output.as_ref(), true, monitor)
 }
 
-fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Result<Report> {
+pub(super) fn commit_with(
+    output: &Path,
+    durable: bool,
+    monitor: &mut dyn Monitor,
+) -> Result<Report> {
     let Some(parts) = Parts::open(output)? else {
         let message = "there are no parts to join";
         return Err(Error::new(ErrorKind::NotFound, message)
@@ -318,6 +334,9 @@ impl<'a> Joining<'a> {
         let output = self.conversion.output.clone();
         let begun = self.parts.commit_begun();
         check_unseen(&self.tally.unseen)?;
+        if self.conversion.is_sharded() {
+            return self.shards(monitor);
+        }
         let mut is_done = false;
         if begun {
             is_done = match format {
@@ -348,6 +367,19 @@ impl<'a> Joining<'a> {
             Format::Dataset => self.datasets(monitor),
             format => self.export(format, monitor),
         }
+    }
+
+    /// Writes the manifest: the shards are in their places.
+    fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        monitor.begin(Phase::Finishing, Total::default());
+        let mut made = Vec::new();
+        for &part in &self.all {
+            let state = self.parts.state(part)?.unwrap_or_default();
+            made.push(state["shards"].as_array().cloned().unwrap_or_default());
+        }
+        let output = self.conversion.publish_shards(&made)?;
+        let quarantine = self.quarantine()?;
+        Ok(Report { quarantine, ..self.report(vec![output]) })
     }
 
     /// The samples of all parts in order.

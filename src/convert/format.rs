@@ -299,6 +299,9 @@ impl Format {
     /// assert_eq!(Format::of_output("photos"), Format::Dataset);
     /// ```
     pub fn of_output(path: impl AsRef<Path>) -> Format {
+        if path.as_ref().to_str().is_some_and(is_manifest) {
+            return Format::Dataset;
+        }
         let ending = ending(path.as_ref());
         let known = FORMATS.iter().find(|known| known.endings.contains(&&ending[..]));
         known.map_or(Format::Dataset, |known| known.format)
@@ -341,6 +344,9 @@ pub(super) fn ending(path: &Path) -> String {
 /// Fails if the name of an output asks for something that cannot be written: it was not meant for a
 /// dataset.
 pub(super) fn check_output_name(path: &Path) -> Result<()> {
+    if path.to_str().is_some_and(is_manifest) {
+        return Ok(());
+    }
     let flaw = match &ending(path)[..] {
         "7z" | "bz2" | "gz" | "lz4" | "tbz" | "tbz2" | "tgz" | "txz" | "tzst" | "xz" | "zip"
         | "zst" => "compressed outputs cannot be written",

@@ -122,6 +122,24 @@ impl Shards {
         Ok(Shards { id, is_remote: read.file.is_remote(), ..shards })
     }
 
+    /// Shards that no manifest lists yet.
+    #[cfg(feature = "convert")]
+    pub(crate) fn of_entries(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: ReaderOptions,
+        entries: &[ShardEntry],
+    ) -> Result<Shards> {
+        let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
+        Shards::of(storage, path, options, entries.iter().map(shard).collect())
+    }
+
+    /// Opens every shard, to compare it with what is said of it.
+    #[cfg(feature = "convert")]
+    pub(crate) fn check_all(&self) -> Result<()> {
+        (0..self.count()).try_for_each(|number| self.open(number).map(drop))
+    }
+
     /// These datasets, all of which are opened now: nothing else says how many samples they have.
     pub(crate) fn of_files(
         storage: Arc<dyn Storage>,

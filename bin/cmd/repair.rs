@@ -15,6 +15,9 @@ use crate::{file, interrupt};
 /// before is left as it was; if there was none, --finish or --undo decides what to do with the
 /// samples that were written.
 ///
+/// Of a dataset of many files (NAME.shards.json) it finds the shards that an unfinished conversion left
+/// and no manifest lists; --undo removes those that are as the conversion wrote them.
+///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
 /// samples are whole; where there is none and the MD5 differs, nothing does. Either way
@@ -71,10 +74,63 @@ enum Plan {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         file::check_is_data(&self.file)?;
+        if self.file.to_str().is_some_and(kiste::format::dataset::shards::is_manifest) {
+            return self.shards(output);
+        }
         match &self.output {
             Some(out) => self.salvage(out, output),
             None => self.in_place(output),
         }
+    }
+
+    /// Of a dataset of many files: what a conversion has left that was cut short.
+    fn shards(&self, output: &Output) -> Outcome<Exit> {
+        let path = self.file.display();
+        if self.output.is_some() || self.finish {
+            let message = format!("{path}: each shard is repaired by its own name");
+            return Err(Failure::trouble(message));
+        }
+        let found = match self.undo {
+            true => kiste::convert::remove_unfinished_shards(&self.file)?,
+            false => kiste::convert::unfinished_shards(&self.file)?,
+        };
+        let (did, count) = match &found {
+            None if !self.file.exists() => {
+                return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
+            }
+            None => {
+                output.note(format_args!("{path}: no unfinished conversion, so nothing to do"));
+                ("nothing", 0)
+            }
+            Some(found) => {
+                for foreign in &found.foreign {
+                    let foreign = foreign.display();
+                    output.warn(format_args!("{foreign}: another program wrote it: it stays"));
+                }
+                ("undone", found.shards.len() as u64)
+            }
+        };
+        let shards = units::counted(count, "shard");
+        if found.is_some() && !self.undo {
+            let message =
+                format!("{path}: an unfinished conversion left {shards} that no manifest lists");
+            let shell_path = quoted(&self.file);
+            return Err(Failure::no(message).hint(format!(
+                "the same conversion with --resume continues, \"kiste repair {shell_path} --undo\" \
+                 removes them"
+            )));
+        }
+        if found.is_some() {
+            output.note(format_args!("{path}: undone: {shards} removed"));
+        }
+        let samples = match self.file.exists() {
+            true => Some(DatasetReader::open(&self.file)?.len() as u64),
+            false => None,
+        };
+        if self.json {
+            output.json(&Done { file: self.file.clone(), did, samples, dropped_bytes: 0 })?;
+        }
+        Ok(Exit::Yes)
     }
 
     fn in_place(&self, output: &Output) -> Outcome<Exit> {

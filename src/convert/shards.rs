@@ -18,7 +18,7 @@ use serde_json::json;
 use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
 use super::format::Format;
-use super::monitor::{Monitor, Notice, Phase, Total, kept};
+use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
 use super::parts::no_units;
@@ -254,6 +254,8 @@ impl Conversion {
             return self.report_present(&[self.output.clone()], opened.skipped_files, start);
         }
         if !self.how.resume && there.is_some_and(|there| !there.is_published()) {
+            // An error if it is still at work.
+            unfinished_shards(&self.output)?;
             let message = "a conversion to this dataset was cut short";
             let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
             return Err(error.with_remedy(Remedy::Resume));
@@ -331,14 +333,8 @@ impl Conversion {
                 writer.set_labels(labels.as_deref())?;
                 writer.finish()
             });
-            let stats = filled.map_err(|error| match error.kind() {
-                ErrorKind::Cancelled => {
-                    let count = progress.shards.len();
-                    let error = kept(error, &self.output, format_args!("kept {count} shards"));
-                    error.with_remedy(Remedy::Resume)
-                }
-                _ => error,
-            })?;
+            let stats =
+                filled.map_err(|error| self.stopped_shards(error, part, progress.shards.len()))?;
             let (samples, bytes) = (stats.samples, stats.bytes);
             let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&path)?);
             progress.shards.push(Made { name, samples, bytes, md5, keys });
@@ -372,6 +368,20 @@ impl Conversion {
         };
         let duration = start.elapsed();
         Ok(Report { outputs: vec![output], skipped_files, duration, ..Report::of(tally) })
+    }
+
+    /// Says of a conversion that was stopped which shards are kept.
+    fn stopped_shards(&self, error: Error, part: Part, shards: usize) -> Error {
+        let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
+        if error.kind() != ErrorKind::Cancelled || !keeps {
+            return error;
+        }
+        let shards = counted(shards as u64, "shard");
+        let error = kept(error, &self.output, format_args!("kept {shards}"));
+        match part.of() {
+            1 => error.with_remedy(Remedy::Resume),
+            _ => error.advise("the same command continues"),
+        }
     }
 
     /// The samples of a part from where its next shard begins, where shards end, the end of its units

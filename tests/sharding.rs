@@ -258,7 +258,7 @@ fn only_what_the_notes_prove_is_removed() {
     let first = found.shards[0].clone();
     Conversion::new(&lines[1..2], &first).overwrite(true).run(&mut Silent).unwrap();
     let removed = remove_unfinished_shards(&many).unwrap().unwrap();
-    assert_eq!(removed.foreign, [first.clone()]);
+    assert!(removed.foreign == [&*first], "{removed:?}");
     assert_eq!(unfinished_shards(&many).unwrap(), None);
     for path in [&mine, &first] {
         assert_eq!(DatasetReader::open(path).unwrap().len(), 20);

@@ -63,6 +63,10 @@ impl Conversion {
             let message = "cannot be combined with parts of a dataset of many files";
             return Err(Error::new(ErrorKind::Invalid, message).with_option("limit"));
         }
+        if let Some(count) = self.options.shards.filter(|count| *count != part.of()) {
+            let message = format!("is {count}, but there are {} parts", part.of());
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("shards"));
+        }
         let mut opened = self.open()?;
         opened.tell(monitor);
         if let Samples::Stream(_) = opened.samples {

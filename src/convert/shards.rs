@@ -251,7 +251,8 @@ impl Conversion {
         let there = Parts::open(&self.output)?;
         if self.how.resume && there.is_none() && self.output.exists() {
             monitor.notice(Notice::Complete(self.output.clone()));
-            return self.report_present(&[self.output.clone()], opened.skipped_files, start);
+            let there = std::slice::from_ref(&self.output);
+            return self.report_present(there, opened.skipped_files, start);
         }
         if !self.how.resume && there.is_some_and(|there| !there.is_published()) {
             // An error if it is still at work.
@@ -399,8 +400,8 @@ impl Conversion {
                 (None, None, _) if part.of() > 1 => Ok(Cut::Never),
                 (None, None, _) => Ok(Cut::Bytes(SHARD_BYTES)),
                 // Each part is a shard.
-                (Some(count), ..) if count == part.of() && count > 1 => Ok(Cut::Never),
-                (Some(count), _, Some(input)) if part.of() == 1 => {
+                (Some(_), ..) if part.of() > 1 => Ok(Cut::Never),
+                (Some(count), _, Some(input)) => {
                     let done = progress.shards.len();
                     let ends = Part::all(count).map(|part| part.units(input).end);
                     // A part without units ends where the one before it does.
@@ -415,10 +416,6 @@ impl Conversion {
                     Ok(Cut::Units(ends))
                 }
                 (Some(_), _, None) => Err(no_units().with_option("shards")),
-                (Some(count), ..) => {
-                    let message = format!("is {count}, but there are {} parts", part.of());
-                    Err(Error::new(ErrorKind::Invalid, message).with_option("shards"))
-                }
             }
         };
         match samples {

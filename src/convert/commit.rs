@@ -125,9 +125,12 @@ impl Conversion {
                         "there are parts of another plan: {}",
                         difference(there.plan(), &plan)
                     );
-                    Error::new(ErrorKind::Invalid, message)
-                        .at(there.dir())
-                        .with_remedy(Remedy::RemoveDir(there.dir().to_path_buf()))
+                    let error = Error::new(ErrorKind::Invalid, message).at(there.dir());
+                    match self.is_sharded() {
+                        // It says which shards are theirs.
+                        true => error.advise("\"repair\" removes what they have left"),
+                        false => error.with_remedy(Remedy::RemoveDir(there.dir().to_path_buf())),
+                    }
                 }
                 None => error,
             }

@@ -30,11 +30,11 @@ use crate::array::ArrayTally;
 use crate::dataset::names::{ReadManifest, shard_path};
 use crate::dataset::reader::shards::Shards;
 use crate::dataset::repair::Repair;
-use crate::dataset::{DatasetFile, DatasetReader};
+use crate::dataset::{DatasetFile, DatasetReader, staging};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{MAX_KEY, Manifest, SUFFIX, ShardEntry, is_manifest};
 use crate::format::hex;
-use crate::storage::{Expected, FileId};
+use crate::storage::{Expected, FileId, LocalStorage, Lock, Storage};
 
 /// Bytes of a shard, unless the conversion says otherwise.
 const SHARD_BYTES: u64 = 2 << 30;
@@ -47,6 +47,16 @@ struct Made {
     bytes: u64,
     md5: Option<String>,
     keys: Option<(String, String)>,
+    /// By which its data file is known again.
+    id: FileId,
+}
+
+/// A shard that is being written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Begun {
+    name: String,
+    /// By which its data file is known again, wherever it is by now; none before there is one.
+    id: Option<FileId>,
 }
 
 impl Made {
@@ -74,7 +84,9 @@ struct Progress {
     first: u64,
     shards: Vec<Made>,
     /// The shard that is being written.
-    begun: Option<String>,
+    begun: Option<Begun>,
+    /// Whether all shards are there.
+    done: bool,
     /// Where the next shard begins: so many items into this unit.
     unit: Option<usize>,
     item: u64,
@@ -319,17 +331,23 @@ impl Conversion {
             passing.quarantine =
                 Some(Quarantine::begin(parts.file(part, "quarantine.jsonl"), bytes)?);
         }
-        loop {
-            let is_left_over = progress.begun.is_some();
+        let storage = self.storage();
+        while !progress.done {
             let name = self.shard_name(part, progress.first + progress.shards.len() as u64)?;
             let path = shard_path(&self.output, &name);
-            if !is_left_over {
-                super::place::check_dataset(&path, false)?;
-                progress.begun = Some(name.clone());
-                parts.note(part, "shards", &progress)?;
-            }
             // One that an earlier run has begun is ours.
-            let mut writer = self.writer_options().overwrite(is_left_over).create(&path)?;
+            let is_ours = match &progress.begun {
+                Some(begun) => begun.is_at(&*storage, &path)?,
+                None => false,
+            };
+            if !is_ours {
+                super::place::check_dataset(&path, false)?;
+            }
+            progress.begun = Some(Begun { name: name.clone(), id: None });
+            parts.note(part, "shards", &progress)?;
+            let mut writer = self.writer_options().overwrite(is_ours).create(&path)?;
+            progress.begun = Some(Begun { name: name.clone(), id: staged_id(&*storage, &path)? });
+            parts.note(part, "shards", &progress)?;
             let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
                 writer.set_labels(labels.as_deref())?;
                 writer.finish()
@@ -338,7 +356,8 @@ impl Conversion {
                 filled.map_err(|error| self.stopped_shards(error, part, progress.shards.len()))?;
             let (samples, bytes) = (stats.samples, stats.bytes);
             let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&path)?);
-            progress.shards.push(Made { name, samples, bytes, md5, keys });
+            let id = id_of(&*storage, &path)?.unwrap_or_default();
+            progress.shards.push(Made { name, samples, bytes, md5, keys, id });
             progress.begun = None;
             // Looks for more only now: what comes next belongs to the next shard.
             let goes_on = passing.written.0 < passing.limit && source.next_shard()?;
@@ -347,10 +366,8 @@ impl Conversion {
                 quarantine.sync(passing.tally.quarantined)?;
             }
             progress.tally = Some(passing.tally.clone());
+            progress.done = !goes_on;
             parts.note(part, "shards", &progress)?;
-            if !goes_on {
-                break;
-            }
         }
         if part.of() == 1 {
             check_unseen(&passing.tally.unseen)?;
@@ -618,9 +635,9 @@ pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unf
 }
 
 /// What the notes of the parts say is theirs, and is. The locks keep all parts from being written.
-fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<crate::storage::Lock>)> {
+fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<Lock>)> {
     let mut locks = vec![parts.lock_all()?];
-    let storage = crate::storage::LocalStorage::mapped();
+    let storage = LocalStorage::mapped();
     let listed: BTreeSet<String> = match manifest.symlink_metadata() {
         Ok(_) => {
             let read = ReadManifest::open(&storage, manifest)?;
@@ -631,14 +648,15 @@ fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<crate::
     let mut found = UnfinishedShards::default();
     let of = parts.plan()["parts"].as_u64().unwrap_or(0) as usize;
     for part in Part::all(of) {
-        if parts.noted::<Progress>(part, "shards")?.is_none() {
+        // No process writes it, and none has.
+        if !parts.file(part, "lock").exists() {
             continue;
         }
         locks.push(parts.lock(part)?);
         let Some(progress) = parts.noted::<Progress>(part, "shards")? else { continue };
         for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
             let path = shard_path(manifest, &made.name);
-            match is_made(&path, made)? {
+            match is_made(&storage, &path, made)? {
                 Some(true) => {
                     found.samples += made.samples;
                     found.shards.push(path);
@@ -647,11 +665,12 @@ fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<crate::
                 None => {}
             }
         }
-        if let Some(begun) = progress.begun.filter(|name| !listed.contains(name)) {
-            let path = shard_path(manifest, &begun);
-            // Noted only where there was nothing of this name.
-            if path.exists() || Repair::of(&path).leftover()?.is_some() {
+        if let Some(begun) = progress.begun.filter(|begun| !listed.contains(&begun.name)) {
+            let path = shard_path(manifest, &begun.name);
+            if begun.is_at(&storage, &path)? {
                 found.shards.push(path);
+            } else if path.exists() {
+                found.foreign.push(path);
             }
         }
     }
@@ -659,15 +678,34 @@ fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<crate::
 }
 
 /// Whether a shard is what was noted; `None` if there is none.
-fn is_made(path: &Path, made: &Made) -> Result<Option<bool>> {
-    let storage: std::sync::Arc<dyn crate::storage::Storage> =
-        std::sync::Arc::new(crate::storage::LocalStorage::mapped());
-    let reader = match DatasetReader::open(path) {
-        Ok(reader) => reader,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(_) => return Ok(Some(false)),
-    };
-    let md5 = crate::dataset::index::recorded_md5(&storage, path)?.map(|md5| hex(&md5));
-    let found = (reader.len() as u64, reader.data_len(), md5);
-    Ok(Some(found == (made.samples, made.bytes, made.md5.clone())))
+fn is_made(storage: &dyn Storage, path: &Path, made: &Made) -> Result<Option<bool>> {
+    if id_of(storage, path)? != Some(made.id) {
+        return Ok(storage.lstat(path)?.map(|_| false));
+    }
+    let Ok(reader) = DatasetReader::open(path) else { return Ok(Some(false)) };
+    Ok(Some((reader.len() as u64, reader.data_len()) == (made.samples, made.bytes)))
+}
+
+impl Begun {
+    /// Whether what is at this path, finished or not, is what was begun.
+    fn is_at(&self, storage: &dyn Storage, path: &Path) -> Result<bool> {
+        let (there, staged) = (id_of(storage, path)?, staged_id(storage, path)?);
+        Ok(match self.id {
+            Some(id) => there == Some(id) || (there.is_none() && staged == Some(id)),
+            // It was noted just before there was a file, so it never had its name.
+            None => there.is_none() && staged.is_some(),
+        })
+    }
+}
+
+fn id_of(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
+    Ok(storage.lstat(path)?.map(|stat| stat.id))
+}
+
+/// The data file of a shard that has no name yet.
+fn staged_id(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
+    match staging::staged_data(storage, path)? {
+        Some(data) => id_of(storage, &data),
+        None => Ok(None),
+    }
 }

@@ -90,7 +90,7 @@ fn shards_hold_the_samples_of_one_dataset() {
         whole.run(&mut Silent).unwrap();
         let report = conversion.run(&mut Silent).unwrap();
         let made = DatasetReader::open(&many).unwrap();
-        assert!(shards.map_or(made.shards() > 2, |n| made.shards() == n), "{conversion:?}");
+        assert!(shards.map_or(made.shards() >= 2, |n| made.shards() == n), "{conversion:?}");
         let output = &report.outputs[0];
         assert_eq!((output.samples as usize, output.files.len()), (samples, made.shards()));
         assert_same_samples(&many, &one);

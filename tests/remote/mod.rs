@@ -10,6 +10,8 @@ mod trouble;
 mod versions;
 mod secrets;
 mod loading;
+#[cfg(feature = "convert")]
+mod shards;
 #[cfg(feature = "cli")]
 mod command;
 

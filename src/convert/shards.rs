@@ -340,12 +340,13 @@ impl Conversion {
                 Some(begun) => begun.is_at(&*storage, &path)?,
                 None => false,
             };
-            if !is_ours {
-                super::place::check_dataset(&path, false)?;
+            if is_ours {
+                remove_shard(&path)?;
             }
+            super::place::check_dataset(&path, false)?;
             progress.begun = Some(Begun { name: name.clone(), id: None });
             parts.note(part, "shards", &progress)?;
-            let mut writer = self.writer_options().overwrite(is_ours).create(&path)?;
+            let mut writer = self.writer_options().create(&path)?;
             progress.begun = Some(Begun { name: name.clone(), id: staged_id(&*storage, &path)? });
             parts.note(part, "shards", &progress)?;
             let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
@@ -613,25 +614,29 @@ pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unf
     let manifest = manifest.as_ref();
     let Some(parts) = Parts::open(manifest)? else { return Ok(None) };
     let (found, locks) = find(&parts, manifest)?;
-    for shard in &found.shards {
-        let repair = Repair::of(shard);
-        if repair.leftover()?.is_some() {
-            repair.undo()?;
-        }
-        // The data file last: as long as it is there, the rest is known to be a shard.
-        let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
-        for file in files.chain([DatasetFile::Data]) {
-            match std::fs::remove_file(file.path(shard)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io(file.path(shard), error));
-                }
-                _ => {}
-            }
-        }
-    }
+    found.shards.iter().try_for_each(|shard| remove_shard(shard))?;
     drop(locks);
     parts.remove()?;
     Ok(Some(found))
+}
+
+/// Removes a shard, finished or not.
+fn remove_shard(path: &Path) -> Result<()> {
+    let repair = Repair::of(path);
+    if repair.leftover()?.is_some() {
+        repair.undo()?;
+    }
+    // The data file last: as long as it is there, it says whose the rest is.
+    let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
+    for file in files.chain([DatasetFile::Data]) {
+        match std::fs::remove_file(file.path(path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(file.path(path), error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What the notes of the parts say is theirs, and is. The locks keep all parts from being written.
@@ -689,11 +694,13 @@ fn is_made(storage: &dyn Storage, path: &Path, made: &Made) -> Result<Option<boo
 impl Begun {
     /// Whether what is at this path, finished or not, is what was begun.
     fn is_at(&self, storage: &dyn Storage, path: &Path) -> Result<bool> {
-        let (there, staged) = (id_of(storage, path)?, staged_id(storage, path)?);
+        let there = id_of(storage, path)?;
         Ok(match self.id {
-            Some(id) => there == Some(id) || (there.is_none() && staged == Some(id)),
+            Some(id) => {
+                there == Some(id) || (there.is_none() && staged_id(storage, path)? == Some(id))
+            }
             // It was noted just before there was a file, so it never had its name.
-            None => there.is_none() && staged.is_some(),
+            None => there.is_none() && Repair::of(path).leftover()?.is_some(),
         })
     }
 }

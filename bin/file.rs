@@ -89,7 +89,10 @@ pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
     if kiste::storage::is_url(path) {
         return Ok((found, place));
     }
-    check_is_finished(&place)?;
+    // Each of many files is checked when it is opened.
+    if !kiste::dataset::names_shards(&place) {
+        check_is_finished(&place)?;
+    }
     Ok((storage(), place))
 }
 

@@ -200,4 +200,5 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/train.md")]
 #[doc = include_str!("../docs/arrays.md")]
+#[doc = include_str!("../docs/shards.md")]
 struct Guide;

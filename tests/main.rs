@@ -31,6 +31,8 @@ mod together;
 mod writing;
 #[cfg(feature = "datasets")]
 mod segmentation;
+#[cfg(feature = "convert")]
+mod sharding;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(all(feature = "cli", unix))]

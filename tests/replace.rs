@@ -4,7 +4,9 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use kiste::storage::{MemoryStorage, ReplaceDir, ReplaceFile, ReplaceOptions, Storage};
+use kiste::storage::{
+    Expected, FileId, LocalStorage, MemoryStorage, ReplaceDir, ReplaceFile, ReplaceOptions, Storage,
+};
 use kiste::{ErrorKind, Result};
 
 const OLD: &[u8] = b"old";
@@ -170,4 +172,97 @@ fn a_file_keeps_its_permissions_and_a_link_stays() {
     let error = ReplaceFile::create(&link).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Writes only if there is what is expected.
+fn put(storage: &dyn Storage, path: &Path, bytes: &[u8], expected: Expected) -> Result<FileId> {
+    storage.put_if(path, bytes, expected)
+}
+
+#[test]
+fn a_file_is_put_only_where_the_expected_one_is() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("dir")).unwrap();
+    let memory = old();
+    memory.remove(Path::new("dir/list")).unwrap();
+    let local = LocalStorage::mapped();
+    let cases: [(&dyn Storage, PathBuf); 2] =
+        [(&memory, "dir/list".into()), (&local, dir.path().join("dir/list"))];
+    for (storage, path) in cases {
+        let content = || storage.open(&path).unwrap().read(0..3).unwrap().into_owned();
+        let refused = |bytes: &[u8], expected, kind| {
+            let error = put(storage, &path, bytes, expected).unwrap_err();
+            assert_eq!((error.kind(), error.path()), (kind, Some(&*path)), "{error}");
+        };
+        refused(b"no.", Expected::Version((7, 7)), ErrorKind::Replaced);
+        let first = put(storage, &path, b"one", Expected::Absent).unwrap();
+        assert_eq!(storage.stat(&path).unwrap().unwrap().id, first);
+        refused(b"no.", Expected::Absent, ErrorKind::AlreadyExists);
+        let open = storage.open(&path).unwrap();
+        let second = put(storage, &path, b"two", Expected::Version(open.id())).unwrap();
+        assert_ne!(first, second);
+        refused(b"no.", Expected::Version(open.id()), ErrorKind::Replaced);
+        assert_eq!(content(), b"two");
+        put(storage, &path, b"any", Expected::Anything).unwrap();
+        assert_eq!(content(), b"any");
+        let names = storage.list(path.parent().unwrap()).unwrap();
+        assert!(names == [&*path], "no lock and no unfinished file stays");
+    }
+}
+
+#[test]
+fn of_many_that_put_a_file_at_once_one_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = MemoryStorage::new();
+    let local = LocalStorage::mapped();
+    let cases: [(&dyn Storage, PathBuf); 2] =
+        [(&memory, "list".into()), (&local, dir.path().join("list"))];
+    for (storage, path) in cases {
+        let race = |expected: Expected, lost: ErrorKind| {
+            let start = std::sync::Barrier::new(8);
+            let attempt = |writer: u8| {
+                start.wait();
+                put(storage, &path, &[writer; 3], expected)
+            };
+            let attempt = &attempt;
+            let results: Vec<Result<FileId>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || attempt(n))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let won: Vec<usize> = (0..8).filter(|&n| results[n].is_ok()).collect();
+            assert_eq!(won.len(), 1, "{results:?}");
+            let lose = |result: &Result<FileId>| result.as_ref().err().map(|e| e.kind());
+            assert!(results.iter().filter_map(lose).all(|kind| kind == lost), "{results:?}");
+            let content = storage.open(&path).unwrap().read(0..3).unwrap().into_owned();
+            assert_eq!(content, [won[0] as u8; 3]);
+        };
+        race(Expected::Absent, ErrorKind::AlreadyExists);
+        for _ in 0..20 {
+            let open = storage.open(&path).unwrap();
+            race(Expected::Version(open.id()), ErrorKind::Replaced);
+        }
+    }
+}
+
+#[test]
+fn a_put_file_is_the_old_or_the_new_one_wherever_the_process_dies() {
+    let put = |storage: &MemoryStorage| {
+        let expected = Expected::Version(storage.stat(Path::new("dir/list"))?.unwrap().id);
+        put(storage, Path::new("dir/list"), NEW, expected).map(drop)
+    };
+    for at in 0..operations(&old(), put) {
+        for seed in 0..20 {
+            let storage = old();
+            storage.fail_after(at);
+            // The lock is removed last of all, and stays where that fails.
+            let died = put(&storage);
+            storage.lose_power(seed);
+            let now = storage.get("dir/list").unwrap();
+            assert!(now == OLD || now == NEW, "{at} {seed}: {now:?}");
+            assert!(died.is_err() || now == NEW, "{at} {seed}");
+            put(&storage).unwrap();
+            storage.lose_power(0);
+            assert_eq!(storage.get("dir/list").unwrap(), NEW, "{at} {seed}");
+        }
+    }
 }

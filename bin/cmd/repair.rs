@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use kiste::Writer;
 use kiste::convert::settle_quarantine;
 use kiste::repair::{Ending, Leftover, Proof, Repair, RepairAction, RepairPlan, Repaired, Settled};
 use kiste::text::units;
+use kiste::{DatasetReader, Writer};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
@@ -18,6 +19,9 @@ use crate::{file, interrupt};
 ///
 /// At a URL, what a writer left that died is removed; a dataset that is complete stays. A writer that is
 /// still at work there publishes nothing then.
+///
+/// Of a dataset of many files (NAME.shards.json) it finds the shards that an unfinished conversion left
+/// and no manifest lists; --undo removes those that are as the conversion wrote them.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
@@ -67,14 +71,69 @@ impl Args {
         if self.output.is_some() || !kiste::storage::is_url(&self.file) {
             file::check_is_data(&self.file)?;
         }
+        if self.file.to_str().is_some_and(kiste::format::dataset::shards::is_manifest) {
+            return self.shards(output);
+        }
         match &self.output {
             Some(out) => self.salvage(out, output),
             None => self.in_place(output),
         }
     }
 
+    /// Of a dataset of many files: what a conversion has left that was cut short.
+    fn shards(&self, output: &Output) -> Outcome<Exit> {
+        let path = file::shown(&self.file);
+        if self.output.is_some() || self.finish {
+            let message = format!("{path}: each shard is repaired by its own name");
+            return Err(Failure::trouble(message));
+        }
+        let found = match self.undo {
+            true => kiste::convert::remove_unfinished_shards(&self.file)?,
+            false => kiste::convert::unfinished_shards(&self.file)?,
+        };
+        let (did, count) = match &found {
+            None if !self.file.exists() => {
+                return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
+            }
+            None => {
+                output.note(format_args!("{path}: no unfinished conversion, so nothing to do"));
+                ("nothing", 0)
+            }
+            Some(found) => {
+                for foreign in &found.foreign {
+                    let foreign = foreign.display();
+                    output.warn(format_args!("{foreign}: another program wrote it: it stays"));
+                }
+                ("undone", found.shards.len() as u64)
+            }
+        };
+        let shards = units::counted(count, "shard");
+        if found.is_some() && !self.undo {
+            let message =
+                format!("{path}: an unfinished conversion left {shards} that no manifest lists");
+            let shell_path = quoted(&self.file);
+            return Err(Failure::no(message).hint(format!(
+                "the same conversion with --resume continues, \"kiste repair {shell_path} --undo\" \
+                 removes them"
+            )));
+        }
+        if found.is_some() {
+            output.note(format_args!("{path}: undone: {shards} removed"));
+        }
+        let samples = match self.file.exists() {
+            true => Some(DatasetReader::open(&self.file)?.len() as u64),
+            false => None,
+        };
+        if self.json {
+            let file = &self.file;
+            let done = json!({"file": file, "did": did, "samples": samples, "dropped_bytes": 0});
+            output.json(&done)?;
+        }
+        Ok(Exit::Yes)
+    }
+
     fn in_place(&self, output: &Output) -> Outcome<Exit> {
-        let path = self.file.display();
+        let path = file::shown(&self.file);
         let _progress = output.progress(format!("repairing {path}"), None);
         interrupt::ends_with(format!("{path}: interrupted; the same command starts over"));
         let ending = match (self.finish, self.undo) {
@@ -103,7 +162,7 @@ impl Args {
 
     /// Says what was found and what happens to it, or why nothing does.
     fn tell(&self, plan: &RepairPlan<'_>, output: &Output) -> Outcome<()> {
-        let (path, shell_path) = (self.file.display(), quoted(&self.file));
+        let (path, shell_path) = (file::shown(&self.file), quoted(&self.file));
         let whole = units::counted(plan.whole_samples, "whole sample");
         let found = match &plan.leftover {
             None => {

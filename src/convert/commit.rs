@@ -66,6 +66,14 @@ impl Conversion {
                 .with_option("overwrite")
                 .advise("remove what is there first"));
         }
+        if self.is_sharded() && self.options.limit.is_some() {
+            let message = "cannot be combined with parts of a dataset of many files";
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("limit"));
+        }
+        if let Some(count) = self.options.shards.filter(|count| *count != part.of()) {
+            let message = format!("is {count}, but there are {} parts", part.of());
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("shards"));
+        }
         let mut opened = self.open()?;
         opened.tell(monitor);
         if let Samples::Stream(_) = opened.samples {
@@ -76,6 +84,8 @@ impl Conversion {
         // The parts of a result that is there are about to be removed, and must not be written again.
         match parts.is_published() {
             true => Ok(Report { was_complete: true, ..Report::default() }),
+            // Its shards stay where they are: a part that continues finds them.
+            false if self.is_sharded() => self.write_shards(&parts, part, opened, monitor),
             false => self
                 .write_part(&parts, part, opened, false, monitor)
                 .map_err(|error| kept(error, &self.output, "nothing was written")),
@@ -105,7 +115,7 @@ impl Conversion {
     }
 
     /// The directory of the parts, created if it is not there.
-    fn parts(&self, plan: &Plan) -> Result<Parts> {
+    pub(super) fn parts(&self, plan: &Plan) -> Result<Parts> {
         let there = Parts::open(&self.output).ok().flatten();
         // Once the commit has begun, what is in the place of the result may be its own.
         if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
@@ -125,9 +135,12 @@ impl Conversion {
                         "there are parts of another plan: {}",
                         difference(there.plan(), &plan)
                     );
-                    Error::new(ErrorKind::Invalid, message)
-                        .at(there.dir())
-                        .with_remedy(Remedy::RemoveDir(there.dir().to_path_buf()))
+                    let error = Error::new(ErrorKind::Invalid, message).at(there.dir());
+                    match self.is_sharded() {
+                        // It says which shards are theirs.
+                        true => error.advise("\"repair\" removes what they have left"),
+                        false => error.with_remedy(Remedy::RemoveDir(there.dir().to_path_buf())),
+                    }
                 }
                 None => error,
             }
@@ -139,6 +152,12 @@ impl Conversion {
         let format = self.output_format();
         if format != Format::Dataset {
             return export::check_place(format, &self.output, self.options.overwrite);
+        }
+        if self.is_sharded() {
+            return match self.options.append {
+                true => Ok(()),
+                false => place::check_dataset(&self.output, false),
+            };
         }
         for path in self.targets()? {
             place::check_dataset(&path, self.options.overwrite)?;
@@ -257,7 +276,11 @@ pub fn commit(output: impl AsRef<Path>, monitor: &mut dyn Monitor) -> Result<Rep
     commit_with(output.as_ref(), true, monitor)
 }
 
-fn commit_with(output: &Path, durable: bool, monitor: &mut dyn Monitor) -> Result<Report> {
+pub(super) fn commit_with(
+    output: &Path,
+    durable: bool,
+    monitor: &mut dyn Monitor,
+) -> Result<Report> {
     let Some(parts) = Parts::open(output)? else {
         let message = "there are no parts to join";
         return Err(Error::new(ErrorKind::NotFound, message)
@@ -333,6 +356,9 @@ impl<'a> Joining<'a> {
         let begun = self.parts.commit_begun();
         // A part cannot know whether another one has seen a field; now all are known.
         check_unseen(&self.tally.unseen)?;
+        if self.conversion.is_sharded() {
+            return self.shards(monitor);
+        }
         let mut is_done = false;
         if begun {
             is_done = match format {
@@ -363,6 +389,19 @@ impl<'a> Joining<'a> {
             Format::Dataset => self.datasets(monitor),
             format => self.export(format, monitor),
         }
+    }
+
+    /// Writes the manifest: the shards are in their places.
+    fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        monitor.begin(Phase::Finishing, Total::default());
+        let mut made = Vec::new();
+        for &part in &self.all {
+            let state = self.parts.state(part)?.unwrap_or_default();
+            made.push(state["shards"].as_array().cloned().unwrap_or_default());
+        }
+        let output = self.conversion.publish_shards(&made)?;
+        let quarantine = self.quarantine()?;
+        Ok(Report { quarantine, ..self.report(vec![output]) })
     }
 
     /// The samples of all parts in order.

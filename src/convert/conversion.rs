@@ -371,7 +371,34 @@ impl Conversion {
         self
     }
 
-    /// Appends to the dataset that is there. Default: no.
+    /// The bytes of a shard, where the output is a dataset of many files, `NAME.shards.json`: a shard
+    /// ends with the sample that reaches them. Default: 2 GiB, and in parts one shard for each part.
+    ///
+    /// ```
+    /// use kiste::DatasetReader;
+    /// use kiste::convert::{Conversion, Silent};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.shards.json"));
+    /// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n")?;
+    /// Conversion::new([&lines], &words).shard_size(5).run(&mut Silent)?;
+    /// let words = DatasetReader::open(&words)?;
+    /// assert_eq!((words.shards(), words.find("b")?), (2, Some(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shard_size(mut self, bytes: u64) -> Self {
+        self.options.shard_size = Some(bytes);
+        self
+    }
+
+    /// How many shards there are, where the output is a dataset of many files: runs of the input with
+    /// about as many bytes each. Default: as many as [`shard_size`](Self::shard_size) makes.
+    pub fn shards(mut self, count: usize) -> Self {
+        self.options.shards = Some(count);
+        self
+    }
+
+    /// Appends to the dataset that is there; to one of many files new shards. Default: no.
     pub fn append(mut self, yes: bool) -> Self {
         self.options.append = yes;
         self
@@ -536,6 +563,7 @@ impl Conversion {
             format::check_output_name(&self.output)?;
         }
         self.options.split.check()?;
+        self.check_shards()?;
         match self.output_format() {
             Format::Dataset => {
                 super::place::check_data_path(&self.output)?;

@@ -17,8 +17,10 @@ use super::formats::image_folder;
 use super::source_file::{open_regular, size_of};
 use super::{MdsReader, compressed};
 use crate::Value;
+use crate::dataset::names_shards;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::SideFile;
+use crate::format::dataset::shards::is_manifest;
 use crate::format::jsonl;
 use crate::storage;
 
@@ -299,6 +301,9 @@ impl Format {
     /// assert_eq!(Format::of_output("photos"), Format::Dataset);
     /// ```
     pub fn of_output(path: impl AsRef<Path>) -> Format {
+        if path.as_ref().to_str().is_some_and(is_manifest) {
+            return Format::Dataset;
+        }
         let ending = ending(path.as_ref());
         let known = FORMATS.iter().find(|known| known.endings.contains(&&ending[..]));
         known.map_or(Format::Dataset, |known| known.format)
@@ -352,6 +357,9 @@ pub(super) fn ending(path: &Path) -> String {
 /// Fails if the name of an output asks for something that cannot be written: it was not meant for a
 /// dataset.
 pub(super) fn check_output_name(path: &Path) -> Result<()> {
+    if path.to_str().is_some_and(is_manifest) {
+        return Ok(());
+    }
     let flaw = match &ending(path)[..] {
         "7z" | "bz2" | "gz" | "lz4" | "tbz" | "tbz2" | "tgz" | "txz" | "tzst" | "xz" | "zip"
         | "zst" => "compressed outputs cannot be written",
@@ -404,6 +412,11 @@ const HEAD: usize = 12;
 fn detect(path: &Path) -> Result<Format> {
     if path == Path::new("-") {
         return Ok(Format::Jsonl);
+    }
+    // A manifest, or a pattern of data files.
+    let is_of_data = || path.extension().is_some_and(|ending| ending == "msgpack");
+    if path.to_str().is_some_and(is_manifest) || (names_shards(path) && is_of_data()) {
+        return Ok(Format::Dataset);
     }
     if is_pattern(path) {
         return Ok(Format::Images);

@@ -77,6 +77,7 @@ mod export;
 mod dry_run;
 mod run;
 mod commit;
+mod shards;
 
 pub use bad::{BadInput, settle_quarantine};
 pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
@@ -121,6 +122,7 @@ pub use place::{check_data_path, check_finished, is_same};
 pub use plan::{Plan, PlannedFile};
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
+pub use shards::{UnfinishedShards, remove_unfinished_shards, unfinished_shards};
 pub use split::Split;
 pub use writer::SampleWriter;
 

@@ -55,6 +55,10 @@ pub(super) struct Options {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) split: Split,
     #[serde(skip_serializing_if = "is_default")]
+    pub(super) shards: Option<usize>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) shard_size: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) append: bool,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) overwrite: bool,

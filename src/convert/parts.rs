@@ -7,6 +7,7 @@
 //! | `plan.json` | the plan and the number of parts, written by the first of them |
 //! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, without digests |
 //! | `part-I-of-N.json` | written when the part is finished: the digest of its plan, and what was counted |
+//! | `part-I-of-N.shards` | of a dataset of many files: the shards that this part has written next to the manifest, and where the next one begins |
 //! | `part-I-of-N.lock` | locked by the process that writes the part |
 //! | `commit` | the parts are being joined, and the dataset may be there already: what was in its place before, and what is put there |
 //! | `published` | the dataset is there: the rest of the directory can be removed |
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
@@ -63,6 +65,11 @@ impl Part {
     /// All of this many parts.
     pub fn all(of: usize) -> impl Iterator<Item = Part> {
         (1..=of).map(move |number| Part { number, of })
+    }
+
+    /// Which one it is, counted from 1.
+    pub fn number(self) -> usize {
+        self.number
     }
 
     /// How many parts there are.
@@ -245,6 +252,32 @@ impl Parts {
                 Err(Error::new(ErrorKind::Invalid, message).at(&path))
             }
         }
+    }
+
+    /// Notes something about a part, in a file with this ending.
+    pub(super) fn note(&self, part: Part, ending: &str, state: &impl Serialize) -> Result<()> {
+        let state = serde_json::to_value(state).unwrap_or_default();
+        let noted = Finished { plan: self.digest.clone(), state };
+        self.write(&self.file(part, ending), &render(&noted))
+    }
+
+    /// What was noted about a part, if anything was.
+    pub(super) fn noted<T: DeserializeOwned>(&self, part: Part, ending: &str) -> Result<Option<T>> {
+        let path = self.file(part, ending);
+        let damaged = |message: String| Error::new(ErrorKind::Damaged, message).at(&path);
+        let text = match regular::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&path, error)),
+        };
+        let noted: Finished = serde_json::from_slice(&text)
+            .map_err(|error| damaged(format!("not a note about a part: {error}")))?;
+        if noted.plan != self.digest {
+            return Err(Error::new(ErrorKind::Invalid, "a part of another plan").at(&path));
+        }
+        serde_json::from_value(noted.state)
+            .map(Some)
+            .map_err(|error| damaged(format!("not a note about a part: {error}")))
     }
 
     /// Keeps other processes from writing this part at the same time.

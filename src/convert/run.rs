@@ -42,6 +42,7 @@ impl Conversion {
         let mut opened = self.open()?;
         opened.tell(monitor);
         let run = match self.output_format() {
+            Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
             Format::Dataset if self.options.split.is_wanted() => self.run_split(opened, monitor),
             Format::Dataset => self.run_dataset(opened, monitor),
             format => self.run_export(format, opened, monitor),

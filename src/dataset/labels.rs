@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::DatasetFile;
+use super::files::DatasetFile;
+use super::names::{first_file, names_shards};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::{self, Storage};
@@ -13,15 +14,17 @@ pub fn labels_path(dataset: &Path) -> PathBuf {
     DatasetFile::Labels.path(dataset)
 }
 
-/// The names of the numeric labels of a dataset, or of one at a URL, if their file is there.
+/// The names of the numeric labels of a dataset, or of one at a URL, if their file is there; of a
+/// dataset of many files those of its first shard.
 ///
 /// # Errors
 ///
 /// [`Damaged`](ErrorKind::Damaged) if they are not UTF-8.
 pub fn read_labels(dataset: &Path) -> Result<Option<Vec<String>>> {
-    if storage::is_url(dataset) {
+    if storage::is_url(dataset) || names_shards(dataset) {
         let (storage, dataset) = storage::of(dataset)?;
-        return read_labels_from(&*storage, &dataset);
+        let Some(first) = first_file(&*storage, &dataset)? else { return Ok(None) };
+        return read_labels_from(&*storage, &first);
     }
     let path = labels_path(dataset);
     match regular::read(&path) {

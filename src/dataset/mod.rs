@@ -12,24 +12,27 @@
 //! the old dataset or the new one, and after a crash the old one is still there or the new one is
 //! finished.
 //!
-//! Absent on purpose: datasets of more than one data file, which are readers made of readers
-//! ([`reader`](crate::reader)), and the bytes inside the files
-//! ([`format::dataset`](crate::format::dataset)).
+//! A dataset may have many data files: a manifest `NAME.shards.json` lists them, each of which is a
+//! dataset of its own. A [`DatasetReader`] reads all of them as one.
+//!
+//! Absent on purpose: the bytes inside the files ([`format::dataset`](crate::format::dataset)).
 
 mod files;
+pub(crate) mod names;
 mod walk;
 mod labels;
 mod passes;
 mod place;
 pub(crate) mod staging;
 pub mod index;
-mod reader;
+pub(crate) mod reader;
 mod writer;
 pub mod verify;
 pub mod repair;
 
 pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
+pub use names::names_shards;
 pub use passes::HearBytes;
 pub use place::{check_data_path, check_finished, is_dataset, is_same};
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};

@@ -72,7 +72,7 @@ use crate::format::msgpack::{self, Cursor, Value};
 
 pub(crate) mod links;
 #[cfg(feature = "readers")]
-mod pattern;
+pub(crate) mod pattern;
 #[cfg(feature = "readers")]
 pub(crate) mod labels;
 mod key_index;

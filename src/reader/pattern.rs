@@ -152,7 +152,7 @@ fn parse_set(chars: &[char]) -> Option<(Part, usize)> {
 }
 
 /// A pattern of paths, in which one component may be `{LABEL}`.
-pub(super) struct PathPattern {
+pub(crate) struct PathPattern {
     /// Without doubled slashes, `*` in place of the label.
     components: Vec<String>,
     label: Option<usize>,
@@ -160,7 +160,7 @@ pub(super) struct PathPattern {
 
 impl PathPattern {
     /// Takes a pattern apart. `{LABEL}` must be a whole component; only the first one counts.
-    pub(super) fn parse(pattern: &str) -> Result<PathPattern> {
+    pub(crate) fn parse(pattern: &str) -> Result<PathPattern> {
         let mut components: Vec<String> = Vec::new();
         for (i, component) in pattern.split('/').enumerate() {
             // An empty one at the front means the root.
@@ -194,7 +194,7 @@ impl PathPattern {
     /// As Python's `glob`: `**` as a whole component is any number of directories, none included;
     /// other wildcards stay within a component; hidden names match only what begins with a dot
     /// itself. Links to directories are followed, except to those that they are in.
-    pub(super) fn glob(&self, root: &Path) -> Result<Vec<(String, Option<String>)>> {
+    pub(crate) fn glob(&self, root: &Path) -> Result<Vec<(String, Option<String>)>> {
         let mut unnamed = Vec::new();
         let found = self.glob_noting(root, &mut unnamed)?;
         check_named(&unnamed)?;

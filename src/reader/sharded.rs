@@ -2,25 +2,21 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-#[cfg(feature = "readers")]
-use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::path::Path;
 use std::thread;
 
-#[cfg(feature = "readers")]
-use super::pattern::PathPattern;
 use super::{Location, Reader, out_of_range};
 use crate::dataset::DatasetReader;
-use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "readers")]
-use crate::format::dataset::SideFile;
+use crate::dataset::names::glob;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 
 /// Several readers seen as one: the samples of the first, then those of the second, and so on.
 ///
-/// For shards, which are datasets that belong together, and for any other concatenation:
-/// `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of different kinds as well.
+/// A dataset of many files is a [`DatasetReader`], opened by its manifest or a pattern. This is for any
+/// other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of different kinds as well.
 /// Shards may be empty. Looking up a key asks the Bloom filter of each shard in turn; of a key
 /// that several shards have, the first counts ([`duplicates`](Self::duplicates) finds such keys).
 ///
@@ -61,18 +57,7 @@ impl ShardedReader {
     /// [`DatasetReader::open`].
     #[cfg(feature = "readers")]
     pub fn glob(pattern: &str) -> Result<ShardedReader> {
-        let found = PathPattern::parse(pattern)?.glob(Path::new(""))?;
-        let mut side_files = HashSet::new();
-        for (path, _) in &found {
-            side_files.extend(SideFile::ALL.iter().map(|side| side.path(Path::new(path))));
-        }
-        let is_data = |path: &&String| !side_files.contains(Path::new(path));
-        let data: Vec<&String> = found.iter().map(|(path, _)| path).filter(is_data).collect();
-        if data.is_empty() {
-            let message = "no file matches this pattern";
-            return Err(Error::new(ErrorKind::NotFound, message).at(pattern));
-        }
-        ShardedReader::open(data)
+        ShardedReader::open(glob(pattern)?)
     }
 
     /// Opens datasets, in this order.

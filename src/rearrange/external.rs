@@ -193,12 +193,17 @@ struct Window<'a> {
     range: Range<u64>,
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
     /// The bytes of a sample, none of which comes before the last one.
     fn sample(&mut self, index: usize) -> Result<&[u8]> {
+        let Some(data) = self.reader.data() else {
+            // Of many files: each is read where it is.
+            self.bytes = self.reader.get_raw(index)?;
+            return Ok(&self.bytes);
+        };
         let range = self.reader.byte_range(index)?;
         if range.end > self.range.end {
-            self.move_to(range.clone())?;
+            self.move_to(data, range.clone())?;
         }
         let start = range.start.wrapping_sub(self.range.start);
         let sample = slice(&self.bytes, start, range.end - range.start)
@@ -210,13 +215,14 @@ impl Window<'_> {
     /// Lets go of these bytes, and of those before them: a page that is touched at the start of a
     /// window may have brought neighbours from before it, up to megabytes.
     fn release(&self) {
-        self.reader.data().release(self.range.start.saturating_sub(WINDOW)..self.range.end);
+        if let Some(data) = self.reader.data() {
+            data.release(self.range.start.saturating_sub(WINDOW)..self.range.end);
+        }
     }
 
     /// Begins at this range, and has all of it.
-    fn move_to(&mut self, range: Range<u64>) -> Result<()> {
+    fn move_to(&mut self, data: &'a Source, range: Range<u64>) -> Result<()> {
         self.release();
-        let data = self.reader.data();
         let most = range.start.saturating_add(WINDOW).min(self.reader.data_len());
         self.range = range.start..range.end.max(most);
         self.bytes = data.read(self.range.clone())?;

@@ -53,7 +53,8 @@ pub struct DatasetInfo {
     pub fields: Vec<FieldInfo>,
     /// The arrays of the first samples, by field.
     pub arrays: BTreeMap<String, FieldArrays>,
-    /// The data file, the side files that every dataset has, and others that are there.
+    /// The data file, the side files that every dataset has, and others that are there; of a dataset
+    /// of many files the manifest and the data files.
     pub files: Vec<FileInfo>,
     /// Whether there is `.md5`.
     pub digests: bool,
@@ -131,9 +132,20 @@ impl DatasetInfo {
         let arrays = fields
             .iter_mut()
             .filter_map(|field| Some((field.name.clone(), FieldArrays::of(field.arrays.take()?))));
-        let files = files(reader.storage(), path)?;
-        let has =
-            |side: SideFile| files.iter().any(|file| file.present && file.file == side.path(path));
+        let (storage, data) = (reader.storage(), reader.files());
+        let files = match &data[..] {
+            [only] if *only == path => files(storage, path)?,
+            _ => shards(storage, path, &data)?,
+        };
+        // What every data file has next to it.
+        let has = |side: SideFile| -> Result<bool> {
+            for data in &data {
+                if storage.stat(&side.path(data))?.is_none() {
+                    return Ok(false);
+                }
+            }
+            Ok(!data.is_empty())
+        };
         Ok(DatasetInfo {
             file: path.to_path_buf(),
             samples: reader.len() as u64,
@@ -141,9 +153,9 @@ impl DatasetInfo {
             sample_bytes: SampleBytes::of(reader)?,
             arrays: arrays.collect(),
             fields: fields.into_iter().map(FieldInfo::of).collect(),
-            digests: has(SideFile::Md5),
-            lookup: has(SideFile::Lookup),
-            checksums: has(SideFile::Crc),
+            digests: has(SideFile::Md5)?,
+            lookup: has(SideFile::Lookup)?,
+            checksums: has(SideFile::Crc)?,
             files,
         })
     }
@@ -204,6 +216,19 @@ fn files(storage: &dyn Storage, data: &Path) -> Result<Vec<FileInfo>> {
         let bytes = storage.stat(&file)?.map(|stat| stat.len);
         if expected || bytes.is_some() {
             files.push(FileInfo { file, bytes, present: bytes.is_some() });
+        }
+    }
+    Ok(files)
+}
+
+/// The manifest, if there is one, and the data files.
+fn shards(storage: &dyn Storage, path: &Path, data: &[&Path]) -> Result<Vec<FileInfo>> {
+    let mut files = Vec::new();
+    for file in [path].into_iter().chain(data.iter().copied()) {
+        let bytes = storage.stat(file)?.map(|stat| stat.len);
+        // A pattern is no file.
+        if file != path || bytes.is_some() {
+            files.push(FileInfo { file: file.to_path_buf(), bytes, present: bytes.is_some() });
         }
     }
     Ok(files)

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+pub mod braces;
 pub mod units;
 
 /// Whether a terminal takes this for something else than a character to show: control characters,

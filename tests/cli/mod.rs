@@ -21,6 +21,7 @@ mod convert_folders;
 #[cfg(feature = "images")]
 mod convert_images;
 mod convert_parts;
+mod convert_shards;
 mod convert_bad_input;
 mod convert_split;
 mod convert_keys;

@@ -7,6 +7,7 @@ mod files;
 mod list;
 mod natural;
 mod sharded;
+mod shards;
 mod arrays;
 #[cfg(feature = "zip")]
 mod zip;

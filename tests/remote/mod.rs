@@ -15,6 +15,8 @@ mod soak;
 mod uploads;
 mod writing;
 mod converting;
+#[cfg(feature = "convert")]
+mod shards;
 #[cfg(feature = "cli")]
 mod command;
 

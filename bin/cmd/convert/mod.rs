@@ -59,6 +59,10 @@ use crate::rearrange::{Writing, tell_seed};
 /// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number
 /// of machines, in any order, as often as it takes; then "kiste commit DST", whose help has examples.
 /// The result has the same bytes as one run.
+///
+/// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and
+/// so on. It is written last. Every command that reads a dataset takes its name. Parts write their
+/// shards to their places, so "kiste commit" only writes the list; --append adds shards.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
@@ -191,6 +195,13 @@ struct Splitting {
     /// With --shuffle: another seed is another order
     #[arg(long, value_name = "S", requires = "shuffle", default_value_t = 0)]
     seed: u64,
+    /// Bytes of a shard, where DST is NAME.shards.json: the manifest of a dataset of many files, which
+    /// are written next to it [default: 2G, and with --part one shard for each part]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    shard_size: Option<usize>,
+    /// How many shards there are, each of about as many bytes of SRC
+    #[arg(long, value_name = "N", conflicts_with = "shard_size")]
+    shards: Option<usize>,
 }
 
 const EXAMPLES: &str = "\
@@ -212,6 +223,7 @@ Examples:
   kiste convert --append more.jsonl words.msgpack --skip-duplicates
   kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
   kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64
+  kiste convert 'crawl-{000..999}.tar' crawl.shards.json --shard-size 2G --resume
   kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1 --shuffle
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
 
@@ -252,8 +264,11 @@ impl Args {
         let conversion = Conversion::new(sources, dst)
             .append(self.append)
             .overwrite(self.force)
-            .memory_map(!file::reads_by_calls())
-            .split(self.splitting.split());
+            .memory_map(!file::reads_by_calls());
+        let size = self.splitting.shard_size.map(|size| size as u64);
+        let conversion = given(conversion, size, Conversion::shard_size);
+        let conversion = given(conversion, self.splitting.shards, Conversion::shards);
+        let conversion = conversion.split(self.splitting.split());
         let conversion = self.writing.apply(self.samples.apply(self.reading.apply(conversion)));
         let conversion = self.running.apply(self.arrays.apply(conversion));
         Ok(given(conversion, self.to, Conversion::to))

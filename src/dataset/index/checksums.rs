@@ -6,11 +6,10 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
-use super::read_digests;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::digests::Digest;
-use crate::format::dataset::{SideFile, crc, offsets};
+use crate::format::dataset::{Digests, SideFile, crc, offsets};
 use crate::storage::{Source, Storage};
 
 /// Bytes of data, about, whose checksums are computed in one go.
@@ -156,18 +155,11 @@ pub(crate) fn checksum_of_offsets(ends: &[u64]) -> u32 {
 
 /// The MD5 that `.md5` has of the data, if there is such a file, it can be read and has a line.
 pub(crate) fn recorded_md5(storage: &Arc<dyn Storage>, data: &Path) -> Result<Option<Digest>> {
-    let path = SideFile::Md5.path(data);
-    if storage.stat(&path)?.is_none() {
-        return Ok(None);
-    }
-    match read_digests(storage, &path) {
-        Ok(digests) => {
-            let name = data.file_name().unwrap_or_default().to_string_lossy();
-            Ok(digests.get(&name).copied())
-        }
-        Err(e) if e.kind() == ErrorKind::Damaged => Ok(None),
-        Err(e) => Err(e),
-    }
+    let Some(file) = storage.open_if_exists(&SideFile::Md5.path(data))? else { return Ok(None) };
+    let text = file.read(0..file.len())?;
+    let name = data.file_name().unwrap_or_default().to_string_lossy();
+    // One that is damaged says nothing.
+    Ok(Digests::parse(&text).ok().and_then(|digests| digests.get(&name).copied()))
 }
 
 /// Samples whose checksums are to be computed.

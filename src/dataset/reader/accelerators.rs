@@ -1,14 +1,18 @@
 //! The files that make look-ups by key faster: `.lookup` and `.filter`, open.
 
 use std::ops::Range;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use md5::{Digest as _, Md5};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::dataset::{SideFile, filter, lookup};
-use crate::storage::Source;
+use crate::format::dataset::{Digest, SideFile, filter, lookup};
+use crate::storage::{Source, Storage};
 
+use super::super::index::{self, read_digests};
 use super::hashes::Hashes;
 use super::open::OpenDataset;
 
@@ -113,19 +117,26 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn open(files: &OpenDataset) -> Result<Option<Filter>> {
-        let path = SideFile::Filter.path(&files.path);
-        let Some(source) = files.side_file(SideFile::Filter)? else { return Ok(None) };
+        match files.side_file(SideFile::Filter)? {
+            Some(source) => Filter::of(source, &files.path, files.len as u64).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The filter of a dataset with this many samples.
+    fn of(source: Source, data: &Path, samples: u64) -> Result<Filter> {
+        let path = SideFile::Filter.path(data);
         let damaged = |e: FormatError| Error::from(e).at(&path);
         let header = source.read(0..source.len().min(filter::HEADER as u64))?;
         let params = filter::Params::parse(&header, source.len()).map_err(damaged)?;
-        let expected = filter::Params::for_len(files.len as u64);
+        let expected = filter::Params::for_len(samples);
         if params.elements() != expected.elements() {
             let (expected, found) = (expected.elements(), params.elements());
             let e =
                 FormatError::new(16, format!("a filter for {expected} keys"), found.to_string());
             return Err(damaged(e));
         }
-        Ok(Some(Filter { params, source, trusted: AtomicBool::new(false) }))
+        Ok(Filter { params, source, trusted: AtomicBool::new(false) })
     }
 
     #[cold]
@@ -150,6 +161,7 @@ impl Filter {
             }),
         }
     }
+
     fn contains_remote(&self, pair: filter::Pair) -> Result<bool> {
         let place = |bit: &u64| {
             let at = filter::HEADER as u64 + (bit >> 3);
@@ -165,6 +177,66 @@ impl Filter {
                 }
             }
         }
+        Ok(true)
+    }
+}
+
+/// The filter of a shard that is not open.
+pub(super) struct ShardFilter(Filter);
+
+impl ShardFilter {
+    /// `None` if there is no such file.
+    pub(super) fn open(
+        storage: &dyn Storage,
+        data: &Path,
+        samples: u64,
+    ) -> Result<Option<ShardFilter>> {
+        match storage.open_if_exists(&SideFile::Filter.path(data))? {
+            Some(source) => {
+                Filter::of(source, data, samples).map(|filter| Some(ShardFilter(filter)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether it holds no file descriptor.
+    pub(super) fn is_cheap(&self) -> bool {
+        self.0.source.mapped().is_some() || self.0.source.is_remote()
+    }
+
+    pub(super) fn contains(&self, key: &str) -> Result<bool> {
+        self.0.contains(key)
+    }
+
+    pub(super) fn is_trusted(&self) -> bool {
+        self.0.trusted.load(Relaxed)
+    }
+
+    /// Compares it with its digest, if there is one next to that of this data.
+    pub(super) fn trust(
+        &self,
+        storage: &Arc<dyn Storage>,
+        data: &Path,
+        md5_of_data: Digest,
+    ) -> Result<bool> {
+        let path = SideFile::Md5.path(data);
+        if storage.stat(&path)?.is_none() {
+            return Ok(false);
+        }
+        let digests = read_digests(storage, &path)?;
+        let digest_of = |path: &Path| digests.get(&path.file_name()?.to_string_lossy()).copied();
+        let expected = digest_of(&SideFile::Filter.path(data));
+        let (true, Some(expected)) = (digest_of(data) == Some(md5_of_data), expected) else {
+            return Ok(false);
+        };
+        let mut md5 = Md5::new();
+        index::digest_into(&mut md5, &self.0.source, 0..self.0.source.len())?;
+        if <[u8; 16]>::from(md5.finalize()) != expected {
+            let message = "the file does not match its MD5";
+            let path = SideFile::Filter.path(data);
+            return Err(Error::new(ErrorKind::Damaged, message).at(path));
+        }
+        self.0.trusted.store(true, Relaxed);
         Ok(true)
     }
 }

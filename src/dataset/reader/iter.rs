@@ -9,12 +9,20 @@ use crate::format::msgpack::Value;
 use crate::storage::Source;
 
 use super::open::{Offsets, OpenDataset};
+use super::shards::{Opened, Shards};
+
+/// What an iterator goes over.
+#[derive(Clone, Copy)]
+enum Files<'a> {
+    One(&'a OpenDataset),
+    Many(&'a Shards),
+}
 
 /// The packed samples of a range, made by
 /// [`DatasetReader::iter_raw`](super::DatasetReader::iter_raw).
 #[must_use]
 pub struct RawIter<'a> {
-    files: &'a OpenDataset,
+    files: Files<'a>,
     range: Range<usize>,
     /// What is left of the offsets, from the start of the next sample on, and the data: both only
     /// where they are mapped.
@@ -33,7 +41,11 @@ impl<'a> RawIter<'a> {
             }
             _ => None,
         };
-        RawIter { files, range, mapped }
+        RawIter { files: Files::One(files), range, mapped }
+    }
+
+    pub(super) fn of_shards(shards: &'a Shards, range: Range<usize>) -> RawIter<'a> {
+        RawIter { files: Files::Many(shards), range, mapped: None }
     }
 }
 
@@ -54,7 +66,10 @@ impl<'a> Iterator for RawIter<'a> {
             }
         }
         // Not mapped, or wrong: the plain way says which.
-        Some(self.files.raw(index))
+        Some(match self.files {
+            Files::One(files) => files.raw(index),
+            Files::Many(shards) => shards.get_raw(index),
+        })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -67,13 +82,17 @@ impl ExactSizeIterator for RawIter<'_> {}
 /// The samples of a range, made by [`DatasetReader::iter`](super::DatasetReader::iter).
 #[must_use]
 pub struct Iter<'a> {
-    files: &'a OpenDataset,
+    files: Files<'a>,
     range: Range<usize>,
 }
 
 impl<'a> Iter<'a> {
     pub(super) fn new(files: &'a OpenDataset, range: Range<usize>) -> Iter<'a> {
-        Iter { files, range }
+        Iter { files: Files::One(files), range }
+    }
+
+    pub(super) fn of_shards(shards: &'a Shards, range: Range<usize>) -> Iter<'a> {
+        Iter { files: Files::Many(shards), range }
     }
 }
 
@@ -81,7 +100,13 @@ impl Iterator for Iter<'_> {
     type Item = Result<Value>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.range.next().map(|index| self.files.value(index))
+        self.range.next().map(|index| match self.files {
+            Files::One(files) => files.value(index),
+            Files::Many(shards) => {
+                let (reader, index) = shards.at(index)?;
+                reader.get(index)
+            }
+        })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -96,14 +121,15 @@ impl ExactSizeIterator for Iter<'_> {}
 /// They come from `.keys` where it is mapped or remote, and from the samples otherwise.
 #[must_use]
 pub struct Keys<'a> {
-    files: &'a OpenDataset,
     range: Range<usize>,
     list: List<'a>,
 }
 
 enum List<'a> {
-    File(keys::Keys<'a>),
-    Samples,
+    File(&'a OpenDataset, keys::Keys<'a>),
+    /// The keys of one shard after the other: those of a shard that stays open, or copies.
+    Shards(&'a Shards, Box<ShardKeys<'a>>),
+    Samples(&'a OpenDataset),
     /// Opening `.keys` failed: reported once.
     Failed(Option<Error>),
 }
@@ -112,13 +138,17 @@ impl<'a> Keys<'a> {
     pub(super) fn new(files: &'a OpenDataset) -> Keys<'a> {
         let list = match files.key_list() {
             Ok(Some(Cow::Borrowed(bytes))) => match files.listed_keys(bytes) {
-                Ok(keys) => List::File(keys),
+                Ok(keys) => List::File(files, keys),
                 Err(error) => List::Failed(Some(error)),
             },
-            Ok(_) => List::Samples,
+            Ok(_) => List::Samples(files),
             Err(error) => List::Failed(Some(error)),
         };
-        Keys { files, range: 0..files.len, list }
+        Keys { range: 0..files.len, list }
+    }
+
+    pub(super) fn of_shards(shards: &'a Shards) -> Keys<'a> {
+        Keys { range: 0..0, list: List::Shards(shards, Box::default()) }
     }
 }
 
@@ -126,14 +156,52 @@ impl<'a> Iterator for Keys<'a> {
     type Item = Result<Cow<'a, str>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let files = self.files;
         match &mut self.list {
-            List::File(keys) => {
+            List::File(files, keys) => {
                 let key = keys.next()?;
                 Some(key.map(Cow::Borrowed).map_err(|e| files.damaged_keys(e)))
             }
-            List::Samples => self.range.next().map(|index| files.key(index)),
+            List::Samples(files) => self.range.next().map(|index| files.key(index)),
+            List::Shards(shards, keys) => keys.next(shards),
             List::Failed(error) => error.take().map(Err),
+        }
+    }
+}
+
+/// Where a walk over the keys of all shards is.
+#[derive(Default)]
+struct ShardKeys<'a> {
+    /// The next shard.
+    number: usize,
+    kept: Option<Keys<'a>>,
+    /// Those of a shard that may be closed meanwhile.
+    copied: std::vec::IntoIter<String>,
+}
+
+impl<'a> ShardKeys<'a> {
+    fn next(&mut self, shards: &'a Shards) -> Option<Result<Cow<'a, str>>> {
+        loop {
+            if let Some(key) = self.kept.as_mut().and_then(Iterator::next) {
+                return Some(key);
+            }
+            if let Some(key) = self.copied.next() {
+                return Some(Ok(Cow::Owned(key)));
+            }
+            if self.number == shards.count() {
+                return None;
+            }
+            self.number += 1;
+            match shards.open(self.number - 1) {
+                Ok(Opened::Kept(reader)) => self.kept = Some(reader.keys()),
+                Ok(Opened::Lent(reader)) => {
+                    let keys = reader.keys().map(|key| key.map(Cow::into_owned));
+                    match keys.collect::<Result<Vec<String>>>() {
+                        Ok(keys) => self.copied = keys.into_iter(),
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
         }
     }
 }

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::error::Result;
+use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::msgpack::{self, Value};
 use crate::reader::{self, Location, Reader};
-use crate::storage::{self, Source, Storage};
+use crate::storage::{self, LocalStorage, Source, Storage};
 
 use super::index::Found;
 use super::labels::read_labels_from;
+use super::names::Named;
 
 mod open;
 mod iter;
@@ -23,10 +25,13 @@ mod hashes;
 mod table;
 mod accelerators;
 mod search;
+pub(crate) mod shards;
 
+use accelerators::ShardFilter;
 pub use iter::{Iter, Keys, RawIter};
 use open::OpenDataset;
 use search::Search;
+use shards::{Opened, Shards};
 
 /// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
 const NEIGHBOUR: u64 = 4096;
@@ -37,6 +42,7 @@ const NEIGHBOUR: u64 = 4096;
 pub struct ReaderOptions {
     storage: Option<Arc<dyn Storage>>,
     checksums: bool,
+    most_open: Option<usize>,
 }
 
 impl ReaderOptions {
@@ -75,6 +81,13 @@ impl ReaderOptions {
         self
     }
 
+    /// How many shards of a dataset of many files stay open at a time, where they are not mapped: each
+    /// holds a few file descriptors then. Default: 128.
+    pub fn open_shards(mut self, most: usize) -> Self {
+        self.most_open = Some(most);
+        self
+    }
+
     /// Opens a dataset. See [`DatasetReader::open`].
     ///
     /// # Errors
@@ -87,12 +100,25 @@ impl ReaderOptions {
             Some(storage) => (storage, path.as_ref().to_path_buf()),
             None => storage::of(path)?,
         };
-        let mut files = OpenDataset::open(storage, &path)?;
+        let options = ReaderOptions { storage: None, ..self };
+        let shards = match Named::find(&*storage, &path)? {
+            Named::Dataset => return options.storage(storage).open_one(&path),
+            Named::Manifest => Shards::of_manifest(storage, &path, options)?,
+            Named::Files(files) => Shards::of_files(storage, &path, options, files)?,
+        };
+        Ok(DatasetReader { shared: Arc::new(Shared::Many(shards)) })
+    }
+
+    /// Opens a dataset of one file.
+    fn open_one(self, path: &Path) -> Result<DatasetReader> {
+        let storage = self.storage.unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
+        let mut files = OpenDataset::open(storage, path)?;
         if self.checksums {
             files.checksums()?;
             files.check = true;
         }
-        Ok(DatasetReader { shared: Arc::new(Shared { files, search: Search::default() }) })
+        let one = One { files, search: Search::default() };
+        Ok(DatasetReader { shared: Arc::new(Shared::One(one)) })
     }
 }
 
@@ -130,9 +156,32 @@ pub struct DatasetReader {
 }
 
 /// What the clones share.
-struct Shared {
+#[expect(clippy::large_enum_variant, reason = "there is one of it, behind an Arc")]
+enum Shared {
+    One(One),
+    Many(Shards),
+}
+
+/// A dataset of one data file.
+struct One {
     files: OpenDataset,
     search: Search,
+}
+
+impl One {
+    /// The packed bytes of one field.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let damaged = |e| self.files.damaged_sample(index, e);
+        match self.files.raw(index)? {
+            Cow::Borrowed(raw) => {
+                Ok(msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed))
+            }
+            Cow::Owned(raw) => {
+                let field = msgpack::field(&raw, name).map_err(damaged)?;
+                Ok(field.map(|field| Cow::Owned(field.to_vec())))
+            }
+        }
+    }
 }
 
 impl DatasetReader {
@@ -159,7 +208,10 @@ impl DatasetReader {
 
     /// The path of the data file.
     pub fn path(&self) -> &Path {
-        &self.files().path
+        match &*self.shared {
+            Shared::One(one) => &one.files.path,
+            Shared::Many(shards) => shards.path(),
+        }
     }
 
     /// The names of the numeric labels, if their file is there.
@@ -168,34 +220,55 @@ impl DatasetReader {
     ///
     /// [`Damaged`](crate::ErrorKind::Damaged) if they are not UTF-8.
     pub fn labels(&self) -> Result<Option<Vec<String>>> {
-        read_labels_from(&*self.files().storage, self.path())
+        match &*self.shared {
+            Shared::One(one) => read_labels_from(&*one.files.storage, self.path()),
+            Shared::Many(shards) => match shards.count() {
+                0 => Ok(None),
+                _ => shards.open(0)?.labels(),
+            },
+        }
     }
 
     /// Samples.
     pub fn len(&self) -> usize {
-        self.files().len
+        match &*self.shared {
+            Shared::One(one) => one.files.len,
+            Shared::Many(shards) => shards.len(),
+        }
     }
 
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.files().len == 0
+        self.len() == 0
     }
 
     /// Bytes of all samples.
     pub fn data_len(&self) -> u64 {
-        self.files().data_len
+        match &*self.shared {
+            Shared::One(one) => one.files.data_len,
+            Shared::Many(shards) => shards.data_len(),
+        }
     }
 
-    /// The whole data file, if it is mapped: [`get_raw`](Self::get_raw) borrows from it.
+    /// The whole data file, if there is one and it is mapped: [`get_raw`](Self::get_raw) borrows from it.
     #[inline]
     pub fn mapped(&self) -> Option<&[u8]> {
-        self.files().data.mapped()
+        match &*self.shared {
+            Shared::One(one) => one.files.data.mapped(),
+            Shared::Many(_) => None,
+        }
     }
 
     /// Where a sample lies in the data file.
     #[inline]
     pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {
-        self.files().byte_range(index)
+        match &*self.shared {
+            Shared::One(one) => one.files.byte_range(index),
+            Shared::Many(shards) => {
+                let (reader, index) = shards.at(index)?;
+                reader.byte_range(index)
+            }
+        }
     }
 
     /// The packed bytes of a sample, borrowed from the map where there is one.
@@ -205,13 +278,22 @@ impl DatasetReader {
     /// checks all.
     #[inline]
     pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        self.files().raw(index)
+        match &*self.shared {
+            Shared::One(one) => one.files.raw(index),
+            Shared::Many(shards) => shards.get_raw(index),
+        }
     }
 
     /// A sample as a dynamic value. Arrays, complex numbers and NumPy scalars are the maps that
     /// msgpack-numpy makes of them.
     pub fn get(&self, index: usize) -> Result<Value> {
-        self.files().value(index)
+        match &*self.shared {
+            Shared::One(one) => one.files.value(index),
+            Shared::Many(shards) => {
+                let (reader, index) = shards.at(index)?;
+                reader.get(index)
+            }
+        }
     }
 
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
@@ -228,20 +310,19 @@ impl DatasetReader {
     pub fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let packed = self.field_raw(index, name)?;
         let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();
-        decoded.map_err(|e| self.files().damaged_sample(index, e))
+        decoded.map_err(|e| Reader::locate(self, index).damaged(e))
     }
 
     /// The packed bytes of one field.
     pub fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        let damaged = |e| self.files().damaged_sample(index, e);
-        match self.get_raw(index)? {
-            Cow::Borrowed(raw) => {
-                Ok(msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed))
-            }
-            Cow::Owned(raw) => {
-                let field = msgpack::field(&raw, name).map_err(damaged)?;
-                Ok(field.map(|field| Cow::Owned(field.to_vec())))
-            }
+        match &*self.shared {
+            Shared::One(one) => one.field_raw(index, name),
+            Shared::Many(shards) => match shards.at(index)? {
+                (Opened::Kept(reader), index) => reader.field_raw(index, name),
+                (Opened::Lent(reader), index) => {
+                    Ok(reader.field_raw(index, name)?.map(|raw| Cow::Owned(raw.into_owned())))
+                }
+            },
         }
     }
 
@@ -253,20 +334,34 @@ impl DatasetReader {
     /// [`Damaged`](crate::ErrorKind::Damaged), naming the sample, its key and its bytes, if it
     /// differs; those of [`ReaderOptions::open`] if there is nothing to compare with.
     pub fn check(&self, index: usize) -> Result<()> {
-        self.files().checksums()?;
-        let range = self.files().byte_range(index)?;
-        let raw = self.files().data.read(range)?;
-        self.files().compare(index, &raw)
+        match &*self.shared {
+            Shared::One(One { files, .. }) => {
+                files.checksums()?;
+                let range = files.byte_range(index)?;
+                let raw = files.data.read(range)?;
+                files.compare(index, &raw)
+            }
+            Shared::Many(shards) => {
+                let (reader, index) = shards.at(index)?;
+                reader.check(index)
+            }
+        }
     }
 
     /// The key of a sample.
     pub fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        self.files().key(index)
+        match &*self.shared {
+            Shared::One(one) => one.files.key(index),
+            Shared::Many(shards) => shards.key(index),
+        }
     }
 
     /// The keys of all samples, in order.
     pub fn keys(&self) -> Keys<'_> {
-        Keys::new(self.files())
+        match &*self.shared {
+            Shared::One(one) => Keys::new(&one.files),
+            Shared::Many(shards) => Keys::of_shards(shards),
+        }
     }
 
     /// The index of the sample with this key, if there is one.
@@ -275,7 +370,10 @@ impl DatasetReader {
     /// cost about as much as a table does, one is built (see [`prepare_keys`](Self::prepare_keys))
     /// unless there is a `.lookup` file. A match is confirmed against the sample's own key.
     pub fn find(&self, key: &str) -> Result<Option<usize>> {
-        self.shared.search.find(self.files(), key)
+        match &*self.shared {
+            Shared::One(one) => one.search.find(&one.files, key),
+            Shared::Many(shards) => shards.find(key),
+        }
     }
 
     /// The indices of many keys, in their order; `None` for a key that there is not. As
@@ -296,14 +394,22 @@ impl DatasetReader {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_many<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
-        self.shared.search.find_many(self.files(), keys)
+        match &*self.shared {
+            Shared::One(one) => one.search.find_many(&one.files, keys),
+            Shared::Many(shards) => {
+                shards.find_many(&keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
+            }
+        }
     }
 
     /// As [`find`](Self::find), for a sample that will be read next: of a remote dataset the whole sample
     /// is fetched in the round trip that compares its key, where [`find`](Self::find) fetches only what
     /// shows the key of a sample of more than 16 KiB.
     pub fn find_and_fetch(&self, key: &str) -> Result<Option<usize>> {
-        self.shared.search.find_and_fetch(self.files(), key)
+        match &*self.shared {
+            Shared::One(one) => one.search.find_and_fetch(&one.files, key),
+            Shared::Many(shards) => shards.find(key),
+        }
     }
 
     /// The sample with this key, if there is one.
@@ -318,14 +424,22 @@ impl DatasetReader {
     /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, the hashes
     /// are asked as well.
     pub fn contains_key(&self, key: &str) -> Result<bool> {
-        self.shared.search.contains(self.files(), key)
+        match &*self.shared {
+            Shared::One(one) => one.search.contains(&one.files, key),
+            Shared::Many(shards) => Ok(shards.find(key)?.is_some()),
+        }
     }
 
     /// Makes look-ups by key as fast as they get, now rather than after some hundred of them:
     /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
     /// compares the filter with its digest.
     pub fn prepare_keys(&self) -> Result<()> {
-        self.shared.search.prepare(self.files())
+        match &*self.shared {
+            Shared::One(one) => one.search.prepare(&one.files),
+            Shared::Many(shards) => {
+                (0..shards.count()).try_for_each(|at| shards.open(at)?.prepare_keys())
+            }
+        }
     }
 
     /// The packed bytes of the samples of a range, in order.
@@ -334,13 +448,19 @@ impl DatasetReader {
     ///
     /// If the range is not within the dataset, as slicing does.
     pub fn iter_raw(&self, range: impl RangeBounds<usize>) -> RawIter<'_> {
-        RawIter::new(self.files(), self.resolve(range))
+        match &*self.shared {
+            Shared::One(one) => RawIter::new(&one.files, self.resolve(range)),
+            Shared::Many(shards) => RawIter::of_shards(shards, self.resolve(range)),
+        }
     }
 
     /// The samples of a range as dynamic values, in order. Panics as
     /// [`iter_raw`](Self::iter_raw).
     pub fn iter(&self, range: impl RangeBounds<usize>) -> Iter<'_> {
-        Iter::new(self.files(), self.resolve(range))
+        match &*self.shared {
+            Shared::One(one) => Iter::new(&one.files, self.resolve(range)),
+            Shared::Many(shards) => Iter::of_shards(shards, self.resolve(range)),
+        }
     }
 
     /// The samples of a range as a type of yours, in order. Panics as
@@ -352,36 +472,119 @@ impl DatasetReader {
         self.resolve(range).map(move |index| self.get_as(index))
     }
 
-    #[inline]
-    fn files(&self) -> &OpenDataset {
-        &self.shared.files
+    /// The shards of a dataset of many files.
+    pub(crate) fn as_shards(&self) -> Option<&Shards> {
+        match &*self.shared {
+            Shared::One(_) => None,
+            Shared::Many(shards) => Some(shards),
+        }
+    }
+
+    /// How many data files it has: one, unless it was opened by a manifest or a pattern.
+    pub fn shards(&self) -> usize {
+        self.as_shards().map_or(1, Shards::count)
+    }
+
+    /// Its data files, in order.
+    #[cfg(feature = "stat")]
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        match self.as_shards() {
+            Some(shards) => shards.entries().map(|(path, _)| path).collect(),
+            None => vec![self.path()],
+        }
+    }
+
+    /// How many of its data files are open.
+    pub fn open_shards(&self) -> usize {
+        self.as_shards().map_or(1, Shards::open_count)
     }
 
     /// Where its files are.
     #[cfg(feature = "stat")]
     pub(crate) fn storage(&self) -> &dyn Storage {
-        &*self.files().storage
+        match &*self.shared {
+            Shared::One(one) => &*one.files.storage,
+            Shared::Many(shards) => shards.storage(),
+        }
     }
 
-    /// The data file.
-    pub(crate) fn data(&self) -> &Source {
-        &self.files().data
+    /// The data file, if there is only one.
+    pub(crate) fn data(&self) -> Option<&Source> {
+        match &*self.shared {
+            Shared::One(one) => Some(&one.files.data),
+            Shared::Many(_) => None,
+        }
+    }
+
+    /// Whether samples are borrowed from a map.
+    fn is_mapped(&self) -> bool {
+        self.data().is_some_and(|data| data.mapped().is_some())
+    }
+
+    /// The data file that a sample is in.
+    #[cfg(feature = "convert")]
+    pub(crate) fn file_of(&self, index: usize) -> &Path {
+        self.as_shards().map_or(self.path(), |shards| shards.file_of(index))
+    }
+
+    /// Bytes of the samples of a range: of a dataset of many files about as many, without opening them.
+    #[cfg(feature = "convert")]
+    pub(crate) fn bytes_of(&self, range: Range<usize>) -> Option<u64> {
+        if let Some(shards) = self.as_shards() {
+            return Some(shards.bytes_before(range.end) - shards.bytes_before(range.start));
+        }
+        let end = self.byte_range(range.end.checked_sub(1)?).ok()?.end;
+        Some(end.saturating_sub(self.byte_range(range.start).ok()?.start))
+    }
+
+    /// The hash of each key with this salt, in order of the samples; of a dataset of one file.
+    fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
+        if let Shared::One(One { files, search }) = &*self.shared {
+            if search.each_hash(files, salt, &mut with)? {
+                return Ok(());
+            }
+        }
+        for (index, key) in self.keys().enumerate() {
+            with(index, key_hashes::hash(salt, key?.as_bytes()));
+        }
+        Ok(())
     }
 
     /// Compares a sample that was read by way of [`data`](Self::data) with its checksum, if this
     /// reader does so.
     pub(crate) fn check_read(&self, index: usize, raw: &[u8]) -> Result<()> {
-        if self.files().check { self.files().compare(index, raw) } else { Ok(()) }
+        match &*self.shared {
+            Shared::One(one) => {
+                if one.files.check {
+                    one.files.compare(index, raw)
+                } else {
+                    Ok(())
+                }
+            }
+            Shared::Many(shards) => {
+                let (reader, index) = shards.at(index)?;
+                reader.check_read(index, raw)
+            }
+        }
     }
 
     /// What there is of a `.crc`.
     pub(crate) fn find_checksums(&self) -> Result<Found> {
-        self.files().find_checksums()
+        match &*self.shared {
+            Shared::One(one) => one.files.find_checksums(),
+            Shared::Many(shards) => {
+                // Only a dataset of one file is appended to.
+                shards.open(0)?.find_checksums()
+            }
+        }
     }
 
     /// An error if the dataset was replaced since it was opened.
     pub(crate) fn check_current(&self) -> Result<()> {
-        self.files().check_current()
+        match &*self.shared {
+            Shared::One(one) => one.files.check_current(),
+            Shared::Many(shards) => shards.check_current(),
+        }
     }
 
     fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
@@ -391,19 +594,19 @@ impl DatasetReader {
 
 impl Reader for DatasetReader {
     fn len(&self) -> usize {
-        self.files().len
+        DatasetReader::len(self)
     }
 
     fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        self.files().key(index)
+        DatasetReader::key(self, index)
     }
 
     fn find(&self, key: &str) -> Result<Option<usize>> {
-        self.shared.search.find(self.files(), key)
+        DatasetReader::find(self, key)
     }
 
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        self.files().raw(index)
+        DatasetReader::get_raw(self, index)
     }
 
     fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
@@ -411,27 +614,40 @@ impl Reader for DatasetReader {
     }
 
     fn contains_key(&self, key: &str) -> Result<bool> {
-        self.shared.search.contains(self.files(), key)
+        DatasetReader::contains_key(self, key)
     }
 
     fn locate(&self, index: usize) -> Location {
+        if let Some(shards) = self.as_shards() {
+            return match shards.at(index) {
+                Ok((reader, index)) => Reader::locate(&*reader, index),
+                Err(_) => Location { index: index as u64, ..Location::default() },
+            };
+        }
         let path = Some(self.path().to_path_buf());
         Location { path, index: index as u64, range: self.byte_range(index).ok() }
     }
 
     fn is_remote(&self) -> bool {
-        self.files().data.is_remote()
+        match &*self.shared {
+            Shared::One(one) => one.files.data.is_remote(),
+            Shared::Many(shards) => shards.is_remote(),
+        }
     }
 
     /// Advises the kernel, where the data is mapped; neighbours in one call. Of a remote dataset all
     /// samples are fetched, in one round or two.
     fn prefetch(&self, indices: &[usize]) {
-        if self.is_remote() {
+        let files = match &*self.shared {
+            Shared::One(one) => &one.files,
+            Shared::Many(shards) => return shards.prefetch(indices),
+        };
+        if files.data.is_remote() {
             // The files keep what failed, for the reads to come.
-            let _ = self.files().fetch_in_order(indices);
+            let _ = files.fetch_in_order(indices);
             return;
         }
-        if self.files().data.mapped().is_none() {
+        if files.data.mapped().is_none() {
             return;
         }
         let mut ranges: Vec<Range<u64>> =
@@ -443,10 +659,10 @@ impl Reader for DatasetReader {
             if range.start <= run.end.saturating_add(NEIGHBOUR) {
                 run.end = run.end.max(range.end);
             } else {
-                self.files().data.will_need(std::mem::replace(&mut run, range));
+                files.data.will_need(std::mem::replace(&mut run, range));
             }
         }
-        self.files().data.will_need(run);
+        files.data.will_need(run);
     }
 }
 

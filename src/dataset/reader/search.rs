@@ -413,6 +413,27 @@ impl Search {
         self.hashes(files)
     }
 
+    /// All hashes, if they are of this salt; says whether they are.
+    pub(super) fn each_hash(
+        &self,
+        files: &OpenDataset,
+        salt: &Salt,
+        with: &mut impl FnMut(usize, u64),
+    ) -> Result<bool> {
+        let hashes = self.hashes(files)?;
+        if hashes.salt.0 != salt.0 {
+            return Ok(false);
+        }
+        hashes.scan(|first, bytes| {
+            for (at, hash) in bytes.chunks_exact(8).enumerate() {
+                let hash = hash.try_into().map(u64::from_be_bytes).unwrap_or_default();
+                with(first + at, hash);
+            }
+            None::<()>
+        })?;
+        Ok(true)
+    }
+
     fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
         match self.hashes.get() {
             Some(hashes) => Ok(hashes),

@@ -8,6 +8,7 @@ use super::{Leftover, Repair};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
+use crate::storage::shown;
 
 /// How an unfinished write ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Repair {
         let action = match &leftover {
             None if !self.is_there()? => {
                 let message = "no such file or directory";
-                return Err(Error::new(ErrorKind::NotFound, message).at(&self.path));
+                return Err(Error::new(ErrorKind::NotFound, message).at(shown(&self.path)));
             }
             None => RepairAction::None,
             Some(Leftover::Committed) if !undo => RepairAction::Finish,
@@ -188,7 +189,7 @@ impl RepairPlan<'_> {
     /// [`Repair::finish`] and [`Repair::undo`].
     pub fn run(self) -> Result<Repaired> {
         let repair = self.repair;
-        let refused = |kind, message: &str| Err(Error::new(kind, message).at(&repair.path));
+        let refused = |kind, message: &str| Err(Error::new(kind, message).at(shown(&repair.path)));
         let (did, dropped_bytes) = match self.action {
             RepairAction::None => (Settled::Nothing, 0),
             RepairAction::Finish => {

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::storage::{self, Source, Storage};
 
+use super::names::Named;
 use super::passes::{HearBytes, Passes};
 use super::staging;
 
@@ -21,6 +22,7 @@ mod checksums;
 mod positions;
 mod keys;
 mod samples;
+mod shards;
 
 use checksums::Compared;
 pub use report::{Cure, VerifyProblem, VerifyReport};
@@ -65,7 +67,8 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// The dataset of this name, or at this URL.
+    /// The dataset of this name, or at this URL. Of a manifest all shards are checked, then what the
+    /// manifest says of them, and that no two samples have the same key.
     pub fn of(path: impl AsRef<Path>) -> Verify {
         Verify { path: path.as_ref().to_path_buf(), deep: false, storage: None }
     }
@@ -106,6 +109,11 @@ impl Verify {
             Some(storage) => (storage.clone(), self.path.clone()),
             None => storage::of(&self.path)?,
         };
+        match Named::find(&*storage, &path)? {
+            Named::Manifest => return shards::of_manifest(&storage, &path, self.deep, hear),
+            Named::Files(files) => return shards::of_files(&storage, &files, self.deep, hear),
+            Named::Dataset => {}
+        }
         let passes = Passes::new(0, hear);
         Files { storage, path, end: u64::MAX, passes }.verify(self.deep, hear)
     }

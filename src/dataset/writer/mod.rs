@@ -359,7 +359,9 @@ impl Writer {
         let Some(recorded) = recorded else { return Ok(()) };
         let mut md5 = Md5::new();
         let range = 0..old.data_len();
-        index::digest_into(&mut md5, old.data(), range.clone())?;
+        if let Some(data) = old.data() {
+            index::digest_into(&mut md5, data, range.clone())?;
+        }
         if <[u8; 16]>::from(md5.finalize()) != recorded {
             let message =
                 "the data before the append does not match its MD5: nothing was published";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
+use crate::format::dataset::shards::is_manifest;
 use crate::storage::{FileKind, Storage};
 
 use super::super::files::DatasetFile;
@@ -283,6 +284,11 @@ pub(super) fn check_name(path: &Path) -> Result<()> {
     let named_like_ours = path.extension().is_some_and(|e| e == "partial");
     if SideFile::of(path).is_some() || named_like_ours || path.file_name().is_none() {
         let message = "a data file cannot be named like one of its side files";
+        return Err(Error::new(ErrorKind::Invalid, message).at(path));
+    }
+    if path.to_str().is_some_and(is_manifest) {
+        let message = "expected the name of a data file, found that of a manifest: a conversion writes \
+                       a dataset of many files";
         return Err(Error::new(ErrorKind::Invalid, message).at(path));
     }
     Ok(())

@@ -16,6 +16,7 @@ pub(crate) mod digests;
 pub mod legacy_index;
 pub(crate) mod lookup;
 pub mod crc;
+pub mod shards;
 
 pub use digests::{Digest, Digests};
 pub use side_file::SideFile;

@@ -82,14 +82,12 @@ impl Input for DatasetInput {
         Ok(())
     }
 
-    fn path(&self, _unit: usize) -> Option<&Path> {
-        Some(self.reader.path())
+    fn path(&self, unit: usize) -> Option<&Path> {
+        Some(self.reader.file_of(self.run(unit).start))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        let run = self.run(unit);
-        let end = self.reader.byte_range(run.end.checked_sub(1)?).ok()?.end;
-        Some(end.saturating_sub(self.reader.byte_range(run.start).ok()?.start))
+        self.reader.bytes_of(self.run(unit))
     }
 
     fn locate(&self, unit: usize, item: u64, error: Error) -> Error {

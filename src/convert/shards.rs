@@ -1,0 +1,718 @@
+//! A dataset of many files as the output of a conversion: shards in their places, the manifest last.
+//!
+//! Each part of a conversion writes its shards next to the manifest that will list them; a run from
+//! start to end is one part. `NAME.shards.json.parts/part-I-of-N.shards` says which shards are
+//! complete, which one is being written, and where the next one begins: a later run continues there,
+//! and [`unfinished_shards`] finds by it what a run that died has left. To commit is to compare the
+//! shards with what was noted, to look for keys that two of them have, and to write the manifest, if
+//! what is there is what is expected: no sample is read or copied.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::bad::{BadInput, Quarantine, Tally};
+use super::conversion::Conversion;
+use super::format::Format;
+use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
+use super::open::{Opened, Samples};
+use super::options::Duplicates;
+use super::parts::no_units;
+use super::passing::{Passing, starts};
+use super::report::{Report, WrittenOutput};
+use super::reshape::check_unseen;
+use super::{InOrder, Input, Part, Parts, Source};
+use crate::array::ArrayTally;
+use crate::dataset::names::{ReadManifest, shard_path};
+use crate::dataset::reader::shards::Shards;
+use crate::dataset::repair::Repair;
+use crate::dataset::{DatasetFile, DatasetReader, staging};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::dataset::shards::{MAX_KEY, Manifest, SUFFIX, ShardEntry, is_manifest};
+use crate::format::hex;
+use crate::storage::{Expected, FileId, LocalStorage, Lock, Storage};
+
+/// Bytes of a shard, unless the conversion says otherwise.
+const SHARD_BYTES: u64 = 2 << 30;
+
+/// A shard that is complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Made {
+    name: String,
+    samples: u64,
+    bytes: u64,
+    md5: Option<String>,
+    keys: Option<(String, String)>,
+    /// By which its data file is known again.
+    id: FileId,
+}
+
+/// A shard that is being written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Begun {
+    name: String,
+    /// By which its data file is known again, wherever it is by now; none before there is one.
+    id: Option<FileId>,
+}
+
+impl Made {
+    fn entry(&self) -> Result<ShardEntry> {
+        let mut entry = ShardEntry::new(&self.name, self.samples, self.bytes);
+        entry.keys = self.keys.clone();
+        entry.md5 = match &self.md5 {
+            Some(digits) => {
+                let md5 = u128::from_str_radix(digits, 16).map_err(|_| {
+                    let message = format!("expected an MD5, found {digits:?}");
+                    Error::new(ErrorKind::Damaged, message)
+                })?;
+                Some(md5.to_be_bytes())
+            }
+            None => None,
+        };
+        Ok(entry)
+    }
+}
+
+/// How far a part is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// The number of the first shard.
+    first: u64,
+    shards: Vec<Made>,
+    /// The shard that is being written.
+    begun: Option<Begun>,
+    /// Whether all shards are there.
+    done: bool,
+    /// Where the next shard begins: so many items into this unit.
+    unit: Option<usize>,
+    item: u64,
+    tally: Option<Tally>,
+}
+
+/// Where a shard ends.
+enum Cut {
+    /// After the sample with which it has this many bytes.
+    Bytes(u64),
+    /// Before the first of these units that was not reached yet: one shard for each.
+    Units(VecDeque<usize>),
+    /// With the source.
+    Never,
+}
+
+/// A source that ends with each shard, and continues with the next.
+struct Cutter {
+    source: Box<dyn Source>,
+    cut: Cut,
+    /// What is left of the last batch of the source, and how many items of it were handed out.
+    held: VecDeque<Result<Vec<u8>>>,
+    passed: usize,
+    /// The start of the batch that was handed out last, in that of the source.
+    start: usize,
+    unit: Option<usize>,
+    /// Items of this unit that were handed out.
+    item: u64,
+    /// Items that an earlier run has written.
+    skip: u64,
+    bytes: u64,
+    is_full: bool,
+}
+
+impl Cutter {
+    fn new(source: Box<dyn Source>, cut: Cut, unit: Option<usize>, skip: u64) -> Cutter {
+        let (held, passed, start) = (VecDeque::new(), 0, 0);
+        Cutter { source, cut, held, passed, start, unit, item: 0, skip, bytes: 0, is_full: false }
+    }
+
+    /// Has the next batch of the source, if there is one.
+    fn fill(&mut self) -> Result<bool> {
+        while self.held.is_empty() {
+            let batch = self.source.next_batch()?;
+            if batch.is_empty() {
+                return Ok(false);
+            }
+            let unit = self.source.unit();
+            if unit != self.unit {
+                (self.unit, self.item, self.skip) = (unit, 0, 0);
+            }
+            (self.held, self.passed) = (batch.into(), 0);
+            while self.skip > 0 && self.held.pop_front().is_some() {
+                self.skip -= 1;
+                self.item += 1;
+                self.passed += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Begins the next shard, if there is one.
+    fn next_shard(&mut self) -> Result<bool> {
+        (self.bytes, self.is_full) = (0, false);
+        match &mut self.cut {
+            Cut::Never => Ok(false),
+            Cut::Units(ends) => Ok(ends.pop_front().is_some() && !ends.is_empty()),
+            Cut::Bytes(_) => self.fill(),
+        }
+    }
+}
+
+impl Source for Cutter {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        if self.is_full || !self.fill()? {
+            return Ok(Vec::new());
+        }
+        self.start = self.passed;
+        let most = match &self.cut {
+            Cut::Bytes(bytes) => *bytes,
+            Cut::Units(ends) => match (ends.front(), self.unit) {
+                (Some(end), Some(unit)) if unit >= *end => return Ok(Vec::new()),
+                _ => u64::MAX,
+            },
+            Cut::Never => u64::MAX,
+        };
+        let mut batch = Vec::with_capacity(self.held.len());
+        while let Some(item) = self.held.pop_front() {
+            self.bytes += item.as_ref().map_or(0, |packed| packed.len() as u64);
+            self.item += 1;
+            self.passed += 1;
+            batch.push(item);
+            if self.bytes >= most {
+                self.is_full = true;
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.source.locate(self.start + item, error)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.unit
+    }
+
+    fn arrays(&self) -> Option<&ArrayTally> {
+        self.source.arrays()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.source.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.source.label_names()
+    }
+}
+
+impl Conversion {
+    /// Whether the output is a dataset of many files.
+    pub(super) fn is_sharded(&self) -> bool {
+        let named = self.output.to_str().is_some_and(is_manifest);
+        named && self.output_format() == Format::Dataset
+    }
+
+    /// Fails for what a dataset of many files cannot be combined with.
+    pub(super) fn check_shards(&self) -> Result<()> {
+        let options = &self.options;
+        let invalid = |option: &'static str, message: &str| {
+            Err(Error::new(ErrorKind::Invalid, message).with_option(option))
+        };
+        let count = match (options.shards, options.shard_size) {
+            (Some(_), Some(_)) => return invalid("shards", "cannot be combined with shard_size"),
+            (Some(0), _) => return invalid("shards", "expected at least 1"),
+            (_, Some(0)) => return invalid("shard_size", "expected at least 1 byte"),
+            (Some(_), _) => Some("shards"),
+            (_, Some(_)) => Some("shard_size"),
+            _ => None,
+        };
+        if !self.is_sharded() {
+            return match count {
+                Some(option) => invalid(
+                    option,
+                    "is for a dataset of many files: name a manifest as output, NAME.shards.json",
+                ),
+                None => Ok(()),
+            };
+        }
+        let many = "cannot be combined with a dataset of many files";
+        if options.split.is_wanted() {
+            let option = if options.split.is_split() { "split" } else { "shuffle" };
+            return invalid(option, many);
+        }
+        if options.overwrite {
+            let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");
+            return Err(error.advise("write to another name, or remove the dataset first"));
+        }
+        // Keys of two shards meet only when all are there, and a shard that is complete stays.
+        if options.duplicates == Duplicates::Skip {
+            return invalid("on_duplicates", many);
+        }
+        Ok(())
+    }
+
+    /// Runs a conversion to a dataset of many files from start to end.
+    pub(super) fn run_sharded(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
+        let start = Instant::now();
+        if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
+            return Err(no_units().with_remedy(Remedy::ResumeFiles));
+        }
+        let there = Parts::open(&self.output)?;
+        if self.how.resume && there.is_none() && self.output.exists() {
+            monitor.notice(Notice::Complete(self.output.clone()));
+            let there = std::slice::from_ref(&self.output);
+            return self.report_present(there, opened.skipped_files, start);
+        }
+        if !self.how.resume && there.is_some_and(|there| !there.is_published()) {
+            // An error if it is still at work.
+            unfinished_shards(&self.output)?;
+            let message = "a conversion to this dataset was cut short";
+            let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
+            return Err(error.with_remedy(Remedy::Resume));
+        }
+        let plan = self.plan_of(&opened, Some(1))?;
+        let parts = self.parts(&plan)?;
+        let made = match parts.is_published() {
+            true => Ok(()),
+            false => self.write_shards(&parts, Part::whole(), opened, monitor).map(drop),
+        };
+        let committed =
+            made.and_then(|()| super::commit::commit_with(&self.output, self.how.durable, monitor));
+        committed.inspect_err(|error| {
+            let keeps = self.how.resume
+                || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
+            if !keeps && error.kind() != ErrorKind::Locked {
+                // The first error is the one to report.
+                let _ = remove_unfinished_shards(&self.output);
+            }
+        })
+    }
+
+    /// Writes the shards of a part.
+    pub(super) fn write_shards(
+        &self,
+        parts: &Parts,
+        part: Part,
+        opened: Opened,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
+        let start = Instant::now();
+        let _lock = parts.lock(part)?;
+        let skipped_files = opened.skipped_files;
+        if parts.state(part)?.is_some() {
+            monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
+            return Ok(Report { was_complete: true, skipped_files, ..Report::default() });
+        }
+        let mut progress = match parts.noted::<Progress>(part, "shards")? {
+            Some(progress) => progress,
+            None => Progress { first: self.first_number()?, ..Progress::default() },
+        };
+        let labels = opened.samples.label_names().map(<[String]>::to_vec);
+        let (source, cut, units, before) = self.divided(opened.samples, part, &progress)?;
+        let (source, unseen) = self.shaped(source)?;
+        let mut source = Cutter::new(source, cut, progress.unit, progress.item);
+        let phase = if part.of() == 1 { Phase::Converting } else { Phase::Part(part) };
+        let len = source.len_hint().filter(|_| progress.shards.is_empty());
+        monitor.begin(phase, Total { samples: len, input_bytes: before.last().copied() });
+        let written = |made: &[Made]| {
+            let sum = |of: fn(&Made) -> u64| made.iter().map(of).fold(0, u64::saturating_add);
+            (sum(|made| made.samples), sum(|made| made.bytes))
+        };
+        let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
+            .after(progress.tally.clone())
+            .unseen(unseen)
+            .starts(&before);
+        (passing.limit, passing.written) = (self.limit_or_max(), written(&progress.shards));
+        if self.options.bad == BadInput::Quarantine {
+            let bytes = progress.tally.as_ref().map_or(0, |tally| tally.quarantined);
+            passing.quarantine =
+                Some(Quarantine::begin(parts.file(part, "quarantine.jsonl"), bytes)?);
+        }
+        let storage = self.storage();
+        while !progress.done {
+            let name = self.shard_name(part, progress.first + progress.shards.len() as u64)?;
+            let path = shard_path(&self.output, &name);
+            // One that an earlier run has begun is ours.
+            let is_ours = match &progress.begun {
+                Some(begun) => begun.is_at(&*storage, &path)?,
+                None => false,
+            };
+            if is_ours {
+                remove_shard(&path)?;
+            }
+            super::place::check_dataset(&path, false)?;
+            progress.begun = Some(Begun { name: name.clone(), id: None });
+            parts.note(part, "shards", &progress)?;
+            let mut writer = self.writer_options().create(&path)?;
+            progress.begun = Some(Begun { name: name.clone(), id: staged_id(&*storage, &path)? });
+            parts.note(part, "shards", &progress)?;
+            let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
+                writer.set_labels(labels.as_deref())?;
+                writer.finish()
+            });
+            let stats =
+                filled.map_err(|error| self.stopped_shards(error, part, progress.shards.len()))?;
+            let (samples, bytes) = (stats.samples, stats.bytes);
+            let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&path)?);
+            let id = id_of(&*storage, &path)?.unwrap_or_default();
+            progress.shards.push(Made { name, samples, bytes, md5, keys, id });
+            progress.begun = None;
+            // Looks for more only now: what comes next belongs to the next shard.
+            let goes_on = passing.written.0 < passing.limit && source.next_shard()?;
+            (progress.unit, progress.item) = (source.unit(), source.item);
+            if let Some(quarantine) = &mut passing.quarantine {
+                quarantine.sync(passing.tally.quarantined)?;
+            }
+            progress.tally = Some(passing.tally.clone());
+            progress.done = !goes_on;
+            parts.note(part, "shards", &progress)?;
+        }
+        if part.of() == 1 {
+            check_unseen(&passing.tally.unseen)?;
+        }
+        passing.finish(units, &mut Nothing)?;
+        let tally = passing.tally;
+        let (samples, bytes) = written(&progress.shards);
+        let shards = &progress.shards;
+        let state = json!({"samples": samples, "bytes": bytes, "tally": tally, "shards": shards});
+        parts.finish(part, state)?;
+        let files = shards.iter().map(|made| shard_path(&self.output, &made.name)).collect();
+        let output = WrittenOutput {
+            files,
+            labels: None,
+            ..WrittenOutput::dataset(self.output.clone(), samples, bytes)
+        };
+        let duration = start.elapsed();
+        Ok(Report { outputs: vec![output], skipped_files, duration, ..Report::of(tally) })
+    }
+
+    /// Says of a conversion that was stopped which shards are kept.
+    fn stopped_shards(&self, error: Error, part: Part, shards: usize) -> Error {
+        let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
+        if error.kind() != ErrorKind::Cancelled || !keeps {
+            return error;
+        }
+        let shards = counted(shards as u64, "shard");
+        let error = kept(error, &self.output, format_args!("kept {shards}"));
+        match part.of() {
+            1 => error.with_remedy(Remedy::Resume),
+            _ => error.advise("the same command continues"),
+        }
+    }
+
+    /// The samples of a part from where its next shard begins, where shards end, the end of its units
+    /// and the bytes before each.
+    #[expect(clippy::type_complexity, reason = "used once")]
+    fn divided(
+        &self,
+        samples: Samples,
+        part: Part,
+        progress: &Progress,
+    ) -> Result<(Box<dyn Source>, Cut, Option<usize>, Vec<u64>)> {
+        let cut = |input: Option<&dyn Input>, run: Range<usize>| -> Result<Cut> {
+            match (self.options.shards, self.options.shard_size, input) {
+                (_, Some(bytes), _) => Ok(Cut::Bytes(bytes)),
+                (None, None, _) if part.of() > 1 => Ok(Cut::Never),
+                (None, None, _) => Ok(Cut::Bytes(SHARD_BYTES)),
+                // Each part is a shard.
+                (Some(_), ..) if part.of() > 1 => Ok(Cut::Never),
+                (Some(count), _, Some(input)) => {
+                    let done = progress.shards.len();
+                    let ends = Part::all(count).map(|part| part.units(input).end);
+                    // A part without units ends where the one before it does.
+                    let ends = ends.scan(run.start, |before, end| {
+                        *before = end.max(*before);
+                        Some(*before)
+                    });
+                    let mut ends: VecDeque<usize> = ends.skip(done).collect();
+                    if let Some(last) = ends.back_mut() {
+                        *last = run.end;
+                    }
+                    Ok(Cut::Units(ends))
+                }
+                (Some(_), _, None) => Err(no_units().with_option("shards")),
+            }
+        };
+        match samples {
+            Samples::Stream(source) => Ok((source, cut(None, 0..0)?, None, Vec::new())),
+            Samples::Units(input) => {
+                let run = part.units(&*input);
+                let (cut, before) =
+                    (cut(Some(&*input), run.clone())?, starts(&*input, run.clone()));
+                let rest = progress.unit.unwrap_or(run.start)..run.end;
+                let source = Box::new(InOrder::of_units(input, rest));
+                Ok((source, cut, Some(run.end), before))
+            }
+        }
+    }
+
+    /// The name of a shard: `train-00007.msgpack` for `train.shards.json`, and in a part of several
+    /// that may have several shards `train-00003-00007.msgpack`.
+    fn shard_name(&self, part: Part, number: u64) -> Result<String> {
+        let name = self.output.file_name().and_then(|name| name.to_str());
+        let Some(stem) = name.and_then(|name| name.strip_suffix(SUFFIX)) else {
+            let message = "expected a name in UTF-8";
+            return Err(Error::new(ErrorKind::Invalid, message).at(&self.output));
+        };
+        let of_part = part.number() - 1;
+        Ok(match (part.of(), self.options.shard_size) {
+            (1, _) => format!("{stem}-{number:05}.msgpack"),
+            (_, None) => format!("{stem}-{of_part:05}.msgpack"),
+            (_, Some(_)) => format!("{stem}-{of_part:05}-{number:05}.msgpack"),
+        })
+    }
+
+    /// The number of the first shard: 0, or that after the shards which are there before an append.
+    fn first_number(&self) -> Result<u64> {
+        if !self.options.append {
+            return Ok(0);
+        }
+        let there = ReadManifest::open(&*self.storage(), &self.output)?;
+        let number = |entry: &ShardEntry| {
+            let stem = entry.name.strip_suffix(".msgpack")?;
+            stem.rsplit_once('-')?.1.parse::<u64>().ok()
+        };
+        let last = there.manifest.shards().iter().filter_map(number).max();
+        Ok(last.map_or(0, |last| last.saturating_add(1)))
+    }
+
+    /// Writes the manifest of all shards that the parts have made.
+    pub(super) fn publish_shards(&self, made: &[Vec<serde_json::Value>]) -> Result<WrittenOutput> {
+        let damaged = |error: serde_json::Error| {
+            Error::new(ErrorKind::Damaged, format!("not a shard: {error}")).at(&self.output)
+        };
+        let mut ours = Vec::new();
+        for made in made.iter().flatten() {
+            let made: Made = serde_json::from_value(made.clone()).map_err(damaged)?;
+            ours.push(made.entry()?);
+        }
+        let storage = self.storage();
+        let there = match storage.stat(&self.output)? {
+            Some(_) => Some(ReadManifest::open(&*storage, &self.output)?),
+            None => None,
+        };
+        let output = |manifest: &Manifest, old: usize| {
+            let path = |entry: &ShardEntry| shard_path(&self.output, &entry.name);
+            let new = &manifest.shards()[old..];
+            WrittenOutput {
+                files: manifest.shards().iter().map(path).collect(),
+                added: new.iter().map(|entry| entry.samples).sum(),
+                added_bytes: new.iter().map(|entry| entry.bytes).sum(),
+                ..WrittenOutput::dataset(self.output.clone(), manifest.samples(), manifest.bytes())
+            }
+        };
+        if let Some(there) = there.as_ref().filter(|there| there.manifest.shards().ends_with(&ours))
+        {
+            // An earlier run has published it, and only had left to remove the parts.
+            let old = there.manifest.shards().len() - ours.len();
+            if !ours.is_empty() || !self.options.append {
+                return Ok(output(&there.manifest, old));
+            }
+        }
+        let (mut entries, expected): (Vec<ShardEntry>, Expected) =
+            match (&there, self.options.append) {
+                (Some(there), true) => {
+                    self.check_known(&there.manifest)?;
+                    (there.manifest.shards().to_vec(), Expected::Version(there.id()))
+                }
+                (None, true) => {
+                    let message = "expected a dataset to append to, found none";
+                    return Err(Error::new(ErrorKind::NotFound, message)
+                        .at(&self.output)
+                        .with_remedy(Remedy::Create));
+                }
+                (_, false) => (Vec::new(), Expected::Absent),
+            };
+        let old = entries.len();
+        entries.extend(ours);
+        let manifest =
+            Manifest::new(entries).map_err(|error| Error::from(error).at(&self.output))?;
+        let options = DatasetReader::options();
+        let shards = Shards::of_entries(storage.clone(), &self.output, options, manifest.shards())?;
+        shards.check_all()?;
+        shards.check_unique()?;
+        drop(shards);
+        let text = manifest.render();
+        let _: FileId = storage.put_if(&self.output, text.as_bytes(), expected)?;
+        Ok(output(&manifest, old))
+    }
+
+    fn check_known(&self, manifest: &Manifest) -> Result<()> {
+        let Some(unknown) = manifest.unknown() else { return Ok(()) };
+        let message = format!(
+            "expected a manifest of this version of kiste to append to, found one with {unknown:?}, \
+             which would be lost"
+        );
+        Err(Error::new(ErrorKind::Unsupported, message).at(&self.output))
+    }
+}
+
+/// The least and the greatest key of a shard, unless one is long.
+fn range_of_keys(path: &Path) -> Result<Option<(String, String)>> {
+    let reader = DatasetReader::open(path)?;
+    let mut range: Option<(String, String)> = None;
+    for key in reader.keys() {
+        let key = key?;
+        match &mut range {
+            None => range = Some((key.clone().into_owned(), key.into_owned())),
+            Some((first, _)) if *key < **first => *first = key.into_owned(),
+            Some((_, last)) if **last < *key => *last = key.into_owned(),
+            Some(_) => {}
+        }
+    }
+    Ok(range.filter(|(first, last)| first.len().max(last.len()) <= MAX_KEY))
+}
+
+/// For the end of a pass whose writers are finished.
+struct Nothing;
+
+impl super::SampleWriter for Nothing {
+    fn write_packed(&mut self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+/// What a conversion to a dataset of many files has left that was cut short.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedShards {
+    /// Shards that no manifest lists and that the conversion has written.
+    pub shards: Vec<PathBuf>,
+    /// Samples in those that are complete.
+    pub samples: u64,
+    /// Files that the conversion was about to write, but that are not what it has written: they stay.
+    pub foreign: Vec<PathBuf>,
+}
+
+/// Finds what a conversion to this manifest has left that was cut short, if there is anything.
+///
+/// # Errors
+///
+/// [`Locked`](ErrorKind::Locked) if the conversion is still at work.
+pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
+    let manifest = manifest.as_ref();
+    match Parts::open(manifest)? {
+        Some(parts) => find(&parts, manifest).map(|(found, _locks)| Some(found)),
+        None => Ok(None),
+    }
+}
+
+/// Removes what a conversion to this manifest has left that was cut short: shards that are what it has
+/// written, and its notes. Shards that the manifest lists stay, and so does what is not its own.
+///
+/// # Errors
+///
+/// Those of [`unfinished_shards`].
+pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
+    let manifest = manifest.as_ref();
+    let Some(parts) = Parts::open(manifest)? else { return Ok(None) };
+    let (found, locks) = find(&parts, manifest)?;
+    found.shards.iter().try_for_each(|shard| remove_shard(shard))?;
+    drop(locks);
+    parts.remove()?;
+    Ok(Some(found))
+}
+
+/// Removes a shard, finished or not.
+fn remove_shard(path: &Path) -> Result<()> {
+    let repair = Repair::of(path);
+    if repair.leftover()?.is_some() {
+        repair.undo()?;
+    }
+    // The data file last: as long as it is there, it says whose the rest is.
+    let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
+    for file in files.chain([DatasetFile::Data]) {
+        match std::fs::remove_file(file.path(path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(file.path(path), error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What the notes of the parts say is theirs, and is. The locks keep all parts from being written.
+fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<Lock>)> {
+    let mut locks = vec![parts.lock_all()?];
+    let storage = LocalStorage::mapped();
+    let listed: BTreeSet<String> = match manifest.symlink_metadata() {
+        Ok(_) => {
+            let read = ReadManifest::open(&storage, manifest)?;
+            read.manifest.shards().iter().map(|entry| entry.name.clone()).collect()
+        }
+        Err(_) => BTreeSet::new(),
+    };
+    let mut found = UnfinishedShards::default();
+    let of = parts.plan()["parts"].as_u64().unwrap_or(0) as usize;
+    for part in Part::all(of) {
+        // No process writes it, and none has.
+        if !parts.file(part, "lock").exists() {
+            continue;
+        }
+        locks.push(parts.lock(part)?);
+        let Some(progress) = parts.noted::<Progress>(part, "shards")? else { continue };
+        for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
+            let path = shard_path(manifest, &made.name);
+            match is_made(&storage, &path, made)? {
+                Some(true) => {
+                    found.samples += made.samples;
+                    found.shards.push(path);
+                }
+                Some(false) => found.foreign.push(path),
+                None => {}
+            }
+        }
+        if let Some(begun) = progress.begun.filter(|begun| !listed.contains(&begun.name)) {
+            let path = shard_path(manifest, &begun.name);
+            if begun.is_at(&storage, &path)? {
+                found.shards.push(path);
+            } else if path.exists() {
+                found.foreign.push(path);
+            }
+        }
+    }
+    Ok((found, locks))
+}
+
+/// Whether a shard is what was noted; `None` if there is none.
+fn is_made(storage: &dyn Storage, path: &Path, made: &Made) -> Result<Option<bool>> {
+    if id_of(storage, path)? != Some(made.id) {
+        return Ok(storage.lstat(path)?.map(|_| false));
+    }
+    let Ok(reader) = DatasetReader::open(path) else { return Ok(Some(false)) };
+    Ok(Some((reader.len() as u64, reader.data_len()) == (made.samples, made.bytes)))
+}
+
+impl Begun {
+    /// Whether what is at this path, finished or not, is what was begun.
+    fn is_at(&self, storage: &dyn Storage, path: &Path) -> Result<bool> {
+        let there = id_of(storage, path)?;
+        Ok(match self.id {
+            Some(id) => {
+                there == Some(id) || (there.is_none() && staged_id(storage, path)? == Some(id))
+            }
+            // It was noted just before there was a file, so it never had its name.
+            None => there.is_none() && Repair::of(path).leftover()?.is_some(),
+        })
+    }
+}
+
+fn id_of(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
+    Ok(storage.lstat(path)?.map(|stat| stat.id))
+}
+
+/// The data file of a shard that has no name yet.
+fn staged_id(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
+    match staging::staged_data(storage, path)? {
+        Some(data) => id_of(storage, &data),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,550 @@
+//! A dataset of many files: its manifest, and all shards as one.
+//!
+//! [`Shards`] is what a [`DatasetReader`] has inside where a name stands for many files. Shards are
+//! opened when they are first needed, and then compared with the manifest. Those that are mapped
+//! stay open, as they hold no file descriptor; of others only so many stay open at a time.
+//!
+//! Absent on purpose: what is in a manifest, which is a format, and writing shards, which is a
+//! conversion.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::thread;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::shards::ShardEntry;
+use crate::storage::{FileId, Storage};
+
+use super::super::index::recorded_md5;
+use super::super::names::{ReadManifest, shard_path};
+use super::{DatasetReader, ReaderOptions, ShardFilter};
+
+mod unique;
+
+/// Shards that are open at a time, where an open one holds file descriptors.
+const OPEN: usize = 128;
+/// Threads that ask remote shards at the same time.
+const ASKING: usize = 32;
+
+/// All shards of a dataset, each opened on first need.
+pub(crate) struct Shards {
+    path: PathBuf,
+    /// Which manifest it is; `None` for a pattern.
+    id: Option<FileId>,
+    options: ReaderOptions,
+    storage: Arc<dyn Storage>,
+    shards: Vec<Shard>,
+    /// The index of the first sample of each shard, and the number of all.
+    starts: Vec<usize>,
+    data_len: u64,
+    is_remote: bool,
+    /// Counts uses, to find the shard that was not used for longest.
+    clock: AtomicU64,
+    lent: AtomicUsize,
+    most: usize,
+}
+
+struct Shard {
+    path: PathBuf,
+    entry: ShardEntry,
+    /// A shard that is mapped: stays open.
+    kept: OnceLock<DatasetReader>,
+    /// One that is not, as long as there is room.
+    lent: Mutex<Option<DatasetReader>>,
+    used: AtomicU64,
+    filter: OnceLock<Option<ShardFilter>>,
+}
+
+/// An open shard.
+pub(crate) enum Opened<'a> {
+    Kept(&'a DatasetReader),
+    Lent(DatasetReader),
+}
+
+impl Deref for Opened<'_> {
+    type Target = DatasetReader;
+
+    fn deref(&self) -> &DatasetReader {
+        match self {
+            Opened::Kept(reader) => reader,
+            Opened::Lent(reader) => reader,
+        }
+    }
+}
+
+impl Shard {
+    fn new(path: PathBuf, entry: ShardEntry) -> Shard {
+        Shard {
+            path,
+            entry,
+            kept: OnceLock::new(),
+            lent: Mutex::new(None),
+            used: AtomicU64::new(0),
+            filter: OnceLock::new(),
+        }
+    }
+
+    /// What is in the slot. Another thread holds the lock for a few instructions; in a process that
+    /// was forked meanwhile it stays locked for ever, and then there is no slot.
+    fn slot<T>(&self, with: impl FnOnce(&mut Option<DatasetReader>) -> T) -> Option<T> {
+        for _ in 0..SPINS {
+            match self.lent.try_lock() {
+                Ok(mut slot) => return Some(with(&mut slot)),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(with(&mut poisoned.into_inner()));
+                }
+                Err(TryLockError::WouldBlock) => thread::yield_now(),
+            }
+        }
+        None
+    }
+}
+
+/// How often a lock is tried that is held for a few instructions.
+const SPINS: usize = 1000;
+
+impl Shards {
+    /// The shards of a manifest, none of which is opened.
+    pub(crate) fn of_manifest(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: ReaderOptions,
+    ) -> Result<Shards> {
+        let read = ReadManifest::open(&*storage, path)?;
+        let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
+        let shards = read.manifest.shards().iter().map(shard).collect();
+        let id = Some(read.id());
+        let shards = Shards::of(storage, path, options, shards)?;
+        Ok(Shards { id, is_remote: read.file.is_remote(), ..shards })
+    }
+
+    /// Shards that no manifest lists yet.
+    #[cfg(feature = "convert")]
+    pub(crate) fn of_entries(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: ReaderOptions,
+        entries: &[ShardEntry],
+    ) -> Result<Shards> {
+        let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
+        Shards::of(storage, path, options, entries.iter().map(shard).collect())
+    }
+
+    /// Opens every shard, to compare it with what is said of it.
+    #[cfg(feature = "convert")]
+    pub(crate) fn check_all(&self) -> Result<()> {
+        (0..self.count()).try_for_each(|number| self.open(number).map(drop))
+    }
+
+    /// These datasets, all of which are opened now: nothing else says how many samples they have.
+    pub(crate) fn of_files(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: ReaderOptions,
+        files: Vec<PathBuf>,
+    ) -> Result<Shards> {
+        let open = |path: &PathBuf| options.clone().storage(storage.clone()).open_one(path);
+        let mut readers = Vec::with_capacity(files.len());
+        match crate::storage::is_url(path) {
+            false => {
+                for path in &files {
+                    readers.push(open(path)?);
+                }
+            }
+            // Each would wait for an answer before the next is asked.
+            true => {
+                for some in files.chunks(ASKING) {
+                    let opened = each(some, |path| open(path));
+                    for reader in opened {
+                        readers.push(reader?);
+                    }
+                }
+            }
+        }
+        let is_remote = readers.iter().any(crate::reader::Reader::is_remote);
+        let most = options.most_open.unwrap_or(OPEN);
+        let shards = files.into_iter().zip(readers).enumerate().map(|(at, (path, reader))| {
+            let (samples, bytes) = (reader.len() as u64, reader.data_len());
+            let name = path.to_string_lossy().into_owned();
+            let shard = Shard::new(path, ShardEntry::new(name, samples, bytes));
+            if reader.is_mapped() {
+                let _ = shard.kept.set(reader);
+            } else if at < most {
+                let _ = shard.slot(|slot| *slot = Some(reader));
+            }
+            shard
+        });
+        let shards: Vec<Shard> = shards.collect();
+        let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
+        let shards = Shards::of(storage, path, options, shards)?;
+        Ok(Shards { is_remote, lent: AtomicUsize::new(lent), ..shards })
+    }
+
+    fn of(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: ReaderOptions,
+        shards: Vec<Shard>,
+    ) -> Result<Shards> {
+        let (mut starts, mut end, mut data_len) = (vec![0], 0usize, 0u64);
+        for shard in &shards {
+            let samples = usize::try_from(shard.entry.samples).ok();
+            end = samples.and_then(|samples| end.checked_add(samples)).ok_or_else(|| {
+                let message = "more samples than this machine can address";
+                Error::new(ErrorKind::Limit, message).at(path)
+            })?;
+            data_len = data_len.saturating_add(shard.entry.bytes);
+            starts.push(end);
+        }
+        let (path, most) = (path.to_path_buf(), options.most_open.unwrap_or(OPEN).max(1));
+        let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let (id, is_remote) = (None, false);
+        Ok(Shards {
+            path,
+            id,
+            options,
+            storage,
+            shards,
+            starts,
+            data_len,
+            is_remote,
+            clock,
+            lent,
+            most,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[cfg(feature = "stat")]
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts[self.shards.len()]
+    }
+
+    pub(crate) fn data_len(&self) -> u64 {
+        self.data_len
+    }
+
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// How many shards there are.
+    pub(crate) fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The data files, and what is said of them.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, &ShardEntry)> {
+        self.shards.iter().map(|shard| (&*shard.path, &shard.entry))
+    }
+
+    /// The data file that a sample is in.
+    pub(crate) fn file_of(&self, index: usize) -> &Path {
+        self.shard_of(index).map_or(&*self.path, |(shard, _)| &*self.shards[shard].path)
+    }
+
+    /// About how many bytes the samples before this one have: exact at the start of a shard, and in
+    /// between by its average sample. No shard is opened for it.
+    pub(crate) fn bytes_before(&self, index: usize) -> u64 {
+        let shard =
+            self.starts.partition_point(|&start| start <= index).clamp(1, self.starts.len()) - 1;
+        let before: u64 = self.shards[..shard].iter().map(|shard| shard.entry.bytes).sum();
+        let Some(Shard { entry, .. }) = self.shards.get(shard) else { return before };
+        let within = u128::from(entry.bytes) * (index - self.starts[shard]) as u128;
+        before + (within / u128::from(entry.samples.max(1))) as u64
+    }
+
+    /// How many shards are open.
+    pub(crate) fn open_count(&self) -> usize {
+        let is_open = |shard: &&Shard| {
+            shard.kept.get().is_some() || shard.slot(|slot| slot.is_some()).unwrap_or(false)
+        };
+        self.shards.iter().filter(is_open).count()
+    }
+
+    /// The number of the shard that a sample is in, and its index there.
+    pub(crate) fn shard_of(&self, index: usize) -> Result<(usize, usize)> {
+        if index >= self.len() {
+            let message = format!("there is no sample {index}: the dataset has {}", self.len());
+            return Err(Error::new(ErrorKind::Invalid, message).at(&self.path));
+        }
+        // Of several that start here all but the last are empty.
+        let shard = self.starts.partition_point(|&start| start <= index) - 1;
+        Ok((shard, index - self.starts[shard]))
+    }
+
+    /// A sample's shard, open, and the index there.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> Result<(Opened<'_>, usize)> {
+        let (shard, index) = self.shard_of(index)?;
+        Ok((self.open(shard)?, index))
+    }
+
+    #[inline]
+    pub(crate) fn open(&self, number: usize) -> Result<Opened<'_>> {
+        match self.shards[number].kept.get() {
+            Some(reader) => Ok(Opened::Kept(reader)),
+            None => self.open_or_borrow(number),
+        }
+    }
+
+    fn open_or_borrow(&self, number: usize) -> Result<Opened<'_>> {
+        let shard = &self.shards[number];
+        shard.used.store(self.clock.fetch_add(1, Relaxed) + 1, Relaxed);
+        if let Some(Some(reader)) = shard.slot(|slot| slot.clone()) {
+            return Ok(Opened::Lent(reader));
+        }
+        let reader = self.open_shard(shard)?;
+        if reader.is_mapped() {
+            // Another thread may have been faster: its reader is as good.
+            return Ok(Opened::Kept(shard.kept.get_or_init(|| reader)));
+        }
+        let is_new = shard.slot(|slot| slot.replace(reader.clone()).is_none());
+        if is_new == Some(true) && self.lent.fetch_add(1, Relaxed) >= self.most {
+            self.close_oldest(number);
+        }
+        Ok(Opened::Lent(reader))
+    }
+
+    /// Closes the shard that was not used for longest, but not this one.
+    fn close_oldest(&self, but: usize) {
+        let others = self.shards.iter().enumerate().filter(|(number, _)| *number != but);
+        let open = others.filter(|(_, shard)| shard.slot(|slot| slot.is_some()) == Some(true));
+        if let Some((_, oldest)) = open.min_by_key(|(_, shard)| shard.used.load(Relaxed)) {
+            if let Some(Some(_)) = oldest.slot(Option::take) {
+                self.lent.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// Opens a shard, which must be the one that the manifest is about.
+    fn open_shard(&self, shard: &Shard) -> Result<DatasetReader> {
+        let open = || self.options.clone().storage(self.storage.clone()).open_one(&shard.path);
+        let digest = || match shard.entry.md5 {
+            Some(_) => recorded_md5(&self.storage, &shard.path),
+            None => Ok(None),
+        };
+        let (reader, recorded) = match self.is_remote {
+            false => (open()?, digest()?),
+            true => thread::scope(|scope| {
+                let digest = scope.spawn(digest);
+                let reader = open();
+                let digest = digest.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+                Ok::<_, Error>((reader?, digest?))
+            })?,
+        };
+        let ShardEntry { samples, bytes, md5, .. } = &shard.entry;
+        let found = (reader.len() as u64, reader.data_len());
+        if found != (*samples, *bytes) {
+            let message = format!(
+                "expected {samples} samples and {bytes} bytes, as {} says, found {} and {}: the shard \
+                 was replaced",
+                self.path.display(),
+                found.0,
+                found.1
+            );
+            return Err(Error::new(ErrorKind::Replaced, message).at(&shard.path));
+        }
+        if let (Some(expected), Some(found)) = (md5, recorded) {
+            if *expected != found {
+                let message = format!(
+                    "expected the MD5 that {} says, found another one in .md5: the shard was replaced",
+                    self.path.display()
+                );
+                return Err(Error::new(ErrorKind::Replaced, message).at(&shard.path));
+            }
+        }
+        Ok(reader)
+    }
+
+    pub(crate) fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        match self.at(index)? {
+            (Opened::Kept(reader), index) => reader.get_raw(index),
+            (Opened::Lent(reader), index) => Ok(Cow::Owned(reader.get_raw(index)?.into_owned())),
+        }
+    }
+
+    pub(crate) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        match self.at(index)? {
+            (Opened::Kept(reader), index) => reader.key(index),
+            (Opened::Lent(reader), index) => Ok(Cow::Owned(reader.key(index)?.into_owned())),
+        }
+    }
+
+    /// An error if the manifest was replaced since it was opened.
+    pub(crate) fn check_current(&self) -> Result<()> {
+        let Some(id) = self.id else { return Ok(()) };
+        match self.storage.stat(&self.path)? {
+            Some(now) if now.id == id => Ok(()),
+            _ => {
+                let message = "the dataset was replaced while it was open: open it again";
+                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, key: &str) -> Result<Option<usize>> {
+        Ok(self.find_many(&[key])?.pop().flatten())
+    }
+
+    /// Asks the filter of every shard, and opens those that say perhaps. A key that none of these has
+    /// is absent only if a second witness agrees for each of the others.
+    pub(crate) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        let mut found: Vec<Option<usize>> = vec![None; keys.len()];
+        let mut denied: Vec<(usize, usize)> = Vec::new();
+        let asked = |number: &usize| {
+            let shard = &self.shards[*number];
+            let ask = |key: &&str| self.ask(shard, key);
+            keys.iter().map(ask).collect::<Result<Vec<Answer>>>()
+        };
+        let numbers: Vec<usize> = (0..self.shards.len()).collect();
+        for some in numbers.chunks(ASKING) {
+            let answers: Vec<_> = match self.is_remote {
+                true => each(some, asked),
+                false => some.iter().map(asked).collect(),
+            };
+            for (&number, answers) in some.iter().zip(answers) {
+                let mut perhaps = Vec::new();
+                for (at, answer) in answers?.into_iter().enumerate() {
+                    match answer {
+                        // An earlier shard has it, and no other does.
+                        _ if found[at].is_some() => {}
+                        Answer::Perhaps => perhaps.push(at),
+                        Answer::Denied => denied.push((number, at)),
+                        Answer::Absent => {}
+                    }
+                }
+                if perhaps.is_empty() {
+                    continue;
+                }
+                let wanted: Vec<&str> = perhaps.iter().map(|&at| keys[at]).collect();
+                let indices = self.open(number)?.find_many(&wanted)?;
+                for (at, index) in perhaps.into_iter().zip(indices) {
+                    found[at] = index.map(|index| self.starts[number] + index);
+                }
+            }
+            if found.iter().all(Option::is_some) {
+                return Ok(found);
+            }
+        }
+        for (number, at) in denied.into_iter().filter(|(_, at)| found[*at].is_none()) {
+            self.confirm_absent(number, keys[at])?;
+        }
+        Ok(found)
+    }
+
+    /// What filter and range of keys say, without opening the shard.
+    fn ask(&self, shard: &Shard, key: &str) -> Result<Answer> {
+        if shard.entry.samples == 0 {
+            return Ok(Answer::Absent);
+        }
+        // An open shard has its own filter, and hashes.
+        let filter = match shard.filter.get() {
+            Some(filter) => filter,
+            None => {
+                let filter = ShardFilter::open(&*self.storage, &shard.path, shard.entry.samples)?;
+                match filter {
+                    // It would hold a file descriptor.
+                    Some(filter) if !filter.is_cheap() => {
+                        return Shards::answer(shard, &filter, key);
+                    }
+                    filter => shard.filter.get_or_init(|| filter),
+                }
+            }
+        };
+        match filter {
+            Some(filter) => Shards::answer(shard, filter, key),
+            None => Ok(Answer::Perhaps),
+        }
+    }
+
+    fn answer(shard: &Shard, filter: &ShardFilter, key: &str) -> Result<Answer> {
+        let range = shard.entry.keys.as_ref();
+        let outside =
+            range.is_some_and(|(first, last)| key < first.as_str() || last.as_str() < key);
+        Ok(match filter.contains(key)? {
+            true => Answer::Perhaps,
+            false if outside || filter.is_trusted() => Answer::Absent,
+            false => Answer::Denied,
+        })
+    }
+
+    /// The filter of this shard denies a key that no other shard has: its digest says whether it can be
+    /// believed, and else the shard itself does.
+    fn confirm_absent(&self, number: usize, key: &str) -> Result<()> {
+        let shard = &self.shards[number];
+        if let (Some(Some(filter)), Some(md5)) = (shard.filter.get(), shard.entry.md5) {
+            if filter.is_trusted()
+                || (!self.is_remote && filter.trust(&self.storage, &shard.path, md5)?)
+            {
+                return Ok(());
+            }
+        }
+        // An error if the filter lacks a key that is there.
+        self.open(number)?.contains_key(key).map(drop)
+    }
+
+    pub(crate) fn prefetch(&self, indices: &[usize]) {
+        let mut of_shard: Vec<(usize, Vec<usize>)> = Vec::new();
+        let mut places: Vec<_> =
+            indices.iter().filter_map(|&index| self.shard_of(index).ok()).collect();
+        // Stable: the order within a shard stays.
+        places.sort_by_key(|(shard, _)| *shard);
+        for (shard, index) in places {
+            match of_shard.last_mut() {
+                Some((last, indices)) if *last == shard => indices.push(index),
+                _ => of_shard.push((shard, vec![index])),
+            }
+        }
+        let fetch = |(shard, indices): &(usize, Vec<usize>)| {
+            // What fails is reported when it is read.
+            if let Ok(reader) = self.open(*shard) {
+                crate::reader::Reader::prefetch(&*reader, indices);
+            }
+        };
+        match self.is_remote {
+            false => of_shard.iter().for_each(fetch),
+            true => of_shard.chunks(ASKING).for_each(|some| drop(each(some, fetch))),
+        }
+    }
+}
+
+/// What is known of a key without opening a shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Perhaps,
+    /// The filter says no, and nothing else does yet.
+    Denied,
+    /// Two witnesses say no.
+    Absent,
+}
+
+/// The same of each, on a thread of its own.
+fn each<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let of = &of;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items.iter().map(|item| scope.spawn(move || of(item))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, R>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+impl fmt::Debug for Shards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, len) = (self.shards.len(), self.len());
+        write!(f, "Shards({}, {count} shards, {len} samples)", self.path.display())
+    }
+}

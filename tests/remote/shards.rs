@@ -1,0 +1,90 @@
+//! A dataset of many files behind a URL.
+
+use kiste::Reader;
+use kiste::convert::{Conversion, Silent};
+
+use super::*;
+use crate::remote::server::asked;
+
+/// Four shards on a server, and the same locally.
+fn with_shards() -> (TempDir, Server, DatasetReader) {
+    let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
+    let one = dir.path().join("one.msgpack");
+    let mut writer = Writer::options().durable(false).create(&one).unwrap();
+    for index in 0..8192 {
+        writer.write_raw(&key(index), &sample(index, 100)).unwrap();
+    }
+    writer.finish().unwrap();
+    let manifest = dir.path().join("set.shards.json");
+    Conversion::new([&one], &manifest).shards(4).lookup(true).run(&mut Silent).unwrap();
+    for shard in 0..4 {
+        server.upload(&dir.path().join(format!("set-{shard:05}.msgpack")), "/d");
+    }
+    server.put("/d/set.shards.json", std::fs::read(&manifest).unwrap());
+    let local = DatasetReader::open(&manifest).unwrap();
+    (dir, server, local)
+}
+
+#[test]
+fn a_manifest_is_read_by_url_and_a_shard_when_it_is_needed() {
+    let (_dir, server, local) = with_shards();
+    let url = format!("{}/d/set.shards.json", server.url());
+    let (rounds, many) = server.rounds(|| DatasetReader::open(&url).unwrap());
+    let requests = server.requests();
+    assert_eq!((rounds, requests.len(), many.len()), (1, 1, local.len()));
+    assert_eq!(many.get(5000).unwrap(), local.get(5000).unwrap());
+    let requests = server.requests();
+    let of_other = |path: &&str| !path.starts_with("/d/set-00002.msgpack");
+    assert_eq!(asked(&requests).into_iter().filter(of_other).count(), 0, "{requests:#?}");
+    assert!(requests.iter().all(|request| request.method == "GET" && request.query.is_empty()));
+    for index in [0, 2047, 2048, 8191] {
+        assert_eq!(many.find(&key(index)).unwrap(), Some(index as usize));
+    }
+    assert_eq!(many.find("absent").unwrap(), None);
+    many.prefetch(&[1, 8000, 3000]);
+    for index in [1, 8000, 3000] {
+        assert_eq!(many.get_raw(index).unwrap(), local.get_raw(index).unwrap());
+    }
+}
+
+#[test]
+fn braces_name_shards_behind_a_url() {
+    let (_dir, server, local) = with_shards();
+    let many = DatasetReader::open(format!("{}/d/set-{{00000..00003}}.msgpack", server.url()));
+    let many = many.unwrap();
+    assert_eq!((many.len(), many.shards()), (local.len(), 4));
+    assert_eq!(many.get(8000).unwrap(), local.get(8000).unwrap());
+    // What is there is not listed.
+    let stars = DatasetReader::open(format!("{}/d/set-*.msgpack", server.url()));
+    assert_eq!(stars.unwrap_err().kind(), kiste::ErrorKind::NotFound);
+    assert!(server.requests().iter().all(|request| request.query.is_empty()));
+}
+
+#[test]
+fn a_shard_that_was_replaced_is_an_error() {
+    let (dir, server, local) = with_shards();
+    let url = format!("{}/d/set.shards.json", server.url());
+    let other = dir.path().join("other.msgpack");
+    let mut writer = Writer::options().durable(false).create(&other).unwrap();
+    for index in 2048..4096 {
+        let packed = local.get_raw(index).unwrap();
+        writer.write_raw(&key(index as u64 + 10_000), &sample(index as u64 + 10_000, 100)).unwrap();
+        assert_eq!(packed.len(), sample(index as u64 + 10_000, 100).len());
+    }
+    writer.finish().unwrap();
+    for file in kiste::dataset::DatasetFile::all() {
+        if let Ok(bytes) = std::fs::read(file.path(&other)) {
+            let bytes = match String::from_utf8(bytes) {
+                // The names in `.md5`.
+                Ok(text) => text.replace("other.msgpack", "set-00001.msgpack").into_bytes(),
+                Err(error) => error.into_bytes(),
+            };
+            server.put(&format!("/d/set-00001.msgpack{}", file.suffix()), bytes);
+        }
+    }
+    let many = DatasetReader::open(&url).unwrap();
+    many.get(0).unwrap();
+    let error = many.get(3000).unwrap_err();
+    assert_eq!(error.kind(), kiste::ErrorKind::Replaced, "{error}");
+    assert!(error.to_string().contains("set-00001.msgpack"), "{error}");
+}

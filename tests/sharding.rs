@@ -1,0 +1,292 @@
+//! Conversions to datasets of many files: the same bytes however they are cut, one manifest.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kiste::convert::{
+    Conversion, Duplicates, Monitor, Part, Progress, Report, Silent, Split, commit,
+    remove_unfinished_shards, unfinished_shards,
+};
+use kiste::{DatasetReader, ErrorKind, Result, verify};
+use tempfile::TempDir;
+
+/// Six files of JSON lines, one of them empty: 300 samples.
+fn with_lines() -> (TempDir, Vec<PathBuf>) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut paths = Vec::new();
+    for file in 0..6 {
+        let lines: String = (0..file * 20)
+            .map(|i| format!("{{\"key\":\"{file}-{i}\",\"x\":\"{}\"}}\n", "x".repeat(i * 7 % 40)))
+            .collect();
+        paths.push(dir.path().join(format!("{file}.jsonl")));
+        fs::write(&paths[file], lines).unwrap();
+    }
+    (dir, paths)
+}
+
+/// All files whose names begin like this, by their names.
+fn files(dir: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries
+        .filter(|entry| name(entry).starts_with(prefix))
+        .map(|entry| (name(&entry), fs::read(entry.path()).unwrap_or_default()))
+        .collect()
+}
+
+fn remove(dir: &Path, prefix: &str) {
+    for name in files(dir, prefix).into_keys() {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+}
+
+/// Fails unless it is good and has the samples of the other one, in this order.
+fn assert_same_samples(many: &Path, one: &Path) {
+    assert_eq!(verify::verify(many).unwrap().problems, []);
+    let (many, one) = (DatasetReader::open(many).unwrap(), DatasetReader::open(one).unwrap());
+    assert_eq!(many.len(), one.len());
+    assert!(many.iter_raw(..).map(Result::unwrap).eq(one.iter_raw(..).map(Result::unwrap)));
+    for index in 0..one.len() {
+        assert_eq!(many.find(&one.key(index).unwrap()).unwrap(), Some(index));
+    }
+}
+
+/// Stops after being asked this many times.
+struct Stops(Cell<usize>);
+
+impl Monitor for Stops {
+    fn is_cancelled(&self) -> bool {
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() == 0
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
+/// Conversions, how many shards each makes where that is known, and how many samples.
+fn forms(lines: &[PathBuf], out: &Path) -> Vec<(Conversion, Option<usize>, usize)> {
+    let conversion = || Conversion::new(lines, out).durable(false);
+    let limited = conversion().shard_size(2000).lookup(true).checksums(true).limit(120);
+    vec![
+        (conversion(), Some(1), 300),
+        (conversion().shard_size(4000), None, 300),
+        (conversion().shards(1), Some(1), 300),
+        (conversion().shards(4), Some(4), 300),
+        (conversion().shards(9), Some(9), 300),
+        (limited, None, 120),
+        (conversion().shard_size(5000).digests(false), None, 300),
+    ]
+}
+
+#[test]
+fn shards_hold_the_samples_of_one_dataset() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    let each = (Conversion::new(&lines, &many).shard_size(1), Some(300), 300);
+    for (conversion, shards, samples) in forms(&lines, &many).into_iter().chain([each]) {
+        let whole = Conversion::new(&lines, &one).overwrite(true).limit(samples as u64);
+        whole.run(&mut Silent).unwrap();
+        let report = conversion.run(&mut Silent).unwrap();
+        let made = DatasetReader::open(&many).unwrap();
+        assert!(shards.map_or(made.shards() >= 2, |n| made.shards() == n), "{conversion:?}");
+        let output = &report.outputs[0];
+        assert_eq!((output.samples as usize, output.files.len()), (samples, made.shards()));
+        assert_same_samples(&many, &one);
+        assert!(!dir.path().join("many.shards.json.parts").exists());
+        // Nothing is replaced.
+        let again = conversion.run(&mut Silent).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+        assert_same_samples(&many, &one);
+        remove(dir.path(), "many");
+    }
+}
+
+#[test]
+fn stopped_anywhere_and_resumed_it_makes_the_same_bytes() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    for (conversion, ..) in forms(&lines, &many) {
+        conversion.run(&mut Silent).unwrap();
+        let whole = files(dir.path(), "many");
+        remove(dir.path(), "many");
+        let mut after = 1;
+        loop {
+            let stopped = conversion.clone().resume(true).run(&mut Stops(Cell::new(after)));
+            let Err(error) = stopped else { break };
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            assert!(!many.exists());
+            // Without resuming it is no continuation.
+            let error = conversion.run(&mut Silent).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+            let resumed = conversion.clone().resume(true).run(&mut Silent).unwrap();
+            assert!(!resumed.was_complete);
+            assert!(files(dir.path(), "many") == whole, "{conversion:?} {after}");
+            let again = conversion.clone().resume(true).run(&mut Silent).unwrap();
+            assert!(again.was_complete);
+            remove(dir.path(), "many");
+            after += 1 + after / 3;
+        }
+        remove(dir.path(), "many");
+        // One that is not resumed leaves nothing.
+        let error = conversion.run(&mut Stops(Cell::new(4))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert_eq!(files(dir.path(), "many"), BTreeMap::new());
+    }
+}
+
+#[test]
+fn parts_write_their_shards_in_place_and_commit_writes_the_manifest() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    Conversion::new(&lines, &one).run(&mut Silent).unwrap();
+    for size in [None, Some(2000)] {
+        let conversion = Conversion::new(&lines, &many).durable(false);
+        let conversion = size.into_iter().fold(conversion, Conversion::shard_size);
+        for (number, part) in Part::all(64).enumerate() {
+            // Some are stopped, some of them twice.
+            for _ in 0..number % 3 {
+                let stopped = conversion.run_part(part, &mut Stops(Cell::new(1 + number % 4)));
+                assert!(stopped.is_ok() || stopped.unwrap_err().kind() == ErrorKind::Cancelled);
+            }
+            if number == 40 {
+                let error = commit(&many, &mut Silent).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+            }
+            conversion.run_part(part, &mut Silent).unwrap();
+        }
+        let before = files(dir.path(), "many-");
+        let report: Report = commit(&many, &mut Silent).unwrap();
+        assert_eq!(report.outputs[0].samples, 300);
+        assert_eq!(files(dir.path(), "many-"), before, "no shard is touched");
+        assert_same_samples(&many, &one);
+        assert!(!dir.path().join("many.shards.json.parts").exists());
+        remove(dir.path(), "many");
+    }
+}
+
+#[test]
+fn keys_that_two_shards_have_are_found_at_the_end() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    let text = fs::read_to_string(&lines[1]).unwrap();
+    fs::write(&lines[1], text + "{\"key\":\"4-2\"}\n").unwrap();
+    let conversion = Conversion::new(&lines, &many).shard_size(500);
+    let error = conversion.run(&mut Silent).unwrap_err();
+    assert_eq!((error.kind(), error.key()), (ErrorKind::DuplicateKey, Some("4-2")), "{error}");
+    assert_eq!(files(dir.path(), "many"), BTreeMap::new());
+    for part in Part::all(3) {
+        Conversion::new(&lines, &many).run_part(part, &mut Silent).unwrap();
+    }
+    assert_eq!(commit(&many, &mut Silent).unwrap_err().kind(), ErrorKind::DuplicateKey);
+    assert!(!many.exists());
+    let found = unfinished_shards(&many).unwrap().unwrap();
+    assert_eq!((found.shards.len(), found.samples), (3, 301));
+    remove_unfinished_shards(&many).unwrap();
+    assert_eq!(files(dir.path(), "many"), BTreeMap::new());
+}
+
+#[test]
+fn an_append_adds_shards_and_a_manifest_with_all() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    Conversion::new(&lines[..3], &many).shards(2).run(&mut Silent).unwrap();
+    let before = files(dir.path(), "many-");
+    let append = |sources: &[PathBuf]| {
+        Conversion::new(sources, &many).append(true).shard_size(900).durable(false)
+    };
+    let report = append(&lines[3..]).run(&mut Silent).unwrap();
+    Conversion::new(&lines, &one).run(&mut Silent).unwrap();
+    assert_same_samples(&many, &one);
+    assert_eq!((report.outputs[0].added, report.outputs[0].samples), (240, 300));
+    let after = files(dir.path(), "many-");
+    assert!(before.iter().all(|(name, bytes)| after[name] == *bytes) && after.len() > before.len());
+    // Keys that are there already are refused, and nothing is left of it.
+    let error = append(&lines[..2]).run(&mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+    assert_eq!(files(dir.path(), "many-"), after);
+    assert_same_samples(&many, &one);
+    // A manifest of a newer kiste would lose what this one does not know.
+    let text = fs::read_to_string(&many).unwrap();
+    fs::write(&many, text.replacen("\"version\":1", "\"version\":1,\"filters\":[]", 1)).unwrap();
+    let other = dir.path().join("other.jsonl");
+    fs::write(&other, "{\"key\":\"other\"}\n").unwrap();
+    let error = append(&[other]).run(&mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_same_samples(&many, &one);
+    let missing = Conversion::new(&lines, dir.path().join("none.shards.json")).append(true);
+    assert_eq!(missing.run(&mut Silent).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn of_several_that_append_at_once_one_wins() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    Conversion::new(&lines[..2], &many).run(&mut Silent).unwrap();
+    let append = |source: &PathBuf| {
+        Conversion::new([source], &many).append(true).durable(false).run(&mut Silent)
+    };
+    let results: Vec<Result<Report>> = std::thread::scope(|scope| {
+        let append = &append;
+        let threads: Vec<_> =
+            lines[2..6].iter().map(|source| scope.spawn(move || append(source))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // Only one conversion to a dataset runs at a time, and each of them appends to what it has seen.
+    assert!(results.iter().any(Result::is_ok), "{results:?}");
+    let added: u64 = results.iter().flatten().map(|report| report.outputs[0].added).sum();
+    assert_eq!(DatasetReader::open(&many).unwrap().len() as u64, 20 + added);
+    assert_eq!(verify::verify(&many).unwrap().problems, []);
+}
+
+#[test]
+fn only_what_the_notes_prove_is_removed() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    let conversion = Conversion::new(&lines, &many).shard_size(2000).durable(false);
+    conversion.clone().resume(true).run(&mut Stops(Cell::new(12))).unwrap_err();
+    let found = unfinished_shards(&many).unwrap().unwrap();
+    assert!(found.shards.len() >= 2 && found.foreign.is_empty(), "{found:?}");
+    // A dataset with the name of the next shard, and another one in the place of a shard.
+    let mine = dir.path().join("many-00077.msgpack");
+    Conversion::new(&lines[1..2], &mine).run(&mut Silent).unwrap();
+    let first = found.shards[0].clone();
+    Conversion::new(&lines[1..2], &first).overwrite(true).run(&mut Silent).unwrap();
+    let removed = remove_unfinished_shards(&many).unwrap().unwrap();
+    assert!(removed.foreign == [&*first], "{removed:?}");
+    assert_eq!(unfinished_shards(&many).unwrap(), None);
+    for path in [&mine, &first] {
+        assert_eq!(DatasetReader::open(path).unwrap().len(), 20);
+    }
+    let left: Vec<String> =
+        files(dir.path(), "many").into_keys().filter(|name| name.ends_with(".msgpack")).collect();
+    assert_eq!(left, ["many-00000.msgpack", "many-00077.msgpack"]);
+    // What is in the place of a shard is not replaced.
+    let error = conversion.run(&mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(DatasetReader::open(&first).unwrap().len(), 20);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    let conversion = || Conversion::new(&lines, &many);
+    for wrong in [
+        conversion().shards(0),
+        conversion().shard_size(0),
+        conversion().shards(2).shard_size(2),
+        conversion().overwrite(true),
+        conversion().split(Split::new().shuffle(1)),
+        conversion().on_duplicates(Duplicates::Skip),
+        Conversion::new(&lines, dir.path().join("one.msgpack")).shards(3),
+        Conversion::new(&lines, dir.path().join("one.tar")).shard_size(3),
+    ] {
+        let error = wrong.run(&mut Silent).unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.option().is_some(), "{error}");
+    }
+    let error = conversion().limit(3).run_part(Part::new(1, 3).unwrap(), &mut Silent).unwrap_err();
+    assert_eq!(error.option(), Some("limit"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
+}

@@ -100,6 +100,11 @@ pub(crate) struct MadeOf {
 }
 
 impl Making {
+    /// The conversion with the options of what is written.
+    pub(crate) fn apply(&self, conversion: Conversion) -> Conversion {
+        self.writing.apply(conversion)
+    }
+
     fn dataset(&self, out: &Path) -> NewDataset {
         NewDataset::new(out).overwrite(self.force).writer(self.writing.options())
     }

@@ -22,6 +22,7 @@ mod loader;
 mod mat;
 mod model;
 mod packed;
+mod parted_shuffle;
 mod readers;
 #[cfg(feature = "remote")]
 mod remote;

@@ -1,10 +1,13 @@
+use kiste::convert::{Part, PartedShuffle};
 use kiste::rearrange::{self, MadeDataset};
 use kiste::sampler::{Order, SamplerName};
 use kiste::text::units;
 use serde::Serialize;
 
+use super::convert;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
+use crate::monitor::Monitor;
 use crate::ordering::Ordering;
 use crate::output::Output;
 use crate::rearrange::{InOut, tell_seed};
@@ -18,6 +21,12 @@ use crate::rearrange::{InOut, tell_seed};
 /// dataset fits in memory. For larger ones --memory shuffles in two sequential passes, over
 /// temporary files in OUT.partial that are as large as the data together; the result is the same.
 /// On top of it come buffers, an eighth of it and some 20 MB, and 20 to 30 bytes a sample.
+///
+/// For datasets that are too large for one machine, OUT is a manifest, NAME.shards.json, with a
+/// number of --shards. Each of the two passes can be divided over processes or machines that share
+/// a directory: run --pass 1 --part I/N for all N parts, then --pass 2 --part I/N for all, and then
+/// "kiste commit OUT". The order is the same for any number of shards. Pass 1 holds --memory bytes
+/// of samples (1G), pass 2 a shard. Both write as much as the data to the directory of OUT.
 ///
 /// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
 /// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a
@@ -37,6 +46,15 @@ pub(crate) struct Args {
     /// larger than memory
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<u64>,
+    /// Write this many shards; OUT is their manifest, NAME.shards.json
+    #[arg(long, value_name = "N", conflicts_with_all = ["compat", "part"])]
+    shards: Option<usize>,
+    /// One part of a pass over datasets of any size, of as many parts as there are to be shards
+    #[arg(long, value_name = "I/N", requires = "pass", conflicts_with = "compat")]
+    part: Option<Part>,
+    /// Which pass of --part: 1 reads the dataset, 2 writes the shard
+    #[arg(long, value_name = "1|2", requires = "part", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pass: Option<u8>,
     #[command(flatten)]
     files: InOut,
 }
@@ -45,6 +63,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste shuffle train.msgpack shuffled.msgpack --seed 42
   kiste shuffle huge.msgpack shuffled.msgpack --memory 2G
+  kiste shuffle huge.msgpack shuffled.shards.json --shards 64 --seed 42
   kiste shuffle train.msgpack shuffled.msgpack --sampler block --chunk-size 1024
   kiste shuffle train.msgpack shuffled.msgpack --compat --true-shuffle";
 
@@ -60,6 +79,9 @@ impl Args {
     pub(crate) fn run(mut self, output: &Output) -> Outcome<Exit> {
         if self.compat {
             self.choose_compatible(output)?;
+        }
+        if let Some(parts) = self.part.map(Part::of).or(self.shards) {
+            return self.run_parts(parts, output);
         }
         let reader = file::open(&self.files.input)?;
         let options = self.ordering.options();
@@ -96,6 +118,53 @@ impl Args {
         }
         let sampler = self.ordering.sampler.name();
         making.print(&Shuffled { made, sampler, seed }, output)
+    }
+
+    /// Shuffles into shards, or does one part of that.
+    fn run_parts(&self, parts: usize, output: &Output) -> Outcome<Exit> {
+        let InOut { input, out, making } = &self.files;
+        if self.ordering.sampler != SamplerName::Shuffle {
+            return Err(Failure::trouble("--shards and --part need --sampler shuffle"));
+        }
+        if making.force {
+            let failure = Failure::trouble("--force cannot be combined with --shards and --part");
+            return Err(failure.hint("shuffle to another name, or remove the dataset first"));
+        }
+        let mut shuffle = PartedShuffle::new(input, out, parts)?;
+        if let Some(seed) = self.ordering.options().seed_in_use() {
+            let seed = u64::try_from(seed).map_err(|_| {
+                Failure::trouble(format_args!(
+                    "--seed {seed}: expected a number from 0 to 2^64 - 1"
+                ))
+            })?;
+            shuffle = shuffle.seed(seed);
+        }
+        if let Some(memory) = self.memory {
+            shuffle = shuffle.memory(memory);
+        }
+        let monitor = &mut Monitor::new(output);
+        match (self.part, self.pass) {
+            (Some(part), Some(1)) => {
+                shuffle.scatter(part, monitor)?;
+                monitor.clear();
+                output.note(format_args!("{}: part {part} of pass 1 is finished", out.display()));
+                return Ok(Exit::Yes);
+            }
+            (Some(part), _) => {
+                making.apply(shuffle.conversion()?).run_part(part, monitor)?;
+                monitor.clear();
+                output.note(format_args!("{}: part {part} of pass 2 is finished", out.display()));
+                return Ok(Exit::Yes);
+            }
+            (None, _) => {}
+        }
+        for part in Part::all(parts) {
+            shuffle.scatter(part, monitor)?;
+        }
+        for part in Part::all(parts) {
+            making.apply(shuffle.conversion()?).run_part(part, monitor)?;
+        }
+        convert::commit(out, making.json, output)
     }
 
     fn choose_compatible(&mut self, output: &Output) -> Outcome<()> {

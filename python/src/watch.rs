@@ -60,7 +60,7 @@ impl Monitor for Messenger<'_> {
         let name = match phase {
             Phase::Converting | Phase::Part(_) => "converting",
             Phase::Joining => "joining",
-            Phase::Shuffling => "shuffling",
+            Phase::Shuffling | Phase::Scattering(_) => "shuffling",
             Phase::Finishing => "finishing",
             _ => "working",
         };

@@ -15,6 +15,7 @@ use super::export;
 use super::format::{Format, Output};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
+use super::parted_shuffle::remove_scattered;
 use super::parts::no_units;
 use super::passing::{Passing, starts};
 use super::place;
@@ -291,6 +292,7 @@ pub(super) fn commit_with(
     if parts.is_published() {
         drop(lock);
         monitor.notice(Notice::Joined(output.to_path_buf()));
+        remove_scattered(output)?;
         parts.remove()?;
         return Ok(Report { was_complete: true, ..Report::default() });
     }
@@ -313,6 +315,7 @@ pub(super) fn commit_with(
     // From here on a repeated commit only removes the parts, and never joins them again.
     parts.published()?;
     drop(lock);
+    remove_scattered(output)?;
     parts.remove()?;
     Ok(report)
 }

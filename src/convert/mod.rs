@@ -78,6 +78,7 @@ mod dry_run;
 mod run;
 mod commit;
 mod shards;
+mod parted_shuffle;
 
 pub use bad::{BadInput, settle_quarantine};
 pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
@@ -116,6 +117,7 @@ pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 #[doc(hidden)]
 pub use names::expand_braces;
 pub use options::Duplicates;
+pub use parted_shuffle::PartedShuffle;
 pub use parts::Part;
 pub use passing::convert;
 pub use place::{check_data_path, check_finished, is_same};

@@ -73,6 +73,8 @@ pub enum Phase {
     Joining,
     /// Writes samples in random order.
     Shuffling,
+    /// The first pass of a shuffle in parts, of one part.
+    Scattering(Part),
     /// Waits for the disk and publishes what was written.
     Finishing,
 }

@@ -274,3 +274,24 @@ fn an_empty_dataset_can_be_ordered_and_shuffled() {
         }
     }
 }
+
+#[test]
+fn shards_are_shuffled_in_one_go_and_in_parts_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir, "in.msgpack", 100);
+    run(&dir, ["shuffle", "in.msgpack", "a.shards.json", "--shards", "3", "--seed", "5"]).exits(0);
+    for pass in ["1", "2"] {
+        for part in ["2/3", "3/3", "1/3"] {
+            let args = ["shuffle", "in.msgpack", "b.shards.json", "--seed", "5", "--part", part];
+            run(&dir, args.into_iter().chain(["--pass", pass])).exits(0);
+        }
+    }
+    run(&dir, ["commit", "b.shards.json"]).exits(0);
+    for shard in 0..3 {
+        let read = |name| fs::read(dir.path().join(format!("{name}-0000{shard}.msgpack"))).unwrap();
+        assert!(read("a") == read("b"));
+    }
+    assert_passed_through(&dir, "b.shards.json", &["in.msgpack"]);
+    run(&dir, ["shuffle", "in.msgpack", "c.msgpack", "--shards", "3"])
+        .fails(2, "expected the name of a manifest");
+}

@@ -1,0 +1,562 @@
+//! [`PartedShuffle`]: a shuffle whose parts are made by different processes or machines.
+//!
+//! The order is that of [`Shuffle`], cut into as many stretches as there are parts. In the first pass
+//! part I reads the I-th stretch of the *source* from front to back and writes its samples, sorted by
+//! the stretch of the *output* that they belong to. In the second pass part I reads its piece of what
+//! each part of the first pass wrote, puts the samples in order and writes them as a shard, as a part of
+//! a [`Conversion`] does. So every byte is read and written twice, in long runs, and no process holds
+//! more than one shard.
+//!
+//! What lies between the passes is in the directory `NAME.shards.json.scatter`:
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `part-I-of-N.samples` | samples of the I-th stretch of the source, in runs; each run is sorted by the stretch of the output, and within it in the order of the source |
+//! | `part-I-of-N.json` | written when the part is finished: of what it was made, and of each run where its pieces begin, and their checksums |
+//!
+//! Lengths of samples are not in it: they follow from the order and the offsets of the source.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::monitor::check_cancelled;
+use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
+use crate::dataset::DatasetReader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::shards::is_manifest;
+use crate::regular;
+use crate::sampler::{Order, Sampler, Shuffle};
+use crate::storage::{LocalStorage, ReplaceFile, Storage};
+
+/// How often progress is told, in samples.
+const FEW: u64 = 1024;
+/// A sample that waits to be written, on top of its bytes.
+const ENTRY: u64 = size_of::<(u32, Range<usize>)>() as u64;
+
+/// Shuffles a dataset that is too large for one machine: two passes, each of which is divided into
+/// parts that run independently of each other, in any order, and again after a crash.
+///
+/// The samples of all shards together are in the order of [`Shuffle`] for this seed, whatever the number
+/// of parts.
+///
+/// ```
+/// use kiste::convert::{Part, PartedShuffle, Silent};
+/// use kiste::DatasetReader;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (input, output) = (dir.path().join("a.msgpack"), dir.path().join("b.shards.json"));
+/// # let mut writer = kiste::Writer::create(&input)?;
+/// # for n in 0..100 { writer.write(&serde_json::json!({"key": n.to_string()}))?; }
+/// # writer.finish()?;
+/// let shuffle = PartedShuffle::new(&input, &output, 4)?.seed(42);
+/// for part in Part::all(4) {
+///     shuffle.scatter(part, &mut Silent)?;
+/// }
+/// for part in Part::all(4) {
+///     shuffle.gather(part, &mut Silent)?;
+/// }
+/// shuffle.commit(&mut Silent)?;
+/// assert_eq!(DatasetReader::open(&output)?.len(), 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct PartedShuffle {
+    reader: DatasetReader,
+    labels: Option<Vec<String>>,
+    output: PathBuf,
+    parts: usize,
+    seed: u64,
+    memory: u64,
+}
+
+/// Of what a part was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    version: u32,
+    samples: u64,
+    bytes: u64,
+    /// Of offsets from all over the source.
+    offsets: u32,
+    seed: u64,
+    parts: usize,
+}
+
+/// A part of the first pass that is finished.
+#[derive(Debug, Serialize, Deserialize)]
+struct Scattered {
+    plan: Plan,
+    runs: Vec<Run>,
+}
+
+/// Samples that were in memory together.
+#[derive(Debug, Serialize, Deserialize)]
+struct Run {
+    /// The samples of the source, from the first up to but without the second.
+    samples: (u64, u64),
+    /// Where the piece of each stretch of the output begins, and where the last one ends.
+    starts: Vec<u64>,
+    /// The CRC-32C of each piece.
+    checksums: Vec<u32>,
+}
+
+impl PartedShuffle {
+    /// Shuffles the dataset `input` into as many shards as there are parts, listed in the manifest
+    /// `output`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the name of the output is not that of a manifest, or there
+    /// are no parts; and those of opening the input.
+    pub fn new(
+        input: impl AsRef<Path>,
+        output: impl AsRef<Path>,
+        parts: usize,
+    ) -> Result<PartedShuffle> {
+        let output = output.as_ref().to_path_buf();
+        let invalid = |message: &str| Err(Error::new(ErrorKind::Invalid, message).at(&output));
+        if !output.to_str().is_some_and(is_manifest) {
+            return invalid("expected the name of a manifest, NAME.shards.json");
+        }
+        Part::new(1, parts)?;
+        let reader = DatasetReader::open(input)?;
+        let labels = reader.labels()?;
+        let (seed, memory) = (0, 1 << 30);
+        Ok(PartedShuffle { reader, labels, output, parts, seed, memory })
+    }
+
+    /// The seed of the order. Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// How many bytes of samples the first pass holds. More make longer runs for the second pass to
+    /// read; the second pass holds a whole shard. Default: 1 GiB.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// The parts of both passes, and the shards.
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// The first pass, of one part. Nothing happens if it is finished already.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the part is not one of [`parts`](Self::parts), or there is a
+    /// part of another source or seed; [`AlreadyExists`](ErrorKind::AlreadyExists) if the output is
+    /// there; [`Cancelled`](ErrorKind::Cancelled) if the monitor stops it, and errors of reading and
+    /// writing.
+    pub fn scatter(&self, part: Part, monitor: &mut dyn Monitor) -> Result<()> {
+        self.check(part)?;
+        if self.output.exists() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "it exists already").at(&self.output));
+        }
+        let plan = self.plan()?;
+        if self.scattered(part, &plan)?.is_some() {
+            return Ok(());
+        }
+        let storage = LocalStorage::mapped();
+        storage.create_dir_all(&dir_of(&self.output))?;
+        let order = self.order()?;
+        let range = stretch(plan.samples, part);
+        let mut output = ReplaceFile::create(self.file(part, "samples"))?;
+        let mut pending = Pending::default();
+        let mut runs = Vec::new();
+        let mut begin = range.start;
+        let samples = Some(range.end - range.start);
+        monitor.begin(Phase::Scattering(part), Total { samples, ..Total::default() });
+        for index in range.clone() {
+            let raw = self.reader.get_raw(index as usize)?;
+            let position = order.position_of(index).ok_or_else(|| {
+                let message = format!("the order has no sample {index}");
+                Error::new(ErrorKind::Invalid, message)
+            })?;
+            pending.add(part_of(plan.samples, self.parts, position), &raw);
+            let is_last = index + 1 == range.end;
+            if is_last || pending.memory() >= self.memory {
+                runs.push(pending.write(begin..index + 1, self.parts, &mut output)?);
+                begin = index + 1;
+            }
+            let done = index + 1 - range.start;
+            if done % FEW == 0 || is_last {
+                check_cancelled(monitor)?;
+                let bytes = output.len();
+                monitor.progress(Progress { samples: done, bytes, ..Progress::default() });
+            }
+        }
+        output.finish()?;
+        let note = serde_json::to_vec(&Scattered { plan, runs });
+        let note = note.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        let mut file = ReplaceFile::create(self.file(part, "json"))?;
+        file.append(&note)?;
+        file.finish()
+    }
+
+    /// The second pass, of one part: writes its shard. All parts of the first pass must be finished.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`](ErrorKind::Interrupted) if a part of the first pass is not finished;
+    /// [`Damaged`](ErrorKind::Damaged) if what it wrote has changed since; and those of
+    /// [`Conversion::run_part`].
+    pub fn gather(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
+        self.check(part)?;
+        self.conversion()?.run_part(part, monitor)
+    }
+
+    /// The second pass as a conversion, for options of its own: each of its parts writes a shard. All
+    /// parts of the first pass must be finished.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`](ErrorKind::Interrupted) if a part of the first pass is not finished, and errors
+    /// of reading what they wrote.
+    pub fn conversion(&self) -> Result<Conversion> {
+        let plan = self.plan()?;
+        let storage = LocalStorage::mapped();
+        let mut parts = Vec::with_capacity(self.parts);
+        for part in Part::all(self.parts) {
+            let Some(scattered) = self.scattered(part, &plan)? else {
+                let message = format!("part {part} of the first pass is not finished");
+                return Err(Error::new(ErrorKind::Interrupted, message).at(&self.output));
+            };
+            let path = self.file(part, "samples");
+            parts.push((storage.open(&path)?, path, scattered.runs));
+        }
+        let input = Gathering { shuffle: self.clone(), order: self.order()?, plan, parts };
+        Ok(Conversion::from_input(self.reader.path(), input, &self.output).shards(self.parts))
+    }
+
+    /// Writes the manifest when all shards are there, and removes what the first pass wrote: as
+    /// [`commit`](super::commit) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`commit`](super::commit).
+    pub fn commit(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        commit(&self.output, monitor)
+    }
+
+    /// Both passes of all parts, and the manifest.
+    ///
+    /// # Errors
+    ///
+    /// Those of the steps. After one, another run continues.
+    pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        for part in Part::all(self.parts) {
+            self.scatter(part, monitor)?;
+        }
+        for part in Part::all(self.parts) {
+            self.gather(part, monitor)?;
+        }
+        self.commit(monitor)
+    }
+
+    fn order(&self) -> Result<Arc<dyn Order>> {
+        Shuffle::new(self.reader.len() as u64, self.seed).order(0)
+    }
+
+    fn check(&self, part: Part) -> Result<()> {
+        if part.of() == self.parts {
+            return Ok(());
+        }
+        let message = format!("part {part}, expected one of {}", self.parts);
+        Err(Error::new(ErrorKind::Invalid, message))
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        let samples = self.reader.len() as u64;
+        // All of them would be as much to read as the offsets of a billion samples.
+        let mut checksum = 0;
+        for at in 0..samples.min(1024) {
+            let index =
+                (u128::from(at) * u128::from(samples) / u128::from(samples.min(1024))) as usize;
+            let start = self.reader.byte_range(index)?.start;
+            checksum = crc32c::crc32c_append(checksum, &start.to_le_bytes());
+        }
+        let (bytes, seed, parts) = (self.reader.data_len(), self.seed, self.parts);
+        Ok(Plan { version: 1, samples, bytes, offsets: checksum, seed, parts })
+    }
+
+    fn file(&self, part: Part, ending: &str) -> PathBuf {
+        dir_of(&self.output).join(format!("part-{}-of-{}.{ending}", part.number(), part.of()))
+    }
+
+    /// What is noted of a part of the first pass, if it is finished.
+    fn scattered(&self, part: Part, plan: &Plan) -> Result<Option<Scattered>> {
+        let path = self.file(part, "json");
+        let text = match regular::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(|error| Error::io(&path, error))?,
+        };
+        let noted: Scattered = serde_json::from_slice(&text)
+            .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
+        if noted.plan != *plan {
+            let message = "it was made of another source, seed or number of parts";
+            let error = Error::new(ErrorKind::Invalid, message).at(&path);
+            return Err(error.advise("remove the directory that it is in, and begin again"));
+        }
+        check_runs(&noted.runs, stretch(plan.samples, part), plan.parts)
+            .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
+        Ok(Some(noted))
+    }
+}
+
+fn dir_of(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_os_string();
+    name.push(".scatter");
+    name.into()
+}
+
+/// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
+pub(super) fn remove_scattered(output: &Path) -> Result<()> {
+    let dir = dir_of(output);
+    let entries = match fs::read_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| Error::io(&dir, error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io(&dir, error))?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(is_scattered) {
+            fs::remove_file(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
+        }
+    }
+    // Something that is not ours may be there.
+    let _ = fs::remove_dir(&dir);
+    Ok(())
+}
+
+/// Whether the first pass gives a file this name: `part-3-of-8.samples`.
+fn is_scattered(name: &str) -> bool {
+    let middle = |ending| name.strip_prefix("part-")?.strip_suffix(ending);
+    let numbers = middle(".samples").or_else(|| middle(".json")).and_then(|m| m.split_once("-of-"));
+    numbers.is_some_and(|(part, of)| format!("{part}/{of}").parse::<Part>().is_ok())
+}
+
+/// Samples of the first pass that wait to be written.
+#[derive(Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    samples: Vec<(u32, Range<usize>)>,
+}
+
+impl Pending {
+    fn add(&mut self, part: usize, raw: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(raw);
+        // There are at most a million parts.
+        self.samples.push((part as u32, start..self.bytes.len()));
+    }
+
+    fn memory(&self) -> u64 {
+        self.bytes.len() as u64 + self.samples.len() as u64 * ENTRY
+    }
+
+    /// Writes all as a run and forgets them.
+    fn write(
+        &mut self,
+        samples: Range<u64>,
+        parts: usize,
+        output: &mut ReplaceFile<'_>,
+    ) -> Result<Run> {
+        // Stable: in a piece they stay in the order of the source.
+        self.samples.sort_by_key(|(part, _)| *part);
+        let mut run = Run {
+            samples: (samples.start, samples.end),
+            starts: Vec::with_capacity(parts + 1),
+            checksums: Vec::with_capacity(parts),
+        };
+        let mut waiting = self.samples.drain(..).peekable();
+        for part in 0..parts as u32 {
+            run.starts.push(output.len());
+            let mut checksum = 0;
+            while let Some((_, range)) = waiting.next_if(|(of, _)| *of == part) {
+                let raw = &self.bytes[range];
+                checksum = crc32c::crc32c_append(checksum, raw);
+                output.append(raw)?;
+            }
+            run.checksums.push(checksum);
+        }
+        run.starts.push(output.len());
+        drop(waiting);
+        self.bytes.clear();
+        Ok(run)
+    }
+}
+
+/// What the first pass wrote, with a unit for each shard.
+struct Gathering {
+    shuffle: PartedShuffle,
+    order: Arc<dyn Order>,
+    plan: Plan,
+    parts: Vec<(crate::storage::Source, PathBuf, Vec<Run>)>,
+}
+
+impl Gathering {
+    /// The samples of a shard in its order.
+    fn samples(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        let part = Part::new(unit + 1, self.plan.parts)?;
+        let positions = stretch(self.plan.samples, part);
+        let mut wanted: Vec<(u64, u64)> =
+            positions.clone().map(|position| (self.order.index_at(position), position)).collect();
+        wanted.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut places = vec![(0usize, 0..0usize); wanted.len()];
+        let mut wanted = wanted.into_iter().peekable();
+        for (source, path, runs) in &self.parts {
+            for run in runs {
+                let range = run.starts[unit]..run.starts[unit + 1];
+                let bytes = source.read(range).map_err(|error| error.at(path))?;
+                if crc32c::crc32c(&bytes) != run.checksums[unit] {
+                    return Err(changed(path));
+                }
+                let mut at = 0;
+                while let Some((index, position)) =
+                    wanted.next_if(|(index, _)| *index < run.samples.1)
+                {
+                    let range = self.shuffle.reader.byte_range(index as usize)?;
+                    let end = at + (range.end - range.start) as usize;
+                    places[(position - positions.start) as usize] = (pieces.len(), at..end);
+                    at = end;
+                }
+                if at != bytes.len() {
+                    return Err(changed(path));
+                }
+                pieces.push(bytes);
+            }
+        }
+        for (piece, range) in places {
+            emit(Ok(pieces[piece][range].to_vec()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Input for Gathering {
+    fn units(&self) -> usize {
+        self.plan.parts
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
+        self.samples(unit, emit)
+    }
+
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        // What is not written cannot be read.
+        add(&serde_json::to_vec(&self.plan).unwrap_or_default());
+    }
+
+    fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
+        let first = match Part::new(unit + 1, self.plan.parts) {
+            Ok(part) => stretch(self.plan.samples, part).start,
+            Err(_) => return error,
+        };
+        match first.checked_add(item).filter(|position| *position < self.plan.samples) {
+            Some(position) => {
+                error.at(self.shuffle.reader.path()).with_index(self.order.index_at(position))
+            }
+            None => error,
+        }
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        Some(self.plan.samples)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.shuffle.labels.as_deref()
+    }
+}
+
+/// The stretch of a part: they differ by one sample at most.
+fn stretch(samples: u64, part: Part) -> Range<u64> {
+    let cut = |number: usize| (u128::from(samples) * number as u128 / part.of() as u128) as u64;
+    cut(part.number() - 1)..cut(part.number())
+}
+
+/// In which stretch this is, from 0.
+fn part_of(samples: u64, parts: usize, position: u64) -> usize {
+    // The last that begins at or before it.
+    ((u128::from(position) * parts as u128 + parts as u128 - 1) / u128::from(samples.max(1)))
+        as usize
+}
+
+/// Fails for runs that are not those of this stretch.
+fn check_runs(runs: &[Run], stretch: Range<u64>, parts: usize) -> Result<(), String> {
+    let (mut at, mut end) = (stretch.start, 0);
+    for run in runs {
+        let is_next = run.samples.0 == at && run.samples.0 < run.samples.1;
+        let is_whole = run.starts.len() == parts + 1 && run.checksums.len() == parts;
+        if !is_next || !is_whole || run.starts[0] != end || !run.starts.is_sorted() {
+            return Err(format!("expected a run from sample {at} on, found {:?}", run.samples));
+        }
+        at = run.samples.1;
+        end = run.starts[parts];
+    }
+    match at == stretch.end {
+        true => Ok(()),
+        false => Err(format!("expected runs up to sample {}, found {at}", stretch.end)),
+    }
+}
+
+fn changed(path: &Path) -> Error {
+    let message =
+        "the file is not what the first pass wrote: remove its directory, and begin again";
+    Error::new(ErrorKind::Damaged, message).at(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_meet_and_every_position_is_in_its_own() {
+        for samples in [0, 1, 2, 7, 64, 1000] {
+            for parts in [1, 2, 3, 7, 64, 100] {
+                let mut next = 0;
+                for part in Part::all(parts) {
+                    let range = stretch(samples, part);
+                    assert_eq!(range.start, next);
+                    next = range.end;
+                    for position in range {
+                        assert_eq!(part_of(samples, parts, position) + 1, part.number());
+                    }
+                }
+                assert_eq!(next, samples);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_that_leave_something_out_are_found() {
+        let run = |samples: (u64, u64), starts: &[u64]| Run {
+            samples,
+            starts: starts.to_vec(),
+            checksums: vec![0; starts.len() - 1],
+        };
+        let good = || vec![run((5, 8), &[0, 10, 20]), run((8, 9), &[20, 20, 30])];
+        assert!(check_runs(&good(), 5..9, 2).is_ok());
+        assert!(check_runs(&[], 5..5, 2).is_ok());
+        assert!(check_runs(&good(), 5..10, 2).is_err());
+        assert!(check_runs(&good(), 4..9, 2).is_err());
+        assert!(check_runs(&good()[..1], 5..9, 2).is_err());
+        assert!(check_runs(&good(), 5..9, 3).is_err());
+        let mut wrong = good();
+        wrong[1].starts[0] = 19;
+        assert!(check_runs(&wrong, 5..9, 2).is_err());
+        let mut wrong = good();
+        wrong[0].starts[1] = 21;
+        assert!(check_runs(&wrong, 5..9, 2).is_err());
+    }
+}

@@ -95,6 +95,8 @@ def same_parameters(theirs, ours, what):
         [(p.name, p.default, p.kind) for p in inspect.signature(of).parameters.values()]
         for of in (theirs, ours)
     ]
+    # What only ours has, and has a name.
+    parameters[1] = [parameter for parameter in parameters[1] if parameter[0] != "durable"]
     # Private ones that hold a constant.
     parameters[0] = [parameter for parameter in parameters[0] if not parameter[0].startswith("__")]
     named = [[(name, repr(default)) for name, default, _ in several] for several in parameters]

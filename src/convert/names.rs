@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::source_file::size_of;
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::text::braces::expand_braces;
 
@@ -25,7 +26,7 @@ pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Re
             _ => vec![path.to_path_buf()],
         };
         for name in names {
-            std::fs::metadata(&name).map_err(|error| Error::io(&name, error))?;
+            size_of(&name).map_err(|error| Error::io(&name, error))?;
             files.push(name);
         }
     }

@@ -65,9 +65,10 @@ fn shards_are_read_from_urls() {
     std::fs::write(&source, lines(3000)).unwrap();
     Conversion::new([&source], &set).run(&mut Silent).unwrap();
     for (name, format) in [("a.tar", Format::Webdataset), ("a.tfrecord", Format::Tfrecord)] {
-        let shard = dir.path().join(name);
-        Conversion::new([&set], &shard).to(format).run(&mut Silent).unwrap();
-        converts_alike(name, std::fs::read(&shard).unwrap(), |conversion| conversion);
+        let made = Conversion::new([&set], dir.path().join(name)).to(format);
+        let report = made.run(&mut Silent).unwrap();
+        let [shard] = &report.outputs[0].files[..] else { panic!("{report:?}") };
+        converts_alike(name, std::fs::read(shard).unwrap(), |conversion| conversion);
     }
 }
 

@@ -99,7 +99,11 @@ impl OpenDataset {
         match storage.open_together(path, &ANNOUNCED) {
             Ok(None) => {}
             Ok(Some(files)) => return OpenDataset::open_remote(storage, path, files),
-            Err(error) => return Err(unpublished(&*storage, path).unwrap_or(error)),
+            // Without leave to list, a store denies what is not there.
+            Err(error) if error.kind() == ErrorKind::NotFound || is_denied(&error) => {
+                return Err(unpublished(&*storage, path).unwrap_or(error));
+            }
+            Err(error) => return Err(error),
         }
         let offsets_path = SideFile::Offsets.path(path);
         let offsets_file = storage.open_if_exists(&offsets_path)?;
@@ -502,6 +506,10 @@ fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
         return staging::unfinished_error(storage, path);
     }
     error
+}
+
+fn is_denied(error: &Error) -> bool {
+    error.io_kind() == Some(std::io::ErrorKind::PermissionDenied)
 }
 
 /// Why there is no dataset at a URL, if it is being written.

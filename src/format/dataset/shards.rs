@@ -167,7 +167,7 @@ impl Manifest {
                 if shard.samples == 0 || first > last || first.len().max(last.len()) > MAX_KEY {
                     let expected =
                         format!("a range of keys of at most {MAX_KEY} bytes of {name:?}");
-                    return wrong(&expected, format!("{first:.40?} to {last:.40?}"));
+                    return wrong(&expected, format!("{} to {}", start(first), start(last)));
                 }
             }
         }
@@ -186,7 +186,7 @@ impl Manifest {
         }
         let head: Head = serde_json::from_slice(text).map_err(|error| not_json(text, &error))?;
         if head.format.as_deref() != Some(FORMAT) {
-            let found = head.format.map_or("none".to_owned(), |format| format!("{format:.40?}"));
+            let found = head.format.map_or("none".to_owned(), |format| start(&format));
             return Err(FormatError::new(0, format!("the format {FORMAT:?}"), found));
         }
         if head.version != Some(VERSION.into()) {
@@ -278,7 +278,12 @@ fn check_name(name: &str) -> Result<(), FormatError> {
         return Ok(());
     }
     let expected = "the name of a data file, relative to the manifest";
-    Err(FormatError::new(0, expected, format!("{name:.80?}")))
+    Err(FormatError::new(0, expected, start(name)))
+}
+
+/// The first characters of a text that may be long, in quotes.
+fn start(text: &str) -> String {
+    format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
 fn parse_md5(name: &str, digits: &str) -> Result<Digest, FormatError> {
@@ -286,7 +291,7 @@ fn parse_md5(name: &str, digits: &str) -> Result<Digest, FormatError> {
     // Only one text stands for a digest.
     value.filter(|digest| hex(digest) == digits).ok_or_else(|| {
         let expected = format!("an MD5 of 32 lower-case digits for {name:?}");
-        FormatError::new(0, expected, format!("{digits:.40?}"))
+        FormatError::new(0, expected, start(digits))
     })
 }
 

@@ -121,7 +121,7 @@ impl Output {
         exit
     }
 
-    /// Does something for each of several things. A failure is told, and the others follow: the exit
+    /// Does something for each of several things. A failure is reported, and the others follow: the exit
     /// code is the worst.
     pub(crate) fn for_each<T>(
         &self,

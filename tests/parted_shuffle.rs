@@ -1,4 +1,4 @@
-//! A shuffle in parts: whatever their number and order, the samples come out as `Shuffle` orders them.
+//! A shuffle in parts: with any number of them, in any order, the samples come out as `Shuffle` orders them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ fn parts_run_in_any_order_and_again() {
     let error = shuffle().gather(part(1), &mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert!(error.to_string().contains("part 2/4 of the first pass is not finished"), "{error}");
-    // A part that was killed has no note, whatever else there is of it.
+    // A part that was killed has no note, even if it has written samples.
     let scatter = dir.path().join("out.shards.json.scatter");
     fs::write(scatter.join("part-2-of-4.samples"), "half of it").unwrap();
     shuffle().scatter(part(2), &mut Silent).unwrap();

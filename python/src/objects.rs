@@ -20,7 +20,7 @@ pub(crate) struct Filling<'py> {
 }
 
 impl<'py> Filling<'py> {
-    /// More items are appended one by one. A packed list may claim as many as there are bytes, and so may each of
+    /// More items are appended one by one. A packed list may claim one for each byte, and so may each of
     /// many lists in one another.
     const MOST: usize = 1024;
 

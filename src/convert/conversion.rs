@@ -392,7 +392,7 @@ impl Conversion {
     }
 
     /// How many shards there are, where the output is a dataset of many files: runs of the input with
-    /// about as many bytes each. Default: as many as [`shard_size`](Self::shard_size) makes.
+    /// about as many bytes each. Default: what [`shard_size`](Self::shard_size) makes.
     pub fn shards(mut self, count: usize) -> Self {
         self.options.shards = Some(count);
         self

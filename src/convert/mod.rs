@@ -76,6 +76,7 @@ mod export;
 #[cfg(feature = "stat")]
 mod dry_run;
 mod run;
+mod scattered;
 mod commit;
 mod shards;
 mod parted_shuffle;

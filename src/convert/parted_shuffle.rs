@@ -16,7 +16,6 @@
 //!
 //! Lengths of samples are not in it: they follow from the order and the offsets of the source.
 
-use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::monitor::check_cancelled;
+use super::scattered::dir_of;
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ use crate::regular;
 use crate::sampler::{Order, Sampler, Shuffle};
 use crate::storage::{LocalStorage, ReplaceFile, Storage};
 
-/// How often progress is told, in samples.
+/// Samples between two reports of progress.
 const FEW: u64 = 1024;
 /// A sample that waits to be written, on top of its bytes.
 const ENTRY: u64 = size_of::<(u32, Range<usize>)>() as u64;
@@ -41,7 +41,7 @@ const ENTRY: u64 = size_of::<(u32, Range<usize>)>() as u64;
 /// Shuffles a dataset that is too large for one machine: two passes, each of which is divided into
 /// parts that run independently of each other, in any order, and again after a crash.
 ///
-/// The samples of all shards together are in the order of [`Shuffle`] for this seed, whatever the number
+/// The samples of all shards together are in the order of [`Shuffle`] for this seed, with any number
 /// of parts.
 ///
 /// ```
@@ -310,38 +310,6 @@ impl PartedShuffle {
             .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
         Ok(Some(noted))
     }
-}
-
-fn dir_of(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_os_string();
-    name.push(".scatter");
-    name.into()
-}
-
-/// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
-pub(super) fn remove_scattered(output: &Path) -> Result<()> {
-    let dir = dir_of(output);
-    let entries = match fs::read_dir(&dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| Error::io(&dir, error))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(|error| Error::io(&dir, error))?;
-        let name = entry.file_name();
-        if name.to_str().is_some_and(is_scattered) {
-            fs::remove_file(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
-        }
-    }
-    // Something that is not ours may be there.
-    let _ = fs::remove_dir(&dir);
-    Ok(())
-}
-
-/// Whether the first pass gives a file this name: `part-3-of-8.samples`.
-fn is_scattered(name: &str) -> bool {
-    let middle = |ending| name.strip_prefix("part-")?.strip_suffix(ending);
-    let numbers = middle(".samples").or_else(|| middle(".json")).and_then(|m| m.split_once("-of-"));
-    numbers.is_some_and(|(part, of)| format!("{part}/{of}").parse::<Part>().is_ok())
 }
 
 /// Samples of the first pass that wait to be written.

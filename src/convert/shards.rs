@@ -87,7 +87,7 @@ struct Progress {
     begun: Option<Begun>,
     /// Whether all shards are there.
     done: bool,
-    /// Where the next shard begins: so many items into this unit.
+    /// Where the next shard begins: this unit, and the items of it before that.
     unit: Option<usize>,
     item: u64,
     tally: Option<Tally>,

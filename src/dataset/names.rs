@@ -20,7 +20,7 @@ pub(crate) enum Named {
 }
 
 impl Named {
-    /// A file of exactly this name is that file, whatever characters are in its name.
+    /// A file of exactly this name is that file, with any characters in its name.
     pub(crate) fn find(storage: &dyn Storage, path: &Path) -> Result<Named> {
         let Some(name) = path.to_str() else { return Ok(Named::Dataset) };
         if shards::is_manifest(name) {

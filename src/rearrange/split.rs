@@ -126,7 +126,7 @@ fn plain(value: &str) -> String {
     value.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// Where a part of a dataset is written, unless something else is said: `dir/ROOT-PART.EXT` for
+/// Where a part of a dataset is written, by default: `dir/ROOT-PART.EXT` for
 /// `dir/ROOT.EXT`. What has a meaning in a path or in a shell becomes `_`.
 ///
 /// ```

@@ -119,7 +119,7 @@ fn shards_are_the_same_as_one_dataset() {
             loader.map(text).collect::<Vec<String>>()
         };
         assert_eq!(batches(&many), batches(&one));
-        // Shards that are mapped stay open; of others there are only so many.
+        // Shards that are mapped stay open; of others there is a limited number.
         let most = if number == 0 { SIZES.len() } else { 2 };
         assert!(many.open_shards() <= most, "{}", many.open_shards());
     }

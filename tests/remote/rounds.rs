@@ -136,7 +136,7 @@ fn a_key_behind_large_fields_is_found_without_them() {
 #[test]
 fn many_keys_take_few_requests_each() {
     let place = Place::new(20_000, 200, true);
-    // So few keys of so many samples that the side files are not fetched whole.
+    // Few keys of many samples: the side files are not fetched whole.
     for (count, whole) in [(2, false), (40, true)] {
         let reader = place.open();
         place.server.requests();

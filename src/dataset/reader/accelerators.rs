@@ -20,7 +20,7 @@ use super::open::OpenDataset;
 pub(super) struct Lookup {
     pub(super) shape: lookup::Shape,
     pub(super) source: Source,
-    /// All of a remote file, once so many keys were looked for that this is cheaper.
+    /// All of a remote file, once enough keys were looked for that this is cheaper.
     whole: OnceLock<Vec<u8>>,
 }
 

@@ -217,7 +217,7 @@ impl RemoteFile {
         };
         let (failed, mut missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
             ranges.iter().filter(is_missing).cloned().partition(|range| memory.has_failed(range));
-        // It was tried, and whoever reads it learns why it is not there.
+        // It was tried, and reading it says why it is not there.
         let failure = failed.first().and_then(|range| memory.failure(range));
         drop(memory);
         missing.sort_unstable_by_key(|range| range.start);

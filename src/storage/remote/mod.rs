@@ -14,7 +14,7 @@
 //! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
 //!
 //! **One write.** An object is made in one step, where there is none of its name; what was uploaded
-//! of it before is no object. Nothing can be renamed, appended to or locked, which whoever writes a
+//! of it before is no object. Nothing can be renamed, appended to or locked, which a writer of a
 //! dataset has to know: [`Storage::is_object_store`].
 //!
 //! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.

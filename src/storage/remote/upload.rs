@@ -2,7 +2,7 @@
 //!
 //! An object is there when it is complete, and never before. With it goes the number of its write, by
 //! which it is recognised if the answer to the last request got lost, and by which files that were
-//! written together are told from others.
+//! written together are recognised.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -331,7 +331,7 @@ impl Sink for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // What failed was reported, or nobody wants to know.
+        // What failed was reported, or is of no interest any more.
         let _ = self.wait_for_all();
         if let Some(mut multipart) = self.multipart.take() {
             let _ = Arc::new(Exchange::default()).run(multipart.abort());

@@ -2,7 +2,7 @@
 //!
 //! [`Shards`] is what a [`DatasetReader`] has inside where a name stands for many files. Shards are
 //! opened when they are first needed, and then compared with the manifest. Those that are mapped
-//! stay open, as they hold no file descriptor; of others only so many stay open at a time.
+//! stay open, as they hold no file descriptor; of others a limited number stays open at a time.
 //!
 //! Absent on purpose: what is in a manifest, which is a format, and writing shards, which is a
 //! conversion.
@@ -134,7 +134,7 @@ impl Shards {
         Shards::of(storage, path, options, entries.iter().map(shard).collect())
     }
 
-    /// Opens every shard, to compare it with what is said of it.
+    /// Opens every shard, to compare it with its entry.
     #[cfg(feature = "convert")]
     pub(crate) fn check_all(&self) -> Result<()> {
         (0..self.count()).try_for_each(|number| self.open(number).map(drop))
@@ -244,7 +244,7 @@ impl Shards {
         self.shards.len()
     }
 
-    /// The data files, and what is said of them.
+    /// The data files, and their entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, &ShardEntry)> {
         self.shards.iter().map(|shard| (&*shard.path, &shard.entry))
     }

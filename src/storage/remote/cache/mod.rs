@@ -7,7 +7,7 @@
 //! * A file gets its full size when it is created, under the lock of the directory, after others have
 //!   made room for it. So the sum of all sizes is at most the limit at every moment, also while files fill,
 //!   and however many processes there are.
-//! * A file is locked by the process that appends to it, and only files that nobody has locked are removed.
+//! * A file is locked by the process that appends to it, and only files without a lock are removed.
 //!   The lock of a process that was killed ends with it; what it had written remains of use, and the rest
 //!   of its file is not read.
 //! * What is not what was written, by its digest, is fetched.
@@ -381,7 +381,7 @@ impl Shared {
     fn refresh(&self, state: &mut State, object: &Object) -> bool {
         if state.listing.as_ref().is_none_or(|(at, _)| at.elapsed() >= LISTING) {
             let mut files: HashMap<Object, Vec<String>> = HashMap::new();
-            // Without a directory there is nothing to read; whoever writes learns why.
+            // Without a directory there is nothing to read; writing says why.
             for entry in self.entries().unwrap_or_default() {
                 if let Some(object) = object_of(&entry.name) {
                     files.entry(object).or_default().push(entry.name);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{
-    Conversion, Duplicates, Monitor, Part, Progress, Report, Silent, Split, commit,
+    BadInput, Conversion, Duplicates, Monitor, Part, Progress, Report, Silent, Split, commit,
     remove_unfinished_shards, unfinished_shards,
 };
 use kiste::{DatasetReader, ErrorKind, Result, verify};
@@ -289,4 +289,43 @@ fn what_makes_no_sense_is_refused() {
     let error = conversion().limit(3).run_part(Part::new(1, 3).unwrap(), &mut Silent).unwrap_err();
     assert_eq!(error.option(), Some("limit"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_before_any_work() {
+    let (dir, inputs) = with_lines();
+    let out = dir.path().join("out.shards.json");
+    let quarantine = Conversion::new(&inputs, &out).on_bad_input(BadInput::Quarantine);
+    assert_eq!(quarantine.run(&mut Silent).unwrap_err().kind(), ErrorKind::Invalid);
+    // No manifest could list such a shard.
+    let named = Conversion::new(&inputs, dir.path().join("at-12:00.shards.json"));
+    let error = named.run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("relative to the manifest"), "{error}");
+    let error = Conversion::new(&inputs, &out).shards(1 << 20).run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("expected at most 262144"), "{error}");
+    #[cfg(feature = "remote")]
+    {
+        let url = "s3://bucket/out.shards.json";
+        let error = Conversion::new(&inputs, url).run(&mut Silent).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+    assert_eq!(files(dir.path(), "out").len() + files(dir.path(), "at").len(), 0);
+}
+
+#[test]
+fn what_another_conversion_has_begun_stays() {
+    let (dir, inputs) = with_lines();
+    let (theirs, out) = (dir.path().join("out-00000.msgpack"), dir.path().join("out.shards.json"));
+    let other = Conversion::new(&inputs, &theirs).resume(true);
+    let stopped = other.run(&mut Stops(Cell::new(3))).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
+    let begun = fs::read(dir.path().join("out-00000.msgpack.partial/data")).unwrap();
+    for resume in [false, true, true] {
+        let ours = Conversion::new(&inputs, &out).shard_size(1000).resume(resume);
+        assert_eq!(ours.run(&mut Silent).unwrap_err().kind(), ErrorKind::Interrupted);
+        let there = fs::read(dir.path().join("out-00000.msgpack.partial/data")).unwrap();
+        assert!(there == begun);
+    }
+    other.run(&mut Silent).unwrap();
+    assert_eq!(DatasetReader::open(&theirs).unwrap().len(), 300);
 }

@@ -117,7 +117,14 @@ impl Conversion {
 
     /// The directory of the parts, created if it is not there.
     pub(super) fn parts(&self, plan: &Plan) -> Result<Parts> {
-        let there = Parts::open(&self.output).ok().flatten();
+        let mut there = Parts::open(&self.output).ok().flatten();
+        // All but the sign that they were published was removed before.
+        if there.as_ref().is_some_and(|there| there.is_published() && there.plan().is_null()) {
+            if let Some(there) = there.take() {
+                drop(there.lock_all()?);
+                there.remove()?;
+            }
+        }
         // Once the commit has begun, what is in the place of the result may be its own.
         if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
             self.check_places(plan)?;

@@ -31,7 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::is_manifest;
 use crate::regular;
 use crate::sampler::{Order, Sampler, Shuffle};
-use crate::storage::{LocalStorage, ReplaceFile, Storage};
+use crate::storage::{self, LocalStorage, ReplaceFile, Storage};
 
 /// Samples between two reports of progress.
 const FEW: u64 = 1024;
@@ -120,6 +120,11 @@ impl PartedShuffle {
     ) -> Result<PartedShuffle> {
         let output = output.as_ref().to_path_buf();
         let invalid = |message: &str| Err(Error::new(ErrorKind::Invalid, message).at(&output));
+        if storage::is_url(&output) {
+            let message = "datasets of many files are written to a disk";
+            let shown = storage::shown(&output);
+            return Err(Error::new(ErrorKind::Unsupported, message).at(shown));
+        }
         if !output.to_str().is_some_and(is_manifest) {
             return invalid("expected the name of a manifest, NAME.shards.json");
         }

@@ -29,12 +29,14 @@ use super::{InOrder, Input, Part, Parts, Source};
 use crate::array::ArrayTally;
 use crate::dataset::names::{ReadManifest, shard_path};
 use crate::dataset::reader::shards::Shards;
-use crate::dataset::repair::Repair;
+use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::{DatasetFile, DatasetReader, staging};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::format::dataset::shards::{MAX_KEY, Manifest, SUFFIX, ShardEntry, is_manifest};
+use crate::format::dataset::shards::{
+    MAX_BYTES, MAX_KEY, MAX_SHARDS, Manifest, SUFFIX, ShardEntry, is_manifest,
+};
 use crate::format::hex;
-use crate::storage::{Expected, FileId, LocalStorage, Lock, Storage};
+use crate::storage::{self, Expected, FileId, LocalStorage, Lock, Storage};
 
 /// Bytes of a shard, unless the conversion says otherwise.
 const SHARD_BYTES: u64 = 2 << 30;
@@ -247,6 +249,22 @@ impl Conversion {
             let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");
             return Err(error.advise("write to another name, or remove the dataset first"));
         }
+        if storage::is_url(&self.output) {
+            let message = "datasets of many files are written to a disk";
+            return Err(
+                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
+            );
+        }
+        if options.bad == BadInput::Quarantine {
+            return invalid("bad", many);
+        }
+        if options.shards.is_some_and(|count| count > MAX_SHARDS) {
+            return invalid("shards", &format!("expected at most {MAX_SHARDS}"));
+        }
+        // A name that no manifest can list is known before hours of work.
+        let name = self.shard_name(Part::whole(), 0)?;
+        let named = Manifest::new(vec![ShardEntry::new(name, 0, 0)]);
+        named.map_err(|error| Error::from(error).at(&self.output))?;
         // Keys of two shards meet only when all are there, and a shard that is complete stays.
         if options.duplicates == Duplicates::Skip {
             return invalid("on_duplicates", many);
@@ -261,7 +279,7 @@ impl Conversion {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
         let there = Parts::open(&self.output)?;
-        if self.how.resume && there.is_none() && self.output.exists() {
+        if self.how.resume && !self.options.append && there.is_none() && self.output.exists() {
             monitor.notice(Notice::Complete(self.output.clone()));
             let there = std::slice::from_ref(&self.output);
             return self.report_present(there, opened.skipped_files, start);
@@ -271,7 +289,7 @@ impl Conversion {
             unfinished_shards(&self.output)?;
             let message = "a conversion to this dataset was cut short";
             let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
-            return Err(error.with_remedy(Remedy::Resume));
+            return Err(error.with_remedy(self.continued_by()));
         }
         let plan = self.plan_of(&opened, Some(1))?;
         let parts = self.parts(&plan)?;
@@ -333,7 +351,12 @@ impl Conversion {
         }
         let storage = self.storage();
         while !progress.done {
-            let name = self.shard_name(part, progress.first + progress.shards.len() as u64)?;
+            let number = progress.first + progress.shards.len() as u64;
+            if number >= MAX_SHARDS as u64 {
+                let message = format!("expected at most {MAX_SHARDS} shards: make them larger");
+                return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
+            }
+            let name = self.shard_name(part, number)?;
             let path = shard_path(&self.output, &name);
             // One that an earlier run has begun is ours.
             let is_ours = match &progress.begun {
@@ -344,6 +367,14 @@ impl Conversion {
                 remove_shard(&path)?;
             }
             super::place::check_dataset(&path, false)?;
+            // What is ours is removed: another conversion has left this, and may continue it.
+            if progress.begun.take().is_some() {
+                parts.note(part, "shards", &progress)?;
+            }
+            if storage.lstat(&staging::dir_of(&path))?.is_some() {
+                let error = Error::new(ErrorKind::Interrupted, "an unfinished write is left here");
+                return Err(error.at(&path).with_remedy(Remedy::Repair));
+            }
             progress.begun = Some(Begun { name: name.clone(), id: None });
             parts.note(part, "shards", &progress)?;
             let mut writer = self.writer_options().create(&path)?;
@@ -390,6 +421,12 @@ impl Conversion {
     }
 
     /// Says of a conversion that was stopped which shards are kept.
+    /// What helps after a run that was cut short. An append cannot tell its own shards from those that
+    /// were there, once it is another append.
+    fn continued_by(&self) -> Remedy {
+        if self.options.append { Remedy::Repair } else { Remedy::Resume }
+    }
+
     fn stopped_shards(&self, error: Error, part: Part, shards: usize) -> Error {
         let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
         if error.kind() != ErrorKind::Cancelled || !keeps {
@@ -398,7 +435,7 @@ impl Conversion {
         let shards = counted(shards as u64, "shard");
         let error = kept(error, &self.output, format_args!("kept {shards}"));
         match part.of() {
-            1 => error.with_remedy(Remedy::Resume),
+            1 => error.with_remedy(self.continued_by()),
             _ => error.advise("the same command continues"),
         }
     }
@@ -535,7 +572,17 @@ impl Conversion {
         shards.check_all()?;
         shards.check_unique()?;
         drop(shards);
-        let text = manifest.render();
+        let mut text = manifest.render();
+        if text.len() as u64 > MAX_BYTES {
+            // The ranges of keys only make look-ups faster.
+            let without = |entry: &ShardEntry| ShardEntry { keys: None, ..entry.clone() };
+            let entries = manifest.shards().iter().map(without).collect();
+            text = Manifest::new(entries).map_err(|e| Error::from(e).at(&self.output))?.render();
+        }
+        if text.len() as u64 > MAX_BYTES {
+            let message = format!("expected a manifest of at most {MAX_BYTES} bytes");
+            return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
+        }
         let _: FileId = storage.put_if(&self.output, text.as_bytes(), expected)?;
         Ok(output(&manifest, old))
     }
@@ -684,7 +731,7 @@ fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<Lock>)>
 
 /// Whether a shard is what was noted; `None` if there is none.
 fn is_made(storage: &dyn Storage, path: &Path, made: &Made) -> Result<Option<bool>> {
-    if id_of(storage, path)? != Some(made.id) {
+    if !id_of(storage, path)?.is_some_and(|id| is_same(id, made.id)) {
         return Ok(storage.lstat(path)?.map(|_| false));
     }
     let Ok(reader) = DatasetReader::open(path) else { return Ok(Some(false)) };
@@ -696,13 +743,24 @@ impl Begun {
     fn is_at(&self, storage: &dyn Storage, path: &Path) -> Result<bool> {
         let there = id_of(storage, path)?;
         Ok(match self.id {
-            Some(id) => {
-                there == Some(id) || (there.is_none() && staged_id(storage, path)? == Some(id))
-            }
+            Some(id) => match there {
+                Some(there) => is_same(there, id),
+                None => match staged_id(storage, path)? {
+                    Some(staged) => is_same(staged, id),
+                    // It was being removed.
+                    None => matches!(Repair::of(path).leftover()?, Some(Leftover::Nothing)),
+                },
+            },
             // It was noted just before there was a file, so it never had its name.
             None => there.is_none() && Repair::of(path).leftover()?.is_some(),
         })
     }
+}
+
+/// Whether these are one file of one directory. The number of the file system is another one on each
+/// machine that shares the directory.
+fn is_same(a: FileId, b: FileId) -> bool {
+    if cfg!(unix) { a.1 == b.1 } else { a == b }
 }
 
 fn id_of(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{self, Storage};
+use crate::storage::{self, FileId, Storage};
 
 /// A file that is read from any position.
 pub(in crate::convert) enum SourceFile {
@@ -31,6 +31,7 @@ pub(in crate::convert) fn open_regular(path: &Path) -> io::Result<SourceFile> {
     }
     let (storage, path) = storage_of(path).map_err(into_io)?;
     let source = storage.open(&path).map_err(into_io)?;
+    check_version(&path, source.id()).map_err(into_io)?;
     Ok(SourceFile::Remote(Remote { source, at: 0 }))
 }
 
@@ -42,7 +43,10 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
     }
     let (storage, path) = storage_of(path).map_err(into_io)?;
     match storage.stat(&path).map_err(into_io)? {
-        Some(stat) => Ok(Some(stat.len)),
+        Some(stat) => {
+            check_version(&path, stat.id).map_err(into_io)?;
+            Ok(Some(stat.len))
+        }
         None => {
             let error = Error::new(ErrorKind::NotFound, "there is no such object");
             Err(into_io(error))
@@ -53,6 +57,25 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
 /// Storages that are in use, by what URLs begin with: with one for each file, none would find a
 /// connection that is open.
 static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new());
+
+/// The version of each object since [`check_urls`]: a conversion opens it again and again.
+static VERSIONS: Mutex<Vec<(PathBuf, FileId)>> = Mutex::new(Vec::new());
+
+/// Fails for an object of which another version was read before.
+fn check_version(path: &Path, id: FileId) -> Result<()> {
+    let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    match versions.iter().find(|(known, _)| known == path) {
+        Some((_, known)) if *known != id => {
+            let message = "the object was replaced while it was read: convert it again";
+            Err(Error::new(ErrorKind::Replaced, message))
+        }
+        Some(_) => Ok(()),
+        None => {
+            versions.push((path.to_path_buf(), id));
+            Ok(())
+        }
+    }
+}
 
 fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
     let text = url.to_string_lossy();
@@ -70,6 +93,10 @@ fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
 /// Fails for URLs with what must not be shown: the names of sources are part of errors, plans and
 /// reports.
 pub(in crate::convert) fn check_urls(paths: &[PathBuf]) -> Result<()> {
+    // A new conversion: what was read before may have been replaced since.
+    let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    versions.retain(|(known, _)| !paths.contains(known));
+    drop(versions);
     for path in paths.iter().filter(|path| storage::is_url(path)) {
         let shown = storage::shown(path);
         if shown != *path {

@@ -319,11 +319,16 @@ impl<D: Send + 'static> Shared<D> {
         let reader = &self.options.reader;
         let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
         let scale = self.groups.scale(|| {
-            let probes = &own[..own.len().min(PROBES)];
-            reader.prefetch(probes);
+            // From all over the batch: its first samples may be its smallest.
+            let step = own.len().div_ceil(PROBES).max(1);
+            let probes: Vec<usize> = own.iter().copied().step_by(step).collect();
+            reader.prefetch(&probes);
             let sizes = probes.iter().filter_map(|&index| reader.locate(index).range);
-            let bytes: u64 = sizes.map(|range| range.end.saturating_sub(range.start)).sum();
-            Scale::of(own.len(), bytes / probes.len().max(1) as u64)
+            let sizes: Vec<u64> =
+                sizes.map(|range| range.end.saturating_sub(range.start)).collect();
+            // Without an answer samples count as large: too small a group costs only requests.
+            let mean = sizes.iter().sum::<u64>().checked_div(sizes.len() as u64);
+            Scale::of(own.len(), mean.unwrap_or(1 << 20))
         });
         let group = scale.group(number);
         // Earlier ones took some of its samples along.
@@ -337,6 +342,9 @@ impl<D: Send + 'static> Shared<D> {
     /// Begins with the next groups, on threads of their own: workers make batches of this one.
     fn fetch_ahead(self: &Arc<Self>, number: u64) {
         let Some(scale) = self.groups.known_scale() else { return };
+        if self.queue().stop {
+            return;
+        }
         let group = scale.group(number);
         for next in group + 1..=group + groups::AHEAD {
             if self.schedule.at(scale.batches(next).0.start).is_none() {
@@ -345,6 +353,9 @@ impl<D: Send + 'static> Shared<D> {
             let Some(fetched) = self.groups.claim(next) else { continue };
             let shared = self.clone();
             let fetch = move || {
+                if shared.queue().stop {
+                    return;
+                }
                 // The sampler panics again for the batch.
                 let fetch = || *fetched.get_or_init(|| shared.fetch_group(scale, next));
                 let _ = catch_unwind(AssertUnwindSafe(fetch));

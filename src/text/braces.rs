@@ -86,6 +86,10 @@ fn alternatives(inner: &str) -> Option<Vec<String>> {
     }
     let padded = |text: &str| text.len() > 1 && text.starts_with('0');
     let width = if padded(from) || padded(to) { from.len().max(to.len()) } else { 0 };
+    // Longer than any name of a file.
+    if width > 1024 {
+        return None;
+    }
     let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
     let name = |number: u64| format!("{number:0width$}");
     Some(match from <= to {
@@ -127,5 +131,13 @@ mod tests {
         // A long list is not taken for many long names.
         let list = format!("{{{}}}", vec!["some-name-in-a-list"; 20_000].join(","));
         assert_eq!(expand_braces(&list).unwrap().len(), 20_000);
+    }
+
+    #[test]
+    fn numbers_of_absurd_width_are_text() {
+        let zeros = "0".repeat(70_000);
+        for pattern in [format!("{{{zeros}..5}}"), format!("{{{zeros}..1048575}}")] {
+            assert_eq!(expand_braces(&pattern).unwrap(), [pattern]);
+        }
     }
 }

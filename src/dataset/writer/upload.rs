@@ -117,12 +117,19 @@ impl Upload {
         sinks.sort_by_key(|(file, _)| GATES.contains(file));
         self.check_claim()?;
         if self.overwrite {
-            remove_files(&*self.storage, &self.path)?;
+            if let Err(error) = remove_files(&*self.storage, &self.path) {
+                // The mark stays: by it a repair finds what is left.
+                self.claim = None;
+                return Err(error.note(
+                    "part of the old dataset may be removed already: a repair removes the rest",
+                ));
+            }
         }
         for (_, sink) in sinks {
             if let Err(error) = sink.finish() {
                 // Without this the error would be about a dataset that is half there.
                 return Err(match remove_of_write(&*self.storage, &self.path, self.write) {
+                    Ok(()) if self.overwrite => error.note("the old dataset was removed before"),
                     Ok(()) => error,
                     Err(_) => {
                         self.claim = None;

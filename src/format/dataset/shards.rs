@@ -386,7 +386,7 @@ mod tests {
             (changed("[\"a\",\"ü\"]", "[\"a\"]"), "invalid length"),
             (changed("\"bytes\":0}", "\"bytes\":0,\"keys\":[\"a\",\"b\"]}"), "a range of keys"),
             (changed("]}\n", "]} x"), "trailing characters"),
-            (changed("\"shards\":[", &format!("\"shards\":[{deep},")), "recursion limit"),
+            (changed("\"shards\":[", &format!("\"shards\":[{deep},")), "invalid type: sequence"),
             (changed("\"version\":1", &format!("\"version\":1,\"new\":{deep}")), "recursion limit"),
             (String::new(), "EOF"),
             ("[]".to_owned(), "invalid"),

@@ -236,6 +236,7 @@ impl RemoteFile {
         let mut pieces = self.try_all(&parts, in_order)?.into_iter();
         let mut memory = self.memory();
         let mut first = None;
+        let mut untried = Vec::new();
         for run in runs {
             let mut bytes = Bytes::new();
             let mut is_whole = true;
@@ -253,8 +254,12 @@ impl RemoteFile {
                         memory.note_failure(part, error);
                         is_whole = false;
                     }
-                    // Not tried after another one failed, or of no use without it.
-                    _ => is_whole = false,
+                    // Of no use without another one, which failed.
+                    Some(Ok(_)) => {}
+                    None => {
+                        untried.push(part);
+                        is_whole = false;
+                    }
                 }
             }
             if is_whole {
@@ -263,6 +268,10 @@ impl RemoteFile {
                 let lens = within.map(|range| range.end - range.start);
                 memory.keep_ahead(run.start, bytes, lens.sum());
             }
+        }
+        // What was not tried after a failure is not waited for one by one.
+        if let Some(error) = &first {
+            untried.into_iter().for_each(|part| memory.note_failure(part, error.again()));
         }
         first.or(failure).map_or(Ok(()), Err)
     }

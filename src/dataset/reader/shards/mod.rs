@@ -402,7 +402,6 @@ impl Shards {
     /// is absent only if a second witness agrees for each of the others.
     pub(crate) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         let mut found: Vec<Option<usize>> = vec![None; keys.len()];
-        let mut denied: Vec<(usize, usize)> = Vec::new();
         let asked = |number: &usize| {
             let shard = &self.shards[*number];
             let ask = |key: &&str| self.ask(shard, key);
@@ -421,8 +420,8 @@ impl Shards {
                         // An earlier shard has it, and no other does.
                         _ if found[at].is_some() => {}
                         Answer::Perhaps => perhaps.push(at),
-                        Answer::Denied => denied.push((number, at)),
-                        Answer::Absent => {}
+                        // For the keys that are in no shard, this is asked once more.
+                        Answer::Denied | Answer::Absent => {}
                     }
                 }
                 if perhaps.is_empty() {
@@ -438,8 +437,18 @@ impl Shards {
                 return Ok(found);
             }
         }
-        for (number, at) in denied.into_iter().filter(|(_, at)| found[*at].is_none()) {
-            self.confirm_absent(number, keys[at])?;
+        let missing: Vec<&str> = keys
+            .iter()
+            .zip(&found)
+            .filter(|(_, found)| found.is_none())
+            .map(|(key, _)| *key)
+            .collect();
+        for (number, shard) in self.shards.iter().enumerate() {
+            for key in &missing {
+                if self.ask(shard, key)? == Answer::Denied {
+                    self.confirm_absent(number, key)?;
+                }
+            }
         }
         Ok(found)
     }

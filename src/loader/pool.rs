@@ -319,10 +319,8 @@ impl<D: Send + 'static> Shared<D> {
         let reader = &self.options.reader;
         let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
         let scale = self.groups.scale(|| {
-            // From all over the batch: its first samples may be its smallest.
-            let step = own.len().div_ceil(PROBES).max(1);
-            let probes: Vec<usize> = own.iter().copied().step_by(step).collect();
-            reader.prefetch(&probes);
+            let probes = &own[..own.len().min(PROBES)];
+            reader.prefetch(probes);
             let sizes = probes.iter().filter_map(|&index| reader.locate(index).range);
             let sizes: Vec<u64> =
                 sizes.map(|range| range.end.saturating_sub(range.start)).collect();

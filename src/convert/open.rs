@@ -91,6 +91,7 @@ impl Conversion {
         source_file::check_urls(&self.sources)?;
         place::check_sources(&self.sources)?;
         let paths = expand(&self.sources)?;
+        source_file::forget_versions(&paths);
         let options = &self.options.read;
         let format = match self.options.from {
             Some(format) => format,

@@ -3,10 +3,11 @@
 //! What is behind a URL is read by ranges: from front to back with more and more read ahead, and all of
 //! one version. A connection that ends is resumed where it ended.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
@@ -58,23 +59,25 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
 /// connection that is open.
 static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new());
 
-/// The version of each object since [`check_urls`]: a conversion opens it again and again.
-static VERSIONS: Mutex<Vec<(PathBuf, FileId)>> = Mutex::new(Vec::new());
+/// The version of each object since [`forget_versions`]: a conversion opens it again and again.
+static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, FileId>>> = LazyLock::new(Mutex::default);
 
 /// Fails for an object of which another version was read before.
 fn check_version(path: &Path, id: FileId) -> Result<()> {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    match versions.iter().find(|(known, _)| known == path) {
-        Some((_, known)) if *known != id => {
+    match *versions.entry(path.to_path_buf()).or_insert(id) == id {
+        true => Ok(()),
+        false => {
             let message = "the object was replaced while it was read: convert it again";
             Err(Error::new(ErrorKind::Replaced, message))
         }
-        Some(_) => Ok(()),
-        None => {
-            versions.push((path.to_path_buf(), id));
-            Ok(())
-        }
     }
+}
+
+/// A new conversion of these begins: what was read before may have been replaced since.
+pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
+    let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    paths.iter().for_each(|path| drop(versions.remove(path)));
 }
 
 fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
@@ -93,10 +96,6 @@ fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
 /// Fails for URLs with what must not be shown: the names of sources are part of errors, plans and
 /// reports.
 pub(in crate::convert) fn check_urls(paths: &[PathBuf]) -> Result<()> {
-    // A new conversion: what was read before may have been replaced since.
-    let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    versions.retain(|(known, _)| !paths.contains(known));
-    drop(versions);
     for path in paths.iter().filter(|path| storage::is_url(path)) {
         let shown = storage::shown(path);
         if shown != *path {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::server::Fault;
 use super::*;
 use kiste::ErrorKind;
-use kiste::convert::{Conversion, Format, Silent};
+use kiste::convert::{Conversion, Format, Monitor, Phase, Silent, Total};
 
 /// Converts a file of the server, and the same on disk, and compares.
 #[track_caller]
@@ -185,4 +185,33 @@ fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
     let repaired = run(&["repair", url]);
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
     assert!(server.names().is_empty());
+}
+
+#[test]
+fn a_source_that_is_replaced_during_a_conversion_is_an_error_and_converts_again() {
+    /// Replaces the object once it is open and its first sample is not read.
+    struct Replaces<'a>(&'a Server, bool);
+
+    impl Monitor for Replaces<'_> {
+        fn begin(&mut self, _: Phase, _: Total) {
+            if std::mem::take(&mut self.1) {
+                self.0.put("/d/00.jsonl", lines(3001));
+            }
+        }
+    }
+
+    let server = Server::start();
+    server.put("/d/00.jsonl", lines(3000));
+    let dir = tempfile::tempdir().unwrap();
+    // The name in braces is not that of the object.
+    let url = format!("{}/d/{{00..00}}.jsonl", server.url());
+    let run = |name: &str, replaces: bool| {
+        let set = dir.path().join(name);
+        let report = Conversion::new([&url], set).run(&mut Replaces(&server, replaces))?;
+        Ok::<u64, kiste::Error>(report.outputs[0].samples)
+    };
+    assert_eq!(run("before.msgpack", false).unwrap(), 3000);
+    let error = run("during.msgpack", true).unwrap_err();
+    assert!(error.to_string().contains("replaced while it was read"), "{error}");
+    assert_eq!(run("after.msgpack", false).unwrap(), 3001);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Nine files of JSON lines, which are nine units; together some hundred samples.
-fn with_files() -> TempDir {
+pub(super) fn with_files() -> TempDir {
     let dir = scratch();
     for file in 0..9 {
         let lines: String = (0..file * 7)
@@ -17,7 +17,7 @@ fn with_files() -> TempDir {
     dir
 }
 
-const FILES: &str = "crawl-{0..8}.jsonl";
+pub(super) const FILES: &str = "crawl-{0..8}.jsonl";
 
 fn part(dir: &TempDir, number: usize, of: usize, options: &[&str]) -> Run {
     let part = format!("{number}/{of}");

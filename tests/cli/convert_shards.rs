@@ -3,22 +3,15 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use super::convert_parts::FILES;
 use super::*;
 
-/// Nine files of JSON lines; together some hundred samples.
+/// Its files, and a dataset of them.
 fn with_files() -> TempDir {
-    let dir = scratch();
-    for file in 0..9 {
-        let lines: String = (0..file * 7)
-            .map(|i| format!("{{\"key\":\"{file}-{i}\",\"n\":{i},\"x\":\"{}\"}}\n", "x".repeat(i)))
-            .collect();
-        fs::write(dir.path().join(format!("crawl-{file}.jsonl")), lines).unwrap();
-    }
+    let dir = convert_parts::with_files();
     run(&dir, ["convert", FILES, "one.msgpack"]).exits(0);
     dir
 }
-
-const FILES: &str = "crawl-{0..8}.jsonl";
 
 #[test]
 fn every_command_takes_a_manifest_a_pattern_and_braces() {

@@ -343,6 +343,13 @@ impl Error {
         source.downcast_ref::<io::Error>().map(io::Error::kind)
     }
 
+    /// Whether there is nothing of this name, or nothing that may be read: S3 answers the same for both to
+    /// those who may not list the bucket.
+    pub(crate) fn is_absent_or_denied(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+            || self.io_kind() == Some(io::ErrorKind::PermissionDenied)
+    }
+
     /// What is wrong, without the place.
     pub fn message(&self) -> &str {
         &self.0.message

@@ -100,7 +100,7 @@ impl OpenDataset {
             Ok(None) => {}
             Ok(Some(files)) => return OpenDataset::open_remote(storage, path, files),
             // Without leave to list, a store denies what is not there.
-            Err(error) if error.kind() == ErrorKind::NotFound || is_denied(&error) => {
+            Err(error) if error.is_absent_or_denied() => {
                 return Err(unpublished(&*storage, path).unwrap_or(error));
             }
             Err(error) => return Err(error),
@@ -506,10 +506,6 @@ fn missing(storage: &dyn Storage, path: &Path, error: Error) -> Error {
         return staging::unfinished_error(storage, path);
     }
     error
-}
-
-fn is_denied(error: &Error) -> bool {
-    error.io_kind() == Some(std::io::ErrorKind::PermissionDenied)
 }
 
 /// Why there is no dataset at a URL, if it is being written.

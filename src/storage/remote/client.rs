@@ -135,36 +135,31 @@ impl Client {
             endpoint.push('\n');
             endpoint.push_str(&value.unwrap_or_default());
         };
+        // The builders have these methods, but no trait in common.
+        macro_rules! configured {
+            ($Builder:ty) => {{
+                let mut builder = <$Builder>::from_env();
+                for (name, value) in settings {
+                    builder = builder.with_config(name.parse()?, value);
+                }
+                builder.with_url(url)
+            }};
+        }
         let store: Box<dyn ObjectStore> = match address.service {
             Service::S3 => {
-                let builder = settings
-                    .iter()
-                    .try_fold(AmazonS3Builder::from_env(), |builder, (name, value)| {
-                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
-                    })?
-                    .with_url(url)
+                let builder = configured!(AmazonS3Builder)
                     // Not every store that speaks the dialect knows those.
                     .with_disable_bulk_delete(true);
                 goes_to(builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
             Service::Google => {
-                let builder = settings
-                    .iter()
-                    .try_fold(GoogleCloudStorageBuilder::from_env(), |builder, (name, value)| {
-                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
-                    })?
-                    .with_url(url);
+                let builder = configured!(GoogleCloudStorageBuilder);
                 goes_to(builder.get_config_value(&GoogleConfigKey::BaseUrl));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
             Service::Azure => {
-                let builder = settings
-                    .iter()
-                    .try_fold(MicrosoftAzureBuilder::from_env(), |builder, (name, value)| {
-                        Ok::<_, object_store::Error>(builder.with_config(name.parse()?, value))
-                    })?
-                    .with_url(url);
+                let builder = configured!(MicrosoftAzureBuilder);
                 goes_to(builder.get_config_value(&AzureConfigKey::AccountName));
                 goes_to(builder.get_config_value(&AzureConfigKey::Endpoint));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
@@ -335,10 +330,4 @@ fn replaced() -> Error {
 fn denied(message: String) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, message.clone());
     Error::new(ErrorKind::Io, message).with_source(source)
-}
-
-/// Whether an error says that this object may not be read, or may not be there: S3 answers the same for
-/// both to those who may not list the bucket.
-pub(super) fn is_denied(error: &Error) -> bool {
-    error.io_kind() == Some(std::io::ErrorKind::PermissionDenied)
 }

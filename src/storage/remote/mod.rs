@@ -46,7 +46,7 @@ mod upload;
 pub use cache::{Cache, CacheUsage, cache_trouble};
 pub use options::RemoteOptions;
 
-use client::{Client, Fetched, Part, Pin, is_denied};
+use client::{Client, Fetched, Part, Pin};
 use file::RemoteFile;
 use per_process::PerProcess;
 use transport::{Connector, Traffic};
@@ -247,10 +247,6 @@ impl fmt::Debug for RemoteStorage {
     }
 }
 
-fn is_absent(error: &Error) -> bool {
-    error.kind() == ErrorKind::NotFound || is_denied(error)
-}
-
 /// The error of everything that object stores cannot do.
 fn cannot<T>(what: &str, path: &Path) -> Result<T> {
     let message = format!("objects cannot be {what}");
@@ -264,7 +260,7 @@ impl Storage for RemoteStorage {
 
     fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
         match self.open(path) {
-            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) if error.is_absent_or_denied() => Ok(None),
             opened => opened.map(Some),
         }
     }
@@ -297,7 +293,7 @@ impl Storage for RemoteStorage {
             let pieces: Result<Vec<Fetched>> = pieces.into_iter().collect();
             opened.push(match pieces {
                 // Of the first it is an error: that is the one that was named.
-                Err(error) if is_absent(&error) && !opened.is_empty() => None,
+                Err(error) if error.is_absent_or_denied() && !opened.is_empty() => None,
                 pieces => Some(Arc::new(self.opened(file, name.clone(), pieces?)?)),
             });
         }
@@ -308,7 +304,7 @@ impl Storage for RemoteStorage {
         let name = self.name(path)?;
         match self.shared.client()?.get(&name, Part::Head(1), None, path) {
             Ok(piece) => Ok(Some(Stat::file(piece.pin.size, file::identity(path, &piece.pin)))),
-            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) if error.is_absent_or_denied() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -335,7 +331,7 @@ impl Storage for RemoteStorage {
             // The number of a version says nothing to a server, so it is looked up.
             Expected::Version(version) => match client.get(&name, Part::Head(1), None, path) {
                 Ok(head) if file::identity(path, &head.pin) == version => head.pin.update(),
-                Err(error) if !is_absent(&error) => return Err(error),
+                Err(error) if !error.is_absent_or_denied() => return Err(error),
                 found => {
                     let done = if found.is_ok() { "replaced" } else { "removed" };
                     let message = format!("another process has {done} it since it was read");

@@ -17,11 +17,11 @@ use object_store::{
 };
 
 use super::super::{FileId, Sink};
+use super::Shared;
 use super::client::{Client, Part, Pin};
 use super::file::identity;
 use super::transport::{Exchange, Outcome, WRITE};
 use super::url::Service;
-use super::{Shared, is_absent};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the first parts. S3 takes no fewer than 5 MiB.
@@ -101,7 +101,7 @@ impl Client {
         shown: &Path,
     ) -> Result<Option<Pin>> {
         let head = match self.get(name, Part::Head(1), None, shown) {
-            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) if error.is_absent_or_denied() => return Ok(None),
             head => head?,
         };
         let is_ours = match head.pin.write {
@@ -121,7 +121,7 @@ impl Client {
     fn is_of(&self, name: &Name, write: u64, shown: &Path) -> Result<bool> {
         match self.get(name, Part::Head(1), None, shown) {
             Ok(head) => Ok(head.pin.write == Some(write)),
-            Err(error) if is_absent(&error) => Ok(false),
+            Err(error) if error.is_absent_or_denied() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -263,7 +263,7 @@ impl Upload {
         if client.service != Service::S3 {
             match client.get(&self.name, Part::Head(1), None, &self.shown) {
                 Ok(_) => return Err(already_exists()),
-                Err(error) if is_absent(&error) => {}
+                Err(error) if error.is_absent_or_denied() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -433,7 +433,7 @@ impl Shared {
         let found = state.writers.iter().position(|writer| writer.object == *object);
         let mut writer = found.map(|found| state.writers.remove(found));
         let is_usable = |writer: &Writer| {
-            // Somebody may have removed the directory: what goes to its files is of no use.
+            // The directory may have been removed: what goes to its files is of no use.
             writer.size - writer.position >= len && self.dir.join(&writer.segment.name).exists()
         };
         writer = writer.filter(is_usable);

@@ -1,4 +1,4 @@
-//! How fast is a dataset behind a URL when each answer takes 30 ms to begin? Beside the same dataset on a
+//! How fast is a dataset behind a URL when each answer takes 30 ms to begin? Compared with the same dataset on a
 //! local disk, and a client that fetches the bytes and does nothing else.
 //!
 //!     cargo bench --bench remote --features remote

@@ -161,8 +161,9 @@ impl Args {
         for part in Part::all(parts) {
             shuffle.scatter(part, monitor)?;
         }
+        let conversion = making.apply(shuffle.conversion()?);
         for part in Part::all(parts) {
-            making.apply(shuffle.conversion()?).run_part(part, monitor)?;
+            conversion.run_part(part, monitor)?;
         }
         convert::commit(out, making.json, output)
     }

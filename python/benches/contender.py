@@ -1,4 +1,4 @@
-"""pykiste's side of the harness that measures it beside its peers.
+"""pykiste's side of the harness that compares it with its peers.
 
     python run.py run … --peers pykiste --contender 'pykiste=python python/benches/contender.py --harness PEERS'
 

@@ -33,7 +33,7 @@ use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange;
 use crate::sampler::{Sampler, Shuffle};
-use crate::storage;
+use crate::storage::{self, Lock};
 
 /// Bytes of samples that a shuffle holds in memory, where that is enough.
 const SHUFFLE_MEMORY: u64 = 1 << 30;
@@ -182,6 +182,24 @@ impl Conversion {
         }
     }
 
+    /// Takes the lock of a part; if it was finished before, its report.
+    pub(super) fn take_part(
+        &self,
+        parts: &Parts,
+        part: Part,
+        skipped_files: u64,
+        monitor: &mut dyn Monitor,
+    ) -> Result<(Lock, Option<Report>)> {
+        // Two runs that were given the same part by mistake would mix their samples.
+        let lock = parts.lock(part)?;
+        if parts.state(part)?.is_none() {
+            return Ok((lock, None));
+        }
+        monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
+        let report = Report { was_complete: true, skipped_files, ..Report::default() };
+        Ok((lock, Some(report)))
+    }
+
     fn write_part(
         &self,
         parts: &Parts,
@@ -191,12 +209,10 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let start = Instant::now();
-        // Two runs that were given the same part by mistake would mix their samples.
-        let _lock = parts.lock(part)?;
         let skipped_files = opened.skipped_files;
-        if parts.state(part)?.is_some() {
-            monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
-            return Ok(Report { was_complete: true, skipped_files, ..Report::default() });
+        let (_lock, finished) = self.take_part(parts, part, skipped_files, monitor)?;
+        if let Some(report) = finished {
+            return Ok(report);
         }
         let report = |made: Complete, quarantine: Option<PathBuf>| {
             let Complete { samples, bytes, tally } = made;

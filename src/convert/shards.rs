@@ -249,12 +249,7 @@ impl Conversion {
             let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");
             return Err(error.advise("write to another name, or remove the dataset first"));
         }
-        if storage::is_url(&self.output) {
-            let message = "datasets of many files are written to a disk";
-            return Err(
-                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
-            );
-        }
+        check_on_disk(&self.output)?;
         if options.bad == BadInput::Quarantine {
             return invalid("bad", many);
         }
@@ -318,11 +313,10 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let start = Instant::now();
-        let _lock = parts.lock(part)?;
         let skipped_files = opened.skipped_files;
-        if parts.state(part)?.is_some() {
-            monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
-            return Ok(Report { was_complete: true, skipped_files, ..Report::default() });
+        let (_lock, finished) = self.take_part(parts, part, skipped_files, monitor)?;
+        if let Some(report) = finished {
+            return Ok(report);
         }
         let mut progress = match parts.noted::<Progress>(part, "shards")? {
             Some(progress) => progress,
@@ -755,6 +749,15 @@ impl Begun {
             None => there.is_none() && Repair::of(path).leftover()?.is_some(),
         })
     }
+}
+
+/// Fails for a manifest at a URL.
+pub(super) fn check_on_disk(manifest: &Path) -> Result<()> {
+    if !storage::is_url(manifest) {
+        return Ok(());
+    }
+    let message = "datasets of many files are written to a disk";
+    Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(manifest)))
 }
 
 /// Whether these are one file of one directory. The number of the file system is another one on each

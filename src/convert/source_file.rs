@@ -77,7 +77,9 @@ fn check_version(path: &Path, id: FileId) -> Result<()> {
 /// A new conversion of these begins: what was read before may have been replaced since.
 pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    paths.iter().for_each(|path| drop(versions.remove(path)));
+    for path in paths {
+        versions.remove(path);
+    }
 }
 
 fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {

@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp"]
+__all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp", "Which"]
 
 #: Where a dataset or an array is.
 Path = str | PathLike[str]
 #: A sample: its fields by name.
 Sample = dict[str, Any]
 _Part = int | slice | EllipsisType | Sequence[int] | Sequence[bool] | NDArray[Any] | np.integer[Any] | None
+#: A version of an array: its number, -1 for the one before the newest, or a time for the newest of it: a `datetime`
+#: with a time zone, or text in UTC such as "2026-01-31" or "2026-01-31T12:00:00Z".
+Which = int | str | datetime
 #: What stands between the brackets of an array.
 Selection = _Part | tuple[_Part, ...]
 

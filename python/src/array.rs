@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use kiste::array::{self, ArrayOptions, At, Keep, VersionInfo};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
+use pyo3::types::{PyDateTime, PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 
 use crate::errors::{bug, raise};
 use crate::pool;
@@ -19,16 +20,36 @@ fn options(durable: bool) -> ArrayOptions {
     ArrayOptions::default().durable(durable)
 }
 
-/// A version by its number, or by how many versions it is before the newest, as a negative number.
-fn at(version: Option<i64>) -> PyResult<At> {
-    match version {
-        None => Ok(At::Newest),
-        Some(number) if number > 0 => Ok(At::Version(number as u64)),
-        Some(0) => {
-            Err(PyValueError::new_err("expected a version from 1, or a negative one, found 0"))
+/// A version of an array as Python names one.
+struct Which(At);
+
+impl<'py> FromPyObject<'_, 'py> for Which {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Which> {
+        if let Ok(text) = given.extract::<String>() {
+            return text.parse().map(Which).map_err(raise);
         }
-        Some(back) => Ok(At::Back(back.unsigned_abs() as usize)),
+        if given.is_instance_of::<PyDateTime>() {
+            return Ok(Which(At::Time(moment(&given)?)));
+        }
+        match given.extract::<i64>()? {
+            0 => {
+                Err(PyValueError::new_err("expected a version from 1, or a negative one, found 0"))
+            }
+            number if number > 0 => Ok(Which(At::Version(number as u64))),
+            back => Ok(Which(At::Back(back.unsigned_abs() as usize))),
+        }
     }
+}
+
+/// A `datetime` that knows its time zone: without one it could be an hour or a day off.
+fn moment(given: &Bound<'_, PyAny>) -> PyResult<SystemTime> {
+    if given.call_method0("utcoffset")?.is_none() {
+        let message = format!("expected a time with a time zone, found {given}");
+        return Err(PyValueError::new_err(message));
+    }
+    given.extract()
 }
 
 fn version_dict<'py>(py: Python<'py>, info: &VersionInfo) -> PyResult<Bound<'py, PyDict>> {
@@ -110,11 +131,12 @@ impl ChunkedArray {
 
 #[pymethods]
 impl ChunkedArray {
-    /// Opens the newest version, or that of a number; -1 is the one before the newest.
+    /// Opens the newest version, or another one: its number, -1 for the one before the newest, or a time
+    /// (`datetime` with a time zone, or text such as "2026-01-31" in UTC) for the newest of that time.
     #[new]
     #[pyo3(signature = (path, version=None))]
-    fn new(py: Python<'_>, path: PathBuf, version: Option<i64>) -> PyResult<ChunkedArray> {
-        let at = at(version)?;
+    fn new(py: Python<'_>, path: PathBuf, version: Option<Which>) -> PyResult<ChunkedArray> {
+        let at = version.map_or(At::Newest, |version| version.0);
         let array = py.detach(|| array::ChunkedArray::open_at(&path, at)).map_err(raise)?;
         ChunkedArray::of(py, array, path)
     }
@@ -184,10 +206,9 @@ impl ChunkedArray {
         version_list(py, py.detach(|| self.array.versions()))
     }
 
-    /// Another version: by number, or -1 for the one before the newest.
-    fn at(&self, py: Python<'_>, version: i64) -> PyResult<ChunkedArray> {
-        let at = at(Some(version))?;
-        let array = py.detach(|| self.array.at(at)).map_err(raise)?;
+    /// Another version: by number, -1 for the one before the newest, or the newest of a time.
+    fn at(&self, py: Python<'_>, version: Which) -> PyResult<ChunkedArray> {
+        let array = py.detach(|| self.array.at(version.0)).map_err(raise)?;
         ChunkedArray::of(py, array, self.path.clone())
     }
 
@@ -459,8 +480,8 @@ impl ArrayStore {
         ChunkedArray::of(py, self.newest(py)?, self.path.clone())
     }
 
-    /// Another version, for reading: by number, or -1 for the one before the newest.
-    fn at(&self, py: Python<'_>, version: i64) -> PyResult<ChunkedArray> {
+    /// Another version, for reading: by number, -1 for the one before the newest, or the newest of a time.
+    fn at(&self, py: Python<'_>, version: Which) -> PyResult<ChunkedArray> {
         self.array(py)?.at(py, version)
     }
 
@@ -545,10 +566,10 @@ impl ArrayStore {
     fn stage(
         slf: &Bound<'_, Self>,
         message: &str,
-        version: Option<i64>,
+        version: Option<Which>,
     ) -> PyResult<StagedVersion> {
         let (py, this) = (slf.py(), slf.get());
-        let at = at(version)?;
+        let at = version.map_or(At::Newest, |version| version.0);
         let staged = this.with(py, |store| store.stage_at(at))?.map_err(raise)?;
         Ok(StagedVersion {
             staged: Mutex::new(staged),
@@ -578,21 +599,36 @@ impl ArrayStore {
     fn checkout<'py>(
         &self,
         py: Python<'py>,
-        version: i64,
+        version: Which,
         message: Option<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let at = at(Some(version))?;
         self.change(py, |store| {
-            let mut staged = store.stage_at(at)?;
+            let mut staged = store.stage_at(version.0)?;
             let number = staged.base().version();
             let message = message.unwrap_or_else(|| format!("checkout of version {number}"));
             store.commit(&mut staged, &message)
         })
     }
 
-    /// Removes all but the newest versions, and all files that none of the others needs.
-    fn gc<'py>(&self, py: Python<'py>, keep: usize) -> PyResult<Bound<'py, PyDict>> {
-        let removed = self.with(py, |store| store.gc(&Keep::Newest(keep)))?.map_err(raise)?;
+    /// Removes all but the newest versions, and all files that none of the others needs. Keeps this many,
+    /// or those that were committed `since` a time.
+    #[pyo3(signature = (keep=None, *, since=None))]
+    fn gc<'py>(
+        &self,
+        py: Python<'py>,
+        keep: Option<usize>,
+        since: Option<Which>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let keep = match (keep, since) {
+            (Some(keep), None) => Keep::Newest(keep),
+            (None, Some(Which(At::Time(time)))) => Keep::Since(time),
+            (None, Some(_)) => {
+                let message = "expected a time such as \"2026-01-31\", found a version";
+                return Err(PyValueError::new_err(message));
+            }
+            _ => return Err(PyTypeError::new_err("expected either `keep` or `since`")),
+        };
+        let removed = self.with(py, |store| store.gc(&keep))?.map_err(raise)?;
         let dict = PyDict::new(py);
         dict.set_item("versions", removed.versions)?;
         dict.set_item("files", removed.files)?;

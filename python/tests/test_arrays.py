@@ -2,6 +2,8 @@
 
 import copy
 import multiprocessing
+import time
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -220,9 +222,38 @@ def test_versions_are_kept_and_go_back(tmp_path):
     assert store[...].tolist() == [1, 2, 3] and reader[...].tolist() == [10, 2, 3]
     removed = store.gc(keep=1)
     assert len(removed["versions"]) == len(stale.shape) + 4 and len(store.versions()) == 1
-    for wrong in (0, 99, -9):
+    for wrong in (0, 99, -9, "yesterday"):
         with pytest.raises((ValueError, FileNotFoundError)):
             store.at(wrong)
+
+
+def test_a_time_names_the_newest_version_of_it(tmp_path):
+    store = ki.ArrayStore.create(tmp_path / "x", (1,), "i4")
+    for number in range(1, 4):
+        store[0] = number
+        time.sleep(0.002)
+    times = [version["time"] for version in store.versions()]
+    for number, moment in enumerate(times):
+        aware = datetime.fromisoformat(moment)
+        # The same time elsewhere.
+        elsewhere = aware.astimezone(timezone(timedelta(hours=9)))
+        for named in (moment, aware, elsewhere, aware + timedelta(microseconds=500)):
+            assert store.at(named)[0] == ki.ChunkedArray(tmp_path / "x", named)[0] == number
+    with pytest.raises(FileNotFoundError, match="found only later ones"):
+        store.at("2020-01-31")
+    with pytest.raises(ValueError, match="expected a time with a time zone, found"):
+        store.at(datetime(2026, 1, 31))
+    with store.stage(version=times[1]) as staged:
+        staged[0] += 10
+    assert store[0] == 11
+    store.checkout(datetime.fromisoformat(times[2]))
+    assert store[0] == 2
+    for wrong in ({}, {"keep": 1, "since": times[2]}):
+        with pytest.raises(TypeError, match="expected either `keep` or `since`"):
+            store.gc(**wrong)
+    with pytest.raises(ValueError, match="expected a time"):
+        store.gc(since="3")
+    assert store.gc(since=times[2])["versions"] == [1, 2]
 
 
 def test_one_writer_at_a_time_and_closing(tmp_path):

@@ -222,11 +222,12 @@ pub(super) fn in_reader(index: u64) -> usize {
 }
 
 impl Task<'_> {
-    /// Calls `decode` on each sample in order. Failures go to `failed`, which returns whether
-    /// a placeholder was added.
+    /// Calls `begin` with the size of all packed samples, then `decode` on each in order. Failures go to
+    /// `failed`, which returns whether a placeholder was added.
     pub(super) fn each<S>(
         &self,
         state: &mut S,
+        begin: impl FnOnce(&mut S, usize),
         mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
@@ -235,6 +236,7 @@ impl Task<'_> {
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
+        begin(state, raws.iter().flatten().map(|raw| raw.len()).sum());
         for (at, &index) in self.indices.iter().enumerate() {
             if at % TOUCHED == 0 {
                 touch(&raws[at..raws.len().min(at + TOUCHED)]);
@@ -317,6 +319,7 @@ where
         let mut owned = 0usize;
         let fetched = task.each(
             &mut data,
+            |_, _| (),
             |data, record| {
                 let sample = (self.decode)(record)?;
                 let bytes = self.owned.as_ref().map_or(record.raw().len(), |owned| owned(&sample));

@@ -107,25 +107,26 @@ pub(crate) fn zeroed(len: usize) -> Vec<u8> {
 }
 
 /// Asks for huge pages where memory is large and was not touched yet. What is in it stays as it is.
-pub(crate) fn prefer_huge_pages(bytes: &mut [u8]) {
-    if bytes.len() >= LARGE {
-        advise_huge_pages(bytes);
+pub(crate) fn prefer_huge_pages<T>(memory: &mut [T]) {
+    let len = size_of_val(memory);
+    if len >= LARGE {
+        advise_huge_pages(memory.as_mut_ptr().cast(), len);
     }
 }
 
 #[cfg(target_os = "linux")]
-fn advise_huge_pages(bytes: &mut [u8]) {
+fn advise_huge_pages(memory: *mut u8, len: usize) {
     /// A multiple of every page size in use: the advice takes whole pages.
     const PAGE: usize = 64 << 10;
-    let start = bytes.as_mut_ptr().align_offset(PAGE);
-    let len = bytes.len().saturating_sub(start) / PAGE * PAGE;
+    let start = memory.align_offset(PAGE);
+    let len = len.saturating_sub(start) / PAGE * PAGE;
     if len > 0 {
-        // SAFETY: all of these pages lie in memory that we borrow, and the advice changes neither
+        let pages = memory.wrapping_add(start).cast();
+        // SAFETY: all of these pages lie in memory that the caller borrows, and the advice changes neither
         // what is in it nor who may use it. Where it is refused, all is only slower.
-        let _ =
-            unsafe { libc::madvise(bytes[start..].as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        let _ = unsafe { libc::madvise(pages, len, libc::MADV_HUGEPAGE) };
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_: &mut [u8]) {}
+fn advise_huge_pages(_: *mut u8, _: usize) {}

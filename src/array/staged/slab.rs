@@ -38,7 +38,7 @@ impl Slots {
 
     fn zeroed(words: usize, size: usize) -> Slots {
         let mut memory = vec![0_u128; words];
-        prefer_huge_pages(bytemuck::cast_slice_mut(&mut memory));
+        prefer_huge_pages(&mut memory);
         Slots { memory, size }
     }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use super::memory::{Memory, Values};
+use crate::storage::prefer_huge_pages;
 use crate::value::Element;
 
 /// All columns of a batch.
@@ -10,6 +11,9 @@ pub(super) type Buffers = Vec<Box<dyn Buffer>>;
 
 /// The content of one column.
 pub(super) trait Buffer: Any + Send + Sync {
+    /// Makes room for this many rows, which take at most this many bytes if they have no fixed size. There
+    /// are no rows yet.
+    fn reserve(&mut self, rows: usize, bytes: usize);
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
     fn bytes(&self) -> usize;
@@ -26,7 +30,7 @@ pub(super) struct Fixed<T> {
 
 impl<T: Element> Fixed<T> {
     pub(super) fn empty(shape: &[usize]) -> Fixed<T> {
-        Fixed::with(shape, Values::Own(Vec::new()))
+        Fixed::with(shape, Values::own())
     }
 
     pub(super) fn with(shape: &[usize], values: Values<T>) -> Fixed<T> {
@@ -56,6 +60,10 @@ impl<T: Element> Fixed<T> {
 }
 
 impl<T: Element> Buffer for Fixed<T> {
+    fn reserve(&mut self, rows: usize, _: usize) {
+        self.values.reserve(rows.saturating_mul(self.width));
+    }
+
     fn set_rows(&mut self, rows: usize) {
         self.values.resize(rows * self.width);
     }
@@ -88,6 +96,16 @@ impl Ragged {
 }
 
 impl Buffer for Ragged {
+    fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.offsets.reserve(rows);
+        if self.data.capacity() < bytes {
+            self.data = Vec::new();
+            // Batches differ a little, and what is never touched costs nothing.
+            self.data = Vec::with_capacity(bytes.saturating_add(bytes / 4));
+            prefer_huge_pages(self.data.spare_capacity_mut());
+        }
+    }
+
     fn set_rows(&mut self, rows: usize) {
         let end = self.data.len() as u64;
         self.offsets.resize(rows + 1, end);

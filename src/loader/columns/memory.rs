@@ -1,6 +1,7 @@
 //! Memory of columns: the loader's own, or the caller's.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::prefer_huge_pages;
 use crate::value::{DTypeKind, Element};
 
 /// Memory of a caller for one column of a batch, such as memory that is pinned for a GPU.
@@ -12,7 +13,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Memory for M {}
 
 /// Elements in memory of the loader or of the caller.
 pub(super) enum Values<T> {
-    Own(Vec<T>),
+    Own {
+        /// Those in use, then those that an earlier batch has left there, which need not be zeroed to be
+        /// overwritten.
+        values: Vec<T>,
+        /// Elements that are in use.
+        len: usize,
+    },
     Given {
         memory: Box<dyn Memory>,
         /// Elements that are in use.
@@ -35,17 +42,40 @@ impl<T: Element> Values<T> {
         Ok(Values::Given { memory, len: 0 })
     }
 
+    /// Memory of the loader, none of it yet.
+    pub(super) fn own() -> Values<T> {
+        Values::Own { values: Vec::new(), len: 0 }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
-            Values::Own(values) => values.len(),
-            Values::Given { len, .. } => *len,
+            Values::Own { len, .. } | Values::Given { len, .. } => *len,
+        }
+    }
+
+    /// Makes room for this many elements where none is in use: memory that grows with each row would be
+    /// copied again and again, and memory whose pages were touched gets no huge ones.
+    pub(super) fn reserve(&mut self, elements: usize) {
+        if let Values::Own { values, len: 0 } = self {
+            if values.len() < elements {
+                // What is too small goes first.
+                *values = Vec::new();
+                *values = vec![T::default(); elements];
+                prefer_huge_pages(values);
+            }
         }
     }
 
     /// Truncates, or adds zeros.
     pub(super) fn resize(&mut self, to: usize) {
         match self {
-            Values::Own(values) => values.resize(to, T::default()),
+            Values::Own { values, len } => {
+                grow(values, to);
+                if *len < to {
+                    values[*len..to].fill(T::default());
+                }
+                *len = to;
+            }
             Values::Given { memory, len } => {
                 if *len < to {
                     (**memory).as_mut()[*len * size_of::<T>()..to * size_of::<T>()].fill(0);
@@ -59,10 +89,12 @@ impl<T: Element> Values<T> {
     /// all be written.
     pub(super) fn range(&mut self, start: usize, end: usize, is_read: bool) -> &mut [T] {
         match self {
-            Values::Own(values) => {
-                if values.len() < end {
-                    values.resize(end, T::default());
+            Values::Own { values, len } => {
+                grow(values, end);
+                if *len < end && is_read {
+                    values[start..end].fill(T::default());
                 }
+                *len = end.max(*len);
                 &mut values[start..end]
             }
             Values::Given { memory, len } => {
@@ -81,7 +113,7 @@ impl<T: Element> Values<T> {
 
     pub(super) fn get(&self) -> Result<&[T]> {
         match self {
-            Values::Own(values) => Ok(values),
+            Values::Own { values, len } => Ok(&values[..*len]),
             Values::Given { memory, len } => {
                 let bytes = &(**memory).as_ref()[..len * size_of::<T>()];
                 bytemuck::checked::try_cast_slice(bytes).map_err(|_| overwritten::<T>())
@@ -91,12 +123,19 @@ impl<T: Element> Values<T> {
 
     pub(super) fn get_mut(&mut self) -> Result<&mut [T]> {
         match self {
-            Values::Own(values) => Ok(values),
+            Values::Own { values, len } => Ok(&mut values[..*len]),
             Values::Given { memory, len } => {
                 let bytes = &mut (**memory).as_mut()[..*len * size_of::<T>()];
                 bytemuck::checked::try_cast_slice_mut(bytes).map_err(|_| overwritten::<T>())
             }
         }
+    }
+}
+
+/// To at least this many elements; those that are new are zero.
+fn grow<T: Element>(values: &mut Vec<T>, to: usize) {
+    if values.len() < to {
+        values.resize(to, T::default());
     }
 }
 

@@ -622,6 +622,10 @@ impl Gather for CollateColumns {
         let mut scratch = Scratch::default();
         let fetched = task.each(
             &mut batch,
+            |batch, bytes| {
+                let rows = task.indices.len();
+                batch.buffers.iter_mut().for_each(|buffer| buffer.reserve(rows, bytes));
+            },
             |batch, record| {
                 self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
                 batch.rows += 1;

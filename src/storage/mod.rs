@@ -35,6 +35,7 @@ pub(crate) use http::is_unreachable;
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
+pub(crate) use mmap::prefetch;
 #[cfg(feature = "arrays")]
 pub(crate) use mmap::{prefer_huge_pages, zeroed};
 #[cfg(feature = "remote")]

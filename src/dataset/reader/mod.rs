@@ -469,7 +469,9 @@ impl DatasetReader {
         &'a self,
         range: impl RangeBounds<usize>,
     ) -> impl ExactSizeIterator<Item = Result<T>> {
-        self.resolve(range).map(move |index| self.get_as(index))
+        let range = self.resolve(range);
+        let samples = range.clone().zip(self.iter_raw(range));
+        samples.map(move |(index, raw)| reader::unpack(raw?, || Reader::locate(self, index)))
     }
 
     /// The shards of a dataset of many files.

@@ -1,17 +1,19 @@
 //! Files that are converted: on a disk, or behind a URL.
 //!
 //! What is behind a URL is read by ranges: from front to back with more and more read ahead, and all of
-//! one version. A connection that ends is resumed where it ended.
+//! one version. A connection that ends is resumed where it ended. Where a reader jumps about in a few
+//! ranges that are known before, a [`Partial`] copy of the file has them on a disk.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{self, FileId, Storage};
+use crate::storage::{self, Announced, FileId, LocalStorage, ScratchDir, Source, Storage};
 
 /// A file that is read from any position.
 pub(in crate::convert) enum SourceFile {
@@ -21,19 +23,49 @@ pub(in crate::convert) enum SourceFile {
 
 /// An object, and where it is read next.
 pub(in crate::convert) struct Remote {
-    source: storage::Source,
+    source: Source,
     at: u64,
+    /// What will be read of it, and was not fetched.
+    announced: Range<u64>,
 }
+
+/// Bytes that are fetched at a time of what will be read.
+const AT_ONCE: u64 = 32 << 20;
 
 /// Opens a regular file, or an object.
 pub(in crate::convert) fn open_regular(path: &Path) -> io::Result<SourceFile> {
+    let file = open_once(path)?;
+    if let SourceFile::Remote(remote) = &file {
+        check_version(path, remote.source.id()).map_err(into_io)?;
+    }
+    Ok(file)
+}
+
+/// The same for a file that a conversion opens once: of its version no note is kept.
+pub(in crate::convert) fn open_once(path: &Path) -> io::Result<SourceFile> {
     if !storage::is_url(path) {
         return regular::open_regular(path).map(SourceFile::Local);
     }
     let (storage, path) = storage_of(path).map_err(into_io)?;
     let source = storage.open(&path).map_err(into_io)?;
-    check_version(&path, source.id()).map_err(into_io)?;
-    Ok(SourceFile::Remote(Remote { source, at: 0 }))
+    Ok(SourceFile::Remote(Remote { source, at: 0, announced: 0..0 }))
+}
+
+/// The same for a file that is read by ranges: on a disk it is mapped.
+pub(in crate::convert) fn open_source(path: &Path) -> Result<Source> {
+    let (storage, path) = storage_of(path)?;
+    storage.open(&path)
+}
+
+/// The file of this name in a folder, or behind the URL of one.
+pub(in crate::convert) fn within(folder: &Path, name: &str) -> PathBuf {
+    match folder.to_str() {
+        _ if storage::is_url(name) => PathBuf::from(name),
+        Some(url) if storage::is_url(folder) => {
+            PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
+        }
+        _ => folder.join(name),
+    }
 }
 
 /// The size of a regular file or an object; `None` for what has none or is not there.
@@ -77,10 +109,16 @@ fn check_version(path: &Path, id: FileId) -> Result<()> {
 /// A new conversion of these begins: what was read before may have been replaced since.
 pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    paths.iter().for_each(|path| drop(versions.remove(path)));
+    for path in paths {
+        versions.remove(path);
+    }
 }
 
-fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+/// Where a file is, and its name there.
+pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    if !storage::is_url(url) {
+        return Ok((Arc::new(LocalStorage::mapped()), url.to_path_buf()));
+    }
     let text = url.to_string_lossy();
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let root = format!("{scheme}://{}", rest.split('/').next().unwrap_or_default());
@@ -95,8 +133,8 @@ fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
 
 /// Fails for URLs with what must not be shown: the names of sources are part of errors, plans and
 /// reports.
-pub(in crate::convert) fn check_urls(paths: &[PathBuf]) -> Result<()> {
-    for path in paths.iter().filter(|path| storage::is_url(path)) {
+pub(in crate::convert) fn check_urls(paths: &[impl AsRef<Path>]) -> Result<()> {
+    for path in paths.iter().map(AsRef::as_ref).filter(|path| storage::is_url(path)) {
         let shown = storage::shown(path);
         if shown != *path {
             let message = "expected a URL without user, password and query, as plans and reports show \
@@ -136,6 +174,30 @@ impl SourceFile {
             SourceFile::Remote(remote) => Ok(remote.source.len()),
         }
     }
+
+    /// Announces that these bytes will be read from front to back, and perhaps a few more: behind a URL
+    /// no others are fetched ahead.
+    pub(in crate::convert) fn will_read(&mut self, range: Range<u64>) {
+        if let SourceFile::Remote(remote) = self {
+            remote.announced = range.start..range.end.min(remote.source.len());
+        }
+    }
+}
+
+impl Remote {
+    /// Fetches more of what was announced, if the next byte is of it. Returns where that ends.
+    fn fetch_announced(&mut self) -> Result<u64> {
+        if self.announced.contains(&self.at) {
+            let end = self.announced.end.min(self.at.saturating_add(AT_ONCE));
+            self.source.fetch(&[self.at..end])?;
+            self.announced.start = end;
+        }
+        // A read that goes beyond would be of two parts, and fetch all of it once more.
+        Ok(match self.at < self.announced.start {
+            true => self.announced.start,
+            false => u64::MAX,
+        })
+    }
 }
 
 impl Read for SourceFile {
@@ -144,7 +206,8 @@ impl Read for SourceFile {
             SourceFile::Local(file) => return file.read(buffer),
             SourceFile::Remote(remote) => remote,
         };
-        let left = remote.source.len().saturating_sub(remote.at);
+        let end = remote.fetch_announced().map_err(into_io)?;
+        let left = remote.source.len().min(end).saturating_sub(remote.at);
         let len = left.min(buffer.len() as u64);
         if len == 0 {
             return Ok(0);
@@ -172,4 +235,94 @@ impl Seek for SourceFile {
         remote.at = at.ok_or_else(before_start)?;
         Ok(remote.at)
     }
+}
+
+/// A file of which a few ranges are read, in any order, and again: itself on a disk, and for an object a
+/// temporary file that has the ranges in their places, and nothing between them.
+pub(in crate::convert) struct Partial {
+    path: PathBuf,
+    file: File,
+    /// Where the rest is.
+    object: Option<Source>,
+    /// The temporary file is in it, where a file that is open cannot be removed.
+    _scratch: Option<ScratchDir>,
+}
+
+impl Partial {
+    /// Opens a regular file, or an object, of which nothing is copied yet. The last 16 KiB cost no
+    /// request of their own, if they are read `from_end`.
+    pub(in crate::convert) fn open(path: &Path, from_end: bool) -> Result<Partial> {
+        let at = |error| Error::io(path, error);
+        if !storage::is_url(path) {
+            let file = regular::open_regular(path).map_err(at)?;
+            return Ok(Partial { path: path.to_path_buf(), file, object: None, _scratch: None });
+        }
+        let (storage, path) = storage_of(path)?;
+        let announced = [Announced { suffix: "", end: true }];
+        let ends = if from_end { storage.open_together(&path, &announced)? } else { None };
+        let object = match ends.and_then(|mut opened| opened.pop().flatten()) {
+            Some(file) => Source::Positioned(Box::new(file)),
+            None => storage.open(&path)?,
+        };
+        check_version(&path, object.id()).map_err(|error| error.at(&path))?;
+        let scratch = ScratchDir::create()?;
+        let name = scratch.path().join("copy");
+        let at = |error| Error::io(&name, error);
+        let file = File::options().read(true).write(true).create_new(true).open(&name);
+        let file = file.map_err(at)?;
+        file.set_len(object.len()).map_err(at)?;
+        // Where a name can go while the file is open, a process that is killed leaves nothing.
+        let scratch = if cfg!(unix) { None } else { Some(scratch) };
+        Ok(Partial { path, file, object: Some(object), _scratch: scratch })
+    }
+
+    /// Bytes of the whole file.
+    pub(in crate::convert) fn len(&self) -> Result<u64> {
+        match &self.object {
+            Some(object) => Ok(object.len()),
+            None => {
+                self.file.metadata().map(|found| found.len()).map_err(|e| Error::io(&self.path, e))
+            }
+        }
+    }
+
+    /// Copies these ranges, which are within the file. In memory there is never more than a part of them.
+    pub(in crate::convert) fn fetch(&mut self, ranges: &[Range<u64>]) -> Result<()> {
+        let Some(object) = &self.object else { return Ok(()) };
+        let (mut together, mut bytes) = (Vec::new(), 0);
+        for range in ranges {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min(start.saturating_add(AT_ONCE - bytes));
+                together.push(start..end);
+                (bytes, start) = (bytes + (end - start), end);
+                if bytes == AT_ONCE {
+                    copy(object, &together, &mut self.file)?;
+                    (together, bytes) = (Vec::new(), 0);
+                }
+            }
+        }
+        copy(object, &together, &mut self.file)
+    }
+
+    /// The file.
+    pub(in crate::convert) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// The file, for a reader that keeps it.
+    pub(in crate::convert) fn into_file(self) -> (File, Option<ScratchDir>) {
+        (self.file, self._scratch)
+    }
+}
+
+/// Copies these bytes of an object to the same places of a file.
+fn copy(object: &Source, ranges: &[Range<u64>], file: &mut File) -> Result<()> {
+    object.fetch(ranges)?;
+    for range in ranges {
+        let bytes = object.read(range.clone())?;
+        let copied = file.seek(SeekFrom::Start(range.start)).and_then(|_| file.write_all(&bytes));
+        copied.map_err(|error| Error::io(std::env::temp_dir(), error))?;
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Reads samples from Parquet files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::form::Plan;
-use super::limits::{MAX_BYTES, check_pages, check_parquet};
+use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
 use super::rows::{Files, Rows};
 use super::{Flaw, guarded};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
+use crate::convert::source_file::Partial;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::parquet::TAIL;
 use crate::natural::natural_order;
-use crate::regular::open_regular;
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
@@ -149,16 +150,23 @@ impl ParquetReader {
         (Plan { columns, key, labels: None }, indices)
     }
 
-    fn check(&self, table: &Table, group: usize, indices: &[usize]) -> Result<()> {
-        let mut file = open_file(&table.path)?;
+    /// Opens the file of a row group, with the bytes of these columns, and checks their pages.
+    fn open_group(&self, table: &Table, group: usize, indices: &[usize]) -> Result<Partial> {
+        let path = &table.path;
+        let mut file = Partial::open(path, false)?;
         let metadata = table.metadata.metadata();
         let schema = metadata.file_metadata().schema_descr();
-        for (leaf, chunk) in metadata.row_group(group).columns().iter().enumerate() {
-            if indices.contains(&schema.get_column_root_idx(leaf)) {
-                check_pages(&table.path, &mut file, chunk, self.max_bytes)?;
-            }
+        let columns = metadata.row_group(group).columns().iter().enumerate();
+        let chosen =
+            columns.filter(|(leaf, _)| indices.contains(&schema.get_column_root_idx(*leaf)));
+        let chunks = chosen.map(|(_, chunk)| Ok((chunk, chunk_range(path, chunk, file.len()?)?)));
+        let chunks: Vec<_> = chunks.collect::<Result<_>>()?;
+        let ranges: Vec<_> = chunks.iter().map(|(_, range)| range.clone()).collect();
+        file.fetch(&ranges)?;
+        for (chunk, range) in chunks {
+            check_pages(path, file.file(), chunk, range, self.max_bytes)?;
         }
-        Ok(())
+        Ok(file)
     }
 }
 
@@ -187,14 +195,15 @@ pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<Pa
     Ok(files)
 }
 
-fn open_file(path: &Path) -> Result<File> {
-    open_regular(path).map_err(|error| Error::io(path, error))
-}
-
 fn open_table(path: PathBuf) -> Result<Table> {
-    let mut file = open_file(&path)?;
-    check_parquet(&path, &mut file)?;
-    let load = |options| ArrowReaderMetadata::load(&file, options);
+    let mut file = Partial::open(&path, true)?;
+    let size = file.len()?;
+    file.fetch(&[size.saturating_sub(TAIL as u64)..size])?;
+    let footer = footer_range(&path, file.file())?;
+    file.fetch(&[footer.clone()])?;
+    let file = file.file();
+    check_parquet(&path, file, footer)?;
+    let load = |options| ArrowReaderMetadata::load(&*file, options);
     let plain = guarded(&path, || load(ArrowReaderOptions::new()))?;
     let plan = Plan::of(plain.schema()).map_err(|error| error.at(&path))?;
     let views = Arc::new(with_views(plain.schema()));
@@ -257,11 +266,10 @@ impl Input for ParquetReader {
             return Ok(());
         }
         let (plan, indices) = self.chosen(&table.plan);
-        self.check(table, group, &indices)?;
+        let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
         let stem = names::stem(path)?;
         let files = Files::next_to(path, self.max_bytes);
         let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
-        let file = open_file(path)?;
         let mut batches = guarded(path, || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(file, table.metadata.clone());

@@ -21,10 +21,11 @@ use arrow_schema::{DataType, TimeUnit};
 use super::form::{Form, Plan, Slot};
 use crate::Value;
 use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::{names, source_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::MAX_DEPTH;
 use crate::format::msgpack::numpy::{Special, recognise};
-use crate::regular::open_regular;
+use crate::storage;
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
@@ -58,6 +59,15 @@ impl<'a> Files<'a> {
             let message = format!("the row has only the address {path:?}, and nothing is fetched");
             return refuse(ErrorKind::Unsupported, message);
         }
+        if storage::is_url(self.folder) {
+            if !names::stays_within(path) {
+                let message = format!(
+                    "the row has only the path {path:?}, which is not below the URL of the table"
+                );
+                return refuse(ErrorKind::Invalid, message);
+            }
+            return self.read_file(&source_file::within(self.folder, path), path);
+        }
         let at = |error| Error::io(path, error);
         let folder = match self.folder.as_os_str().is_empty() {
             true => Path::new("."),
@@ -81,8 +91,14 @@ impl<'a> Files<'a> {
             );
             return refuse(ErrorKind::Invalid, message);
         }
+        self.read_file(&file, path)
+    }
+
+    /// The bytes of a file, which the table calls `path`.
+    fn read_file(&self, file: &Path, path: &str) -> Result<Vec<u8>> {
+        let at = |error| Error::io(path, error);
         let mut bytes = Vec::new();
-        let opened = open_regular(&file).map_err(at)?;
+        let opened = source_file::open_once(file).map_err(at)?;
         opened.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(at)?;
         if bytes.len() as u64 > self.max_bytes {
             let message =

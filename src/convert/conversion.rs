@@ -586,8 +586,6 @@ impl Conversion {
         let option = match () {
             () if self.options.append => "append",
             () if self.how.resume => "resume",
-            () if self.options.split.is_split() => "split",
-            () if self.options.split.is_wanted() => "shuffle",
             () if self.options.bad == BadInput::Quarantine => "bad",
             () => return Ok(()),
         };

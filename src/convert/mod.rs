@@ -58,6 +58,7 @@ mod chained_streams;
 mod format;
 mod carried;
 mod split;
+mod split_upload;
 mod options;
 mod conversion;
 mod place;

@@ -93,8 +93,8 @@ pub fn copy(
         if batch.is_empty() {
             return Ok(());
         }
-        if !batch.is_sorted() {
-            // The kernel reads ahead by itself where reads are in order.
+        if !batch.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+            // What is read from front to back is read ahead without this.
             reader.prefetch(&batch);
         }
         for few in batch.chunks(FEW) {

@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::copy;
 use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage;
 
-/// A dataset that is made of others: where it is written, and how.
+/// A dataset that is made of others: where it is written, and how. The name may be a URL: see
+/// [`Writer`].
 ///
 /// ```
 /// use kiste::rearrange::NewDataset;
@@ -84,9 +86,14 @@ impl NewDataset {
             let error = Error::new(ErrorKind::Invalid, "is both read and written").at(input);
             return Err(error.advise("write to another file, then rename it"));
         }
-        let labels = labels_path(&self.path);
-        for (path, what) in [(&self.path, "dataset"), (&labels, "file")] {
-            if !self.overwrite && path.symlink_metadata().is_ok() {
+        let (storage, path) = storage::of(&self.path)?;
+        if storage.is_object_store() {
+            // Begins nothing: a web server cannot be written to, which is known without a request.
+            drop(storage.create(&path)?);
+        }
+        let labels = labels_path(&path);
+        for (path, what) in [(&path, "dataset"), (&labels, "file")] {
+            if !self.overwrite && storage.lstat(path)?.is_some() {
                 let message = format!("the {what} exists already");
                 let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
                 return Err(error.with_remedy(Remedy::Overwrite));
@@ -117,10 +124,10 @@ impl NewDataset {
         writer.set_labels(labels)?;
         let stats = writer.finish()?;
         Ok(MadeDataset {
-            file: self.path.clone(),
+            file: storage::shown(&self.path),
             samples: stats.samples,
             bytes: stats.bytes,
-            labels: labels.map(|_| labels_path(&self.path)),
+            labels: labels.map(|_| labels_path(&storage::shown(&self.path))),
             seconds: start.elapsed().as_secs_f64(),
         })
     }

@@ -177,6 +177,7 @@ impl Conversion {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
+                let table = table.unless_dropped(|name| !self.keeps_field(name));
                 Samples::units(with_key(table, key, ParquetReader::key))
             }
             #[cfg(feature = "parquet")]

@@ -10,7 +10,7 @@ use kiste::convert::{Conversion, Format, Monitor, Phase, Silent, Total};
 
 /// Converts a file of the server, and the same on disk, and compares.
 #[track_caller]
-fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conversion) {
+pub(super) fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conversion) {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join(name);
@@ -32,7 +32,7 @@ fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conver
     assert!(server.requests().iter().all(|r| r.method == "GET" && r.header("range").is_some()));
 }
 
-fn lines(count: usize) -> Vec<u8> {
+pub(super) fn lines(count: usize) -> Vec<u8> {
     let mut text = String::new();
     for i in 0..count {
         writeln!(text, r#"{{"key": "k{i}", "v": {i}, "text": "{}"}}"#, "word ".repeat(i % 90))
@@ -115,7 +115,7 @@ fn what_cannot_be_read_from_a_url_is_an_error_that_shows_no_secrets() {
 
 /// The command, with the server as the endpoint of S3.
 #[cfg(feature = "cli")]
-fn kiste(server: &Server, args: &[&str]) -> Command {
+pub(super) fn kiste(server: &Server, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiste"));
     for (name, _) in std::env::vars() {
         if name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy") {

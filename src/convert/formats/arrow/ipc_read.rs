@@ -123,7 +123,7 @@ impl Input for ArrowIpcReader {
         batches.go_to(range.begin)?;
         let plan = batches.plan.clone();
         let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
         let mut number = range.begin.number;
         while let Some(batch) = batches.next(range.end)? {
             emit_batch(path, &rows, &batch, number, emit)?;

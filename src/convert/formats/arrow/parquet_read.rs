@@ -11,12 +11,13 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
-use super::form::Plan;
+use super::form::{Form, Plan};
 use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
-use super::rows::{Files, Rows};
+use super::rows::{Files, Rows, path_field};
 use super::{Flaw, guarded};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
+use crate::convert::sample::stored_name;
 use crate::convert::source_file::Partial;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::parquet::TAIL;
@@ -70,6 +71,9 @@ pub struct ParquetReader {
     groups: Vec<(usize, usize, u64)>,
     labels: Option<Vec<String>>,
     without: Vec<String>,
+    /// Columns that the conversion drops anyway, and the fields that they would be: nil.
+    unread: Vec<String>,
+    unread_fields: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
 }
@@ -118,13 +122,41 @@ impl ParquetReader {
             }
         }
         let labels = tables.first().and_then(|table| table.plan.labels.clone());
-        let (without, key) = (Vec::new(), None);
-        Ok(ParquetReader { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
+        Ok(ParquetReader {
+            files: tables,
+            groups,
+            labels,
+            without: Vec::new(),
+            unread: Vec::new(),
+            unread_fields: Vec::new(),
+            key: None,
+            max_bytes: MAX_BYTES,
+        })
     }
 
     /// Leaves these columns out; they are not even read.
     pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.without = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Does not read columns that the conversion drops anyway: their fields are nil.
+    pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
+        let Some(plan) = self.files.first().map(|table| &table.plan) else { return self };
+        let is_column = |name: &str| plan.columns.iter().any(|column| column.name == name);
+        for (at, column) in plan.columns.iter().enumerate() {
+            let path = path_field(&column.name);
+            let has_path = column.slot.form == Form::File;
+            let is_dropped = drops(stored_name(&column.name)) && (!has_path || drops(&path));
+            if plan.key == Some(at) || !is_dropped {
+                continue;
+            }
+            self.unread.push(column.name.clone());
+            self.unread_fields.push(column.name.clone());
+            if has_path && !is_column(&path) {
+                self.unread_fields.push(path);
+            }
+        }
         self
     }
 
@@ -142,7 +174,7 @@ impl ParquetReader {
 
     /// The plan without the columns that are left out, and the indices of the others.
     fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
-        let kept = |name: &String| !self.without.contains(name);
+        let kept = |name: &String| !self.without.contains(name) && !self.unread.contains(name);
         let indices: Vec<usize> =
             (0..plan.columns.len()).filter(|&at| kept(&plan.columns[at].name)).collect();
         let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
@@ -269,7 +301,8 @@ impl Input for ParquetReader {
         let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
         let stem = names::stem(path)?;
         let files = Files::next_to(path, self.max_bytes);
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
+        let (key, unread) = (self.key.as_deref(), &self.unread_fields[..]);
+        let rows = Rows { plan: &plan, key, unread, stem, files };
         let mut batches = guarded(path, || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(file, table.metadata.clone());

@@ -33,6 +33,8 @@ pub(super) struct Rows<'a> {
     pub(super) plan: &'a Plan,
     /// The field of the keys.
     pub(super) key: Option<&'a str>,
+    /// Fields of columns that are not read: nil.
+    pub(super) unread: &'a [String],
     /// The prefix of keys that are numbers of rows.
     pub(super) stem: &'a str,
     /// Where files are that the rows have only the paths of.
@@ -130,6 +132,9 @@ impl Rows<'_> {
             };
             add(&mut fields, name, array, row, &column.slot, &self.files).map_err(in_column)?;
         }
+        let unread =
+            self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)));
+        fields.extend(unread);
         let key = match (key, self.key) {
             (Some(key), _) => key,
             (None, Some(name)) => key_from(&fields, name)?,
@@ -174,7 +179,7 @@ fn add<'a>(
             };
             fields.push((name.into(), bytes));
             if let Some(path) = path {
-                fields.push((Cow::Owned(format!("{name}_path")), Field::Value(path.into())));
+                fields.push((Cow::Owned(path_field(name)), Field::Value(path.into())));
             }
         }
         (_, Some(bytes)) => fields.push((name.into(), Field::Bytes(bytes))),
@@ -190,6 +195,11 @@ fn add<'a>(
         }
     }
     Ok(())
+}
+
+/// The field of the paths of a column of files.
+pub(super) fn path_field(column: &str) -> String {
+    format!("{column}_path")
 }
 
 /// The bytes and the path of a file, as far as they exist.
@@ -640,7 +650,7 @@ mod tests {
             let plan = Plan::of(&batch.schema()).unwrap();
             let table = near.join("t.parquet");
             let files = Files::next_to(&table, max_bytes);
-            let rows = Rows { plan: &plan, key: None, stem: "t", files };
+            let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
             let packed = rows.pack(&batch, 0, 0)?;
             Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
         };
@@ -669,7 +679,9 @@ mod tests {
         let plan = Plan::of(&batch.schema()).unwrap();
         let table = near.join("t.parquet");
         let files = Files::next_to(&table, 9);
-        let packed = Rows { plan: &plan, key: None, stem: "t", files }.pack(&batch, 0, 0).unwrap();
+        let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files }
+            .pack(&batch, 0, 0)
+            .unwrap();
         assert_eq!(msgpack::decode(&packed).unwrap()["image"], Value::Nil);
     }
 }

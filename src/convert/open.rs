@@ -289,7 +289,16 @@ impl ReadOptions {
                 return Err(Error::new(ErrorKind::Invalid, message));
             };
             match self.pattern.is_empty() {
-                _ if is_file_or_url(path) => options.zip(path, &self.pattern)?,
+                _ if storage::is_url(path) => {
+                    options.zip(path, &self.pattern).map_err(|error| match error.kind() {
+                        ErrorKind::NotFound => error.advise(
+                            "folders behind URLs are not listed: read a table that lists the images, \
+                             as --from list does",
+                        ),
+                        _ => error,
+                    })?
+                }
+                _ if path.is_file() => options.zip(path, &self.pattern)?,
                 true => options.folder(path)?,
                 false => options.root(path).patterns(&self.pattern)?,
             }

@@ -185,7 +185,8 @@ fn compressed_shards_of_mds_are_read_from_urls() {
     let url = format!("{}/d/index.json", server.url());
     Conversion::new([&url], &remote).run(&mut Silent).unwrap();
     assert_eq!(fs::read(&local).unwrap(), fs::read(&remote).unwrap());
-    assert!(server.requests().iter().all(|request| request.status < 300), "none is asked in vain");
+    let vain: Vec<_> = server.requests().into_iter().filter(|r| r.status >= 300).collect();
+    assert!(vain.is_empty(), "{vain:?}");
 }
 
 #[test]
@@ -247,7 +248,8 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
     let url = format!("{}/d/list.csv", server.url());
     let out = dir.path().join("out.msgpack");
     let error = Conversion::new([&url], &out).from(Format::List).run(&mut Silent).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("/d//"), "asked of the server: {error}");
+    assert!(!out.exists());
     // What must not be shown would be a key.
     let signed = format!("path\n{}/d/a.png?signature=s3cret\n", server.url());
     server.put("/d/list.csv", signed.into_bytes());

@@ -121,6 +121,7 @@ impl Input for ArrowIpcReader {
         let path = &self.ranges.paths()[range.file];
         let mut batches = Batches::open(path, self.max_bytes)?;
         batches.go_to(range.begin)?;
+        batches.will_read(range.end);
         let plan = batches.plan.clone();
         let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
         let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
@@ -236,6 +237,12 @@ impl Batches<'_> {
             self.position = found.map_err(|error| Error::io(self.path, error))?;
         }
         Ok(())
+    }
+
+    /// Announces that everything up to this position will be read.
+    fn will_read(&mut self, end: u64) {
+        let range = self.position..end.min(self.size);
+        self.input.get_mut().will_read(range);
     }
 
     fn has_dictionaries(&self) -> bool {

@@ -52,7 +52,7 @@ const MAX_INDEX: u64 = 256 << 20;
 #[derive(Debug, Clone)]
 pub struct MdsReader {
     root: PathBuf,
-    /// The paths of the uncompressed shards, for errors.
+    /// The paths of the shards, for errors: of the uncompressed ones, or behind a URL of the compressed ones.
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
     without: Vec<String>,
@@ -80,7 +80,11 @@ impl MdsReader {
         let path = source_file::within(&root, INDEX);
         let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
-        let path_of = |shard: &ShardInfo| source_file::within(&root, &shard.raw.basename);
+        let is_remote = storage::is_url(&root);
+        let path_of = |shard: &ShardInfo| {
+            let first = shard.zip.as_ref().filter(|_| is_remote).unwrap_or(&shard.raw);
+            source_file::within(&root, &first.basename)
+        };
         let paths = index.shards.iter().map(path_of).collect();
         let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
         Ok(MdsReader { root, paths, shards, without, unread, key: None, max_bytes: MAX_SHARD })

@@ -13,7 +13,7 @@ use super::formats::jsonl::KeyRule;
 use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
-use crate::dataset::{Writer, WriterOptions, labels_path};
+use crate::dataset::{Writer, WriterOptions, check_free};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{self, LocalStorage, Storage};
 
@@ -505,14 +505,7 @@ impl Conversion {
         }
         let is_dataset = self.output_format() == Format::Dataset;
         let what = if is_dataset { "dataset" } else { "output" };
-        for (path, what) in [(&labels_path(&self.output), "file"), (&self.output, what)] {
-            if path.symlink_metadata().is_ok() {
-                let message = format!("the {what} exists already");
-                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
-                return Err(error.with_remedy(Remedy::Overwrite));
-            }
-        }
-        Ok(())
+        check_free(&self.output, false, what)
     }
 
     /// Whether it writes the samples of its input to a dataset as they are, from start to end.

@@ -38,6 +38,8 @@ use crate::error::{Error, Result};
 pub(crate) mod sample;
 mod names;
 mod source_file;
+#[cfg(feature = "parquet")]
+mod partial;
 pub(crate) mod compressed;
 mod guard;
 mod leftover;

@@ -120,7 +120,7 @@ impl Conversion {
         let output = WrittenOutput {
             added: stats.samples - before,
             added_bytes: stats.bytes - bytes_before,
-            ..WrittenOutput::dataset(dataset.to_path_buf(), stats.samples, stats.bytes)
+            ..WrittenOutput::written(dataset, stats.samples, stats.bytes, labels.is_some())
         };
         Ok(Report {
             outputs: vec![output],

@@ -11,9 +11,9 @@ use super::conversion::Conversion;
 use super::monitor::{Monitor, Phase, Progress, Total, check_cancelled};
 use super::open::Opened;
 use super::report::{Report, WrittenOutput};
-use crate::dataset::{DatasetReader, Writer, labels_path};
+use crate::dataset::{DatasetReader, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::storage::{ScratchDir, shown};
+use crate::storage::ScratchDir;
 
 /// Samples between two looks at the monitor.
 const FEW: usize = 64;
@@ -33,9 +33,8 @@ impl Conversion {
             while !writers.is_empty() {
                 let stats = writers.remove(0).finish()?;
                 let (url, has_labels) = &written[outputs.len()];
-                let labels = has_labels.then(|| labels_path(url));
-                let output = WrittenOutput::dataset(url.clone(), stats.samples, stats.bytes);
-                outputs.push(WrittenOutput { labels, ..output });
+                let (samples, bytes) = (stats.samples, stats.bytes);
+                outputs.push(WrittenOutput::written(url, samples, bytes, *has_labels));
             }
             Ok(Report { outputs, duration: start.elapsed(), ..report })
         });
@@ -90,7 +89,7 @@ impl Conversion {
         for (output, writer) in report.outputs.iter().zip(writers) {
             let labels = send(&output.path, writer, &mut sent, monitor)?;
             let url = output.path.file_name().map(|name| self.output.with_file_name(name));
-            urls.push((shown(&url.unwrap_or_default()), labels));
+            urls.push((url.unwrap_or_default(), labels));
         }
         Ok((report, urls))
     }

@@ -6,8 +6,10 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::copy;
-use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::dataset::{
+    DatasetReader, Writer, WriterOptions, check_data_path, check_free, is_same, labels_path,
+};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage;
 
 /// A dataset that is made of others: where it is written, and how. The name may be a URL: see
@@ -86,20 +88,7 @@ impl NewDataset {
             let error = Error::new(ErrorKind::Invalid, "is both read and written").at(input);
             return Err(error.advise("write to another file, then rename it"));
         }
-        let (storage, path) = storage::of(&self.path)?;
-        if storage.is_object_store() {
-            // Begins nothing: a web server cannot be written to, which is known without a request.
-            drop(storage.create(&path)?);
-        }
-        let labels = labels_path(&path);
-        for (path, what) in [(&path, "dataset"), (&labels, "file")] {
-            if !self.overwrite && storage.lstat(path)?.is_some() {
-                let message = format!("the {what} exists already");
-                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
-                return Err(error.with_remedy(Remedy::Overwrite));
-            }
-        }
-        Ok(())
+        check_free(&self.path, self.overwrite, "dataset")
     }
 
     /// Makes it of what `fill` writes. Its labels have these names. Nothing is left of it after an

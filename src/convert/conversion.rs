@@ -13,8 +13,9 @@ use super::formats::jsonl::KeyRule;
 use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
-use crate::dataset::{Writer, WriterOptions, check_free};
+use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::rearrange::check_free;
 use crate::storage::{self, LocalStorage, Storage};
 
 /// What is converted to what, and how: samples out of raw data, other formats or datasets, into a

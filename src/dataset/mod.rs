@@ -34,7 +34,6 @@ pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
 pub use names::names_shards;
 pub use passes::HearBytes;
-pub(crate) use place::check_free;
 pub use place::{check_data_path, check_finished, is_dataset, is_same};
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
 pub use staging::Base;

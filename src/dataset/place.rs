@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{labels_path, staging};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use super::staging;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::regular::open_regular;
-use crate::storage::{self, LocalStorage};
+use crate::storage::LocalStorage;
 
 /// Fails if this cannot be the data file of a dataset: a directory, a device or a side file.
 pub fn check_data_path(path: &Path) -> Result<()> {
@@ -31,27 +31,6 @@ pub fn check_finished(path: &Path) -> Result<()> {
     check_data_path(path)?;
     if !path.exists() && staging::dir_of(path).is_dir() {
         return Err(staging::unfinished_error(&LocalStorage::positioned(), path));
-    }
-    Ok(())
-}
-
-/// Fails where a new dataset cannot be written, before any work is done: something is there and is not to
-/// be replaced, or the name is a URL at which nothing can be written.
-pub(crate) fn check_free(path: &Path, overwrite: bool, what: &str) -> Result<()> {
-    let (storage, path) = storage::of(path)?;
-    if storage.is_object_store() {
-        // Begins nothing, and makes no request.
-        drop(storage.create(&path)?);
-    }
-    if overwrite {
-        return Ok(());
-    }
-    for (path, what) in [(&path, what), (&labels_path(&path), "file")] {
-        if storage.lstat(path)?.is_some() {
-            let message = format!("the {what} exists already");
-            let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
-            return Err(error.with_remedy(Remedy::Overwrite));
-        }
     }
     Ok(())
 }

@@ -47,6 +47,8 @@ pub use external::external_shuffle;
 pub use interleave::interleave;
 pub use labels::MergedLabels;
 pub use merge::{Merge, MergeLabels, MergeOrder, MergePlan};
+#[cfg(feature = "convert")]
+pub(crate) use new_dataset::check_free;
 pub use new_dataset::{MadeDataset, NewDataset};
 pub use parts::{by_class, cut_at, parts, whole_groups};
 pub use scalar::{Scalar, ScalarKind, scalars};

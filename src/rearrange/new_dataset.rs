@@ -6,10 +6,8 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::copy;
-use crate::dataset::{
-    DatasetReader, Writer, WriterOptions, check_data_path, check_free, is_same, labels_path,
-};
-use crate::error::{Error, ErrorKind, Result};
+use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;
 
 /// A dataset that is made of others: where it is written, and how. The name may be a URL: see
@@ -136,4 +134,25 @@ impl NewDataset {
         let labels = reader.labels()?;
         self.make(labels.as_deref(), |writer| copy(reader, indices, writer, progress))
     }
+}
+
+/// Fails where a new dataset cannot be written, before any work is done: something is there and is not to
+/// be replaced, or the name is a URL at which nothing can be written.
+pub(crate) fn check_free(path: &Path, overwrite: bool, what: &str) -> Result<()> {
+    let (storage, path) = storage::of(path)?;
+    if storage.is_object_store() {
+        // Begins nothing, and makes no request.
+        drop(storage.create(&path)?);
+    }
+    if overwrite {
+        return Ok(());
+    }
+    for (path, what) in [(&path, what), (&labels_path(&path), "file")] {
+        if storage.lstat(path)?.is_some() {
+            let message = format!("the {what} exists already");
+            let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
+            return Err(error.with_remedy(Remedy::Overwrite));
+        }
+    }
+    Ok(())
 }

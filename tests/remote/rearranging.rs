@@ -178,3 +178,28 @@ fn conversions_that_split_or_shuffle_are_written_to_urls() {
     assert_eq!(both.server.names(), before);
     assert_eq!(both.server.unfinished_uploads(), 0);
 }
+
+#[test]
+fn a_lookup_is_put_next_to_a_dataset_at_a_url() {
+    let both = Both::new();
+    let set = both.path("set.msgpack");
+    both.runs(&["convert", URL, "s3://d/new.msgpack"]);
+    both.runs(&["convert", &set, &both.path("new.msgpack"), "--lookup"]);
+    both.runs(&["index", "--lookup", "s3://d/new.msgpack"]);
+    both.assert_same("new.msgpack");
+    both.runs(&["get", "s3://d/new.msgpack", &key(77)]);
+    both.runs(&["verify", "--deep", "s3://d/new.msgpack"]);
+    let before = both.server.names();
+    both.runs(&["index", "--lookup", "s3://d/new.msgpack"]);
+    let error = both.fails(&["index", "--crc", "s3://d/new.msgpack"]);
+    assert!(error.contains("new.msgpack.crc") && error.contains("only .lookup"), "{error}");
+    let error = both.fails(&["index", "--force", "s3://d/new.msgpack"]);
+    assert!(error.contains("--force"), "{error}");
+    assert_eq!(both.server.names(), before);
+    // While another process writes, nothing is put next to what it may replace.
+    both.server.remove("/d/new.msgpack.lookup");
+    both.server.put("/d/new.msgpack.partial", b"{}".to_vec());
+    let error = both.fails(&["index", "--lookup", "s3://d/new.msgpack"]);
+    assert!(error.contains("a writer is at work"), "{error}");
+    assert!(both.server.object("/d/new.msgpack.lookup").is_none());
+}

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -188,7 +189,7 @@ impl Remote {
     fn fetch_announced(&mut self) -> Result<u64> {
         if self.announced.contains(&self.at) {
             let end = self.announced.end.min(self.at.saturating_add(AT_ONCE));
-            self.source.fetch(&[self.at..end])?;
+            self.source.fetch(slice::from_ref(&(self.at..end)))?;
             self.announced.start = end;
         }
         // A read that goes beyond would be of two parts, and fetch all of it once more.

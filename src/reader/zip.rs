@@ -233,7 +233,7 @@ impl ZipDirectory {
         if source.is_remote() {
             // With some bytes around it, which are looked at as well.
             let around = directory.start.saturating_sub(MARGIN)..source.len();
-            source.fetch(&[around])?;
+            source.fetch(std::slice::from_ref(&around))?;
         }
         let archive = open_archive(&source, end).map_err(|e| e.at(path))?;
         let mut extents = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -230,9 +231,10 @@ pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<Pa
 fn open_table(path: PathBuf) -> Result<Table> {
     let mut file = Partial::open(&path, true)?;
     let size = file.len()?;
-    file.fetch(&[size.saturating_sub(TAIL as u64)..size])?;
+    let tail = size.saturating_sub(TAIL as u64)..size;
+    file.fetch(slice::from_ref(&tail))?;
     let footer = footer_range(&path, file.file())?;
-    file.fetch(&[footer.clone()])?;
+    file.fetch(slice::from_ref(&footer))?;
     let file = file.file();
     check_parquet(&path, file, footer)?;
     let load = |options| ArrowReaderMetadata::load(&*file, options);

@@ -106,6 +106,11 @@ pub(super) fn check_version(path: &Path, id: FileId) -> Result<()> {
     }
 }
 
+/// A number for the version of an object that a conversion has opened or asked the size of.
+pub(super) fn version_of(path: &Path) -> Option<FileId> {
+    VERSIONS.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
+}
+
 /// A new conversion of these begins: what was read before may have been replaced since.
 pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -215,3 +215,32 @@ fn a_source_that_is_replaced_during_a_conversion_is_an_error_and_converts_again(
     assert!(error.to_string().contains("replaced while it was read"), "{error}");
     assert_eq!(run("after.msgpack", false).unwrap(), 3001);
 }
+
+/// The sizes are the same, so only the version tells them apart.
+#[test]
+fn a_conversion_is_not_resumed_with_another_version_of_its_source() {
+    /// Stops once some samples were written.
+    struct Stops(u64);
+
+    impl Monitor for Stops {
+        fn progress(&mut self, progress: kiste::convert::Progress) {
+            self.0 = progress.samples;
+        }
+
+        fn is_cancelled(&self) -> bool {
+            self.0 > 0
+        }
+    }
+
+    let server = Server::start();
+    // Several units, as what is not complete is read again.
+    let text = lines(30_000);
+    server.put("/d/a.jsonl", text.clone());
+    let url = format!("{}/d/a.jsonl", server.url());
+    let dir = tempfile::tempdir().unwrap();
+    let convert = || Conversion::new([&url], dir.path().join("a.msgpack")).resume(true);
+    assert_eq!(convert().run(&mut Stops(0)).unwrap_err().kind(), ErrorKind::Cancelled);
+    server.put("/d/a.jsonl", text.clone());
+    let error = convert().run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("the files have changed since"), "{error}");
+}

@@ -244,3 +244,14 @@ fn a_conversion_is_not_resumed_with_another_version_of_its_source() {
     let error = convert().run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("the files have changed since"), "{error}");
 }
+
+/// Few samples went to the file as soon as they came, which no upload can do: the conversion failed.
+#[cfg(feature = "cli")]
+#[test]
+fn a_few_samples_are_converted_to_a_url() {
+    let server = Server::start();
+    server.put("/d/a.jsonl", lines(3));
+    let done = kiste(&server, &["convert", "s3://d/a.jsonl", "s3://d/a.msgpack"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(server.names().contains(&"/d/a.msgpack.offsets".to_owned()));
+}

@@ -22,6 +22,8 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
         let message = "is not possible at a URL, where only a missing .lookup is made";
         return Err(unsupported(message).with_option("force"));
     }
+    // What is not there at all is said first.
+    storage.open(&path)?;
     let asked = [(options.digests, SideFile::Md5), (options.checksums, SideFile::Crc)];
     let asked = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, file)| file);
     let needed = SideFile::WRITTEN.into_iter().filter(|file| *file != SideFile::Md5);

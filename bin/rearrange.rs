@@ -49,7 +49,7 @@ pub(crate) struct InOut {
     /// Data file to read
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Data file to make
+    /// Data file to make, or its URL: s3://bucket/new.msgpack
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
@@ -111,7 +111,9 @@ impl Making {
 
     /// Fails if a dataset cannot be made here of these: before anything is read or written.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
-        file::check_is_data(out)?;
+        if !kiste::storage::is_url(out) {
+            file::check_is_data(out)?;
+        }
         self.dataset(out).check(inputs)?;
         interrupt::writing(out);
         Ok(())
@@ -152,7 +154,7 @@ impl Making {
     ) -> Outcome<MadeDataset> {
         Ok(self.make(reader.labels()?.as_deref(), out, output, |writer| {
             let samples = Some(indices.len() as u64);
-            let progress = output.progress(format!("writing {}", out.display()), samples);
+            let progress = output.progress(format!("writing {}", file::shown(out)), samples);
             rearrange::copy(reader, indices, writer, |n| progress.reaches(n))?;
             progress.say("finishing");
             Ok(())
@@ -180,5 +182,5 @@ pub(crate) fn scalars(
 
 /// Says which seed was used: with it, all of it can be made again.
 pub(crate) fn tell_seed(path: &Path, seed: impl std::fmt::Display, output: &Output) {
-    output.note(format_args!("{}: drawn with --seed {seed}", path.display()));
+    output.note(format_args!("{}: drawn with --seed {seed}", file::shown(path)));
 }

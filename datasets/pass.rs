@@ -186,9 +186,12 @@ impl Pass {
         for (at, writer) in writers.into_iter().enumerate() {
             if let (Some(mut writer), Some(path)) = (writer, &outputs[at]) {
                 // Without names, those of a dataset that is replaced would stay.
-                writer.set_labels(self.input(Some(at)).label_names())?;
+                let input = self.input(Some(at));
+                let labels = input.label_names();
+                writer.set_labels(labels)?;
                 let stats = writer.finish()?;
-                let output = WrittenOutput::dataset(path.clone(), stats.samples, stats.bytes);
+                let (samples, bytes) = (stats.samples, stats.bytes);
+                let output = WrittenOutput::written(path, samples, bytes, labels.is_some());
                 report.outputs.push(output);
             }
         }

@@ -12,7 +12,8 @@ use crate::{file, interrupt};
 /// Make missing side files from the data
 ///
 /// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The
-/// files are those that were written with the dataset, byte for byte.
+/// files are those that were written with the dataset, byte for byte. Of a dataset at a URL only a
+/// missing .lookup is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -67,8 +68,10 @@ impl Args {
     }
 
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
-        file::check_is_finished(path)?;
-        let progress = output.progress_bytes(format!("indexing {}", path.display()), None);
+        if !kiste::storage::is_url(path) {
+            file::check_is_finished(path)?;
+        }
+        let progress = output.progress_bytes(format!("indexing {}", file::shown(path)), None);
         interrupt::writing(path);
         let options = IndexOptions::default().force(self.force).lookup(self.lookup);
         let options = options.checksums(self.crc).digests(!self.no_md5);
@@ -78,7 +81,7 @@ impl Args {
 
 fn tell(path: &Path, indexed: &Indexed, output: &Output) {
     let samples = units::counted(indexed.samples, "sample");
-    let path = path.display();
+    let path = file::shown(path);
     if indexed.made.is_empty() {
         output.note(format_args!("{path}: {samples}, nothing was missing"));
         return;

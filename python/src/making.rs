@@ -1,12 +1,10 @@
 //! What the functions share that make datasets of datasets.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use kiste::convert::{check_data_path, is_same};
-use kiste::dataset::{labels_path, read_labels};
-use kiste::rearrange::{self, Scalar};
-use kiste::{DatasetReader, Error, ErrorKind, Writer};
+use kiste::dataset::read_labels;
+use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
+use kiste::{DatasetReader, Writer};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -69,18 +67,13 @@ impl Making {
         Ok(making)
     }
 
+    fn dataset(&self, out: &Path) -> NewDataset {
+        NewDataset::new(out).overwrite(self.overwrite).writer(self.writer.clone())
+    }
+
     /// Fails if a dataset cannot be made here of these, before anything is read.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> kiste::Result<()> {
-        check_data_path(out)?;
-        if let Some(input) = inputs.iter().find(|input| is_same(input, out)) {
-            return Err(Error::new(ErrorKind::Invalid, "is both read and written").at(input));
-        }
-        let labels = labels_path(out);
-        let is_there = |path: &Path| path.symlink_metadata().is_ok();
-        match [out, &labels].into_iter().find(|path| !self.overwrite && is_there(path)) {
-            Some(path) => Err(Error::new(ErrorKind::AlreadyExists, "exists already").at(path)),
-            None => Ok(()),
-        }
+        self.dataset(out).check(inputs)
     }
 
     /// Makes a dataset of what `fill` writes, whose labels have these names.
@@ -90,23 +83,7 @@ impl Making {
         labels: Option<&[String]>,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<Made> {
-        let start = Instant::now();
-        let mut writer = self.writer.clone().create(out)?;
-        if let Err(error) = fill(&mut writer) {
-            // The first error is the one to tell.
-            let _ = writer.abort();
-            return Err(error);
-        }
-        // None would be those of the dataset that is replaced.
-        writer.set_labels(labels)?;
-        let stats = writer.finish()?;
-        Ok(Made {
-            path: out.to_owned(),
-            samples: stats.samples,
-            bytes: stats.bytes,
-            labels: labels.map(|_| labels_path(out)),
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        self.dataset(out).make(labels, fill).map(Made)
     }
 
     /// Makes a dataset of some samples of another one.
@@ -128,22 +105,17 @@ impl Making {
 }
 
 /// A dataset that was made.
-pub(crate) struct Made {
-    path: PathBuf,
-    samples: u64,
-    bytes: u64,
-    labels: Option<PathBuf>,
-    seconds: f64,
-}
+pub(crate) struct Made(MadeDataset);
 
 impl Made {
     pub(crate) fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Made(made) = self;
         let dict = PyDict::new(py);
-        dict.set_item("path", &self.path)?;
-        dict.set_item("samples", self.samples)?;
-        dict.set_item("bytes", self.bytes)?;
-        dict.set_item("labels", self.labels.as_ref())?;
-        dict.set_item("seconds", self.seconds)?;
+        dict.set_item("path", &made.file)?;
+        dict.set_item("samples", made.samples)?;
+        dict.set_item("bytes", made.bytes)?;
+        dict.set_item("labels", made.labels.as_ref())?;
+        dict.set_item("seconds", made.seconds)?;
         Ok(dict)
     }
 }

@@ -9,6 +9,7 @@ use kiste::dataset::read_labels;
 use kiste::reader::Reader;
 use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar, part_path};
 use kiste::sampler::{Order, Shuffle};
+use kiste::storage::is_url;
 use kiste::{Error, ErrorKind};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -372,8 +373,11 @@ pub(crate) fn filter<'py>(
         }
     };
     let source = Source::parse(source)?;
-    making.check(&[&source.path], &output).map_err(raise)?;
-    let expression = match (expression, read_labels(&source.path).map_err(raise)?) {
+    let labels = py.detach(|| {
+        making.check(&[&source.path], &output)?;
+        read_labels(&source.path)
+    });
+    let expression = match (expression, labels.map_err(raise)?) {
         (Some(expression), Some(names)) => {
             Some(expression.with_labels(&names).map_err(wrong_condition)?)
         }
@@ -413,8 +417,12 @@ fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize
     let py = condition.py();
     let mut decoder = Decoder::new();
     let mut indices = Vec::new();
+    let is_remote = is_url(&source.path);
     for index in 0..source.samples() {
-        let raw = source.reader.get_raw(index).map_err(raise)?;
+        let read = || source.reader.get_raw(index);
+        // Other threads run while it waits for the network.
+        let raw = if is_remote { py.detach(read) } else { read() };
+        let raw = raw.map_err(raise)?;
         let sample = decoder.sample(py, &raw, None);
         let sample = sample
             .map_err(|flaw| flaw.raise(|error| source.reader.locate(index).describe(error)))?;

@@ -40,7 +40,7 @@ pub(crate) fn stat<'py>(
         let summary = options.stat(&reader, |seen| stopped = messenger.reached(seen))?;
         stopped.map(|()| summary)
     })?;
-    let labels = read_labels(&source.path).map_err(raise)?;
+    let labels = py.detach(|| read_labels(&source.path)).map_err(raise)?;
     let text = serde_json::to_string(&summary).map_err(bug)?;
     let dict = py.import("json")?.call_method1("loads", (text,))?;
     dict.set_item("path", &source.path)?;

@@ -61,6 +61,7 @@ impl Monitor for Messenger<'_> {
             Phase::Converting | Phase::Part(_) => "converting",
             Phase::Joining => "joining",
             Phase::Shuffling | Phase::Scattering(_) => "shuffling",
+            Phase::Uploading => "uploading",
             Phase::Finishing => "finishing",
             _ => "working",
         };

@@ -130,3 +130,44 @@ def test_a_replaced_dataset_is_an_error(served):
 def test_paths_are_not_urls(tmp_path):
     with pytest.raises(ki.errors.NotFoundError):
         ki.open(Path(tmp_path) / "s3:")
+
+
+def test_sources_and_datasets_of_datasets_may_be_urls(served):
+    path, url = served
+    folder = path.parent
+    server = url.rsplit("/", 1)[0]
+    for name, options in [("numbers.parquet", {}), ("numbers.arrow", {}), ("numbers.jsonl", {})]:
+        try:
+            ki.convert(path, folder / name)
+        except ki.errors.UnsupportedError as error:
+            pytest.skip(str(error))
+        ki.convert(f"{server}/{name}", folder / "there.msgpack", overwrite=True, **options)
+        ki.convert(folder / name, folder / "here.msgpack", overwrite=True, **options)
+        assert (folder / "there.msgpack").read_bytes() == (folder / "here.msgpack").read_bytes()
+    for make in [
+        lambda source, output: ki.shuffle(source, output, seed=3, overwrite=True),
+        lambda source, output: ki.sort(source, output, by="number", reverse=True, overwrite=True),
+        lambda source, output: ki.select(source, output, [7, 3, 2999], overwrite=True),
+        lambda source, output: ki.filter(source, output, "number < 10", overwrite=True),
+        lambda source, output: ki.merge([source], output, overwrite=True),
+    ]:
+        here, there = make(path, folder / "here.msgpack"), make(url, folder / "there.msgpack")
+        assert here["samples"] == there["samples"] > 0
+        assert (folder / "there.msgpack").read_bytes() == (folder / "here.msgpack").read_bytes()
+
+
+def test_web_servers_are_not_written_to(served):
+    path, url = served
+    new = url.replace("numbers", "new")
+    for make in [
+        lambda: ki.shuffle(path, new),
+        lambda: ki.sort(path, new),
+        lambda: ki.select(path, new, [1]),
+        lambda: ki.filter(path, new, "number < 10"),
+        lambda: ki.merge([path], new),
+        lambda: ki.split(path, at=[10], outputs=[new, path.parent / "rest.msgpack"]),
+        lambda: ki.convert(path, new),
+    ]:
+        with pytest.raises(ki.errors.UnsupportedError, match="only reads from web servers"):
+            make()
+    assert not (path.parent / "rest.msgpack").exists()

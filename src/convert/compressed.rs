@@ -12,6 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes read from the disk at a time.
 const BUFFER: usize = 1 << 17;
+/// The same where only the start of a file is looked at.
+const START: usize = 1 << 13;
 
 /// What is supported, for errors.
 const READ: &str = if cfg!(feature = "formats") {
@@ -55,8 +57,13 @@ const HEAD: u64 = 10;
 
 /// Opens a file, and decompresses it if it is bzip2, gzip or Zstandard.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    open_with(path, BUFFER)
+}
+
+/// The same, of which this many bytes are read at a time.
+fn open_with(path: &Path, at_once: usize) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
-    let mut file = BufReader::with_capacity(BUFFER, open_regular(path).map_err(at)?);
+    let mut file = BufReader::with_capacity(at_once, open_regular(path).map_err(at)?);
     let unread = |name: &str| {
         let message = format!("expected {READ}, found {name}");
         Err(Error::new(ErrorKind::Unsupported, message).at(path))
@@ -77,7 +84,8 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 /// Up to `len` bytes from the start of a file, decompressed if it is bzip2, gzip or Zstandard.
 pub(super) fn first_bytes(path: &Path, len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(len as u64).read_to_end(&mut bytes);
+    // Behind a URL, these are there once it is open.
+    let read = open_with(path, START)?.take(len as u64).read_to_end(&mut bytes);
     read.map_err(|error| blame(path, error))?;
     Ok(bytes)
 }

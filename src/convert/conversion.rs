@@ -13,8 +13,9 @@ use super::formats::jsonl::KeyRule;
 use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
-use crate::dataset::{Writer, WriterOptions, labels_path};
+use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::rearrange::check_free;
 use crate::storage::{self, LocalStorage, Storage};
 
 /// What is converted to what, and how: samples out of raw data, other formats or datasets, into a
@@ -505,14 +506,7 @@ impl Conversion {
         }
         let is_dataset = self.output_format() == Format::Dataset;
         let what = if is_dataset { "dataset" } else { "output" };
-        for (path, what) in [(&labels_path(&self.output), "file"), (&self.output, what)] {
-            if path.symlink_metadata().is_ok() {
-                let message = format!("the {what} exists already");
-                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
-                return Err(error.with_remedy(Remedy::Overwrite));
-            }
-        }
-        Ok(())
+        check_free(&self.output, false, what)
     }
 
     /// Whether it writes the samples of its input to a dataset as they are, from start to end.
@@ -586,8 +580,6 @@ impl Conversion {
         let option = match () {
             () if self.options.append => "append",
             () if self.how.resume => "resume",
-            () if self.options.split.is_split() => "split",
-            () if self.options.split.is_wanted() => "shuffle",
             () if self.options.bad == BadInput::Quarantine => "bad",
             () => return Ok(()),
         };

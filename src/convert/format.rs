@@ -424,8 +424,16 @@ fn detect(path: &Path) -> Result<Format> {
     if path.is_dir() {
         return detect_directory(path);
     }
+    if path.ends_with("index.json") && MdsReader::open(path).is_ok() {
+        return Ok(Format::Mds);
+    }
     // A pipe can be read only once.
-    let is_file = size_of(path).map_err(|error| Error::io(path, error))?.is_some();
+    let is_file = match size_of(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && storage::is_url(path) => {
+            return absent_url(path, error);
+        }
+        size => size.map_err(|error| Error::io(path, error))?.is_some(),
+    };
     let head = if is_file { head(path, HEAD) } else { Ok(Vec::new()) };
     let head = head.map_err(|error| Error::io(path, error))?;
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -469,6 +477,15 @@ fn detect(path: &Path) -> Result<Format> {
         () if ends(&[".json"]) && begins_with_object(path) => Ok(Format::Jsonl),
         () => Err(unknown(path, &head, plain)),
     }
+}
+
+/// What is below a URL at which there is nothing: only MDS says by itself which files it has.
+fn absent_url(path: &Path, error: io::Error) -> Result<Format> {
+    if MdsReader::open(path).is_ok() {
+        return Ok(Format::Mds);
+    }
+    Err(Error::io(path, error)
+        .advise("folders behind URLs are not listed: name the files, such as shard-{000..063}.tar"))
 }
 
 fn detect_directory(path: &Path) -> Result<Format> {

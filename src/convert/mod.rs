@@ -38,6 +38,8 @@ use crate::error::{Error, Result};
 pub(crate) mod sample;
 mod names;
 mod source_file;
+#[cfg(feature = "parquet")]
+mod partial;
 pub(crate) mod compressed;
 mod guard;
 mod leftover;
@@ -58,6 +60,7 @@ mod chained_streams;
 mod format;
 mod carried;
 mod split;
+mod split_upload;
 mod options;
 mod conversion;
 mod place;

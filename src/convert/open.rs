@@ -95,7 +95,7 @@ impl Conversion {
         let options = &self.options.read;
         let format = match self.options.from {
             Some(format) => format,
-            None if options.root.is_some() && paths.iter().all(|path| path.is_file()) => {
+            None if options.root.is_some() && paths.iter().all(|path| is_file_or_url(path)) => {
                 Format::List
             }
             None => format::detect_all(&paths)?,
@@ -107,7 +107,6 @@ impl Conversion {
                 .at("-")
                 .advise("write it to a file and name that"));
         }
-        check_remote(format, &paths)?;
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
@@ -178,6 +177,7 @@ impl Conversion {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
+                let table = table.unless_dropped(|name| !self.keeps_field(name));
                 Samples::units(with_key(table, key, ParquetReader::key))
             }
             #[cfg(feature = "parquet")]
@@ -289,6 +289,15 @@ impl ReadOptions {
                 return Err(Error::new(ErrorKind::Invalid, message));
             };
             match self.pattern.is_empty() {
+                _ if storage::is_url(path) => {
+                    options.zip(path, &self.pattern).map_err(|error| match error.kind() {
+                        ErrorKind::NotFound => error.advise(
+                            "folders behind URLs are not listed: read a table that lists the images, \
+                             as --from list does",
+                        ),
+                        _ => error,
+                    })?
+                }
                 _ if path.is_file() => options.zip(path, &self.pattern)?,
                 true => options.folder(path)?,
                 false => options.root(path).patterns(&self.pattern)?,
@@ -353,25 +362,9 @@ impl ReadOptions {
     }
 }
 
-/// Fails where a format is read from files of a disk alone.
-fn check_remote(format: Format, paths: &[PathBuf]) -> Result<()> {
-    let streams = [
-        Format::Dataset,
-        Format::Jsonl,
-        Format::Webdataset,
-        Format::Csv,
-        Format::Tsv,
-        Format::Tfrecord,
-    ];
-    match paths.iter().find(|path| storage::is_url(path)) {
-        Some(url) if !streams.contains(&format) => {
-            let message = format!("{format} is read from files of a disk, and this is a URL");
-            Err(Error::new(ErrorKind::Unsupported, message)
-                .at(storage::shown(url))
-                .advise("download it first"))
-        }
-        _ => Ok(()),
-    }
+/// Whether this is a file, or is behind a URL, where there are no folders.
+fn is_file_or_url(path: &Path) -> bool {
+    storage::is_url(path) || path.is_file()
 }
 
 fn misplaced(option: &'static str, formats: &str, format: Format) -> Error {

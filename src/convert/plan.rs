@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::conversion::Conversion;
 use super::open::{Opened, Samples};
 use super::parts::no_units;
-use super::source_file::size_of;
+use super::source_file::{size_of, version_of};
 use super::{Input, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
@@ -88,6 +88,11 @@ impl Conversion {
         };
         if let Some(input) = input {
             input.identify(&mut add);
+        }
+        // What is behind a URL has no time: two versions may have one size.
+        for (one, other) in files.iter().filter_map(|file| version_of(&file.name)) {
+            add(&one.to_le_bytes());
+            add(&other.to_le_bytes());
         }
         let mut names = self.sources.iter().chain(files.iter().map(|file| &file.name));
         if let Some(name) = names.find(|name| name.to_str().is_none()) {

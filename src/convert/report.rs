@@ -1,13 +1,16 @@
 //! [`Report`]: what a conversion did.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::bad::Tally;
 use super::carried::ChangedValues;
+use super::place::present_labels;
 use crate::array::ArrayTally;
+use crate::dataset::labels_path;
+use crate::storage;
 
 /// What a conversion did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,7 +76,7 @@ pub struct BadSamples {
 
 impl WrittenOutput {
     pub(crate) fn dataset(path: PathBuf, samples: u64, bytes: u64) -> WrittenOutput {
-        let labels = super::place::present_labels(&path);
+        let labels = present_labels(&path);
         WrittenOutput {
             files: vec![path.clone()],
             path,
@@ -84,6 +87,17 @@ impl WrittenOutput {
             is_dataset: true,
             labels,
         }
+    }
+
+    /// The same of a dataset that was just written, with or without labels: behind a URL nothing is
+    /// asked.
+    pub(crate) fn written(path: &Path, samples: u64, bytes: u64, labels: bool) -> WrittenOutput {
+        let path = storage::shown(path);
+        let labels = match storage::is_url(&path) {
+            true => labels.then(|| labels_path(&path)),
+            false => present_labels(&path),
+        };
+        WrittenOutput { labels, ..WrittenOutput::dataset(path, samples, bytes) }
     }
 }
 

@@ -43,7 +43,12 @@ impl Conversion {
         opened.tell(monitor);
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
-            Format::Dataset if self.options.split.is_wanted() => self.run_split(opened, monitor),
+            Format::Dataset if self.options.split.is_wanted() => {
+                match storage::is_url(&self.output) {
+                    true => self.run_split_to_url(opened, monitor),
+                    false => self.run_split(opened, monitor),
+                }
+            }
             Format::Dataset => self.run_dataset(opened, monitor),
             format => self.run_export(format, opened, monitor),
         };
@@ -115,7 +120,7 @@ impl Conversion {
         let output = WrittenOutput {
             added: stats.samples - before,
             added_bytes: stats.bytes - bytes_before,
-            ..WrittenOutput::dataset(dataset.to_path_buf(), stats.samples, stats.bytes)
+            ..WrittenOutput::written(dataset, stats.samples, stats.bytes, labels.is_some())
         };
         Ok(Report {
             outputs: vec![output],

@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{self, FileId, Storage};
+use crate::storage::{self, FileId, LocalStorage, Source, Storage};
 
 /// A file that is read from any position.
 pub(in crate::convert) enum SourceFile {
@@ -21,19 +23,49 @@ pub(in crate::convert) enum SourceFile {
 
 /// An object, and where it is read next.
 pub(in crate::convert) struct Remote {
-    source: storage::Source,
+    source: Source,
     at: u64,
+    /// What will be read of it, and was not fetched.
+    announced: Range<u64>,
 }
+
+/// Bytes that are fetched at a time of what will be read.
+pub(super) const AT_ONCE: u64 = 32 << 20;
 
 /// Opens a regular file, or an object.
 pub(in crate::convert) fn open_regular(path: &Path) -> io::Result<SourceFile> {
+    let file = open_once(path)?;
+    if let SourceFile::Remote(remote) = &file {
+        check_version(path, remote.source.id()).map_err(into_io)?;
+    }
+    Ok(file)
+}
+
+/// The same for a file that a conversion opens once: of its version no note is kept.
+pub(in crate::convert) fn open_once(path: &Path) -> io::Result<SourceFile> {
     if !storage::is_url(path) {
         return regular::open_regular(path).map(SourceFile::Local);
     }
     let (storage, path) = storage_of(path).map_err(into_io)?;
     let source = storage.open(&path).map_err(into_io)?;
-    check_version(&path, source.id()).map_err(into_io)?;
-    Ok(SourceFile::Remote(Remote { source, at: 0 }))
+    Ok(SourceFile::Remote(Remote { source, at: 0, announced: 0..0 }))
+}
+
+/// The same for a file that is read by ranges: on a disk it is mapped.
+pub(in crate::convert) fn open_source(path: &Path) -> Result<Source> {
+    let (storage, path) = storage_of(path)?;
+    storage.open(&path)
+}
+
+/// The file of this name in a folder, or behind the URL of one.
+pub(in crate::convert) fn within(folder: &Path, name: &str) -> PathBuf {
+    match folder.to_str() {
+        _ if storage::is_url(name) => PathBuf::from(name),
+        Some(url) if storage::is_url(folder) => {
+            PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
+        }
+        _ => folder.join(name),
+    }
 }
 
 /// The size of a regular file or an object; `None` for what has none or is not there.
@@ -63,7 +95,7 @@ static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new())
 static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, FileId>>> = LazyLock::new(Mutex::default);
 
 /// Fails for an object of which another version was read before.
-fn check_version(path: &Path, id: FileId) -> Result<()> {
+pub(super) fn check_version(path: &Path, id: FileId) -> Result<()> {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     match *versions.entry(path.to_path_buf()).or_insert(id) == id {
         true => Ok(()),
@@ -74,6 +106,11 @@ fn check_version(path: &Path, id: FileId) -> Result<()> {
     }
 }
 
+/// A number for the version of an object that a conversion has opened or asked the size of.
+pub(super) fn version_of(path: &Path) -> Option<FileId> {
+    VERSIONS.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
+}
+
 /// A new conversion of these begins: what was read before may have been replaced since.
 pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +119,11 @@ pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
     }
 }
 
-fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+/// Where a file is, and its name there.
+pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+    if !storage::is_url(url) {
+        return Ok((Arc::new(LocalStorage::mapped()), url.to_path_buf()));
+    }
     let text = url.to_string_lossy();
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let root = format!("{scheme}://{}", rest.split('/').next().unwrap_or_default());
@@ -97,8 +138,8 @@ fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
 
 /// Fails for URLs with what must not be shown: the names of sources are part of errors, plans and
 /// reports.
-pub(in crate::convert) fn check_urls(paths: &[PathBuf]) -> Result<()> {
-    for path in paths.iter().filter(|path| storage::is_url(path)) {
+pub(in crate::convert) fn check_urls(paths: &[impl AsRef<Path>]) -> Result<()> {
+    for path in paths.iter().map(AsRef::as_ref).filter(|path| storage::is_url(path)) {
         let shown = storage::shown(path);
         if shown != *path {
             let message = "expected a URL without user, password and query, as plans and reports show \
@@ -138,6 +179,30 @@ impl SourceFile {
             SourceFile::Remote(remote) => Ok(remote.source.len()),
         }
     }
+
+    /// Announces that these bytes will be read from front to back, and perhaps a few more: behind a URL
+    /// no others are fetched ahead.
+    pub(in crate::convert) fn will_read(&mut self, range: Range<u64>) {
+        if let SourceFile::Remote(remote) = self {
+            remote.announced = range.start..range.end.min(remote.source.len());
+        }
+    }
+}
+
+impl Remote {
+    /// Fetches more of what was announced, if the next byte is of it. Returns where that ends.
+    fn fetch_announced(&mut self) -> Result<u64> {
+        if self.announced.contains(&self.at) {
+            let end = self.announced.end.min(self.at.saturating_add(AT_ONCE));
+            self.source.fetch(slice::from_ref(&(self.at..end)))?;
+            self.announced.start = end;
+        }
+        // A read that goes beyond would be of two parts, and fetch all of it once more.
+        Ok(match self.at < self.announced.start {
+            true => self.announced.start,
+            false => u64::MAX,
+        })
+    }
 }
 
 impl Read for SourceFile {
@@ -146,7 +211,8 @@ impl Read for SourceFile {
             SourceFile::Local(file) => return file.read(buffer),
             SourceFile::Remote(remote) => remote,
         };
-        let left = remote.source.len().saturating_sub(remote.at);
+        let end = remote.fetch_announced().map_err(into_io)?;
+        let left = remote.source.len().min(end).saturating_sub(remote.at);
         let len = left.min(buffer.len() as u64);
         if len == 0 {
             return Ok(0);

@@ -49,7 +49,20 @@ pub(crate) struct ZipDirectory {
     path: PathBuf,
     source: Arc<Source>,
     archive: ZipArchive<Cursor>,
+    /// Where the members of a remote archive are; empty of a local one, where looking costs nothing.
+    extents: Arc<[Extent]>,
 }
+
+/// Where a member is, by the central directory alone.
+struct Extent {
+    /// From its header up to that of the next one.
+    range: Range<u64>,
+    /// The bytes of its content.
+    compressed: u64,
+}
+
+/// Bytes of remote members that are fetched together.
+const TOGETHER: u64 = 64 << 20;
 
 /// A pattern of names, and the component of it that is the label.
 pub(crate) struct LabelPattern {
@@ -94,12 +107,40 @@ impl ZipReader {
         Some(start..start.checked_add(member.compressed_size())?)
     }
 
+    /// Whether reading a file may be a round trip over a network, which [`fetch`](Self::fetch) saves.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.directory.source.is_remote()
+    }
+
+    /// Fetches the first of these files together, of a remote archive: as many as have [`TOGETHER`] bytes, and
+    /// at least one. Returns how many.
+    pub(crate) fn fetch(&self, files: Range<usize>) -> Result<usize> {
+        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(files.len());
+        let mut bytes = 0u64;
+        for &member in &self.members[files] {
+            let Some(range) = self.directory.extents.get(member).map(|of| of.range.clone()) else {
+                break;
+            };
+            bytes = bytes.saturating_add(range.end - range.start);
+            if bytes > TOGETHER && !ranges.is_empty() {
+                break;
+            }
+            ranges.push(range);
+        }
+        self.directory.source.fetch(&ranges)?;
+        Ok(ranges.len().max(1))
+    }
+
     /// Fails if the files take more bytes than the archive has: then some share theirs, which no
     /// one does who does not want a small archive to fill disks.
     pub(crate) fn check_sizes(&self) -> Result<()> {
         let mut archive = self.directory.archive.clone();
         let mut sum = 0u64;
         for &member in &self.members {
+            if let Some(of) = self.directory.extents.get(member) {
+                sum = sum.saturating_add(of.compressed);
+                continue;
+            }
             let member = archive.by_index_raw(member).map_err(|e| blame(e).at(self.path()))?;
             sum = sum.saturating_add(member.compressed_size());
         }
@@ -187,8 +228,23 @@ impl ZipDirectory {
     pub(crate) fn open(storage: &dyn Storage, path: &Path) -> Result<ZipDirectory> {
         let source = storage.open(path)?;
         let source = Arc::new(source);
-        let archive = open_archive(&source).map_err(|e| e.at(path))?;
-        Ok(ZipDirectory { path: path.to_path_buf(), source, archive })
+        let end = End::find(&source).map_err(|e| e.at(path))?;
+        let directory = end.directory.clone();
+        if source.is_remote() {
+            // With some bytes around it, which are looked at as well.
+            let around = directory.start.saturating_sub(MARGIN)..source.len();
+            source.fetch(std::slice::from_ref(&around))?;
+        }
+        let archive = open_archive(&source, end).map_err(|e| e.at(path))?;
+        let mut extents = Vec::new();
+        if source.is_remote() {
+            let start = archive.central_directory_start();
+            let bytes = source.read(start..directory.end.max(start))?;
+            // What cannot be found this way is read without being fetched before.
+            let found = extents_of(&bytes, start, archive.offset());
+            extents = found.filter(|found| found.len() == archive.len()).unwrap_or_default();
+        }
+        Ok(ZipDirectory { path: path.to_path_buf(), source, archive, extents: extents.into() })
     }
 
     /// The files that match any of the patterns and that the filter keeps: number and name, and the
@@ -233,9 +289,47 @@ fn entry(name: &str, label: Option<usize>) -> FileEntry {
     FileEntry { key, label, path, extra: vec![] }
 }
 
+/// Where the members are by these entries of the central directory, which begins at `directory`; `offset`
+/// bytes are in front of the archive. `None` if the entries make no sense.
+fn extents_of(entries: &[u8], directory: u64, offset: u64) -> Option<Vec<Extent>> {
+    let mut found = Vec::new();
+    let mut rest = entries;
+    while rest.starts_with(b"PK\x01\x02") {
+        let short = |at: usize| Some(u16::from_le_bytes(*rest.get(at..)?.first_chunk()?).into());
+        let long = |at: usize| Some(u64::from(u32::from_le_bytes(*rest.get(at..)?.first_chunk()?)));
+        let [name, extra, comment]: [usize; 3] = [short(28)?, short(30)?, short(32)?];
+        let (size, mut compressed, mut start) = (long(24)?, long(20)?, long(42)?);
+        let extras = MIN_HEADER as usize + name;
+        let mut more = rest.get(extras..extras + extra)?;
+        while let Some(&[id0, id1, len0, len1]) = more.first_chunk() {
+            let len = usize::from(u16::from_le_bytes([len0, len1]));
+            let mut values = more.get(4..4 + len)?.chunks_exact(8);
+            if [id0, id1] == [1, 0] {
+                // Only what does not fit in its field, in this order.
+                let mut larger = |field: u64| match field {
+                    0xffff_ffff => Some(u64::from_le_bytes(values.next()?.try_into().ok()?)),
+                    field => Some(field),
+                };
+                larger(size)?;
+                (compressed, start) = (larger(compressed)?, larger(start)?);
+            }
+            more = &more[4 + len..];
+        }
+        let start = start.checked_add(offset).filter(|start| *start < directory)?;
+        found.push(Extent { range: start..directory, compressed });
+        rest = rest.get(extras + extra + comment..)?;
+    }
+    let mut starts: Vec<u64> = found.iter().map(|extent| extent.range.start).collect();
+    starts.sort_unstable();
+    for extent in &mut found {
+        let next = starts.partition_point(|start| *start <= extent.range.start);
+        extent.range.end = starts.get(next).copied().unwrap_or(directory);
+    }
+    Some(found)
+}
+
 /// Opens the archive, once its end promises no more than can be there.
-fn open_archive(source: &Arc<Source>) -> Result<ZipArchive<Cursor>> {
-    let end = End::find(source)?;
+fn open_archive(source: &Arc<Source>, end: End) -> Result<ZipArchive<Cursor>> {
     let (promised, opening) = (end.entries, Arc::new(AtomicBool::new(true)));
     let ends = Arc::new(Ends { only: end, opening: opening.clone() });
     let cursor = Cursor { source: source.clone(), position: 0, ends };
@@ -250,6 +344,8 @@ fn open_archive(source: &Arc<Source>) -> Result<ZipArchive<Cursor>> {
     Ok(archive)
 }
 
+/// Bytes in front of the central directory that are fetched with it: a mark may begin there.
+const MARGIN: u64 = 4;
 /// The least bytes of an entry in the central directory.
 const MIN_HEADER: u64 = 46;
 /// The record at the end without its comment, which is at most 65535 bytes.
@@ -269,6 +365,8 @@ struct End {
     at: u64,
     /// Where the longer one of large archives is.
     at64: Option<u64>,
+    /// Where the central directory should be, by its length.
+    directory: Range<u64>,
 }
 
 impl End {
@@ -286,19 +384,24 @@ impl End {
             entries: u64::from(u16::from_le_bytes([tail[at + 10], tail[at + 11]])),
             at: start + at as u64,
             at64: None,
+            directory: 0..0,
         };
+        let size = u32::from_le_bytes([tail[at + 12], tail[at + 13], tail[at + 14], tail[at + 15]]);
+        end.directory = end.at.saturating_sub(size.into())..end.at;
         let locator = at.checked_sub(LOCATOR_LEN).map(|from| &tail[from..at]);
         if let Some([b'P', b'K', 6, 7, _, _, _, _, o0, o1, o2, o3, o4, o5, o6, o7, ..]) = locator {
             let offset = u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]);
             // Where the locator says; or, if something was put in front of the archive, at the end.
             let last = end.at.checked_sub(LOCATOR_LEN as u64 + END64_LEN);
             for at in [Some(offset), last].into_iter().flatten() {
-                let bytes = at.checked_add(40).and_then(|end| source.read(at..end).ok());
+                let bytes = at.checked_add(48).and_then(|end| source.read(at..end).ok());
                 let Some(record) = bytes.filter(|record| record.starts_with(END64_MAGIC)) else {
                     continue;
                 };
-                let count = record.get(32..40).and_then(|bytes| bytes.try_into().ok());
-                end.entries = count.map(u64::from_le_bytes).ok_or_else(none)?;
+                let number = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+                end.entries = record.get(32..40).and_then(number).ok_or_else(none)?;
+                let size = record.get(40..48).and_then(number).ok_or_else(none)?;
+                end.directory = at.saturating_sub(size)..at;
                 end.at64 = Some(at);
                 break;
             }

@@ -47,6 +47,8 @@ pub use external::external_shuffle;
 pub use interleave::interleave;
 pub use labels::MergedLabels;
 pub use merge::{Merge, MergeLabels, MergeOrder, MergePlan};
+#[cfg(feature = "convert")]
+pub(crate) use new_dataset::check_free;
 pub use new_dataset::{MadeDataset, NewDataset};
 pub use parts::{by_class, cut_at, parts, whole_groups};
 pub use scalar::{Scalar, ScalarKind, scalars};
@@ -93,8 +95,8 @@ pub fn copy(
         if batch.is_empty() {
             return Ok(());
         }
-        if !batch.is_sorted() {
-            // The kernel reads ahead by itself where reads are in order.
+        if !batch.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+            // What is read from front to back is read ahead without this.
             reader.prefetch(&batch);
         }
         for few in batch.chunks(FEW) {

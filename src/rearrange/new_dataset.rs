@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::copy;
 use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage;
 
-/// A dataset that is made of others: where it is written, and how.
+/// A dataset that is made of others: where it is written, and how. The name may be a URL: see
+/// [`Writer`].
 ///
 /// ```
 /// use kiste::rearrange::NewDataset;
@@ -84,15 +86,7 @@ impl NewDataset {
             let error = Error::new(ErrorKind::Invalid, "is both read and written").at(input);
             return Err(error.advise("write to another file, then rename it"));
         }
-        let labels = labels_path(&self.path);
-        for (path, what) in [(&self.path, "dataset"), (&labels, "file")] {
-            if !self.overwrite && path.symlink_metadata().is_ok() {
-                let message = format!("the {what} exists already");
-                let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
-                return Err(error.with_remedy(Remedy::Overwrite));
-            }
-        }
-        Ok(())
+        check_free(&self.path, self.overwrite, "dataset")
     }
 
     /// Makes it of what `fill` writes. Its labels have these names. Nothing is left of it after an
@@ -117,10 +111,10 @@ impl NewDataset {
         writer.set_labels(labels)?;
         let stats = writer.finish()?;
         Ok(MadeDataset {
-            file: self.path.clone(),
+            file: storage::shown(&self.path),
             samples: stats.samples,
             bytes: stats.bytes,
-            labels: labels.map(|_| labels_path(&self.path)),
+            labels: labels.map(|_| labels_path(&storage::shown(&self.path))),
             seconds: start.elapsed().as_secs_f64(),
         })
     }
@@ -140,4 +134,25 @@ impl NewDataset {
         let labels = reader.labels()?;
         self.make(labels.as_deref(), |writer| copy(reader, indices, writer, progress))
     }
+}
+
+/// Fails where a new dataset cannot be written, before any work is done: something is there and is not to
+/// be replaced, or the name is a URL at which nothing can be written.
+pub(crate) fn check_free(path: &Path, overwrite: bool, what: &str) -> Result<()> {
+    let (storage, path) = storage::of(path)?;
+    if storage.is_object_store() {
+        // Begins nothing, and makes no request.
+        drop(storage.create(&path)?);
+    }
+    if overwrite {
+        return Ok(());
+    }
+    for (path, what) in [(&path, what), (&labels_path(&path), "file")] {
+        if storage.lstat(path)?.is_some() {
+            let message = format!("the {what} exists already");
+            let error = Error::new(ErrorKind::AlreadyExists, message).at(path);
+            return Err(error.with_remedy(Remedy::Overwrite));
+        }
+    }
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use super::random;
 use crate::error::{Error, Result};
 
 /// A directory for temporary files that only this user can read, removed when it is dropped.
@@ -14,8 +14,8 @@ pub struct ScratchDir(PathBuf);
 impl ScratchDir {
     /// Creates it where the system keeps temporary files.
     pub fn create() -> Result<ScratchDir> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("kiste-{}-{}", std::process::id(), since.as_nanos());
+        // Threads create theirs at the same time.
+        let name = format!("kiste-{}-{:016x}", std::process::id(), random());
         let path = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]

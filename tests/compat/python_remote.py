@@ -1,24 +1,41 @@
 #!/usr/bin/env python3
 """Does kiste read from an S3 server that others wrote, and write to it? Compares what it prints of a dataset
-on disk and of the same in moto, and what it writes to both, signed requests included.
+on disk and of the same in the store, and what it writes to both, signed requests included.
 
     pip install 'moto[s3,server]' boto3
     cargo build --features full
-    python tests/compat/python_remote.py target/debug/kiste
+    python tests/compat/python_remote.py target/debug/kiste                         # moto, which it starts
+    python tests/compat/python_remote.py target/debug/kiste http://127.0.0.1:8014   # any server
+
+The keys of a server are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or are AKID and secret, such
+as of
+
+    cargo install s3s-fs --features binary
+    s3s-fs --access-key AKID --secret-key secret --port 8014 an/empty/folder
+
+The bucket "kiste-compat" is made, and what is in it is removed before and after.
 """
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 import boto3
 
 
-def main(kiste):
+BUCKET = "kiste-compat"
+ROOT = f"s3://{BUCKET}"
+
+
+def main(kiste, endpoint=None):
+    if endpoint is not None:
+        return Compare(kiste, endpoint).run()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -28,44 +45,117 @@ def main(kiste):
         stderr=subprocess.DEVNULL,
     )
     try:
-        compare(kiste, f"http://127.0.0.1:{port}")
+        Compare(kiste, f"http://127.0.0.1:{port}").run()
     finally:
         server.terminate()
         server.wait()
 
 
-def compare(kiste, endpoint):
-    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    env |= {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "AKID",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }
+class Compare:
+    def __init__(self, kiste, endpoint):
+        self.program = kiste
+        known = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        access, secret = known if all(known) else ("AKID", "secret")
+        region = os.environ.get("AWS_REGION", "us-east-1")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        self.env |= {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": access,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_REGION": region,
+        }
+        self.s3 = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            aws_access_key_id=access,
+            aws_secret_access_key=secret,
+            region_name=region,
+        )
 
-    def run(*args, code=0):
-        done = subprocess.run([kiste, *args], env=env, capture_output=True, text=True, timeout=120)
+    def run(self):
+        self.wait()
+        if BUCKET not in [bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]]:
+            self.s3.create_bucket(Bucket=BUCKET)
+        self.clear()
+        with tempfile.TemporaryDirectory() as folder:
+            self.folder = Path(folder)
+            self.kiste("demo", f"{folder}/demo")
+            self.local = Path(folder, "demo", "digits.msgpack")
+            self.kiste("index", "--lookup", "--crc", self.local)
+            self.remote = f"{ROOT}/sets/digits.msgpack"
+            for file in self.local.parent.glob("digits.msgpack*"):
+                self.s3.upload_file(str(file), BUCKET, f"sets/{file.name}")
+            # One method for each thing that can be done; those to come go here.
+            for step in [
+                self.reads,
+                self.absent,
+                self.writes,
+                self.epochs,
+                self.sources,
+                self.rearranges,
+                self.splits,
+                self.repairs,
+                self.killed,
+            ]:
+                step()
+        self.clear()
+        print("all good")
+
+    def wait(self):
+        for _ in range(100):
+            try:
+                return self.s3.list_buckets()
+            except Exception:
+                time.sleep(0.1)
+        raise SystemExit("the server does not start, or the keys are wrong")
+
+    def clear(self):
+        for item in self.list():
+            self.s3.delete_object(Bucket=BUCKET, Key=item)
+
+    def list(self, prefix=""):
+        """The names of all objects that begin like this."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
+
+    def unfinished(self):
+        """Uploads in parts that were not completed, where the server can say so."""
+        try:
+            return self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads") or []
+        except Exception:
+            return []
+
+    def kiste(self, *args, code=0):
+        args = [self.program, *map(str, args)]
+        done = subprocess.run(args, env=self.env, capture_output=True, text=True, timeout=300)
         assert done.returncode == code, (args, done)
         return done.stdout if code == 0 else done.stderr
 
-    with tempfile.TemporaryDirectory() as folder:
-        run("demo", f"{folder}/demo")
-        local = Path(folder, "demo", "digits.msgpack")
-        run("index", "--lookup", "--crc", str(local))
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            aws_access_key_id="AKID",
-            aws_secret_access_key="secret",
-            region_name="us-east-1",
-        )
-        wait_for(s3)
-        s3.create_bucket(Bucket="bucket")
-        for file in local.parent.glob("digits.msgpack*"):
-            s3.upload_file(str(file), "bucket", f"sets/{file.name}")
-        remote = "s3://bucket/sets/digits.msgpack"
-        key = run("ls", str(local)).splitlines()[1234]
+    def upload(self, path, name):
+        self.s3.upload_file(str(path), BUCKET, name)
+        return f"{ROOT}/{name}"
+
+    def same_files(self, here, there):
+        """The files of a dataset on disk and in the store have the same names and bytes."""
+        prefix = there.removeprefix(f"{ROOT}/")
+        names = sorted(path.name for path in here.parent.glob(f"{here.name}*"))
+        found = self.list(prefix)
+        assert [Path(name).name for name in found] == names, found
+        for key, name in zip(found, names):
+            body = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+            assert body == (here.parent / name).read_bytes(), name
+
+    def converts_alike(self, source, url, *options):
+        here, there = self.folder / "alike.msgpack", self.folder / "alike-url.msgpack"
+        self.kiste("convert", source, here, "--force", *options)
+        self.kiste("convert", url, there, "--force", *options)
+        assert here.read_bytes() == there.read_bytes(), url
+        assert self.kiste("ls", here) == self.kiste("ls", there), url
+        print("same: convert", Path(url).name, *options)
+
+    def reads(self):
+        key = self.kiste("ls", self.local).splitlines()[1234]
         for before, after in [
             (["info"], []),
             (["ls"], []),
@@ -75,58 +165,133 @@ def compare(kiste, endpoint):
             (["get"], [key]),
             (["verify", "--deep"], []),
         ]:
-            here = run(*before, str(local), *after)
-            there = run(*before, remote, *after)
+            here = self.kiste(*before, self.local, *after)
+            there = self.kiste(*before, self.remote, *after)
             # Columns are as wide as the longest name.
-            plain = lambda text, name: text.replace(name, "SET").split()
-            assert plain(there, remote) == plain(here, str(local)), before
+            plain = lambda text, name: text.replace(str(name), "SET").split()
+            assert plain(there, self.remote) == plain(here, self.local), before
             print("same:", *before)
-        writes(run, s3, local, folder)
-        message = run("info", "s3://bucket/sets/other.msgpack", code=2)
-        assert "there is no such object" in message, message
-        message = run("info", "s3://no-such-bucket/digits.msgpack", code=2)
-        assert "there is no such object" in message, message
-    print("all good")
 
+    def absent(self):
+        for name in [f"{ROOT}/sets/other.msgpack", "s3://kiste-no-such-bucket/digits.msgpack"]:
+            message = self.kiste("info", name, code=2)
+            assert "there is no such object" in message, message
 
-def writes(run, s3, local, folder):
-    """The same bytes in the store as on disk, by one PUT and in parts."""
-    lines = Path(folder, "large.jsonl")
-    text = "x" * 100_000
-    with lines.open("w") as out:
-        out.writelines(f'{{"key": "{i}", "text": "{text}{i}"}}\n' for i in range(300))
-    s3.upload_file(str(lines), "bucket", "raw/large.jsonl")
-    for source, options in [(str(local), ["--lookup"]), ("s3://bucket/raw/large.jsonl", ["--crc"])]:
-        here, there = Path(folder, "here", "new.msgpack"), "s3://bucket/new/new.msgpack"
-        run("convert", source, str(here), "--force", *options)
-        run("convert", source, there, "--force", *options)
-        found = s3.list_objects_v2(Bucket="bucket", Prefix="new/")["Contents"]
-        names = sorted(path.name for path in here.parent.iterdir())
-        assert sorted(item["Key"].removeprefix("new/") for item in found) == names, found
-        for name in names:
-            body = s3.get_object(Bucket="bucket", Key=f"new/{name}")["Body"].read()
-            assert body == (here.parent / name).read_bytes(), name
-        run("verify", "--deep", there)
-        message = run("convert", source, there, *options, code=2)
+    def writes(self):
+        """The same bytes in the store as on disk, by one PUT and in parts."""
+        lines = self.folder / "large.jsonl"
+        text = "x" * 100_000
+        with lines.open("w") as out:
+            out.writelines(f'{{"key": "{i}", "text": "{text}{i}"}}\n' for i in range(300))
+        url = self.upload(lines, "raw/large.jsonl")
+        here, there = self.folder / "here" / "new.msgpack", f"{ROOT}/new/new.msgpack"
+        for source, options in [(self.local, ["--lookup"]), (url, ["--crc"])]:
+            self.kiste("convert", source, here, "--force", *options)
+            self.kiste("convert", source, there, "--force", *options)
+            self.same_files(here, there)
+            self.kiste("verify", "--deep", there)
+            message = self.kiste("convert", source, there, *options, code=2)
+            assert "exists already" in message, message
+            assert not self.unfinished()
+            print("same: convert", *options)
+
+    def epochs(self):
+        """A loader reads every sample once."""
+        for mode in ["loader", "rand", "key"]:
+            found = json.loads(self.kiste("bench", self.remote, "--mode", mode, "--json"))
+            assert found["samples"] == len(self.kiste("ls", self.local).splitlines()), found
+            print("same: epoch", mode)
+
+    def sources(self):
+        """Sources of which not all is read, or not from front to back."""
+        digits = self.folder / "demo" / "digits"
+        archive = self.folder / "digits.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(digits.glob("[01]/*.png")):
+                out.write(path, path.relative_to(digits))
+        self.converts_alike(archive, self.upload(archive, "raw/digits.zip"))
+        for ending in ["parquet", "arrow", "npz", "tar", "tfrecord", "csv"]:
+            made = self.folder / f"digits.{ending}"
+            source = self.local if ending not in ("npz", "csv") else self.numbers()
+            self.kiste("convert", source, made)
+            if ending == "tar":
+                made = made.with_name("digits-000000.tar") if not made.exists() else made
+            self.converts_alike(made, self.upload(made, f"raw/{made.name}"))
+        mds = self.folder / "mds"
+        self.kiste("convert", self.local, mds, "--to", "mds")
+        for path in mds.iterdir():
+            self.upload(path, f"raw/mds/{path.name}")
+        self.converts_alike(mds, f"{ROOT}/raw/mds/index.json")
+        images = self.folder / "images.csv"
+        some = sorted(path.relative_to(digits) for path in digits.glob("[23]/*1.png"))
+        images.write_text("path,label\n" + "".join(f"{path},{path.parent}\n" for path in some))
+        for path in some:
+            self.upload(digits / path, f"raw/images/{path}")
+        here, there = self.folder / "list.msgpack", self.folder / "list-url.msgpack"
+        self.kiste("convert", images, here, "--root", digits)
+        self.kiste("convert", self.upload(images, "raw/images.csv"), there, "--root", f"{ROOT}/raw/images")
+        assert here.read_bytes() == there.read_bytes()
+        print("same: convert", len(some), "images of a list")
+
+    def numbers(self):
+        lines = self.folder / "numbers.jsonl"
+        with lines.open("w") as out:
+            out.writelines(f'{{"key": "{i}", "n": {i}, "x": {i / 8}}}\n' for i in range(1000))
+        return lines
+
+    def rearranges(self):
+        for name, *options in [
+            ("shuffle", "--seed", "4"),
+            ("shuffle", "--seed", "4", "--memory", "500k"),
+            ("sort", "--by", "label"),
+            ("filter", "label > 6"),
+            ("sample", "1000"),
+        ]:
+            here, there = self.folder / "made" / "made.msgpack", f"{ROOT}/made/made.msgpack"
+            self.kiste(name, self.local, here, *options, "--force")
+            self.kiste(name, self.remote, there, *options, "--force")
+            self.same_files(here, there)
+            print("same:", name, *options)
+        message = self.kiste("sort", self.local, f"{ROOT}/made/made.msgpack", code=2)
         assert "exists already" in message, message
-        assert not s3.list_multipart_uploads(Bucket="bucket").get("Uploads")
+
+    def splits(self):
+        here, there = self.folder / "cut" / "cut.msgpack", f"{ROOT}/cut/cut.msgpack"
+        options = ["--split", "train=0.8,val=0.2", "--shuffle", "--seed", "5", "--crc"]
+        self.kiste("convert", self.local, here, *options)
+        self.kiste("convert", self.remote, there, *options)
+        for part in ["train", "val"]:
+            self.same_files(here.with_name(f"cut-{part}.msgpack"), f"{ROOT}/cut/cut-{part}.msgpack")
         print("same: convert", *options)
-    # The place of a writer that died.
-    s3.put_object(Bucket="bucket", Key="dead/new.msgpack.partial", Body=b"{}")
-    message = run("convert", str(local), "s3://bucket/dead/new.msgpack", code=2)
-    assert "a writer is at work on this dataset, or died" in message, message
-    run("repair", "s3://bucket/dead/new.msgpack")
-    run("convert", str(local), "s3://bucket/dead/new.msgpack")
-    print("same: repair")
 
+    def repairs(self):
+        """The place of a writer that died."""
+        url = f"{ROOT}/dead/new.msgpack"
+        self.s3.put_object(Bucket=BUCKET, Key="dead/new.msgpack.partial", Body=b"{}")
+        message = self.kiste("convert", self.local, url, code=2)
+        assert "a writer is at work on this dataset, or died" in message, message
+        self.kiste("repair", url)
+        self.kiste("convert", self.local, url)
+        print("same: repair")
 
-def wait_for(s3):
-    for _ in range(100):
-        try:
-            return s3.list_buckets()
-        except Exception:
-            time.sleep(0.1)
-    raise SystemExit("the server does not start")
+    def killed(self):
+        """A conversion that is killed leaves no dataset, and what it leaves a repair removes."""
+        url = f"{ROOT}/killed/new.msgpack"
+        lines = subprocess.Popen(
+            [self.program, "convert", "-", url], env=self.env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        text = "x" * 1_000_000
+        for i in range(40):
+            lines.stdin.write(f'{{"key": "{i}", "text": "{text}"}}\n'.encode())
+        lines.stdin.flush()
+        lines.kill()
+        lines.wait()
+        assert set(self.list("killed/")) <= {"killed/new.msgpack.partial"}, self.list("killed/")
+        if self.list("killed/"):
+            self.kiste("repair", url)
+        self.kiste("convert", self.local, url)
+        self.kiste("verify", "--deep", url)
+        print("same: killed")
 
 
 if __name__ == "__main__":

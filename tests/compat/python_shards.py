@@ -10,7 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from datadings.reader import MsgpackReader, ShardedReader
+from datadings.reader import MsgpackReader
+from datadings.reader.sharded import ShardedReader
 
 
 def check(manifest, shard):

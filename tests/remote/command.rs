@@ -97,7 +97,7 @@ fn errors_say_what_to_do_and_keep_secrets() {
     let message = fails(&["verify", &url]);
     assert!(message.contains("/d/no.msgpack: there is no such object"), "{message}");
     let message = fails(&["index", &url]);
-    assert!(message.contains("found a URL"), "{message}");
+    assert!(message.contains("/d/no.msgpack: there is no such object"), "{message}");
     let message = fails(&["repair", &url]);
     assert!(message.contains("/d/no.msgpack: no such file or directory"), "{message}");
     place.server.fail(|_, _| Some(super::server::Fault::Status(403, None)));

@@ -10,7 +10,7 @@ use kiste::convert::{Conversion, Format, Monitor, Phase, Silent, Total};
 
 /// Converts a file of the server, and the same on disk, and compares.
 #[track_caller]
-fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conversion) {
+pub(super) fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conversion) {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join(name);
@@ -32,7 +32,7 @@ fn converts_alike(name: &str, bytes: Vec<u8>, set: impl Fn(Conversion) -> Conver
     assert!(server.requests().iter().all(|r| r.method == "GET" && r.header("range").is_some()));
 }
 
-fn lines(count: usize) -> Vec<u8> {
+pub(super) fn lines(count: usize) -> Vec<u8> {
     let mut text = String::new();
     for i in 0..count {
         writeln!(text, r#"{{"key": "k{i}", "v": {i}, "text": "{}"}}"#, "word ".repeat(i % 90))
@@ -105,7 +105,7 @@ fn what_cannot_be_read_from_a_url_is_an_error_that_shows_no_secrets() {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     server.put("/d/a.zip", b"PK\x03\x04".repeat(10));
     let error = run(&format!("http://{host}/d/a.zip"));
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     // The network is to blame, and not the file.
     server.put("/d/a.jsonl.gz", gzip(&lines(30_000)));
     server.fail(|number, _| (number > 3).then_some(Fault::Status(400, None)));
@@ -115,7 +115,7 @@ fn what_cannot_be_read_from_a_url_is_an_error_that_shows_no_secrets() {
 
 /// The command, with the server as the endpoint of S3.
 #[cfg(feature = "cli")]
-fn kiste(server: &Server, args: &[&str]) -> Command {
+pub(super) fn kiste(server: &Server, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiste"));
     for (name, _) in std::env::vars() {
         if name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy") {
@@ -143,7 +143,7 @@ fn the_command_converts_from_a_bucket_to_a_bucket() {
     let again = run(&["convert", "s3://d/a.jsonl", url]);
     assert!(!again.status.success());
     assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
-    for option in ["--resume", "--append", "--shuffle"] {
+    for option in ["--resume", "--append"] {
         let refused = run(&["convert", "s3://d/a.jsonl", "s3://d/b.msgpack", option]);
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(error.contains("is not possible where the output is a URL"), "{option}: {error}");
@@ -214,4 +214,44 @@ fn a_source_that_is_replaced_during_a_conversion_is_an_error_and_converts_again(
     let error = run("during.msgpack", true).unwrap_err();
     assert!(error.to_string().contains("replaced while it was read"), "{error}");
     assert_eq!(run("after.msgpack", false).unwrap(), 3001);
+}
+
+/// The sizes are the same, so only the version tells them apart.
+#[test]
+fn a_conversion_is_not_resumed_with_another_version_of_its_source() {
+    /// Stops once some samples were written.
+    struct Stops(u64);
+
+    impl Monitor for Stops {
+        fn progress(&mut self, progress: kiste::convert::Progress) {
+            self.0 = progress.samples;
+        }
+
+        fn is_cancelled(&self) -> bool {
+            self.0 > 0
+        }
+    }
+
+    let server = Server::start();
+    // Several units, as what is not complete is read again.
+    let text = lines(30_000);
+    server.put("/d/a.jsonl", text.clone());
+    let url = format!("{}/d/a.jsonl", server.url());
+    let dir = tempfile::tempdir().unwrap();
+    let convert = || Conversion::new([&url], dir.path().join("a.msgpack")).resume(true);
+    assert_eq!(convert().run(&mut Stops(0)).unwrap_err().kind(), ErrorKind::Cancelled);
+    server.put("/d/a.jsonl", text.clone());
+    let error = convert().run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("the files have changed since"), "{error}");
+}
+
+/// Few samples went to the file as soon as they came, which no upload can do: the conversion failed.
+#[cfg(feature = "cli")]
+#[test]
+fn a_few_samples_are_converted_to_a_url() {
+    let server = Server::start();
+    server.put("/d/a.jsonl", lines(3));
+    let done = kiste(&server, &["convert", "s3://d/a.jsonl", "s3://d/a.msgpack"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(server.names().contains(&"/d/a.msgpack.offsets".to_owned()));
 }

@@ -15,6 +15,10 @@ mod soak;
 mod uploads;
 mod writing;
 mod converting;
+#[cfg(all(feature = "formats", feature = "parquet", feature = "zip"))]
+mod sources;
+#[cfg(feature = "cli")]
+mod rearranging;
 #[cfg(feature = "convert")]
 mod shards;
 #[cfg(feature = "cli")]

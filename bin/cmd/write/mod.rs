@@ -212,7 +212,7 @@ impl Args {
             }
             return Ok(Exit::Yes);
         }
-        if !dry_run {
+        if !dry_run && !kiste::storage::is_url(self.outdir()) {
             fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
         }
         let mut exit = Exit::Yes;

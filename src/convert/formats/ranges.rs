@@ -9,7 +9,8 @@
 //! A walk reports no damage. Where it cannot continue, no record begins in the ranges behind. The
 //! reader of the range before gets to the same place, finds the same damage, and reports it once.
 //!
-//! A compressed file is one range, and so is anything but a regular file.
+//! A compressed file is one range, and so is anything but a regular file. A file behind a URL is one as
+//! well: a walk would fetch much of it once more, one header after the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,6 +20,7 @@ use rayon::prelude::*;
 use crate::convert::compressed;
 use crate::convert::source_file::size_of;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage;
 
 /// Bytes of a range: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 4 << 20;
@@ -172,7 +174,7 @@ impl File {
     fn new(path: &Path) -> File {
         let size = size_of(path).ok().flatten();
         // If it cannot be opened, reading it reports that.
-        let plain = compressed::is_plain(path).unwrap_or(false);
+        let plain = !storage::is_url(path) && compressed::is_plain(path).unwrap_or(false);
         File { size, plain, known: Mutex::new(vec![Some(Begin::FRONT)]) }
     }
 

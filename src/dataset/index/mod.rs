@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack;
-use crate::storage::{LocalStorage, Sink, Source, Storage};
+use crate::storage::{self, LocalStorage, Sink, Source, Storage};
 
 use super::files::DatasetFile;
 use super::passes::{HearBytes, Passes};
@@ -21,6 +21,7 @@ use super::walk::messages;
 
 mod build;
 mod checksums;
+mod remote;
 
 pub(crate) use build::{
     HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
@@ -108,7 +109,8 @@ impl IndexOptions {
         self
     }
 
-    /// Makes the side files of a dataset, and publishes all of them or none.
+    /// Makes the side files of a dataset, and publishes all of them or none. Of a dataset at a URL only a
+    /// missing `.lookup` is made, and everything else must be there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -138,6 +140,9 @@ impl IndexOptions {
     /// Those of [`build`](Self::build) and of `hear`.
     pub fn build_with(self, path: impl AsRef<Path>, hear: &HearBytes<'_>) -> Result<Indexed> {
         let path = path.as_ref();
+        if storage::is_url(path) {
+            return remote::build(&self, path);
+        }
         if Rebuild::plan(&self, path)?.make.is_empty() {
             let samples = samples(&*self.storage, path)?;
             return Ok(Indexed { samples, made: Vec::new() });

@@ -1,6 +1,5 @@
 //! Reads samples from Arrow IPC: streams, and files, which are streams with an index at the end.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -18,9 +17,9 @@ use super::{Flaw, guarded};
 use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
+use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::regular::open_regular;
 
 /// The first bytes of a file, which a stream does not have.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
@@ -122,9 +121,10 @@ impl Input for ArrowIpcReader {
         let path = &self.ranges.paths()[range.file];
         let mut batches = Batches::open(path, self.max_bytes)?;
         batches.go_to(range.begin)?;
+        batches.will_read(range.end);
         let plan = batches.plan.clone();
         let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
+        let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
         let mut number = range.begin.number;
         while let Some(batch) = batches.next(range.end)? {
             emit_batch(path, &rows, &batch, number, emit)?;
@@ -176,7 +176,7 @@ fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begi
 /// The batches of a stream.
 struct Batches<'a> {
     path: &'a Path,
-    input: BufReader<File>,
+    input: BufReader<SourceFile>,
     /// The position in the file, and the length of the file.
     position: u64,
     size: u64,
@@ -191,7 +191,7 @@ struct Batches<'a> {
 impl Batches<'_> {
     fn open(path: &Path, max_bytes: u64) -> Result<Batches<'_>> {
         let file = open_regular(path).map_err(|error| Error::io(path, error))?;
-        let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
+        let size = file.len().map_err(|error| Error::io(path, error))?;
         let plan = Plan { columns: Vec::new(), key: None, labels: None };
         let decoder = StreamDecoder::new();
         let input = BufReader::new(file);
@@ -237,6 +237,12 @@ impl Batches<'_> {
             self.position = found.map_err(|error| Error::io(self.path, error))?;
         }
         Ok(())
+    }
+
+    /// Announces that everything up to this position will be read.
+    fn will_read(&mut self, end: u64) {
+        let range = self.position..end.min(self.size);
+        self.input.get_mut().will_read(range);
     }
 
     fn has_dictionaries(&self) -> bool {

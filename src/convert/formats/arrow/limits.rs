@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use arrow_ipc::{MessageHeader, RecordBatch};
@@ -31,8 +32,8 @@ const MAX_HEADER: u64 = 16 << 20;
 const GZIP_RATIO: u64 = 1032;
 const LZ4_RATIO: u64 = 255;
 
-/// Checks the structure of a Parquet footer.
-pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
+/// Where the footer of a Parquet file is, which its last bytes say.
+pub(super) fn footer_range(path: &Path, file: &mut File) -> Result<Range<u64>> {
     let at = |error| Error::io(path, error);
     let size = file.metadata().map_err(at)?.len();
     let start = size.checked_sub(TAIL as u64).ok_or_else(|| {
@@ -40,24 +41,54 @@ pub(super) fn check_parquet(path: &Path, file: &mut File) -> Result<()> {
         Error::from(FormatError::new(0, "a footer of Parquet", found)).at(path)
     })?;
     let tail = read(file, start, TAIL as u64).map_err(at)?;
-    let within = |offset: u64| {
-        move |error: FormatError| {
-            let position = error.position.saturating_add(offset);
-            Error::from(FormatError { position, ..error }).at(path)
-        }
-    };
+    let within = |error| at_offset(path, start, error);
     let tail = tail.first_chunk().copied().unwrap_or_default();
-    let len = u64::from(parse_tail(&tail).map_err(within(start))?);
+    let len = u64::from(parse_tail(&tail).map_err(within)?);
     let begin = start.checked_sub(len).ok_or_else(|| {
         let expected = format!("a footer within the file of {size} bytes");
-        within(start)(FormatError::new(0, expected, format!("one of {len}")))
+        within(FormatError::new(0, expected, format!("one of {len}")))
     })?;
     if len > MAX_METADATA {
         let message = format!("expected a footer of at most {MAX_METADATA} bytes, found {len}");
         return Err(Error::new(ErrorKind::Limit, message).at(path));
     }
-    let footer = read(file, begin, len).map_err(at)?;
-    check_footer(&footer).map_err(within(begin))
+    Ok(begin..start)
+}
+
+/// Checks the structure of a Parquet footer.
+pub(super) fn check_parquet(path: &Path, file: &mut File, footer: Range<u64>) -> Result<()> {
+    let bytes = read(file, footer.start, footer.end - footer.start);
+    let bytes = bytes.map_err(|error| Error::io(path, error))?;
+    check_footer(&bytes).map_err(|error| at_offset(path, footer.start, error))
+}
+
+/// The error at this offset in a file.
+fn at_offset(path: &Path, offset: u64, error: FormatError) -> Error {
+    let position = error.position.saturating_add(offset);
+    Error::from(FormatError { position, ..error }).at(path)
+}
+
+/// Where the pages of a column are, in a file of this size.
+pub(super) fn chunk_range(
+    path: &Path,
+    chunk: &ColumnChunkMetaData,
+    size: u64,
+) -> Result<Range<u64>> {
+    let data = u64::try_from(chunk.data_page_offset());
+    let dictionary = chunk.dictionary_page_offset().map_or(data, u64::try_from);
+    let damaged = |at: u64, expected: &str, found: String| {
+        Error::from(FormatError::new(at, expected.to_owned(), found)).at(path)
+    };
+    let (Ok(data), Ok(dictionary), Ok(len)) =
+        (data, dictionary, u64::try_from(chunk.compressed_size()))
+    else {
+        return Err(damaged(0, "a place for each column in the file", "a negative one".to_owned()));
+    };
+    let start = data.min(dictionary);
+    let end = start.checked_add(len).filter(|end| *end <= size);
+    let end = end
+        .ok_or_else(|| damaged(start, "a column within the file", format!("one of {len} bytes")))?;
+    Ok(start..end)
 }
 
 /// Checks the sizes in the page headers of a column.
@@ -65,24 +96,13 @@ pub(super) fn check_pages(
     path: &Path,
     file: &mut File,
     chunk: &ColumnChunkMetaData,
+    range: Range<u64>,
     max_bytes: u64,
 ) -> Result<()> {
-    let mut at = u64::try_from(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset()));
-    if let (Ok(start), Ok(data)) = (at, u64::try_from(chunk.data_page_offset())) {
-        at = Ok(start.min(data));
-    }
-    let (at, len) = (at, u64::try_from(chunk.compressed_size()));
     let damaged = |at: u64, expected: &str, found: String| {
         Error::from(FormatError::new(at, expected.to_owned(), found)).at(path)
     };
-    let (Ok(mut at), Ok(len)) = (at, len) else {
-        return Err(damaged(0, "a place for each column in the file", "a negative one".to_owned()));
-    };
-    let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
-    let end = at
-        .checked_add(len)
-        .filter(|end| *end <= size)
-        .ok_or_else(|| damaged(at, "a column within the file", format!("one of {len} bytes")))?;
+    let Range { start: mut at, end } = range;
     while at < end {
         let header = page_header(path, file, at, end)?;
         let data = at + header.len as u64;

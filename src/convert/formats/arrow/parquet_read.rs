@@ -1,7 +1,8 @@
 //! Reads samples from Parquet files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -11,15 +12,17 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
-use super::form::Plan;
-use super::limits::{MAX_BYTES, check_pages, check_parquet};
-use super::rows::{Files, Rows};
+use super::form::{Form, Plan};
+use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
+use super::rows::{Files, Rows, path_field};
 use super::{Flaw, guarded};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
+use crate::convert::partial::Partial;
+use crate::convert::sample::stored_name;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::parquet::TAIL;
 use crate::natural::natural_order;
-use crate::regular::open_regular;
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
@@ -69,6 +72,9 @@ pub struct ParquetReader {
     groups: Vec<(usize, usize, u64)>,
     labels: Option<Vec<String>>,
     without: Vec<String>,
+    /// Columns that the conversion drops anyway, and the fields that they would be: nil.
+    unread: Vec<String>,
+    unread_fields: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
 }
@@ -117,13 +123,41 @@ impl ParquetReader {
             }
         }
         let labels = tables.first().and_then(|table| table.plan.labels.clone());
-        let (without, key) = (Vec::new(), None);
-        Ok(ParquetReader { files: tables, groups, labels, without, key, max_bytes: MAX_BYTES })
+        Ok(ParquetReader {
+            files: tables,
+            groups,
+            labels,
+            without: Vec::new(),
+            unread: Vec::new(),
+            unread_fields: Vec::new(),
+            key: None,
+            max_bytes: MAX_BYTES,
+        })
     }
 
     /// Leaves these columns out; they are not even read.
     pub fn without<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.without = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Does not read columns that the conversion drops anyway: their fields are nil.
+    pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
+        let Some(plan) = self.files.first().map(|table| &table.plan) else { return self };
+        let is_column = |name: &str| plan.columns.iter().any(|column| column.name == name);
+        for (at, column) in plan.columns.iter().enumerate() {
+            let path = path_field(&column.name);
+            let has_path = column.slot.form == Form::File;
+            let is_dropped = drops(stored_name(&column.name)) && (!has_path || drops(&path));
+            if plan.key == Some(at) || !is_dropped {
+                continue;
+            }
+            self.unread.push(column.name.clone());
+            self.unread_fields.push(column.name.clone());
+            if has_path && !is_column(&path) {
+                self.unread_fields.push(path);
+            }
+        }
         self
     }
 
@@ -141,7 +175,7 @@ impl ParquetReader {
 
     /// The plan without the columns that are left out, and the indices of the others.
     fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
-        let kept = |name: &String| !self.without.contains(name);
+        let kept = |name: &String| !self.without.contains(name) && !self.unread.contains(name);
         let indices: Vec<usize> =
             (0..plan.columns.len()).filter(|&at| kept(&plan.columns[at].name)).collect();
         let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
@@ -149,16 +183,23 @@ impl ParquetReader {
         (Plan { columns, key, labels: None }, indices)
     }
 
-    fn check(&self, table: &Table, group: usize, indices: &[usize]) -> Result<()> {
-        let mut file = open_file(&table.path)?;
+    /// Opens the file of a row group, with the bytes of these columns, and checks their pages.
+    fn open_group(&self, table: &Table, group: usize, indices: &[usize]) -> Result<Partial> {
+        let path = &table.path;
+        let mut file = Partial::open(path, false)?;
         let metadata = table.metadata.metadata();
         let schema = metadata.file_metadata().schema_descr();
-        for (leaf, chunk) in metadata.row_group(group).columns().iter().enumerate() {
-            if indices.contains(&schema.get_column_root_idx(leaf)) {
-                check_pages(&table.path, &mut file, chunk, self.max_bytes)?;
-            }
+        let columns = metadata.row_group(group).columns().iter().enumerate();
+        let chosen =
+            columns.filter(|(leaf, _)| indices.contains(&schema.get_column_root_idx(*leaf)));
+        let chunks = chosen.map(|(_, chunk)| Ok((chunk, chunk_range(path, chunk, file.len()?)?)));
+        let chunks: Vec<_> = chunks.collect::<Result<_>>()?;
+        let ranges: Vec<_> = chunks.iter().map(|(_, range)| range.clone()).collect();
+        file.fetch(&ranges)?;
+        for (chunk, range) in chunks {
+            check_pages(path, file.file(), chunk, range, self.max_bytes)?;
         }
-        Ok(())
+        Ok(file)
     }
 }
 
@@ -187,14 +228,16 @@ pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<Pa
     Ok(files)
 }
 
-fn open_file(path: &Path) -> Result<File> {
-    open_regular(path).map_err(|error| Error::io(path, error))
-}
-
 fn open_table(path: PathBuf) -> Result<Table> {
-    let mut file = open_file(&path)?;
-    check_parquet(&path, &mut file)?;
-    let load = |options| ArrowReaderMetadata::load(&file, options);
+    let mut file = Partial::open(&path, true)?;
+    let size = file.len()?;
+    let tail = size.saturating_sub(TAIL as u64)..size;
+    file.fetch(slice::from_ref(&tail))?;
+    let footer = footer_range(&path, file.file())?;
+    file.fetch(slice::from_ref(&footer))?;
+    let file = file.file();
+    check_parquet(&path, file, footer)?;
+    let load = |options| ArrowReaderMetadata::load(&*file, options);
     let plain = guarded(&path, || load(ArrowReaderOptions::new()))?;
     let plan = Plan::of(plain.schema()).map_err(|error| error.at(&path))?;
     let views = Arc::new(with_views(plain.schema()));
@@ -257,11 +300,11 @@ impl Input for ParquetReader {
             return Ok(());
         }
         let (plan, indices) = self.chosen(&table.plan);
-        self.check(table, group, &indices)?;
+        let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
         let stem = names::stem(path)?;
         let files = Files::next_to(path, self.max_bytes);
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), stem, files };
-        let file = open_file(path)?;
+        let (key, unread) = (self.key.as_deref(), &self.unread_fields[..]);
+        let rows = Rows { plan: &plan, key, unread, stem, files };
         let mut batches = guarded(path, || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(file, table.metadata.clone());

@@ -21,10 +21,11 @@ use arrow_schema::{DataType, TimeUnit};
 use super::form::{Form, Plan, Slot};
 use crate::Value;
 use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::{names, source_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::MAX_DEPTH;
 use crate::format::msgpack::numpy::{Special, recognise};
-use crate::regular::open_regular;
+use crate::storage;
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
@@ -32,6 +33,8 @@ pub(super) struct Rows<'a> {
     pub(super) plan: &'a Plan,
     /// The field of the keys.
     pub(super) key: Option<&'a str>,
+    /// Fields of columns that are not read: nil.
+    pub(super) unread: &'a [String],
     /// The prefix of keys that are numbers of rows.
     pub(super) stem: &'a str,
     /// Where files are that the rows have only the paths of.
@@ -58,6 +61,15 @@ impl<'a> Files<'a> {
             let message = format!("the row has only the address {path:?}, and nothing is fetched");
             return refuse(ErrorKind::Unsupported, message);
         }
+        if storage::is_url(self.folder) {
+            if !names::stays_within(path) {
+                let message = format!(
+                    "the row has only the path {path:?}, which is not below the URL of the table"
+                );
+                return refuse(ErrorKind::Invalid, message);
+            }
+            return self.read_file(&source_file::within(self.folder, path), path);
+        }
         let at = |error| Error::io(path, error);
         let folder = match self.folder.as_os_str().is_empty() {
             true => Path::new("."),
@@ -81,8 +93,14 @@ impl<'a> Files<'a> {
             );
             return refuse(ErrorKind::Invalid, message);
         }
+        self.read_file(&file, path)
+    }
+
+    /// The bytes of a file, which the table calls `path`.
+    fn read_file(&self, file: &Path, path: &str) -> Result<Vec<u8>> {
+        let at = |error| Error::io(path, error);
         let mut bytes = Vec::new();
-        let opened = open_regular(&file).map_err(at)?;
+        let opened = source_file::open_once(file).map_err(at)?;
         opened.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(at)?;
         if bytes.len() as u64 > self.max_bytes {
             let message =
@@ -114,6 +132,9 @@ impl Rows<'_> {
             };
             add(&mut fields, name, array, row, &column.slot, &self.files).map_err(in_column)?;
         }
+        let unread =
+            self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)));
+        fields.extend(unread);
         let key = match (key, self.key) {
             (Some(key), _) => key,
             (None, Some(name)) => key_from(&fields, name)?,
@@ -158,7 +179,7 @@ fn add<'a>(
             };
             fields.push((name.into(), bytes));
             if let Some(path) = path {
-                fields.push((Cow::Owned(format!("{name}_path")), Field::Value(path.into())));
+                fields.push((Cow::Owned(path_field(name)), Field::Value(path.into())));
             }
         }
         (_, Some(bytes)) => fields.push((name.into(), Field::Bytes(bytes))),
@@ -174,6 +195,11 @@ fn add<'a>(
         }
     }
     Ok(())
+}
+
+/// The field of the paths of a column of files.
+pub(super) fn path_field(column: &str) -> String {
+    format!("{column}_path")
 }
 
 /// The bytes and the path of a file, as far as they exist.
@@ -624,7 +650,7 @@ mod tests {
             let plan = Plan::of(&batch.schema()).unwrap();
             let table = near.join("t.parquet");
             let files = Files::next_to(&table, max_bytes);
-            let rows = Rows { plan: &plan, key: None, stem: "t", files };
+            let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
             let packed = rows.pack(&batch, 0, 0)?;
             Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
         };
@@ -653,7 +679,9 @@ mod tests {
         let plan = Plan::of(&batch.schema()).unwrap();
         let table = near.join("t.parquet");
         let files = Files::next_to(&table, 9);
-        let packed = Rows { plan: &plan, key: None, stem: "t", files }.pack(&batch, 0, 0).unwrap();
+        let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files }
+            .pack(&batch, 0, 0)
+            .unwrap();
         assert_eq!(msgpack::decode(&packed).unwrap()["image"], Value::Nil);
     }
 }

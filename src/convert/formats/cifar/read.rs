@@ -1,14 +1,17 @@
 //! Reads samples from files of CIFAR.
 
 use std::borrow::Cow;
+use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
 use crate::convert::names;
 use crate::convert::sample::{Field, Fields, pack};
+use crate::convert::source_file::{size_of, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::{Object, Pickle};
+use crate::storage;
 use crate::value::{DType, NdArray};
 
 const SHAPE: [usize; 3] = [3, 32, 32];
@@ -99,12 +102,23 @@ impl CifarReader {
     ) -> Result<CifarReader> {
         let files = names::files(files)?;
         let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
-        let known = labels.name_files().into_iter();
-        let mut known = known.map(|(name, field)| (folder.join(name), field));
-        let names = match known.find(|(path, _)| path.is_file()) {
-            Some((path, field)) => Some(label_names(&path, field)?),
-            None => None,
-        };
+        let known = labels.name_files();
+        let mut names = None;
+        for (name, field) in known {
+            let path = within(folder, name);
+            match size_of(&path) {
+                Ok(Some(_)) => {
+                    names = Some(label_names(&path, field)?);
+                    break;
+                }
+                Ok(None) => {}
+                // A store may answer so for what is not there.
+                Err(error) if matches!(error.kind(), NotFound | PermissionDenied) => {}
+                Err(_) if !storage::is_url(&path) => {}
+                // The reason may pass, and the labels would have no names.
+                Err(error) => return Err(Error::io(path, error)),
+            }
+        }
         Ok(CifarReader { files, labels: labels.fields(), names, max_bytes: MAX_BYTES })
     }
 

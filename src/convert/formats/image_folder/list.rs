@@ -34,7 +34,7 @@ impl FolderOptions {
     /// `file_name`, `filename` or `image`, the label is `label`, and the others become fields of
     /// these names: strings, unless [types are guessed](Self::guess_types). Without one the first
     /// column is the path, the second is the label, and the third is called `column3`. The key is
-    /// the path as listed.
+    /// the path as listed. The list and the [root](Self::root) may be URLs, and so may the paths.
     ///
     /// # Errors
     ///

@@ -10,14 +10,14 @@ use super::files::{Found, ImageFile, Place, is_metadata};
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::natural_order;
+#[cfg(feature = "zip")]
+use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
 #[cfg(feature = "zip")]
 use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
-#[cfg(feature = "zip")]
-use crate::storage::LocalStorage;
 
 /// The extensions of images.
 const EXTENSIONS: &[&str] = &[
@@ -292,7 +292,8 @@ impl FolderOptions {
         archive: impl AsRef<Path>,
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<ImageFolderReader> {
-        let directory = ZipDirectory::open(&LocalStorage::mapped(), archive.as_ref())?;
+        let (storage, archive) = storage_of(archive.as_ref())?;
+        let directory = ZipDirectory::open(&*storage, &archive)?;
         let mut patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = self.without_hidden(&patterns);

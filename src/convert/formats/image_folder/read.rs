@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
@@ -11,14 +12,17 @@ use rayon::prelude::*;
 use super::files::{ImageFile, Place};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::stored_name;
+use crate::convert::source_file::{check_urls, open_once, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
-use crate::regular::open_regular;
+use crate::storage;
 
 /// Files in a unit: few enough that this many photographs fit into what
 /// [`InOrder`](crate::convert::InOrder) reads of a unit ahead. A thread that waits in the middle of
 /// its unit reads nothing meanwhile.
 const RUN: usize = 32;
+/// Files behind URLs that a unit reads at a time.
+const TOGETHER: usize = 16;
 
 /// Reads samples `{"key": "label/name.ext", "image": the file's bytes, "label": number}`.
 ///
@@ -84,16 +88,55 @@ impl ImageFolderReader {
     /// the time of reading them. On a disk it mostly waits, for what opening the files would wait
     /// for as well, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
-        let root = self.place.folder()?;
-        let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
+        // Behind a URL it would be a request for each.
+        let root = self.place.folder().filter(|root| !storage::is_url(root))?;
+        let all = || self.files.par_iter().map(|file| stamp(&within(root, file.path()))).collect();
         Some(self.stamps.get_or_init(all))
+    }
+
+    /// Whether reading any of these files is a round trip over a network.
+    fn is_remote(&self, files: Range<usize>) -> bool {
+        match &self.place {
+            Place::Folder(root) if storage::is_url(root) => true,
+            Place::Folder(_) => self.files[files].iter().any(|file| storage::is_url(file.path())),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.is_remote(),
+        }
+    }
+
+    /// Reads files behind URLs: several at a time, as each is a round trip or two.
+    fn read_together(&self, files: Range<usize>, emit: &mut Emit<'_>) -> Result<()> {
+        #[cfg(feature = "zip")]
+        if let Place::Zip(archive) = &self.place {
+            let mut fetched = files.start;
+            for index in files.clone() {
+                if index == fetched {
+                    fetched += archive.fetch(index..files.end)?;
+                }
+                emit(self.sample(index))?;
+            }
+            return Ok(());
+        }
+        for start in files.clone().step_by(TOGETHER) {
+            let some = start..files.end.min(start + TOGETHER);
+            let samples: Vec<Result<Vec<u8>>> = thread::scope(|scope| {
+                let threads: Vec<_> =
+                    some.map(|index| scope.spawn(move || self.sample(index))).collect();
+                let join = |thread: ScopedJoinHandle<'_, _>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                threads.into_iter().map(join).collect()
+            });
+            samples.into_iter().try_for_each(&mut *emit)?;
+        }
+        Ok(())
     }
 
     /// The packed sample of a file.
     fn sample(&self, index: usize) -> Result<Vec<u8>> {
         let file = &self.files[index];
         let located = |error: Error| match &self.place {
-            Place::Folder(root) => error.at(root.join(file.path())),
+            Place::Folder(root) => error.at(storage::shown(&within(root, file.path()))),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
         };
@@ -121,7 +164,7 @@ impl ImageFolderReader {
     fn content(&self, index: usize) -> Result<Vec<u8>> {
         let file = &self.files[index];
         match &self.place {
-            Place::Folder(root) => self.content_of(file, &root.join(file.path())),
+            Place::Folder(root) => self.content_of(file, &within(root, file.path())),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => {
                 let image = archive.read(index)?;
@@ -136,8 +179,9 @@ impl ImageFolderReader {
     /// much as reading.
     fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
         let at = |error| Error::io(path, error);
-        let mut input = open_regular(path).map_err(at)?;
-        let len = input.metadata().map_err(at)?.len();
+        check_urls(&[path])?;
+        let mut input = open_once(path).map_err(at)?;
+        let len = input.len().map_err(at)?;
         let max = self.max_bytes;
         if len > max {
             let message = format!("expected at most {max} bytes, found {len}");
@@ -230,6 +274,9 @@ impl Input for ImageFolderReader {
             };
             return self.unnamed.iter().try_for_each(|path| emit(Err(error(path))));
         };
+        if self.is_remote(files.clone()) {
+            return self.read_together(files, emit);
+        }
         for index in files {
             emit(self.sample(index))?;
         }

@@ -242,6 +242,7 @@ impl JsonLinesReader {
                 // One byte earlier, to see whether a line begins exactly here.
                 let from = start.saturating_sub(1);
                 file.seek(SeekFrom::Start(from)).map_err(at)?;
+                file.will_read(from..end);
                 let mut input = BufReader::with_capacity(1 << 17, file);
                 if start > 0 {
                     // If this line ends after the unit, no line begins in the unit.
@@ -286,6 +287,7 @@ impl JsonLinesReader {
         let mut file = open_regular(&self.path).map_err(at)?;
         let from = start.saturating_sub(1);
         file.seek(SeekFrom::Start(from)).map_err(at)?;
+        file.will_read(from..end);
         let mut left = file.take(end.saturating_sub(1).saturating_sub(from));
         let mut lines = u64::from(start == 0 && end > 0);
         let mut buffer = vec![0; 1 << 16];

@@ -9,11 +9,11 @@ use crate::Value;
 use crate::convert::compressed::{self, Zstd};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
+use crate::convert::source_file::{self, open_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo};
-use crate::regular::open_regular;
-use crate::storage::{LocalStorage, Source, Storage};
+use crate::storage::{self, Source};
 
 /// The supported compressions, for errors.
 const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "formats")) {
@@ -22,6 +22,8 @@ const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "for
     (false, true) => "bz2, gz, snappy or zstd",
     (false, false) => "gz, snappy or zstd",
 };
+/// The file that lists the shards.
+const INDEX: &str = "index.json";
 /// The most bytes of an index: enough for some hundred thousand shards.
 const MAX_INDEX: u64 = 256 << 20;
 
@@ -33,7 +35,8 @@ const MAX_INDEX: u64 = 256 << 20;
 /// column is [left out](Self::without). A key is the name of the shard, a slash and the number of
 /// the sample in it; or a [column](Self::key).
 ///
-/// If both exist, the uncompressed shard is preferred to the compressed one. Compression by `gz`,
+/// If both exist, the uncompressed shard is preferred to the compressed one, and behind a URL the
+/// compressed one. Compression by `gz`,
 /// `snappy` and `zstd` is read, `bz2` with the feature `formats`, and `br` with the feature
 /// `parquet`, which brings Brotli along. Sizes and all digests that Streaming knows are compared
 /// with the index.
@@ -49,7 +52,7 @@ const MAX_INDEX: u64 = 256 << 20;
 #[derive(Debug, Clone)]
 pub struct MdsReader {
     root: PathBuf,
-    /// The paths of the uncompressed shards, for errors.
+    /// The paths of the shards, for errors: of the uncompressed ones, or behind a URL of the compressed ones.
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
     without: Vec<String>,
@@ -60,18 +63,29 @@ pub struct MdsReader {
 }
 
 impl MdsReader {
-    /// Reads `index.json` in this folder. No shard is opened yet.
+    /// Reads `index.json` in this folder, which may be named itself. No shard is opened yet.
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if there is no index, and [`Damaged`](ErrorKind::Damaged)
     /// if it is none.
     pub fn open(root: impl AsRef<Path>) -> Result<MdsReader> {
-        let root = root.as_ref().to_path_buf();
-        let path = root.join("index.json");
+        let root = match root.as_ref() {
+            index if index.ends_with(INDEX) && !index.is_dir() => {
+                index.parent().unwrap_or(Path::new(""))
+            }
+            root => root,
+        };
+        let root = root.to_path_buf();
+        let path = source_file::within(&root, INDEX);
         let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
-        let paths = index.shards.iter().map(|shard| root.join(&shard.raw.basename)).collect();
+        let is_remote = storage::is_url(&root);
+        let path_of = |shard: &ShardInfo| {
+            let first = shard.zip.as_ref().filter(|_| is_remote).unwrap_or(&shard.raw);
+            source_file::within(&root, &first.basename)
+        };
+        let paths = index.shards.iter().map(path_of).collect();
         let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
         Ok(MdsReader { root, paths, shards, without, unread, key: None, max_bytes: MAX_SHARD })
     }
@@ -144,29 +158,50 @@ impl MdsReader {
 
     /// The bytes of a shard, checked against the index.
     fn bytes(&self, info: &ShardInfo) -> Result<Bytes> {
-        let path = self.root.join(&info.raw.basename);
-        let raw = match LocalStorage::mapped().open(&path) {
-            Ok(source) => Bytes::File(source),
-            Err(error) if error.kind() == ErrorKind::NotFound => match &info.zip {
-                Some(zip) => Bytes::Memory(self.unzipped(info, zip)?),
-                None => return Err(error),
+        let path = source_file::within(&self.root, &info.raw.basename);
+        let raw = || self.open_file(&path, &info.raw);
+        let unzipped = |zip| self.unzipped(info, zip).map(Bytes::Memory);
+        let raw = match &info.zip {
+            None => raw(),
+            // Over a network the fewer bytes come first.
+            Some(zip) if storage::is_url(&self.root) => match unzipped(zip) {
+                Err(error) if error.is_absent_or_denied() => raw(),
+                unzipped => unzipped,
             },
-            Err(error) => return Err(error),
-        };
+            Some(zip) => match raw() {
+                Err(error) if error.kind() == ErrorKind::NotFound => unzipped(zip),
+                raw => raw,
+            },
+        }?;
         check(&raw.get()?, &info.raw).map_err(|error| error.at(&path))?;
         Ok(raw)
     }
 
+    /// Opens a file. Behind a URL it will be read into memory, so the index must have its size.
+    fn open_file(&self, path: &Path, info: &FileInfo) -> Result<Bytes> {
+        let source = source_file::open_source(path)?;
+        if source.is_remote() {
+            if info.bytes > self.max_bytes {
+                return Err(self.too_large(info.bytes).at(path));
+            }
+            check_len(source.len(), info).map_err(|error| error.at(path))?;
+        }
+        Ok(Bytes::File(source))
+    }
+
+    fn too_large(&self, found: u64) -> Error {
+        let max = self.max_bytes;
+        let message = format!("expected a shard of at most {max} bytes, found {found}");
+        Error::above_limit("max_bytes", message)
+    }
+
     fn unzipped(&self, info: &ShardInfo, zip: &FileInfo) -> Result<Vec<u8>> {
-        let path = self.root.join(&zip.basename);
+        let path = source_file::within(&self.root, &zip.basename);
         let at = |error: Error| error.at(&path);
         if info.raw.bytes > self.max_bytes {
-            let (max, found) = (self.max_bytes, info.raw.bytes);
-            let message = format!("expected a shard of at most {max} bytes, found {found}");
-            return Err(at(Error::above_limit("max_bytes", message)));
+            return Err(at(self.too_large(info.raw.bytes)));
         }
-        let source = LocalStorage::mapped().open(&path)?;
-        let source = Bytes::File(source);
+        let source = self.open_file(&path, zip)?;
         let packed = source.get()?;
         check(&packed, zip).map_err(at)?;
         let name = info.compression.as_deref().unwrap_or_default();
@@ -210,7 +245,7 @@ impl MdsReader {
 fn read_index(path: &Path) -> Result<Vec<u8>> {
     let at = |error| Error::io(path, error);
     let mut json = Vec::new();
-    let file = open_regular(path).map_err(at)?;
+    let file = open_once(path).map_err(at)?;
     file.take(MAX_INDEX + 1).read_to_end(&mut json).map_err(at)?;
     if json.len() as u64 > MAX_INDEX {
         let message = format!("expected an index of at most {MAX_INDEX} bytes, found more");
@@ -242,14 +277,20 @@ impl Bytes {
     }
 }
 
+fn damaged(expected: String, found: String) -> Error {
+    Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))
+}
+
+fn check_len(bytes: u64, info: &FileInfo) -> Result<()> {
+    match bytes == info.bytes {
+        true => Ok(()),
+        false => Err(damaged(format!("{} bytes", info.bytes), bytes.to_string())),
+    }
+}
+
 /// Compares a file with its size and digests in the index.
 fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
-    let damaged = |expected: String, found: String| {
-        Error::new(ErrorKind::Damaged, format!("expected {expected}, found {found}"))
-    };
-    if bytes.len() as u64 != info.bytes {
-        return Err(damaged(format!("{} bytes", info.bytes), bytes.len().to_string()));
-    }
+    check_len(bytes.len() as u64, info)?;
     for (name, expected) in &info.hashes {
         match digest(name, bytes) {
             Some(found) if !found.eq_ignore_ascii_case(expected) => {

@@ -6,6 +6,7 @@ use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::npy;
 use crate::reader::{Reader, ZipReader};
@@ -112,7 +113,8 @@ impl NpzOptions {
         names::stem(path)?;
         let max_bytes = self.max_bytes;
         let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
-        let archive = options.open_zip(path, ["*.npy"])?;
+        let (storage, place) = storage_of(path)?;
+        let archive = options.open_zip_in(&*storage, place, ["*.npy"])?;
         // By the sizes that the archive claims, before anything is decompressed; `left` counts what comes.
         archive.check_sizes()?;
         let mut left = max_bytes;

@@ -1,0 +1,76 @@
+//! The one side file that is made of a dataset at a URL: `.lookup`, without which looking up a key takes
+//! all of `.key_hashes`.
+//!
+//! All else is there once a dataset is published, and an object cannot be exchanged together with others.
+//! The place of a writer is taken meanwhile, so that the dataset is not replaced before the new file is
+//! next to it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::staging;
+use super::{IndexOptions, Indexed, lookup_file, samples};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::storage::{self, Expected, Storage};
+
+pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
+    let (storage, path) = storage::of(url)?;
+    let unsupported = |message: &str| Error::new(ErrorKind::Unsupported, message);
+    if options.force {
+        let message = "is not possible at a URL, where only a missing .lookup is made";
+        return Err(unsupported(message).with_option("force"));
+    }
+    // What is not there at all is said first.
+    storage.open(&path)?;
+    let asked = [(options.digests, SideFile::Md5), (options.checksums, SideFile::Crc)];
+    let asked = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, file)| file);
+    let needed = SideFile::WRITTEN.into_iter().filter(|file| *file != SideFile::Md5);
+    for file in needed.chain(asked) {
+        if storage.stat(&file.path(&path))?.is_none() {
+            let message = "is missing, and only .lookup is made at a URL";
+            let error = unsupported(message).at(file.path(&path));
+            return Err(error.advise("make it next to a copy of the dataset, and upload it"));
+        }
+    }
+    let samples = samples(&*storage, &path)?;
+    let lookup = SideFile::Lookup.path(&path);
+    if !options.lookup || storage.stat(&lookup)?.is_some() {
+        return Ok(Indexed { samples, made: Vec::new() });
+    }
+    let claim = staging::dir_of(&path);
+    storage.put_if(&claim, b"{}", Expected::Absent).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let message = "a writer is at work on this dataset, or died while it was";
+            Error::new(ErrorKind::Interrupted, message).at(&path)
+        }
+        _ => error,
+    })?;
+    let made = put_lookup(&storage, &path, &lookup);
+    let released = storage.remove(&claim);
+    made?;
+    released.map_err(|error| {
+        error.note("the file is there, but the mark that it is being written was not removed")
+    })?;
+    Ok(Indexed { samples, made: vec![lookup] })
+}
+
+/// Makes the file where there is none, as one of the write that made the others.
+fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path) -> Result<()> {
+    let hashes_path = SideFile::KeyHashes.path(path);
+    let at = |error: crate::format::FormatError| Error::from(error).at(&hashes_path);
+    let file = storage.open(&hashes_path)?;
+    let bytes = file.read(0..file.len())?;
+    let salt = Salt::parse(&bytes).map_err(at)?;
+    let count = key_hashes::count(file.len()).map_err(at)?;
+    let hashes: Vec<u64> =
+        (0..count as usize).map_while(|index| key_hashes::entry(&bytes, index)).collect();
+    let content = lookup_file(salt, &hashes)?;
+    let mut sink = match file.write_id() {
+        Some(write) => storage.create_of_write(lookup, write)?,
+        None => storage.create(lookup)?,
+    };
+    sink.append(&content)?;
+    sink.finish()
+}

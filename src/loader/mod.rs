@@ -67,7 +67,7 @@ pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory};
 
-use batch::{Gather, MapSamples};
+use batch::{Gather, MapSamples, RawSamples};
 #[cfg(feature = "arrays")]
 use columns::CollateColumns;
 use pool::Pool;
@@ -167,7 +167,8 @@ impl LoaderOptions {
 
     /// Batches of packed samples, copied out of the reader.
     pub fn raw(self) -> Result<Loader<Samples<Vec<u8>>>> {
-        self.map_sized(|record| Ok(record.raw().to_vec()), Vec::len)
+        self.refuse_placeholder()?;
+        self.start(Arc::new(RawSamples))
     }
 
     /// Batches of your own type. Arrays in it own their elements: see
@@ -223,12 +224,17 @@ impl LoaderOptions {
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
         owned: Option<impl Fn(&T) -> usize + Send + Sync + 'static>,
     ) -> Result<Loader<Samples<T>>> {
+        self.refuse_placeholder()?;
+        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T>, owned };
+        self.start(Arc::new(gather))
+    }
+
+    fn refuse_placeholder(&self) -> Result<()> {
         if self.on_error == OnError::Placeholder {
             let message = "a placeholder has to come from somewhere: map_or says which";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T>, owned };
-        self.start(Arc::new(gather))
+        Ok(())
     }
 
     /// As [`map`](Self::map), with a placeholder for each sample that cannot be read. Overrides

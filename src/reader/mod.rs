@@ -188,6 +188,12 @@ pub trait Reader: Send + Sync {
         false
     }
 
+    /// About how many bytes a sample has, if that is known without reading any. Loaders fetch this way
+    /// as many samples of a remote reader at a time as pay off.
+    fn sample_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Announces that these samples will be read soon, so that a slow storage can begin. Never an
     /// error: an index that does not exist is passed over, and what could not be fetched is an error of
     /// the first read of that sample, which does not try another time.
@@ -231,6 +237,9 @@ macro_rules! forward {
             }
             fn is_remote(&self) -> bool {
                 (**self).is_remote()
+            }
+            fn sample_bytes(&self) -> Option<u64> {
+                (**self).sample_bytes()
             }
             fn prefetch(&self, indices: &[usize]) {
                 (**self).prefetch(indices);

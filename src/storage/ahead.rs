@@ -4,6 +4,8 @@
 //! number of readers that know nothing of it. So a thread says for itself that its reads may be
 //! [stopped](stoppable), or that what it fetches in order goes [ahead](Ahead) of it.
 
+#![cfg_attr(not(feature = "remote"), expect(dead_code, reason = "only remote reads take notice"))]
+
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,13 +46,11 @@ pub(crate) fn stop() -> Option<Arc<AtomicBool>> {
 }
 
 /// Where this thread fetches ahead to.
-#[cfg(feature = "remote")]
 pub(crate) fn ahead() -> Option<Arc<Ahead>> {
     CONTEXT.with_borrow(|context| context.ahead.clone())
 }
 
 /// Whether reads of this thread are to end.
-#[cfg(feature = "remote")]
 pub(crate) fn is_stopped() -> bool {
     let is_set = |stop: &Arc<AtomicBool>| stop.load(Relaxed);
     CONTEXT.with_borrow(|context| context.stop.as_ref().is_some_and(is_set))
@@ -106,7 +106,6 @@ impl Ahead {
     }
 
     /// One more, until the ticket is dropped.
-    #[cfg(feature = "remote")]
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
         *self.left() += 1;
         Ticket(self.clone())
@@ -118,10 +117,8 @@ impl Ahead {
 }
 
 /// See [`Ahead::ticket`].
-#[cfg(feature = "remote")]
 pub(crate) struct Ticket(Arc<Ahead>);
 
-#[cfg(feature = "remote")]
 impl Ticket {
     /// What it counts for.
     pub(crate) fn of(&self) -> &Arc<Ahead> {
@@ -129,7 +126,6 @@ impl Ticket {
     }
 }
 
-#[cfg(feature = "remote")]
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut left = self.0.left();

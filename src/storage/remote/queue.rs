@@ -85,34 +85,27 @@ impl Queue {
 
     /// Starts as many threads as there is work for.
     fn start(self: &Arc<Self>) {
-        loop {
-            let mut state = self.state();
-            let jobs = state.jobs.iter().map(VecDeque::len).sum::<usize>();
-            // Each that works comes back for more.
-            if jobs == 0 || state.working >= self.most.min(jobs + state.working) {
-                return;
+        let mut state = self.state();
+        let jobs = state.jobs.iter().map(VecDeque::len).sum::<usize>();
+        let missing = jobs.min(self.most.saturating_sub(state.working));
+        state.working += missing;
+        drop(state);
+        for started in 0..missing {
+            let queue = self.clone();
+            let work = move || {
+                WORKS_FOR.set(Some(queue.clone()));
+                queue.work();
+            };
+            if thread::Builder::new().name("kiste-fetch".to_owned()).spawn(work).is_ok() {
+                continue;
             }
-            let missing = jobs.min(self.most - state.working);
-            state.working += missing;
-            drop(state);
-            for started in 0..missing {
-                let queue = self.clone();
-                let work = move || {
-                    WORKS_FOR.set(Some(queue.clone()));
-                    queue.work();
-                };
-                if thread::Builder::new().name("kiste-fetch".to_owned()).spawn(work).is_err() {
-                    let mut state = self.state();
-                    state.working -= missing - started;
-                    let is_alone = state.working == 0;
-                    drop(state);
-                    // Without another thread this one does it all.
-                    if is_alone {
-                        self.state().working += 1;
-                        self.work();
-                    }
-                    return;
-                }
+            let mut state = self.state();
+            state.working -= missing - started;
+            if state.working == 0 {
+                // Without another thread this one does it all.
+                state.working = 1;
+                drop(state);
+                self.work();
             }
             return;
         }

@@ -159,7 +159,8 @@ impl LoaderOptions {
     /// slow, costs time when the data is in memory. Default: no.
     ///
     /// Samples of a [remote](crate::Reader::is_remote) reader are always fetched ahead, those of several
-    /// batches together: about 64 MiB at once, of which neighbours come in one request.
+    /// batches together: about 16 MiB at a time, of which neighbours come in one request, until 256 MiB are on
+    /// their way or wait to be read.
     pub fn prefetch(mut self, yes: bool) -> Self {
         self.prefetch = yes;
         self
@@ -358,7 +359,8 @@ impl Schedule {
 
 /// An iterator over batches, in order.
 ///
-/// Dropping it stops and joins its threads, also in the middle of an epoch.
+/// Dropping it stops and joins its threads, also in the middle of an epoch. It waits for what they decode, and
+/// not for answers of a remote storage.
 #[must_use = "a loader that is dropped stops its threads"]
 pub struct Loader<D: Send + 'static> {
     pool: Pool<D>,

@@ -182,8 +182,8 @@ pub trait Reader: Send + Sync {
     }
 
     /// Whether reading a sample may be a round trip over a network, which [`prefetch`](Self::prefetch)
-    /// saves: it fetches all samples together then, and returns when they are there. Loaders prefetch
-    /// each batch on the thread that makes it.
+    /// saves: it fetches all samples together then, and returns when they are there. Loaders have a thread
+    /// that prefetches the next batches.
     fn is_remote(&self) -> bool {
         false
     }

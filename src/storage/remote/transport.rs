@@ -42,8 +42,6 @@ const LONGEST_ANSWER: u64 = 1 << 20;
 /// The most bytes of an error that are read, of which its code is shown.
 const LONGEST_REFUSAL: u64 = 16 << 10;
 
-/// Bytes that are read at a time.
-const CHUNK: usize = 256 << 10;
 
 /// What was asked for and what came, of all requests of a storage.
 #[derive(Debug, Default)]
@@ -344,6 +342,24 @@ impl Read for Sending<'_> {
     }
 }
 
+/// The body of an answer, which ends where it is no longer wanted.
+struct Receiving<'a, R, S> {
+    body: R,
+    flow: &'a Flow,
+    stopped: S,
+}
+
+impl<R: Read, S: Fn() -> bool> Read for Receiving<'_, R, S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if (self.stopped)() {
+            return Ok(0);
+        }
+        let read = self.body.read(buf)?;
+        self.flow.note();
+        Ok(read)
+    }
+}
+
 impl Lines {
     fn is_stopped(&self) -> bool {
         self.options.is_stopped() || ahead::is_stopped()
@@ -507,7 +523,9 @@ impl Lines {
         let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
         let mut bytes = Vec::new();
         // Never more than was asked for: a length that the server made up costs no memory.
-        let mut reader = body.into_reader().take(limit.saturating_add(1));
+        let stopped = || self.is_stopped();
+        let mut reader = Receiving { body: body.into_reader(), flow, stopped };
+        let reader = &mut reader.by_ref().take(limit.saturating_add(1));
         let room = expected.unwrap_or(0).min(limit) as usize;
         if bytes.try_reserve_exact(room).is_err() {
             return Try::Failed(Trouble {
@@ -516,18 +534,10 @@ impl Lines {
                 unreachable: false,
             });
         }
-        let received = loop {
-            flow.note();
-            if self.is_stopped() {
-                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
-            }
-            // As much as there is room for in one read, and a byte more than may come.
-            match read_some(&mut reader, &mut bytes) {
-                Ok(0) => break Ok(()),
-                Ok(_) => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let received = reader.read_to_end(&mut bytes);
+        if self.is_stopped() {
+            return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+        }
         self.traffic.bytes.fetch_add(bytes.len() as u64, Relaxed);
         let cut = |message| {
             let kind = HttpErrorKind::Interrupted;
@@ -602,21 +612,6 @@ impl Lines {
     fn stalled(&self) -> String {
         format!("nothing came for {:?}", self.options.timeout)
     }
-}
-
-/// Appends what one read brings.
-fn read_some(reader: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
-    let start = bytes.len();
-    let room = (bytes.capacity() - start).clamp(1, CHUNK);
-    bytes.resize(start + room, 0);
-    let read = loop {
-        match reader.read(&mut bytes[start..]) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => break read,
-        }
-    };
-    bytes.truncate(start + read.as_ref().map_or(0, |&read| read));
-    read
 }
 
 fn failed(trouble: Trouble, exchange: Option<&Exchange>) -> HttpError {

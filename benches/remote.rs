@@ -4,7 +4,7 @@
 //!     cargo bench --bench remote --features remote
 //!
 //! `serve DIR [MILLISECONDS]` only runs the server, a process of its own: `benches/remote_peers.py` measures
-//! other libraries against it. Below `/busy/` every 20th answer is 503.
+//! other libraries against it, for which folders are buckets of S3. Below `/busy/` every 20th answer is 503.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
 use std::error::Error;
@@ -249,6 +249,31 @@ fn serve(dir: &Path, latency: Duration) -> Res<()> {
     Ok(())
 }
 
+/// The files of a bucket, as S3 lists them.
+fn list(bucket: &Path, query: &str) -> Res<String> {
+    let argument = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+    let prefix = argument("prefix=").unwrap_or_default().replace("%2F", "/");
+    let (mut text, mut dirs) = (String::new(), vec![bucket.to_path_buf()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir)? {
+            let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            let key = path.strip_prefix(bucket)?.to_string_lossy().into_owned();
+            match metadata.is_dir() {
+                true => dirs.push(path),
+                false if key.starts_with(&prefix) => {
+                    let len = metadata.len();
+                    text += &format!(
+                        "<Contents><Key>{key}</Key><Size>{len}</Size><ETag>&quot;{len}&quot;</ETag>\
+                         <LastModified>2026-11-23T00:00:00.000Z</LastModified></Contents>"
+                    );
+                }
+                false => {}
+            }
+        }
+    }
+    Ok(format!("<ListBucketResult><IsTruncated>false</IsTruncated>{text}</ListBucketResult>"))
+}
+
 fn answer_all(
     mut stream: TcpStream,
     dir: &Path,
@@ -264,8 +289,9 @@ fn answer_all(
             return Ok(());
         }
         let is_head = line.starts_with("HEAD");
-        let target = line.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/");
-        let target = target.trim_start_matches('/').to_owned();
+        let target = line.split(' ').nth(1).unwrap_or("/");
+        let (target, query) = target.split_once('?').unwrap_or((target, ""));
+        let (target, query) = (target.trim_start_matches('/').to_owned(), query.to_owned());
         loop {
             line.clear();
             reader.read_line(&mut line)?;
@@ -278,6 +304,15 @@ fn answer_all(
         let busy = target.strip_prefix("busy/");
         if busy.is_some() && requests.fetch_add(1, Relaxed) % 20 == 19 {
             stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        }
+        if query.contains("list-type=2") {
+            let text = list(&dir.join(target.trim_end_matches('/')), &query)?;
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n",
+                text.len()
+            );
+            stream.write_all((head + &text).as_bytes())?;
             continue;
         }
         let path: PathBuf = dir.join(busy.unwrap_or(&target));

@@ -358,7 +358,12 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        self.stop();
+        let mut loader = Some(self);
+        let mut stop = || loader.take().into_iter().for_each(Loader::stop);
+        // Threads that decode may need the lock of Python to end. At the end of the interpreter there is
+        // none any more.
+        let _ = Python::try_attach(|py| py.detach(&mut stop));
+        stop();
     }
 }
 

@@ -229,6 +229,23 @@ impl Task<'_> {
         state: &mut S,
         begin: impl FnOnce(&mut S, usize),
         mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
+        failed: impl FnMut(&mut S, &Failure) -> bool,
+    ) -> Result<Fetched> {
+        let decode = |state: &mut S, at: usize, raw: Cow<'_, [u8]>| {
+            let index = in_reader(self.indices[at]);
+            let (reader, epoch, position) = (self.reader, self.epoch, self.positions[at]);
+            let record = Record { reader, index, epoch, position, raw: &raw };
+            let describe = |e| self.reader.locate(index).describe(e);
+            decode(state, &record).map_err(describe)
+        };
+        self.each_raw(state, decode, failed)
+    }
+
+    /// The same with the place of each sample in the batch, and its bytes as the reader has them.
+    fn each_raw<S>(
+        &self,
+        state: &mut S,
+        mut take: impl FnMut(&mut S, usize, Cow<'_, [u8]>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
         let indices = Vec::with_capacity(self.indices.len());
@@ -241,16 +258,8 @@ impl Task<'_> {
             if at % TOUCHED == 0 {
                 touch(&raws[at..raws.len().min(at + TOUCHED)]);
             }
-            let result = match std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[]))) {
-                Ok(raw) => {
-                    let index = in_reader(index);
-                    let (reader, epoch, position) = (self.reader, self.epoch, self.positions[at]);
-                    let record = Record { reader, index, epoch, position, raw: &raw };
-                    let describe = |e| self.reader.locate(index).describe(e);
-                    decode(state, &record).map_err(describe)
-                }
-                Err(error) => Err(error),
-            };
+            let raw = std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[])));
+            let result = raw.and_then(|raw| take(state, at, raw));
             let padding = at >= self.real;
             let taken = match result {
                 Ok(()) => true,
@@ -294,6 +303,26 @@ impl Task<'_> {
 fn is_of_storage(kind: ErrorKind) -> bool {
     use ErrorKind::{Cancelled, Io, NotFound, Replaced, Unsupported};
     matches!(kind, Cancelled | Io | NotFound | Replaced | Unsupported)
+}
+
+/// Packed samples, which are copied out of the reader unless they come as copies.
+pub(super) struct RawSamples;
+
+impl Gather for RawSamples {
+    type Data = Samples<Vec<u8>>;
+
+    fn gather(&self, task: &Task<'_>) -> Result<Gathered<Samples<Vec<u8>>>> {
+        let mut data = Vec::with_capacity(task.indices.len());
+        let mut bytes = 0usize;
+        let take = |data: &mut Vec<Vec<u8>>, _: usize, raw: Cow<'_, [u8]>| {
+            bytes = bytes.saturating_add(raw.len());
+            data.push(raw.into_owned());
+            Ok(())
+        };
+        let fetched = task.each_raw(&mut data, take, |_, _| false)?;
+        let bytes = std::mem::size_of_val(data.as_slice()).saturating_add(bytes);
+        Ok(Gathered { fetched, data, bytes })
+    }
 }
 
 /// Samples that a closure makes.

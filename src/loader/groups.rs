@@ -6,19 +6,24 @@
 //! each would be a request. The other half is needed next, so whole runs are fetched. Nothing is fetched
 //! that is not needed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bytes of the samples of a group, about, and its most batches.
+use foldhash::fast::FixedState;
+
+use crate::storage::ahead::{Ahead, LISTEN};
+
+/// Bytes of the samples of a group, which are planned together, and its most batches.
 const BYTES: u64 = 64 << 20;
 const MOST: u64 = 256;
-/// How far ahead of those that batches are made of groups are fetched: two, so that one is on its way while
-/// the other one begins.
-pub(super) const AHEAD: u64 = 2;
+/// Bytes of the samples of a step: the part of a group that a batch waits for.
+const STEP: u64 = 16 << 20;
+/// Bytes that are on their way or were not read yet when no further step is begun.
+const WINDOW: u64 = 256 << 20;
 /// The groups behind one whose samples are needed soon.
-pub(super) const SOON: u64 = 4;
+const SOON: u64 = 4;
 /// Bytes at either end of a run that are fetched although only later groups need them.
 const EDGE: u64 = 4 << 20;
 /// Samples that tell how large samples are.
@@ -28,67 +33,127 @@ pub(super) const PROBES: usize = 16;
 #[derive(Default)]
 pub(super) struct Groups {
     scale: OnceLock<Scale>,
-    /// Whether each was fetched, or is being.
-    fetched: Mutex<BTreeMap<u64, Arc<OnceLock<()>>>>,
     plans: Mutex<Plans>,
-    fetchers: Mutex<Vec<JoinHandle<()>>>,
+    progress: Mutex<Progress>,
+    moved: Condvar,
 }
 
-/// What is fetched with which group. Groups are planned in their order, however many are on their way.
+/// What is fetched with which step. Groups are planned in their order.
 #[derive(Default)]
 struct Plans {
+    /// The next group.
     next: u64,
     /// Planned, and not asked for yet.
-    lists: BTreeMap<u64, Vec<usize>>,
+    steps: BTreeMap<u64, Step>,
     /// Samples that an earlier group takes along.
-    taken: HashSet<usize>,
+    taken: HashSet<usize, FixedState>,
+}
+
+/// What is fetched with a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) samples: Vec<usize>,
+    /// How many samples its batches are the first to need.
+    pub(super) needed: u64,
+}
+
+/// How far fetching and loading have come.
+#[derive(Default)]
+struct Progress {
+    /// Steps that were begun.
+    begun: u64,
+    /// Those of them that may not be complete.
+    on_their_way: VecDeque<(u64, Arc<Ahead>)>,
+    /// There are no more, or none that can be planned.
+    ended: bool,
+    /// The step of the batch that was taken last.
+    reached: u64,
+    /// How many samples each step since then is the first to need.
+    needed: BTreeMap<u64, u64>,
+    /// Samples that were fetched, less those that the steps before were the first to need.
+    ahead: u64,
 }
 
 impl Plans {
-    /// Adds the next group, of these samples.
-    fn add(&mut self, scale: Scale, samples: &[usize], soon: &[usize]) {
-        let own: HashSet<usize> = samples.iter().copied().collect();
-        let needed: Vec<usize> =
-            own.iter().copied().filter(|sample| !self.taken.remove(sample)).collect();
+    /// Adds the next group. `now` are the samples of each of its steps.
+    fn add(&mut self, scale: Scale, now: &[Vec<usize>], soon: &[usize]) {
+        let mut first: HashMap<usize, usize, FixedState> = HashMap::default();
+        let mut steps = vec![Step::default(); now.len()];
+        for (step, samples) in now.iter().enumerate() {
+            for &sample in samples {
+                first.entry(sample).or_insert_with(|| {
+                    steps[step].needed += 1;
+                    step
+                });
+            }
+        }
+        let missing: Vec<usize> =
+            first.keys().copied().filter(|sample| !self.taken.remove(sample)).collect();
         let free: Vec<usize> =
             soon.iter().copied().filter(|sample| !self.taken.contains(sample)).collect();
-        let list = scale.fetched(&needed, &free);
-        self.taken.extend(list.iter().filter(|sample| !own.contains(sample)));
-        self.lists.insert(self.next, list);
+        let list = scale.fetched(&missing, &free);
+        self.taken.extend(list.iter().filter(|sample| !first.contains_key(sample)));
+        // What comes in one request comes with the first step that needs any of it.
+        let mut last = 0;
+        for run in list.chunk_by(|one, next| one + 1 == *next) {
+            for part in run.chunks(scale.edge.max(1)) {
+                last = part
+                    .iter()
+                    .filter_map(|sample| first.get(sample))
+                    .min()
+                    .copied()
+                    .unwrap_or(last);
+                if let Some(step) = steps.get_mut(last) {
+                    step.samples.extend_from_slice(part);
+                }
+            }
+        }
+        let number = self.next * scale.steps;
+        self.steps.extend((number..).zip(steps));
         self.next += 1;
     }
 }
 
-/// How many make a group.
+/// How many batches make a step, and how many steps a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
     batches: u64,
+    steps: u64,
     /// Samples.
     edge: usize,
+    /// Bytes of a sample, about.
+    bytes: u64,
 }
 
 impl Scale {
     /// For batches of this many samples of about this many bytes.
-    pub(super) fn of(samples: usize, bytes: u64) -> Scale {
+    pub(super) fn of(samples: u64, bytes: u64) -> Scale {
         let bytes = bytes.max(1);
-        let batches = BYTES / bytes.saturating_mul(samples.max(1) as u64).max(1);
+        let batch = bytes.saturating_mul(samples.max(1));
+        let batches = (STEP / batch).clamp(1, MOST);
+        let steps = (BYTES / batch.saturating_mul(batches)).clamp(1, MOST / batches);
         let edge = usize::try_from(EDGE / bytes).unwrap_or(usize::MAX);
-        Scale { batches: batches.clamp(1, MOST), edge }
+        Scale { batches, steps, edge, bytes }
     }
 
-    /// The group of a batch.
-    pub(super) fn group(&self, batch: u64) -> u64 {
+    /// The step that a batch is of.
+    pub(super) fn step(&self, batch: u64) -> u64 {
         batch / self.batches
     }
 
-    /// The batches of a group, and those that come soon after.
-    pub(super) fn batches(&self, group: u64) -> (Range<u64>, Range<u64>) {
-        let end = (group + 1) * self.batches;
-        (group * self.batches..end, end..end + SOON * self.batches)
+    /// The batches of a step.
+    pub(super) fn batches(&self, step: u64) -> Range<u64> {
+        step * self.batches..(step + 1) * self.batches
+    }
+
+    /// The batches that come soon after a group.
+    fn soon(&self, group: u64) -> Range<u64> {
+        let end = (group + 1) * self.steps * self.batches;
+        end..end + SOON * self.steps * self.batches
     }
 
     /// What is fetched with these samples if those come soon.
-    pub(super) fn fetched(&self, samples: &[usize], soon: &[usize]) -> Vec<usize> {
+    fn fetched(&self, samples: &[usize], soon: &[usize]) -> Vec<usize> {
         with_neighbours(samples, soon, self.edge)
     }
 }
@@ -98,57 +163,119 @@ impl Groups {
         *self.scale.get_or_init(make)
     }
 
-    pub(super) fn known_scale(&self) -> Option<Scale> {
-        self.scale.get().copied()
-    }
-
-    /// Set once a group was fetched.
-    pub(super) fn of(&self, group: u64) -> Arc<OnceLock<()>> {
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        // No worker is as far behind.
-        *fetched = fetched.split_off(&group.saturating_sub(1024));
-        fetched.entry(group).or_default().clone()
-    }
-
-    /// The same, but `None` if another thread has it.
-    pub(super) fn claim(&self, group: u64) -> Option<Arc<OnceLock<()>>> {
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        match fetched.contains_key(&group) {
-            true => None,
-            false => Some(fetched.entry(group).or_default().clone()),
-        }
-    }
-
-    /// What is fetched with a group, which is asked for once. `samples` are those of a group, and those that
-    /// come soon after.
+    /// What is fetched with a step, which is asked for once. `samples` are those of some batches: of the group
+    /// itself, or of what comes soon.
     pub(super) fn plan(
         &self,
         scale: Scale,
-        group: u64,
-        samples: impl Fn(u64) -> (Vec<usize>, Vec<usize>),
-    ) -> Vec<usize> {
+        step: u64,
+        samples: impl Fn(Range<u64>, bool) -> Vec<usize>,
+    ) -> Step {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        while plans.next <= group {
-            let (of_group, soon) = samples(plans.next);
-            plans.add(scale, &of_group, &soon);
+        while plans.next * scale.steps <= step {
+            let first = plans.next * scale.steps;
+            let steps = first..first + scale.steps;
+            let now: Vec<_> = steps.map(|step| samples(scale.batches(step), false)).collect();
+            let soon = samples(scale.soon(plans.next), true);
+            plans.add(scale, &now, &soon);
         }
-        plans.lists.remove(&group).unwrap_or_default()
+        plans.steps.remove(&step).unwrap_or_default()
     }
 
-    /// A thread that fetches a group.
-    pub(super) fn add_fetcher(&self, fetcher: JoinHandle<()>) {
-        let mut fetchers = self.fetchers.lock().unwrap_or_else(PoisonError::into_inner);
-        fetchers.retain(|fetcher| !fetcher.is_finished());
-        fetchers.push(fetcher);
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the threads that fetch groups.
-    pub(super) fn join(&self) {
-        let mut fetchers = self.fetchers.lock().unwrap_or_else(PoisonError::into_inner);
-        for fetcher in fetchers.drain(..) {
-            // Panics are caught in there.
-            let _ = fetcher.join();
+    /// How many steps were begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.progress().begun
+    }
+
+    /// Waits until the next step may begin: its batches are being made, or there is room for its samples.
+    /// `false` if it was stopped before.
+    pub(super) fn wait_for_room(&self, scale: Scale, stop: &AtomicBool) -> bool {
+        let mut progress = self.progress();
+        loop {
+            if stop.load(Relaxed) {
+                return false;
+            }
+            let ahead = progress.ahead.saturating_mul(scale.bytes);
+            if progress.begun <= progress.reached || ahead < WINDOW {
+                return true;
+            }
+            progress = self.wait(progress);
         }
+    }
+
+    /// A step is on its way.
+    pub(super) fn add(&self, step: &Step, ahead: Arc<Ahead>) {
+        let mut progress = self.progress();
+        let number = progress.begun;
+        progress.begun += 1;
+        progress.ahead += step.samples.len() as u64;
+        progress.needed.insert(number, step.needed);
+        progress.on_their_way.push_back((number, ahead));
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    /// No other step will begin.
+    pub(super) fn end(&self) {
+        self.progress().ended = true;
+        self.moved.notify_all();
+    }
+
+    /// A batch of this step is being made: those before need no samples any more.
+    pub(super) fn reach(&self, step: u64) {
+        let mut progress = self.progress();
+        if progress.reached >= step {
+            return;
+        }
+        progress.reached = step;
+        let rest = progress.needed.split_off(&step);
+        let passed = std::mem::replace(&mut progress.needed, rest);
+        progress.ahead = progress.ahead.saturating_sub(passed.values().sum());
+        drop(progress);
+        self.moved.notify_all();
+    }
+
+    /// Waits until the samples of this batch have come or failed.
+    pub(super) fn wait_for_batch(&self, batch: u64, stop: &AtomicBool) {
+        let mut progress = self.progress();
+        let scale = loop {
+            if let Some(scale) = self.scale.get() {
+                break scale;
+            }
+            if progress.ended || stop.load(Relaxed) {
+                return;
+            }
+            progress = self.wait(progress);
+        };
+        drop(progress);
+        self.reach(scale.step(batch));
+        self.wait_for(scale.step(batch), stop);
+    }
+
+    /// The same of this step, and those before.
+    fn wait_for(&self, step: u64, stop: &AtomicBool) {
+        let mut progress = self.progress();
+        while progress.begun <= step && !progress.ended {
+            if stop.load(Relaxed) {
+                return;
+            }
+            progress = self.wait(progress);
+        }
+        progress.on_their_way.retain(|(_, ahead)| !ahead.is_complete());
+        let before = progress.on_their_way.iter().take_while(|(number, _)| *number <= step);
+        let before: Vec<Arc<Ahead>> = before.map(|(_, ahead)| ahead.clone()).collect();
+        drop(progress);
+        // Some of the samples may come with earlier ones.
+        let _ = before.iter().all(|ahead| ahead.wait());
+    }
+
+    fn wait<'a>(&self, progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        let waited = self.moved.wait_timeout(progress, LISTEN);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -189,33 +316,62 @@ mod tests {
         // Windows of 2048 samples, groups of 3000.
         let order = BlockShuffle::new(40_960, 128, 16, 3).unwrap().order(0).unwrap();
         let order: Vec<usize> = (0..40_960).map(|at| order.index_at(at) as usize).collect();
-        let at = |at: usize| at.min(order.len());
-        let of = |group: u64| {
-            let start = 3000 * group as usize;
-            let now = order[at(start)..at(start + 3000)].to_vec();
-            (now, order[at(start + 3000)..at(start + 15_000)].to_vec())
+        // Batches of 1000 samples, and steps of one batch.
+        let of = |batches: Range<u64>, _: bool| {
+            let at = |batch: u64| (1000 * batch as usize).min(order.len());
+            order[at(batches.start)..at(batches.end)].to_vec()
         };
         let groups = Groups::default();
-        let scale = Scale { batches: 1, edge: 400 };
+        let scale = Scale { batches: 1, steps: 3, edge: 400, bytes: 1 };
         let mut fetched = vec![0; order.len()];
-        let mut runs = 0;
-        // Asked for in another order than that in which they are needed.
-        for group in [0, 2, 1, 5, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13] {
-            let list = groups.plan(scale, group, of);
-            list.iter().for_each(|&index| fetched[index] += 1);
-            runs += list.chunk_by(|one, next| one + 1 == *next).count();
+        let (mut runs, mut needed) = (0, 0);
+        let mut there = HashSet::new();
+        for number in 0..41 {
+            let step = groups.plan(scale, number, of);
+            step.samples.iter().for_each(|&index| fetched[index] += 1);
+            runs += step.samples.chunk_by(|one, next| one + 1 == *next).count();
+            needed += step.needed;
+            there.extend(step.samples);
+            // All that a batch needs has come with its step, or before.
+            assert!(of(number..number + 1, false).iter().all(|index| there.contains(index)));
         }
         assert!(fetched.iter().all(|&times| times == 1));
+        assert_eq!(needed, 40_960);
         // There are 320 blocks.
         assert!(runs <= 330, "{runs}");
     }
 
     #[test]
+    fn what_is_ahead_is_bounded() {
+        let groups = Groups::default();
+        let scale = Scale { batches: 1, steps: 1, edge: 1, bytes: WINDOW / 10 };
+        let (stop, step) = (AtomicBool::new(false), Step { samples: vec![0; 4], needed: 4 });
+        let begin = || groups.add(&step, Ahead::new(None));
+        for _ in 0..3 {
+            assert!(groups.wait_for_room(scale, &stop));
+            begin();
+        }
+        std::thread::scope(|scope| {
+            let fourth = scope.spawn(|| groups.wait_for_room(scale, &stop));
+            groups.reach(0);
+            std::thread::sleep(2 * LISTEN);
+            assert!(!fourth.is_finished());
+            groups.reach(1);
+            assert!(fourth.join().unwrap());
+        });
+        begin();
+        stop.store(true, Relaxed);
+        assert!(!groups.wait_for_room(scale, &stop));
+        groups.wait_for(9, &stop);
+    }
+
+    #[test]
     fn groups_have_their_bytes() {
         let scale = Scale::of(256, 10_000);
-        assert_eq!(scale.batches(1), (26..52, 52..52 + 4 * 26));
-        assert_eq!((scale.group(25), scale.group(26)), (0, 1));
-        assert_eq!(Scale::of(256, u64::MAX), Scale { batches: 1, edge: 0 });
-        assert_eq!(Scale::of(0, 0).batches(0).0, 0..MOST);
+        assert_eq!((scale.batches(1), scale.steps, scale.soon(0)), (6..12, 4, 24..24 + 4 * 24));
+        assert_eq!((scale.step(5), scale.step(6)), (0, 1));
+        let largest = Scale::of(256, u64::MAX);
+        assert_eq!((largest.batches, largest.steps, largest.edge), (1, 1, 0));
+        assert_eq!(Scale::of(0, 0).batches(0), 0..MOST);
     }
 }

@@ -67,7 +67,7 @@ pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory};
 
-use batch::{Gather, MapSamples};
+use batch::{Gather, MapSamples, RawSamples};
 #[cfg(feature = "arrays")]
 use columns::CollateColumns;
 use pool::Pool;
@@ -159,7 +159,8 @@ impl LoaderOptions {
     /// slow, costs time when the data is in memory. Default: no.
     ///
     /// Samples of a [remote](crate::Reader::is_remote) reader are always fetched ahead, those of several
-    /// batches together: about 64 MiB at once, of which neighbours come in one request.
+    /// batches together: about 16 MiB at a time, of which neighbours come in one request, until 256 MiB are on
+    /// their way or wait to be read.
     pub fn prefetch(mut self, yes: bool) -> Self {
         self.prefetch = yes;
         self
@@ -167,7 +168,8 @@ impl LoaderOptions {
 
     /// Batches of packed samples, copied out of the reader.
     pub fn raw(self) -> Result<Loader<Samples<Vec<u8>>>> {
-        self.map_sized(|record| Ok(record.raw().to_vec()), Vec::len)
+        self.refuse_placeholder()?;
+        self.start(Arc::new(RawSamples))
     }
 
     /// Batches of your own type. Arrays in it own their elements: see
@@ -223,12 +225,17 @@ impl LoaderOptions {
         decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
         owned: Option<impl Fn(&T) -> usize + Send + Sync + 'static>,
     ) -> Result<Loader<Samples<T>>> {
+        self.refuse_placeholder()?;
+        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T>, owned };
+        self.start(Arc::new(gather))
+    }
+
+    fn refuse_placeholder(&self) -> Result<()> {
         if self.on_error == OnError::Placeholder {
             let message = "a placeholder has to come from somewhere: map_or says which";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let gather = MapSamples { decode, placeholder: None::<fn(&Failure) -> T>, owned };
-        self.start(Arc::new(gather))
+        Ok(())
     }
 
     /// As [`map`](Self::map), with a placeholder for each sample that cannot be read. Overrides
@@ -352,7 +359,8 @@ impl Schedule {
 
 /// An iterator over batches, in order.
 ///
-/// Dropping it stops and joins its threads, also in the middle of an epoch.
+/// Dropping it stops and joins its threads, also in the middle of an epoch. It waits for what they decode, and
+/// not for answers of a remote storage.
 #[must_use = "a loader that is dropped stops its threads"]
 pub struct Loader<D: Send + 'static> {
     pool: Pool<D>,

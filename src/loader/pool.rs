@@ -8,15 +8,17 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
-use super::groups::{self, Groups, PROBES, Scale};
+use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, Partition, State};
+use crate::storage::ahead::{self, Ahead};
 
 /// A batch, or what is wrong with it.
 pub(super) type Outcome<D> = Result<Batch<D>, Failed>;
@@ -51,6 +53,8 @@ struct Shared<D> {
     /// The number of the first batch that has not been prefetched.
     told: Mutex<u64>,
     groups: Groups,
+    /// The pool is closing: set with that of the queue, for reads that wait.
+    stop: Arc<AtomicBool>,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or the pool is closing.
     room: Condvar,
@@ -92,6 +96,7 @@ impl<D: Send + 'static> Pool<D> {
             orders,
             told: Mutex::new(0),
             groups: Groups::default(),
+            stop: Arc::default(),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
@@ -103,6 +108,13 @@ impl<D: Send + 'static> Pool<D> {
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
             let worker = thread.spawn(move || shared.work());
             pool.workers.push(worker.map_err(|e| Error::os("starting a thread of the loader", e))?);
+        }
+        if threads > 0 && pool.shared.options.reader.is_remote() {
+            let shared = pool.shared.clone();
+            let thread = Builder::new().name("kiste-loader-fetch".to_owned());
+            let fetcher = thread.spawn(move || shared.fetch_ahead());
+            let started = fetcher.map_err(|e| Error::os("starting a thread of the loader", e));
+            pool.workers.push(started?);
         }
         Ok(pool)
     }
@@ -154,7 +166,6 @@ impl<D: Send + 'static> Drop for Pool<D> {
             // Panics while decoding are caught in there.
             let _ = worker.join();
         }
-        self.shared.groups.join();
     }
 }
 
@@ -163,19 +174,17 @@ impl<D: Send + 'static> Shared<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No more batches: workers stop after their current ones.
+    /// No more batches: workers stop after their current ones, and at once where they wait for remote bytes.
     fn stop(&self) {
+        self.stop.store(true, Relaxed);
         self.queue().stop = true;
         self.room.notify_all();
     }
 
     fn work(self: &Arc<Self>) {
         while let Some(number) = self.take() {
-            let is_remote = self.options.reader.is_remote();
-            if is_remote {
-                self.fetch_ahead(number);
-            }
-            let made = catch_unwind(AssertUnwindSafe(|| self.make(number)));
+            let make = || ahead::stoppable(&self.stop, || self.make(number));
+            let made = catch_unwind(AssertUnwindSafe(make));
             let (outcome, bytes) = match made {
                 Ok((outcome, bytes)) => (Ok(outcome), bytes),
                 Err(panic) => (Err(panic), 0),
@@ -191,12 +200,7 @@ impl<D: Send + 'static> Shared<D> {
             }
             // A panic of the sampler repeats when its order is needed, and is passed to the caller
             // then.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                self.look_ahead(number);
-                if is_remote {
-                    self.fetch_ahead(number);
-                }
-            }));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
         }
     }
 
@@ -312,66 +316,71 @@ impl<D: Send + 'static> Shared<D> {
         }
     }
 
-    /// Fetches the samples of this batch from a remote reader, together with those of the other batches
-    /// of its group: neighbours that go to different batches come in one request. Another thread that
-    /// makes a batch of the group waits for it.
+    /// Fetches the samples of this batch from a remote reader, together with those of other batches:
+    /// neighbours that go to different ones come in one request.
     fn fetch(&self, number: u64, indices: &[u64]) {
-        let reader = &self.options.reader;
-        let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
-        let scale = self.groups.scale(|| {
-            let probes = &own[..own.len().min(PROBES)];
-            reader.prefetch(probes);
-            let sizes = probes.iter().filter_map(|&index| reader.locate(index).range);
-            let sizes: Vec<u64> =
-                sizes.map(|range| range.end.saturating_sub(range.start)).collect();
-            // Without an answer samples count as large: too small a group costs only requests.
-            let mean = sizes.iter().sum::<u64>().checked_div(sizes.len() as u64);
-            Scale::of(own.len(), mean.unwrap_or(1 << 20))
-        });
-        let group = scale.group(number);
-        // Earlier ones took some of its samples along.
-        for earlier in group.saturating_sub(groups::SOON)..=group {
-            self.groups.of(earlier).get_or_init(|| self.fetch_group(scale, earlier));
+        match self.options.threads {
+            0 => {
+                let scale = self.scale();
+                while self.groups.begun() <= scale.step(number) {
+                    let step = self.plan(scale, self.groups.begun());
+                    self.options.reader.prefetch(&step.samples);
+                    self.groups.add(&step, Ahead::new(None));
+                    self.groups.reach(scale.step(number));
+                }
+            }
+            // Another thread does, and knows the scale before it begins.
+            _ => self.groups.wait_for_batch(number, &self.stop),
         }
         // What there was no room for.
-        reader.prefetch(&own);
+        let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
+        self.options.reader.prefetch(&own);
     }
 
-    /// Begins with the next groups, on threads of their own: workers make batches of this one.
-    fn fetch_ahead(self: &Arc<Self>, number: u64) {
-        let Some(scale) = self.groups.known_scale() else { return };
-        if self.queue().stop {
-            return;
-        }
-        let group = scale.group(number);
-        for next in group + 1..=group + groups::AHEAD {
-            if self.schedule.at(scale.batches(next).0.start).is_none() {
-                return;
-            }
-            let Some(fetched) = self.groups.claim(next) else { continue };
-            let shared = self.clone();
-            let fetch = move || {
-                if shared.queue().stop {
-                    return;
+    /// Begins with step after step, as long as there is room for what comes.
+    fn fetch_ahead(&self) {
+        let fetch = || {
+            let scale = ahead::stoppable(&self.stop, || self.scale());
+            while self.groups.wait_for_room(scale, &self.stop) {
+                let number = self.groups.begun();
+                if self.schedule.at(scale.batches(number).start).is_none() {
+                    break;
                 }
-                // The sampler panics again for the batch.
-                let fetch = || *fetched.get_or_init(|| shared.fetch_group(scale, next));
-                let _ = catch_unwind(AssertUnwindSafe(fetch));
-            };
-            // Without a thread the first batch of the group does it.
-            if let Ok(fetcher) = Builder::new().name("kiste-fetch".to_owned()).spawn(fetch) {
-                self.groups.add_fetcher(fetcher);
+                let step = ahead::stoppable(&self.stop, || self.plan(scale, number));
+                let on_its_way = Ahead::new(Some(self.stop.clone()));
+                on_its_way.run(|| self.options.reader.prefetch(&step.samples));
+                self.groups.add(&step, on_its_way);
             }
-        }
+        };
+        // The sampler panics again for the batch.
+        let _ = catch_unwind(AssertUnwindSafe(fetch));
+        self.groups.end();
     }
 
-    fn fetch_group(&self, scale: Scale, group: u64) {
-        let samples = |group| {
-            let (batches, soon) = scale.batches(group);
-            let of_group = self.indices(batches, |epoch| self.orders.get(epoch).ok());
-            (of_group, self.indices(soon, |epoch| self.orders.made(epoch)))
-        };
-        self.options.reader.prefetch(&self.groups.plan(scale, group, samples));
+    /// How many batches are fetched together. Only a reader that does not know how large samples are is
+    /// asked for some.
+    fn scale(&self) -> Scale {
+        self.groups.scale(|| {
+            let reader = &self.options.reader;
+            let mean = reader.sample_bytes().or_else(|| {
+                let probes = self.indices(0..1, |epoch| self.orders.get(epoch).ok());
+                let probes = &probes[..probes.len().min(PROBES)];
+                reader.prefetch(probes);
+                let sizes = probes.iter().filter_map(|&index| reader.locate(index).range);
+                let sizes: Vec<u64> =
+                    sizes.map(|range| range.end.saturating_sub(range.start)).collect();
+                sizes.iter().sum::<u64>().checked_div(sizes.len() as u64)
+            });
+            // Without an answer samples count as large: too small a group costs only requests.
+            Scale::of(self.options.batch_size, mean.unwrap_or(1 << 20))
+        })
+    }
+
+    fn plan(&self, scale: Scale, step: u64) -> Step {
+        self.groups.plan(scale, step, |batches, is_soon| match is_soon {
+            false => self.indices(batches, |epoch| self.orders.get(epoch).ok()),
+            true => self.indices(batches, |epoch| self.orders.made(epoch)),
+        })
     }
 
     /// The samples of these batches, as far as there are any and their orders.

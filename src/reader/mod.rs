@@ -182,10 +182,16 @@ pub trait Reader: Send + Sync {
     }
 
     /// Whether reading a sample may be a round trip over a network, which [`prefetch`](Self::prefetch)
-    /// saves: it fetches all samples together then, and returns when they are there. Loaders prefetch
-    /// each batch on the thread that makes it.
+    /// saves: it fetches all samples together then, and returns when they are there. Loaders have a thread
+    /// that prefetches the next batches.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// About how many bytes a sample has, if that is known without reading any. Loaders fetch this way
+    /// as many samples of a remote reader at a time as pay off.
+    fn sample_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Announces that these samples will be read soon, so that a slow storage can begin. Never an
@@ -231,6 +237,9 @@ macro_rules! forward {
             }
             fn is_remote(&self) -> bool {
                 (**self).is_remote()
+            }
+            fn sample_bytes(&self) -> Option<u64> {
+                (**self).sample_bytes()
             }
             fn prefetch(&self, indices: &[usize]) {
                 (**self).prefetch(indices);

@@ -97,6 +97,10 @@ impl<R: Reader> Reader for RangeReader<R> {
         self.reader.is_remote()
     }
 
+    fn sample_bytes(&self) -> Option<u64> {
+        self.reader.sample_bytes()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let outer: Vec<usize> = indices.iter().filter_map(|&i| self.outer(i).ok()).collect();
         self.reader.prefetch(&outer);

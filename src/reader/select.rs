@@ -168,6 +168,10 @@ impl<R: Reader> Reader for SelectReader<R> {
         self.reader.is_remote()
     }
 
+    fn sample_bytes(&self) -> Option<u64> {
+        self.reader.sample_bytes()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let outer: Vec<usize> = indices.iter().filter_map(|&i| self.outer(i).ok()).collect();
         self.reader.prefetch(&outer);

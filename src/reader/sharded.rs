@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::thread;
 
 use super::{Location, Reader, out_of_range};
 use crate::dataset::DatasetReader;
@@ -12,6 +11,7 @@ use crate::dataset::DatasetReader;
 use crate::dataset::names::glob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
+use crate::storage::in_parallel;
 
 /// Several readers seen as one: the samples of the first, then those of the second, and so on.
 ///
@@ -67,6 +67,8 @@ impl ShardedReader {
     }
 }
 
+/// Shards that are asked at the same time, where each may wait for an answer.
+const ASKING: usize = 32;
 /// Keys whose hashes are sorted in one go: 256 MB.
 const SORTED: usize = 1 << 24;
 
@@ -220,6 +222,14 @@ impl<R: Reader> Reader for ShardedReader<R> {
         self.shards.iter().any(Reader::is_remote)
     }
 
+    fn sample_bytes(&self) -> Option<u64> {
+        let mut all = 0u128;
+        for shard in self.shards.iter().filter(|shard| shard.len() > 0) {
+            all += u128::from(shard.sample_bytes()?) * shard.len() as u128;
+        }
+        u64::try_from(all / self.len().max(1) as u128).ok()
+    }
+
     fn prefetch(&self, indices: &[usize]) {
         let mut of_shard: Vec<Vec<usize>> = vec![Vec::new(); self.shards.len()];
         for (shard, index) in indices.iter().filter_map(|&index| self.shard_of(index).ok()) {
@@ -229,10 +239,9 @@ impl<R: Reader> Reader for ShardedReader<R> {
         if !self.is_remote() {
             return asked.for_each(|(shard, indices)| shard.prefetch(indices));
         }
-        // Each would wait for an answer before the next is asked.
-        thread::scope(|scope| {
-            asked.for_each(|(shard, indices)| drop(scope.spawn(|| shard.prefetch(indices))));
-        });
+        // Each may wait for an answer before the next is asked.
+        let asked: Vec<_> = asked.collect();
+        in_parallel(&asked, ASKING, |(shard, indices)| shard.prefetch(indices));
     }
 }
 

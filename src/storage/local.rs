@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use crate::error::Error;
 
@@ -204,9 +205,38 @@ fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
     // nothing.
     let id = identity(&file.metadata()?);
     match stat_of(fs::metadata(path))? {
-        Some(stat) if stat.id == id => Ok(Some(Lock(Box::new(file)))),
+        Some(stat) if stat.id == id => {
+            Ok(Some(Lock(Box::new(Held { file, process: process::id() }))))
+        }
         _ => Ok(None),
     }
+}
+
+/// A file that is locked. A process that is forked meanwhile has it open as well, so closing it here would
+/// not end the lock.
+struct Held {
+    file: File,
+    process: u32,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // In a child it is the lock of its parent.
+        if self.process == process::id() {
+            // Closing it ends the lock where no other process has it open.
+            let _ = unlock(&self.file);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn unlock(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock)?)
+}
+
+#[cfg(not(unix))]
+fn unlock(file: &File) -> io::Result<()> {
+    fs4::FileExt::unlock(file)
 }
 
 fn stat_of(metadata: io::Result<fs::Metadata>) -> io::Result<Option<Stat>> {

@@ -10,16 +10,19 @@
 //!
 //! Absent on purpose: buffering, formats, and any idea of which files belong together.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
+pub(crate) mod ahead;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
 mod local;
@@ -88,6 +91,10 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// no links gives the path back.
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
+    }
+    /// How many reads at the same time pay off: more than one where each waits for an answer. Default: 1.
+    fn connections(&self) -> usize {
+        1
     }
     /// Whether these are objects, which come into being as a whole and stay as they are: they cannot be
     /// renamed, appended to or locked, and there are no directories.
@@ -300,6 +307,13 @@ pub trait ReadAt: Send + Sync {
     /// Fills `buf` from byte `at` on. Bytes beyond the end are an error of kind
     /// [`Io`](ErrorKind::Io).
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()>;
+    /// These bytes. The caller has seen that they are not more than there are.
+    #[doc(hidden)]
+    fn read_vec(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        self.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes)
+    }
     /// The identity of the file, as [`Storage::stat`] has it.
     fn id(&self) -> FileId;
     /// The name it was opened by.
@@ -331,6 +345,11 @@ pub trait ReadAt: Send + Sync {
     fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
         self.fetch(ranges)
     }
+    /// Itself, for a storage that fetches several of its files together.
+    #[doc(hidden)]
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
@@ -360,6 +379,12 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     }
     fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
         (**self).fetch_in_order(ranges)
+    }
+    fn read_vec(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        (**self).read_vec(range)
+    }
+    fn as_any(&self) -> Option<&dyn Any> {
+        (**self).as_any()
     }
 }
 
@@ -475,20 +500,54 @@ fn unescape(escaped: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Fetches what will be read of several files, all in one round; of those that are not remote nothing.
-pub(crate) fn fetch_together(wanted: &[(&Source, Vec<Range<u64>>)]) -> Result<()> {
-    let mut remote = wanted.iter().filter(|(source, _)| source.is_remote());
-    let Some((first, ranges)) = remote.next() else { return Ok(()) };
-    thread::scope(|scope| {
-        let others: Vec<_> =
-            remote.map(|(source, ranges)| scope.spawn(|| source.fetch(ranges))).collect();
-        let mut result = first.fetch(ranges);
-        for other in others {
-            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result = result.and(other);
+/// Fetches what will be read of several files, all in one round where they are of one storage; of those
+/// that are not remote nothing. `in_order` as [`ReadAt::fetch_in_order`].
+pub(crate) fn fetch_together(wanted: &[(&Source, Vec<Range<u64>>)], in_order: bool) -> Result<()> {
+    #[cfg(feature = "remote")]
+    if let Some(fetched) = remote::fetch_together(wanted, in_order) {
+        return fetched;
+    }
+    let mut result = Ok(());
+    for (source, ranges) in wanted {
+        let fetched = match in_order {
+            true => source.fetch_in_order(ranges),
+            false => source.fetch(ranges),
+        };
+        result = result.and(fetched);
+    }
+    result
+}
+
+/// Calls `work` with each of these, on this thread and at most `threads - 1` others.
+pub(crate) fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
         }
-        result
-    })
+    };
+    let helpers = threads.min(items.len()).saturating_sub(1);
+    let context = ahead::context();
+    let mut done = thread::scope(|scope| {
+        let (take, context) = (&take, &context);
+        // Without another thread this one does it all.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, move || context.run(take)).ok();
+        let helpers: Vec<_> = (0..helpers).map_while(spawn).collect();
+        let mut done = take();
+        for helper in helpers {
+            done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// One open file that is written.
@@ -574,9 +633,7 @@ impl Source {
                 if file.is_remote() && size > BELIEVED {
                     return read_in_steps(&**file, range).map(Cow::Owned);
                 }
-                let mut bytes = vec![0; size];
-                file.read_exact_at(&mut bytes, range.start)?;
-                Ok(Cow::Owned(bytes))
+                file.read_vec(range).map(Cow::Owned)
             }
         }
     }

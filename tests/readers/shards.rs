@@ -270,3 +270,22 @@ fn a_writer_makes_no_dataset_of_the_name_of_a_manifest() {
     assert_eq!(Writer::create(&path).err().unwrap().kind(), ErrorKind::Invalid);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+/// By the number of its file a reader knows whether the manifest is still the one that it opened, and file
+/// systems give the number of a file that is gone to the next one.
+#[test]
+#[cfg(unix)]
+fn an_open_manifest_keeps_its_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::positioned());
+    let manifest = make(&storage, dir.path(), &[3, 4]);
+    let before = storage.stat(&manifest).unwrap().unwrap().id;
+    let reader = open(&storage, &manifest);
+    fs::remove_file(&manifest).unwrap();
+    for number in 0..20 {
+        let path = dir.path().join(format!("{number}"));
+        fs::write(&path, "other").unwrap();
+        assert_ne!(storage.stat(&path).unwrap().unwrap().id, before);
+    }
+    assert_eq!(reader.len(), 7);
+}

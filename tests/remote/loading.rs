@@ -1,5 +1,8 @@
 //! Loaders over URLs: the same batches, and few bytes more than those of the samples.
 
+use std::sync::mpsc;
+
+use super::server::Fault;
 use super::*;
 use kiste::loader::Loader;
 use kiste::sampler::{BlockShuffle, Sampler, Sequential, Shuffle};
@@ -72,4 +75,51 @@ fn a_replaced_dataset_ends_in_an_error_of_the_loader() {
     place.replace();
     let error = loader.find_map(|batch| batch.err()).unwrap();
     assert_eq!(error.kind(), kiste::ErrorKind::Replaced, "{error}");
+}
+
+#[test]
+fn a_loader_that_waits_for_an_answer_ends_when_it_is_dropped() {
+    // The samples, the offsets, and what is read of a shard before both.
+    for waiting in ["/d/set.msgpack", "/d/set.msgpack.offsets", ""] {
+        let place = Place::new(SAMPLES, 100, false);
+        // No test takes as long.
+        let options = RemoteOptions::default().timeout(Duration::from_secs(3600));
+        let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+        let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+        let (asked, heard) = mpsc::channel();
+        let is_waiting = move |path: &str| waiting.is_empty() || path == waiting;
+        place.server.fail(move |_, request| {
+            let _ = asked.send(());
+            is_waiting(&request.path).then_some(Fault::Stall)
+        });
+        let options = Loader::options(Arc::new(reader.clone()), Shuffle::new(SAMPLES, 1));
+        let loader = options.batch_size(100).epochs(1).threads(3).raw().unwrap();
+        heard.recv().unwrap();
+        let (dropped, done) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(loader);
+            dropped.send(()).unwrap();
+        });
+        assert!(done.recv_timeout(Duration::from_secs(60)).is_ok(), "{waiting} hangs");
+        // What was cancelled is not a failure of the store.
+        place.server.fail(|_, _| None);
+        let place_of = |index: usize| place.local.get_raw(index).unwrap();
+        assert!(
+            (0..SAMPLES as usize).step_by(999).all(|i| reader.get_raw(i).unwrap() == place_of(i))
+        );
+    }
+}
+
+#[test]
+fn requests_of_a_loader_share_the_connections() {
+    let place = Place::new(SAMPLES, 1000, false);
+    let (storage, path) =
+        RemoteStorage::open(&place.url(), place.options().connections(3)).unwrap();
+    let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+    let before = place.server.connections();
+    let batches = epoch(&reader, Arc::new(Shuffle::new(SAMPLES, 1)), 4);
+    assert_eq!(batches.len(), SAMPLES as usize);
+    // Those of the queue, and single reads of the threads.
+    let opened = place.server.connections() - before;
+    assert!(opened <= 3 + 5, "{opened}");
 }

@@ -12,6 +12,8 @@ mod secrets;
 mod loading;
 mod cache;
 mod soak;
+#[cfg(unix)]
+mod forks;
 mod uploads;
 mod writing;
 mod converting;

@@ -87,6 +87,8 @@ struct State {
     versions: AtomicU64,
     gate: Mutex<Gate>,
     opened: Condvar,
+    /// Milliseconds for each 64 KiB of a body.
+    pause: AtomicU64,
     stop: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
 }
@@ -159,6 +161,16 @@ impl Server {
             object.tag = tag.map(str::to_owned);
             object.modified = modified;
         }
+    }
+
+    /// How many connections were opened.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.open.lock().unwrap().len()
+    }
+
+    /// Takes this long to receive each 64 KiB of the bodies of requests.
+    pub(crate) fn receive_slowly(&self, pause: Duration) {
+        self.state.pause.store(pause.as_millis() as u64, SeqCst);
     }
 
     pub(crate) fn remove(&self, path: &str) {
@@ -279,7 +291,8 @@ impl State {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut stream = stream;
         while !self.stop.load(SeqCst) {
-            let Some(mut request) = read_request(&mut reader) else { return };
+            let pause = Duration::from_millis(self.pause.load(SeqCst));
+            let Some(mut request) = read_request(&mut reader, pause) else { return };
             let number = self.count.fetch_add(1, SeqCst);
             let faults = self.faults.lock().unwrap().clone();
             let fault = faults.and_then(|faults| faults(number, &request));
@@ -486,7 +499,7 @@ impl State {
     }
 }
 
-fn read_request(reader: &mut impl BufRead) -> Option<Request> {
+fn read_request(reader: &mut impl BufRead, pause: Duration) -> Option<Request> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
         return None;
@@ -504,7 +517,10 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     }
     let length = headers.get("content-length").map_or(0, |length: &String| length.parse().unwrap());
     let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
+    for part in body.chunks_mut(64 << 10) {
+        reader.read_exact(part).ok()?;
+        thread::sleep(pause);
+    }
     let body = Arc::new(body);
     Some(Request { method, path, query, headers, status: 0, sent: 0, body })
 }

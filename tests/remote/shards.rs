@@ -2,6 +2,7 @@
 
 use kiste::Reader;
 use kiste::convert::{Conversion, Silent};
+use kiste::format::dataset::shards::{Manifest, ShardEntry};
 
 use super::*;
 use crate::remote::server::asked;
@@ -17,9 +18,33 @@ fn with_shards() -> (TempDir, Server, DatasetReader) {
     writer.finish().unwrap();
     let manifest = dir.path().join("set.shards.json");
     Conversion::new([&one], &manifest).shards(4).lookup(true).run(&mut Silent).unwrap();
-    for shard in 0..4 {
+    upload_shards(dir, server, 4)
+}
+
+/// So many that no program would keep all of them open: 40 samples of 2 kB each.
+fn with_many_shards() -> (TempDir, Server, DatasetReader) {
+    let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
+    let mut entries = Vec::new();
+    for shard in 0..300 {
+        let name = format!("set-{shard:05}.msgpack");
+        let options = Writer::options().durable(false).lookup(true);
+        let mut writer = options.create(dir.path().join(&name)).unwrap();
+        for index in 40 * shard..40 * (shard + 1) {
+            writer.write_raw(&key(index), &sample(index, 2000)).unwrap();
+        }
+        let stats = writer.finish().unwrap();
+        entries.push(ShardEntry::new(name, stats.samples, stats.bytes));
+    }
+    let text = Manifest::new(entries).unwrap().render();
+    std::fs::write(dir.path().join("set.shards.json"), text).unwrap();
+    upload_shards(dir, server, 300)
+}
+
+fn upload_shards(dir: TempDir, server: Server, shards: u64) -> (TempDir, Server, DatasetReader) {
+    for shard in 0..shards {
         server.upload(&dir.path().join(format!("set-{shard:05}.msgpack")), "/d");
     }
+    let manifest = dir.path().join("set.shards.json");
     server.put("/d/set.shards.json", std::fs::read(&manifest).unwrap());
     let local = DatasetReader::open(&manifest).unwrap();
     (dir, server, local)
@@ -87,4 +112,37 @@ fn a_shard_that_was_replaced_is_an_error() {
     let error = many.get(3000).unwrap_err();
     assert_eq!(error.kind(), kiste::ErrorKind::Replaced, "{error}");
     assert!(error.to_string().contains("set-00001.msgpack"), "{error}");
+}
+
+#[test]
+fn an_epoch_of_many_shards_fetches_what_it_reads_and_little_more() {
+    use kiste::loader::Loader;
+    use kiste::sampler::{BlockShuffle, Sampler, Shuffle};
+    let (_dir, server, local) = with_many_shards();
+    let url = format!("{}/d/set.shards.json", server.url());
+    let samplers: [Arc<dyn Sampler>; 2] = [
+        Arc::new(BlockShuffle::new(12_000, 10, 100, 7).unwrap()),
+        Arc::new(Shuffle::new(12_000, 7)),
+    ];
+    for sampler in samplers {
+        let options = RemoteOptions::default().connections(4);
+        let (storage, path) = RemoteStorage::open(&url, options).unwrap();
+        let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+        let (before, _) = (server.connections(), server.requests());
+        let of = |reader: &DatasetReader| -> Vec<Vec<u8>> {
+            let options = Loader::options(Arc::new(reader.clone()), sampler.clone());
+            let loader = options.batch_size(128).epochs(1).threads(3).raw().unwrap();
+            loader.flat_map(|batch| batch.unwrap().data).collect()
+        };
+        assert!(of(&reader) == of(&local));
+        let requests = server.requests();
+        let of_data = requests.iter().filter(|request| request.path.ends_with(".msgpack"));
+        let bytes: u64 = of_data.map(|request| request.sent).sum();
+        assert!(bytes <= local.data_len() * 105 / 100, "{bytes} of {}", local.data_len());
+        // Each shard is opened once, and by few threads at a time.
+        let opened = requests.iter().filter(|request| request.path.ends_with(".key_hashes"));
+        assert_eq!(opened.count(), 2 * 300);
+        let connections = server.connections() - before;
+        assert!(connections <= 5 * 4, "{connections}");
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) mod shards;
 
 use accelerators::ShardFilter;
 pub use iter::{Iter, Keys, RawIter};
-use open::OpenDataset;
+use open::{OpenDataset, Room};
 use search::Search;
 use shards::{Opened, Shards};
 
@@ -43,6 +43,8 @@ pub struct ReaderOptions {
     storage: Option<Arc<dyn Storage>>,
     checksums: bool,
     most_open: Option<usize>,
+    /// For the offsets of all shards.
+    room: Room,
 }
 
 impl ReaderOptions {
@@ -82,7 +84,8 @@ impl ReaderOptions {
     }
 
     /// How many shards of a dataset of many files stay open at a time, where they are not mapped: each
-    /// holds a few file descriptors then. Default: 128.
+    /// holds a few file descriptors then. Default: 128; behind a URL, where each holds some kilobytes of
+    /// memory instead, 16,384.
     pub fn open_shards(mut self, most: usize) -> Self {
         self.most_open = Some(most);
         self
@@ -100,7 +103,7 @@ impl ReaderOptions {
             Some(storage) => (storage, path.as_ref().to_path_buf()),
             None => storage::of(path)?,
         };
-        let options = ReaderOptions { storage: None, ..self };
+        let options = ReaderOptions { storage: None, room: Room::default(), ..self };
         let shards = match Named::find(&*storage, &path)? {
             Named::Dataset => return options.storage(storage).open_one(&path),
             Named::Manifest => Shards::of_manifest(storage, &path, options)?,
@@ -112,7 +115,7 @@ impl ReaderOptions {
     /// Opens a dataset of one file.
     fn open_one(self, path: &Path) -> Result<DatasetReader> {
         let storage = self.storage.unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
-        let mut files = OpenDataset::open(storage, path)?;
+        let mut files = OpenDataset::open_in(&self.room, storage, path)?;
         if self.checksums {
             files.checksums()?;
             files.check = true;
@@ -204,6 +207,14 @@ impl DatasetReader {
     /// The options, to be changed before [`open`](ReaderOptions::open).
     pub fn options() -> ReaderOptions {
         ReaderOptions::default()
+    }
+
+    /// Its files, if it is a dataset of one.
+    fn one(&self) -> Option<&OpenDataset> {
+        match &*self.shared {
+            Shared::One(one) => Some(&one.files),
+            Shared::Many(_) => None,
+        }
     }
 
     /// The path of the data file.
@@ -635,6 +646,10 @@ impl Reader for DatasetReader {
             Shared::One(one) => one.files.data.is_remote(),
             Shared::Many(shards) => shards.is_remote(),
         }
+    }
+
+    fn sample_bytes(&self) -> Option<u64> {
+        self.data_len().checked_div(self.len() as u64)
     }
 
     /// Advises the kernel, where the data is mapped; neighbours in one call. Of a remote dataset all

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,9 @@ pub(super) struct OpenDataset {
     /// Side files that were opened with the dataset, where that saves round trips.
     together: Vec<(SideFile, OpenFile)>,
     /// All of a remote `.offsets`, once enough of them were needed to make this cheaper.
-    whole_offsets: OnceLock<Vec<u8>>,
+    whole_offsets: OnceLock<WholeOffsets>,
+    /// For the offsets of all shards.
+    room: Room,
     fetching_offsets: AtomicBool,
     /// All of a remote `.keys`, once a key of it was needed.
     whole_keys: OnceLock<Vec<u8>>,
@@ -53,6 +55,8 @@ const ANNOUNCED: [Announced<'static>; 5] = [
 /// From how many samples fetched at once on a remote `.offsets` is fetched whole, and up to which size.
 const MANY: usize = 16;
 const WHOLE_OFFSETS: u64 = 64 << 20;
+/// Bytes of the offsets of all shards of a dataset.
+const ALL_OFFSETS: u64 = 512 << 20;
 /// Up to which size a remote sample is fetched whole for its key, and how much of a larger one at a
 /// time: the key is among the first fields of most.
 const WHOLE_SAMPLE: u64 = 16 << 10;
@@ -61,6 +65,42 @@ const KEY_PART: u64 = 4 << 10;
 const KEY_PARTS: usize = 8;
 /// Up to which size a remote `.keys` stays in memory. Keys of a larger one come from the samples.
 const WHOLE_KEYS: u64 = 256 << 20;
+
+/// All offsets of a remote dataset.
+struct WholeOffsets {
+    bytes: Vec<u8>,
+    _room: Taken,
+}
+
+/// The memory that is left for the offsets of a dataset of many files.
+#[derive(Debug, Clone)]
+pub(super) struct Room(Arc<AtomicU64>);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(Arc::new(AtomicU64::new(ALL_OFFSETS)))
+    }
+}
+
+impl Room {
+    /// This many bytes of it, until they are dropped.
+    fn take(&self, bytes: u64) -> Option<Taken> {
+        let take = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Relaxed, Relaxed, take).ok()?;
+        Some(Taken { bytes, of: self.clone() })
+    }
+}
+
+struct Taken {
+    bytes: u64,
+    of: Room,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.of.0.fetch_add(self.bytes, Relaxed);
+    }
+}
 
 pub(super) enum Offsets {
     File(Source),
@@ -95,7 +135,16 @@ impl Witness {
 }
 
 impl OpenDataset {
-    pub(super) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
+    /// With the others of this room, which share it.
+    pub(super) fn open_in(
+        room: &Room,
+        storage: Arc<dyn Storage>,
+        path: &Path,
+    ) -> Result<OpenDataset> {
+        Ok(OpenDataset { room: room.clone(), ..OpenDataset::open(storage, path)? })
+    }
+
+    fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
         match storage.open_together(path, &ANNOUNCED) {
             Ok(None) => {}
             Ok(Some(files)) => return OpenDataset::open_remote(storage, path, files),
@@ -178,6 +227,7 @@ impl OpenDataset {
             witness,
             together,
             whole_offsets: OnceLock::new(),
+            room: Room::default(),
             fetching_offsets: AtomicBool::new(false),
             whole_keys: OnceLock::new(),
         }
@@ -194,8 +244,8 @@ impl OpenDataset {
         self.data.fetch_in_order(&self.ranges(indices)?)
     }
 
-    /// Where these samples are, as far as they exist.
-    fn ranges(&self, indices: &[usize]) -> Result<Vec<Range<u64>>> {
+    /// Where these samples are, as far as they exist; their offsets are fetched.
+    pub(super) fn ranges(&self, indices: &[usize]) -> Result<Vec<Range<u64>>> {
         let indices: Vec<usize> = indices.iter().copied().filter(|&i| i < self.len).collect();
         self.fetch_offsets(&indices)?;
         indices.iter().map(|&index| self.byte_range(index)).collect()
@@ -214,14 +264,11 @@ impl OpenDataset {
         if self.whole_offsets.get().is_none() {
             let is_worth_it = indices.len() >= MANY && file.len() <= WHOLE_OFFSETS;
             if is_worth_it && !self.fetching_offsets.swap(true, Relaxed) {
-                // Fetched, then read: what fails is reported when one of them is read.
-                let whole = 0..file.len();
-                let fetched = file.fetch(std::slice::from_ref(&whole));
-                let bytes = fetched.and_then(|()| file.read(whole));
+                let fetched = self.fetch_whole_offsets(file);
                 self.fetching_offsets.store(false, Relaxed);
-                let bytes = bytes?.into_owned();
-                self.whole_offsets.get_or_init(|| bytes);
-            } else {
+                fetched?;
+            }
+            if self.whole_offsets.get().is_none() {
                 let pair = |&index: &usize| {
                     let at = index as u64 * offsets::ENTRY;
                     at..at + 2 * offsets::ENTRY
@@ -229,6 +276,17 @@ impl OpenDataset {
                 file.fetch(&indices.iter().map(pair).collect::<Vec<_>>())?;
             }
         }
+        Ok(())
+    }
+
+    /// Fetches all offsets, if there is room for them.
+    fn fetch_whole_offsets(&self, file: &Source) -> Result<()> {
+        let Some(room) = self.room.take(file.len()) else { return Ok(()) };
+        // Fetched, then read: what fails is reported when one of them is read.
+        let whole = 0..file.len();
+        file.fetch(std::slice::from_ref(&whole))?;
+        let bytes = file.read(whole)?.into_owned();
+        self.whole_offsets.get_or_init(|| WholeOffsets { bytes, _room: room });
         Ok(())
     }
 
@@ -263,7 +321,7 @@ impl OpenDataset {
                 offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
             }
             Offsets::File(_) if self.whole_offsets.get().is_some() => {
-                let bytes = self.whole_offsets.get().map_or(&[][..], Vec::as_slice);
+                let bytes = self.whole_offsets.get().map_or(&[][..], |whole| &whole.bytes);
                 offsets::entry(bytes, index).zip(offsets::entry(bytes, index + 1))
             }
             Offsets::File(file) => {

@@ -192,7 +192,7 @@ impl Search {
         };
         let run = runs.iter().flatten().filter(|&&index| index < files.len as u64);
         let (ranges, pairs) = (run.clone().map(hash_bytes).collect(), run.map(pair).collect());
-        fetch_together(&[(file, ranges), (offsets, pairs)])
+        fetch_together(&[(file, ranges), (offsets, pairs)], false)
     }
 
     /// Fetches the slots and hashes that the look-ups of many hashes will read. A round trip counts for
@@ -236,7 +236,7 @@ impl Search {
         let salt = Salt(<[u8; 8]>::try_from(&*hashes.read(0..8)?).unwrap_or_default());
         let slots = lookup_run(&header.shape(), key_hashes::hash(&salt, key.as_bytes()));
         let first = files.head(0)?;
-        fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&files.data, vec![first])])
+        fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&files.data, vec![first])], false)
     }
 
     pub(super) fn contains(&self, files: &OpenDataset, key: &str) -> Result<bool> {

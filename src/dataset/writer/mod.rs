@@ -128,6 +128,8 @@ enum Start {
 
 /// The files of a writer that is not finished.
 struct Open {
+    /// A process that is forked from this one leaves them alone.
+    process: u32,
     staging: Staging,
     journal: Journal,
     data: Pipeline,
@@ -194,7 +196,16 @@ impl Writer {
             key_set: KeySet::new(),
             broken: false,
             keep: start == Start::Resumed,
-            open: Some(Open { staging, journal, data, offsets, keys, checksums, upload: None }),
+            open: Some(Open {
+                process: std::process::id(),
+                staging,
+                journal,
+                data,
+                offsets,
+                keys,
+                checksums,
+                upload: None,
+            }),
         })
     }
 
@@ -462,7 +473,11 @@ impl Writer {
     /// unless the message says that the dataset is published and only tidying up failed, or that
     /// taking the publication back failed as well: a repair completes both.
     pub fn finish(mut self) -> Result<Stats> {
-        open(&mut self.open, self.broken, &self.path)?;
+        let files = open(&mut self.open, self.broken, &self.path)?;
+        if files.process != std::process::id() {
+            let message = "a forked process cannot finish what its parent writes";
+            return Err(Error::new(ErrorKind::Unsupported, message).at(&self.path));
+        }
         // No longer needed, and the next step wants the memory.
         self.key_set = KeySet::new();
         let Some(files) = self.open.take() else { return Err(over(&self.path)) };
@@ -511,6 +526,10 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let nothing_new = self.samples == self.samples_before;
         if let Some(files) = self.open.take() {
+            if files.process != std::process::id() {
+                // The files, the threads and the upload are those of the parent.
+                return std::mem::forget(files);
+            }
             let is_upload = files.upload.is_some();
             let staging = files.stop();
             if is_upload {

@@ -20,7 +20,7 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, offsets, keys, checksums, upload } = files;
+        let Open { staging, journal, data, offsets, keys, checksums, upload, .. } = files;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;

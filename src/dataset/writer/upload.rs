@@ -55,6 +55,7 @@ pub(super) struct Upload {
     claim: Option<FileId>,
     /// Where the side files are made.
     _scratch: Option<ScratchDir>,
+    process: u32,
 }
 
 /// Starts a dataset in an object store.
@@ -92,7 +93,8 @@ impl Upload {
             claim => Some(claim?),
         };
         let path = path.to_path_buf();
-        let upload = Upload { storage, path, write, overwrite, claim, _scratch: None };
+        let process = std::process::id();
+        let upload = Upload { storage, path, write, overwrite, claim, _scratch: None, process };
         // Another writer may have finished before this one had the place.
         refuse_existing(&*upload.storage, &upload.path, overwrite)?;
         Ok(upload)
@@ -183,7 +185,9 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.claim.is_some() && self.check_claim().is_ok() {
+        // In a forked child it is the claim of its parent.
+        let is_ours = self.process == std::process::id();
+        if is_ours && self.claim.is_some() && self.check_claim().is_ok() {
             // What cannot be removed now, a repair removes.
             let _ = self.release();
         }

@@ -5,9 +5,10 @@
 //! sums are right. Whether the shards are what it says is for callers that can open them.
 
 use std::collections::HashSet;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Digest, SideFile};
 use crate::format::{FormatError, hex};
@@ -77,57 +78,156 @@ impl ShardEntry {
     }
 }
 
-/// The text as it is parsed. A member that occurs twice is an error.
-#[derive(Deserialize)]
+/// The text as it is parsed. A member that occurs twice is an error, and one that this version does not
+/// know is passed over, however large: only the name of the first is kept. (`#[serde(flatten)]` would
+/// keep all of them.)
 struct Text {
-    format: String,
-    version: u32,
     samples: u64,
     bytes: u64,
     shards: Vec<TextShard>,
-    #[serde(flatten)]
-    unknown: Unknown,
+    unknown: Option<String>,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Serialize)]
 struct TextShard {
     name: String,
     samples: u64,
     bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     md5: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<(String, String)>,
-    #[serde(flatten, skip_serializing)]
-    unknown: Unknown,
+    #[serde(skip_serializing)]
+    unknown: Option<String>,
 }
 
-/// The first member that this version does not know. Its value is passed over, however large.
-#[derive(Default)]
-struct Unknown(Option<String>);
+/// Reads a member into its place, which must be empty.
+fn member<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+    map: &mut A,
+    name: &'static str,
+    place: &mut Option<T>,
+) -> Result<(), A::Error> {
+    if place.is_some() {
+        return Err(A::Error::duplicate_field(name));
+    }
+    *place = Some(map.next_value()?);
+    Ok(())
+}
 
-impl<'de> Deserialize<'de> for Unknown {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Unknown, D::Error> {
+/// Passes over a member that this version does not know.
+fn pass_over<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    name: String,
+    unknown: &mut Option<String>,
+) -> Result<(), A::Error> {
+    map.next_value::<IgnoredAny>()?;
+    unknown.get_or_insert(name);
+    Ok(())
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
         struct Members;
-        impl<'de> serde::de::Visitor<'de> for Members {
-            type Value = Unknown;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Text;
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("members of an object")
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<Unknown, A::Error> {
-                let mut first = None;
-                while let Some((name, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
-                    first.get_or_insert(name);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+                let (mut format, mut version) = (None::<IgnoredAny>, None::<IgnoredAny>);
+                let (mut samples, mut bytes) = (None, None);
+                let (mut shards, mut unknown) = (None::<TextShards>, None);
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        // They were looked at before.
+                        "format" => member(&mut map, "format", &mut format)?,
+                        "version" => member(&mut map, "version", &mut version)?,
+                        "samples" => member(&mut map, "samples", &mut samples)?,
+                        "bytes" => member(&mut map, "bytes", &mut bytes)?,
+                        "shards" => member(&mut map, "shards", &mut shards)?,
+                        _ => pass_over(&mut map, name, &mut unknown)?,
+                    }
                 }
-                Ok(Unknown(first))
+                let missing = A::Error::missing_field;
+                Ok(Text {
+                    samples: samples.ok_or_else(|| missing("samples"))?,
+                    bytes: bytes.ok_or_else(|| missing("bytes"))?,
+                    shards: shards.ok_or_else(|| missing("shards"))?.0,
+                    unknown,
+                })
             }
         }
         deserializer.deserialize_map(Members)
+    }
+}
+
+impl<'de> Deserialize<'de> for TextShard {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextShard, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = TextShard;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object for each shard")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextShard, A::Error> {
+                let (mut shard_name, mut samples, mut bytes) = (None, None, None);
+                let (mut md5, mut keys, mut unknown) = (None, None, None);
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "name" => member(&mut map, "name", &mut shard_name)?,
+                        "samples" => member(&mut map, "samples", &mut samples)?,
+                        "bytes" => member(&mut map, "bytes", &mut bytes)?,
+                        "md5" => member(&mut map, "md5", &mut md5)?,
+                        "keys" => member(&mut map, "keys", &mut keys)?,
+                        _ => pass_over(&mut map, name, &mut unknown)?,
+                    }
+                }
+                let missing = A::Error::missing_field;
+                Ok(TextShard {
+                    name: shard_name.ok_or_else(|| missing("name"))?,
+                    samples: samples.ok_or_else(|| missing("samples"))?,
+                    bytes: bytes.ok_or_else(|| missing("bytes"))?,
+                    // `null` stands for nothing.
+                    md5: md5.flatten(),
+                    keys: keys.flatten(),
+                    unknown,
+                })
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// No more shards than there may be, whatever comes behind them.
+struct TextShards(Vec<TextShard>);
+
+impl<'de> Deserialize<'de> for TextShards {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextShards, D::Error> {
+        struct Elements;
+        impl<'de> Visitor<'de> for Elements {
+            type Value = TextShards;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of shards")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TextShards, A::Error> {
+                let mut shards = Vec::new();
+                while let Some(shard) = list.next_element()? {
+                    if shards.len() >= MAX_SHARDS {
+                        let message = format!("more than {MAX_SHARDS} shards");
+                        return Err(A::Error::custom(message));
+                    }
+                    shards.push(shard);
+                }
+                Ok(TextShards(shards))
+            }
+        }
+        deserializer.deserialize_seq(Elements)
     }
 }
 
@@ -194,12 +294,11 @@ impl Manifest {
             return Err(FormatError::new(0, format!("version {VERSION}"), found));
         }
         let parsed: Text = serde_json::from_slice(text).map_err(|error| not_json(text, &error))?;
-        debug_assert_eq!((&*parsed.format, parsed.version), (FORMAT, VERSION));
-        let mut unknown = parsed.unknown.0;
+        let mut unknown = parsed.unknown;
         let mut shards = Vec::with_capacity(parsed.shards.len());
         for shard in parsed.shards {
             let TextShard { name, samples, bytes, md5, keys, unknown: more } = shard;
-            unknown = unknown.or(more.0);
+            unknown = unknown.or(more);
             let md5 = md5.map(|digits| parse_md5(&name, &digits)).transpose()?;
             shards.push(ShardEntry { name, samples, bytes, md5, keys });
         }
@@ -228,8 +327,7 @@ impl Manifest {
         for (at, shard) in shards.iter().enumerate() {
             let ShardEntry { name, samples, bytes, md5, keys } = shard.clone();
             let md5 = md5.map(|md5| hex(&md5));
-            let unknown = Unknown::default();
-            let line = TextShard { name, samples, bytes, md5, keys, unknown };
+            let line = TextShard { name, samples, bytes, md5, keys, unknown: None };
             text += if at == 0 { "\n" } else { ",\n" };
             // There is nothing in it that JSON lacks.
             text += &serde_json::to_string(&line).unwrap_or_default();
@@ -387,7 +485,6 @@ mod tests {
             (changed("\"bytes\":0}", "\"bytes\":0,\"keys\":[\"a\",\"b\"]}"), "a range of keys"),
             (changed("]}\n", "]} x"), "trailing characters"),
             (changed("\"shards\":[", &format!("\"shards\":[{deep},")), "invalid type: sequence"),
-            (changed("\"version\":1", &format!("\"version\":1,\"new\":{deep}")), "recursion limit"),
             (String::new(), "EOF"),
             ("[]".to_owned(), "invalid"),
         ] {
@@ -404,8 +501,12 @@ mod tests {
     #[test]
     fn members_of_a_newer_version_are_passed_over_and_known_to_be_there() {
         assert_eq!(golden().unknown(), None);
+        // It is not kept, so it takes no memory and may be as deep as it likes.
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for (from, to) in [
             ("\"version\":1", "\"version\":1,\"filters\":{\"a\":[1]}"),
+            ("\"version\":1", &format!("\"filters\":{deep},\"version\":1")),
+            ("\"bytes\":0}", &format!("\"bytes\":0,\"filters\":{deep}}}")),
             ("\"bytes\":0}", "\"bytes\":0,\"filters\":null}"),
         ] {
             let text = GOLDEN.replacen(from, to, 1);
@@ -415,6 +516,18 @@ mod tests {
                 (golden().shards(), Some("filters"))
             );
         }
+    }
+
+    #[test]
+    fn more_shards_than_there_may_be_are_not_kept() {
+        let shard = "{\"name\":\"\",\"samples\":0,\"bytes\":0},";
+        let shards = shard.repeat(MAX_SHARDS + 1);
+        // What stands behind them is not looked at.
+        let text = format!(
+            "{{\"format\":\"{FORMAT}\",\"version\":1,\"samples\":0,\"bytes\":0,\"shards\":[{shards}{{}}]}}"
+        );
+        let error = Manifest::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("more than 262144 shards"), "{error}");
     }
 
     #[test]

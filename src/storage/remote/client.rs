@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
 
 use bytes::Bytes;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -20,7 +19,7 @@ use object_store::{
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::super::unescape;
+use super::super::{in_parallel, unescape};
 use super::transport::{Connector, Exchange, Outcome};
 use super::url::{Address, Service, without_secrets};
 
@@ -31,6 +30,8 @@ pub(super) struct Client {
     /// Where its requests go, if the environment or the settings say so.
     endpoint: String,
     pub(super) connections: usize,
+    /// Threads that help others with what they fetch.
+    helpers: AtomicUsize,
 }
 
 impl fmt::Debug for Client {
@@ -173,7 +174,8 @@ impl Client {
                     .build()?,
             ),
         };
-        Ok(Client { store, service: address.service, endpoint, connections })
+        let helpers = AtomicUsize::new(0);
+        Ok(Client { store, service: address.service, endpoint, connections, helpers })
     }
 
     /// Where its requests go, if the environment says so: the same name elsewhere is another object.
@@ -289,34 +291,22 @@ impl Client {
         }
     }
 
-    /// Calls `work` with each of these on as many threads as there are connections, this one included.
+    /// Calls `work` with each of these on this thread and others. All callers together have no more
+    /// others than there are connections.
     pub(super) fn each<T: Sync, R: Send>(
         &self,
         items: &[T],
         work: impl Fn(&T) -> R + Sync,
     ) -> Vec<R> {
-        let next = AtomicUsize::new(0);
-        let take = || {
-            let mut done = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Relaxed);
-                let Some(item) = items.get(at) else { return done };
-                done.push((at, work(item)));
-            }
-        };
-        let helpers = self.connections.min(items.len()).saturating_sub(1);
-        let mut done = thread::scope(|scope| {
-            // Without another thread this one does it all.
-            let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
-            let helpers: Vec<_> = (0..helpers).map_while(spawn).collect();
-            let mut done = take();
-            for helper in helpers {
-                done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            done
+        let most = items.len().saturating_sub(1);
+        let mut helpers = 0;
+        let _ = self.helpers.fetch_update(Relaxed, Relaxed, |busy| {
+            helpers = most.min((self.connections - 1).saturating_sub(busy));
+            Some(busy + helpers)
         });
-        done.sort_unstable_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, result)| result).collect()
+        let done = in_parallel(items, helpers + 1, work);
+        self.helpers.fetch_sub(helpers, Relaxed);
+        done
     }
 }
 

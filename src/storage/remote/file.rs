@@ -1,39 +1,46 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use object_store::path::Path as Name;
 
+use super::super::ahead::{self, Ahead, Ticket};
 use super::super::{FileId, ReadAt, beyond_end};
 use super::Shared;
-use super::cache::{Cache, Object, Piece};
-use super::client::{Client, Fetched, Part, Pin};
+use super::cache::{self, Cache, Piece};
+use super::client::{Fetched, Part, Pin};
+use super::memory::{self, Memory};
 use super::per_process::PerProcess;
 use super::plan::{self, ReadAhead};
+use super::queue::{Job, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of what was read that stay in memory, for each object.
-const KEPT: usize = 64 << 20;
-/// Bytes of what was fetched ahead, for each object.
-const AHEAD: usize = 512 << 20;
-
 /// An open object: one version of it.
-pub(super) struct RemoteFile {
+pub(super) struct RemoteFile(Arc<Inner>);
+
+struct Inner {
     shared: Arc<Shared>,
     name: Name,
     shown: PathBuf,
     pin: Pin,
     id: FileId,
-    cache: Option<(Cache, Object)>,
-    memory: PerProcess<Mutex<Memory>>,
+    cache: Option<(Cache, cache::Object)>,
+    /// What it goes by in the memory of the storage.
+    object: memory::Object,
+    state: PerProcess<Mutex<State>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.memory().forget(self.object);
+    }
 }
 
 impl RemoteFile {
@@ -47,97 +54,186 @@ impl RemoteFile {
     ) -> RemoteFile {
         let id = identity(&shown, &pin);
         let cache = shared.cache_of(&name, &pin);
-        let memory = PerProcess::new();
-        let file = RemoteFile { shared, name, shown, pin, id, cache, memory };
+        let object = shared.opened.fetch_add(1, Relaxed);
+        let state = PerProcess::new();
+        let file = Inner { shared, name, shown, pin, id, cache, object, state };
         let mut memory = file.memory();
-        pieces.into_iter().for_each(|piece| memory.keep(piece.at, piece.bytes));
+        pieces.into_iter().for_each(|piece| memory.keep(object, piece.at, piece.bytes));
         drop(memory);
-        file
+        RemoteFile(Arc::new(file))
     }
+}
 
+impl Inner {
     /// Held for as long as it takes to look, never while something is fetched.
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        let memory = self.memory.get(Mutex::default);
-        memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.here().memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches these bytes, over several connections if they are many.
-    fn get(&self, range: Range<u64>) -> Result<Bytes> {
-        let parts: Vec<Range<u64>> = plan::parts(range.clone()).collect();
-        // Those that were not tried come with the error of another one.
-        let pieces: Result<Vec<Bytes>> =
-            self.try_all(&parts, false)?.into_iter().flatten().collect();
-        let mut pieces = pieces?;
-        if pieces.len() == 1 {
-            return Ok(pieces.remove(0));
-        }
-        let mut all = Vec::with_capacity((range.end - range.start) as usize);
-        pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
-        Ok(all.into())
+    /// The same.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.state.get(Mutex::default);
+        state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches each of these ranges. Once one has failed for good, no other is begun: `None`. Each would
-    /// try for as long.
-    fn try_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<Vec<Option<Result<Bytes>>>> {
-        let client = self.shared.client()?;
-        let failed = AtomicBool::new(false);
-        let get = |range: &Range<u64>| {
-            if failed.load(Relaxed) {
-                return None;
-            }
-            let result = self.get_part(client, range).map_err(|e| e.with_range(range.clone()));
-            failed.fetch_or(result.is_err(), Relaxed);
-            Some(result)
-        };
-        let Some((cache, object)) = &self.cache else { return Ok(client.each(ranges, get)) };
-        let planned: Vec<Vec<Piece>> = ranges.iter().map(|r| cache.plan(object, r)).collect();
-        let pieces: Vec<&Piece> = planned.iter().flatten().collect();
-        let done = client.each(&pieces, |piece| {
-            let range = match piece {
-                Piece::Missing(range) => range,
-                Piece::Cached(range, record) => {
-                    if let Some(bytes) = cache.read(object, record, range) {
-                        self.shared.traffic.cached.fetch_add(bytes.len() as u64, Relaxed);
-                        return Some(Ok(bytes.into()));
-                    }
-                    range
-                }
-            };
-            let result = get(range);
-            if let Some(Ok(bytes)) = &result {
-                cache.store(object, self.len(), range.start, bytes, in_order);
-            }
-            result
-        });
-        let mut done = done.into_iter();
-        Ok(planned.iter().map(|pieces| joined(done.by_ref().take(pieces.len()))).collect())
+    fn len(&self) -> u64 {
+        self.pin.size
     }
 
-    fn get_part(&self, client: &Client, range: &Range<u64>) -> Result<Bytes> {
+    /// Fetches these bytes in one request, on this thread.
+    fn get(&self, range: &Range<u64>) -> Result<Bytes> {
         let part = Part::Range(range.clone());
-        let piece = client.get(&self.name, part, Some(&self.pin), &self.shown)?;
+        let client = self.shared.client()?;
+        let piece = client.get(&self.name, part, Some(&self.pin), &self.shown);
+        let piece = piece.map_err(|error| error.with_range(range.clone()))?;
         match piece.bytes.len() as u64 == range.end - range.start {
             true => Ok(piece.bytes),
-            false => Err(Error::io(&self.shown, beyond_end())),
+            false => Err(Error::io(&self.shown, beyond_end()).with_range(range.clone())),
+        }
+    }
+
+    /// These bytes, from the cache or the server.
+    fn get_piece(&self, piece: &Piece, in_order: bool) -> Result<Bytes> {
+        let range = piece.range();
+        let Some((cache, object)) = &self.cache else { return self.get(range) };
+        if let Piece::Cached(range, record) = piece {
+            if let Some(bytes) = cache.read(object, record, range) {
+                self.shared.traffic.cached.fetch_add(bytes.len() as u64, Relaxed);
+                return Ok(bytes.into());
+            }
+        }
+        let bytes = self.get(range)?;
+        cache.store(object, self.len(), range.start, &bytes, in_order);
+        Ok(bytes)
+    }
+
+    /// The pieces of these bytes that are fetched one by one.
+    fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
+        let parts = plan::parts(range);
+        match &self.cache {
+            None => parts.map(Piece::Missing).collect(),
+            Some((cache, object)) => parts.flat_map(|part| cache.plan(object, &part)).collect(),
+        }
+    }
+
+    /// What is missing of these ranges, sorted, and why what was tried before is not there.
+    fn missing(&self, ranges: &[Range<u64>]) -> (Vec<Range<u64>>, Option<Error>) {
+        let memory = self.memory();
+        let mut missing: Vec<Range<u64>> = ranges
+            .iter()
+            .filter(|range| range.start < range.end && range.end <= self.len())
+            .filter(|range| !memory.contains(self.object, range))
+            .cloned()
+            .collect();
+        drop(memory);
+        let mut state = self.state();
+        state.forget_stale();
+        // It was tried, and reading it says why it is not there.
+        let failure = missing.iter().find_map(|range| state.failure(range));
+        missing.retain(|range| !state.has_failed(range));
+        missing.sort_unstable_by_key(|range| range.start);
+        (missing, failure)
+    }
+}
+
+/// Ranges of files of one storage that are fetched together. Once one has failed for good, no other is
+/// begun: each would try for as long.
+#[derive(Default)]
+struct Together {
+    failure: Mutex<Option<Error>>,
+}
+
+impl Together {
+    fn failure(&self) -> Option<Error> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.as_ref().map(Error::again)
+    }
+
+    /// Fetches a piece of a file into memory.
+    fn fetch(&self, file: &Inner, piece: &Piece, unread: u64, in_order: bool) {
+        let range = piece.range();
+        // What is not tried after a failure is not waited for one by one.
+        if let Some(error) = self.failure() {
+            return file.state().note_failure(range.clone(), error);
+        }
+        match file.get_piece(piece, in_order) {
+            Ok(bytes) => file.memory().keep_ahead(file.object, range.start, bytes, unread),
+            Err(error) => {
+                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                failure.get_or_insert_with(|| error.again());
+                drop(failure);
+                file.state().note_failure(range.clone(), error);
+            }
         }
     }
 }
 
-/// The pieces of a range behind one another. An error of one is one of all.
-fn joined(mut pieces: impl Iterator<Item = Option<Result<Bytes>>>) -> Option<Result<Bytes>> {
-    let mut all = pieces.next()?;
-    for piece in pieces {
-        all = match (all, piece) {
-            (Some(Ok(before)), Some(Ok(bytes))) => {
-                let mut joined = Vec::from(before);
-                joined.extend_from_slice(&bytes);
-                Some(Ok(joined.into()))
+/// Fetches what is missing of these ranges of files of one storage, all in one round. See
+/// [`ReadAt::fetch`] and [`ReadAt::fetch_in_order`].
+pub(super) fn fetch_together(
+    wanted: &[(&RemoteFile, &[Range<u64>])],
+    in_order: bool,
+) -> Result<()> {
+    let Some((RemoteFile(first), _)) = wanted.first() else { return Ok(()) };
+    let shared = first.shared.clone();
+    // The next batches do not wait for those that are behind them.
+    let later = ahead::ahead().filter(|_| in_order);
+    let together = Arc::new(Together::default());
+    let mut failure = None;
+    let mut room = memory::AHEAD as u64;
+    let mut jobs: Vec<Box<dyn FnOnce(Ticket) -> Job>> = Vec::new();
+    for &(RemoteFile(file), ranges) in wanted {
+        let (missing, failed) = file.missing(ranges);
+        failure = failure.or(failed);
+        let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
+        shared.traffic.wanted.fetch_add(wanted, Relaxed);
+        for run in plan::merge(missing.clone()) {
+            let len = run.end - run.start;
+            // What does not fit is fetched when it is read.
+            if len > room {
+                continue;
             }
-            (Some(Err(error)), _) | (_, Some(Err(error))) => Some(Err(error)),
-            _ => None,
-        };
+            room -= len;
+            for piece in file.pieces(run) {
+                let unread = wanted_of(&missing, piece.range());
+                let (together, file) = (together.clone(), file.clone());
+                jobs.push(Box::new(move |ticket| {
+                    Box::new(move || {
+                        let fetch = || together.fetch(&file, &piece, unread, in_order);
+                        ticket.of().run(fetch);
+                        // The file goes before whoever waits is woken.
+                        drop((together, file, ticket));
+                    })
+                }));
+            }
+        }
     }
-    all
+    if let Some(later) = later {
+        let jobs = jobs.into_iter().map(|job| job(later.ticket()));
+        shared.here().queue.add(Urgency::Later, jobs.collect::<Vec<_>>());
+        return failure.map_or(Ok(()), Err);
+    }
+    let now = Ahead::new(ahead::stop());
+    let mut jobs: Vec<Job> = jobs.into_iter().map(|job| job(now.ticket())).collect();
+    // This thread sends a request as well, unless it may have to leave at any moment.
+    let own = if ahead::stop().is_some() { None } else { jobs.pop() };
+    shared.here().queue.add(Urgency::Now, jobs);
+    if let Some(own) = own {
+        own();
+    }
+    if !now.wait() {
+        return Err(Error::new(ErrorKind::Cancelled, "the request was cancelled"));
+    }
+    together.failure().or(failure).map_or(Ok(()), Err)
+}
+
+/// How many bytes of these sorted ranges are within another one.
+fn wanted_of(ranges: &[Range<u64>], within: &Range<u64>) -> u64 {
+    let first = ranges.partition_point(|range| range.end <= within.start);
+    let overlapping = ranges[first..].iter().take_while(|range| range.start < within.end);
+    overlapping
+        .map(|range| range.end.min(within.end).saturating_sub(range.start.max(within.start)))
+        .sum()
 }
 
 /// A number for a version of an object, as file systems have one for a file.
@@ -152,15 +248,15 @@ pub(super) fn identity(shown: &Path, pin: &Pin) -> FileId {
 
 impl ReadAt for RemoteFile {
     fn len(&self) -> u64 {
-        self.pin.size
+        self.0.len()
     }
 
     fn id(&self) -> FileId {
-        self.id
+        self.0.id
     }
 
     fn path(&self) -> &Path {
-        &self.shown
+        &self.0.shown
     }
 
     fn is_remote(&self) -> bool {
@@ -168,123 +264,97 @@ impl ReadAt for RemoteFile {
     }
 
     fn write_id(&self) -> Option<u64> {
-        self.pin.write
+        self.0.pin.write
     }
 
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
-        let end = at.checked_add(buf.len() as u64).filter(|&end| end <= self.len());
-        let Some(end) = end else { return Err(Error::io(&self.shown, beyond_end())) };
-        let wanted = at..end;
-        if buf.is_empty() {
-            return Ok(());
-        }
-        let mut memory = self.memory();
-        if let Some(bytes) = memory.get(&wanted) {
-            memory.ahead.pass(&wanted);
-            drop(memory);
-            buf.copy_from_slice(&bytes);
-            return Ok(());
-        }
-        if let Some(error) = memory.take_failure(&wanted) {
-            return Err(error);
-        }
-        let fetched = memory.ahead.fetch(&wanted, self.len());
-        drop(memory);
-        self.shared.traffic.wanted.fetch_add(buf.len() as u64, Relaxed);
-        let bytes = self.get(fetched.clone())?;
-        let start = (at - fetched.start) as usize;
-        buf.copy_from_slice(&bytes[start..start + buf.len()]);
-        self.memory().keep(fetched.start, bytes);
-        Ok(())
+        let mut filled = 0;
+        self.read_pieces(at, buf.len() as u64, |piece| {
+            buf[filled..filled + piece.len()].copy_from_slice(piece);
+            filled += piece.len();
+        })
+    }
+
+    fn read_vec(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let len = range.end - range.start;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len as usize).map_err(|_| {
+            let message = format!("no memory for {len} bytes");
+            Error::new(ErrorKind::Limit, message).at(self.path()).with_range(range.clone())
+        })?;
+        self.read_pieces(range.start, len, |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
     }
 
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
-        self.fetch_all(ranges, false)
+        fetch_together(&[(self, ranges)], false)
     }
 
     fn fetch_in_order(&self, ranges: &[Range<u64>]) -> Result<()> {
-        self.fetch_all(ranges, true)
+        fetch_together(&[(self, ranges)], true)
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
     }
 }
 
 impl RemoteFile {
-    /// See [`ReadAt::fetch`] and [`ReadAt::fetch_in_order`].
-    fn fetch_all(&self, ranges: &[Range<u64>], in_order: bool) -> Result<()> {
-        let mut memory = self.memory();
-        memory.forget_stale();
-        let is_missing = |range: &&Range<u64>| {
-            range.start < range.end && range.end <= self.len() && memory.find(range).is_none()
+    /// Whether both are of one storage.
+    pub(super) fn is_next_to(&self, other: &RemoteFile) -> bool {
+        Arc::ptr_eq(&self.0.shared, &other.0.shared)
+    }
+
+    /// Calls `with` on these bytes, in pieces one behind the other.
+    fn read_pieces(&self, at: u64, len: u64, mut with: impl FnMut(&[u8])) -> Result<()> {
+        let file = &*self.0;
+        let end = at.checked_add(len).filter(|&end| end <= file.len());
+        let Some(end) = end else { return Err(Error::io(&file.shown, beyond_end())) };
+        let wanted = at..end;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let found = file.memory().get(file.object, &wanted);
+        if let Some(pieces) = found {
+            file.state().ahead.pass(&wanted);
+            pieces.iter().for_each(|piece| with(piece));
+            return Ok(());
+        }
+        let mut state = file.state();
+        if let Some(error) = state.take_failure(&wanted) {
+            return Err(error);
+        }
+        let fetched = state.ahead.fetch(&wanted, file.len());
+        drop(state);
+        file.shared.traffic.wanted.fetch_add(len, Relaxed);
+        let planned = file.pieces(fetched);
+        let pieces: Vec<Bytes> = match &planned[..] {
+            [piece] => vec![file.get_piece(piece, false)?],
+            planned => {
+                let client = file.shared.client()?;
+                let pieces = client.each(planned, |piece| file.get_piece(piece, false));
+                pieces.into_iter().collect::<Result<_>>()?
+            }
         };
-        let (failed, mut missing): (Vec<Range<u64>>, Vec<Range<u64>>) =
-            ranges.iter().filter(is_missing).cloned().partition(|range| memory.has_failed(range));
-        // It was tried, and reading it says why it is not there.
-        let failure = failed.first().and_then(|range| memory.failure(range));
+        let mut memory = file.memory();
+        for (piece, bytes) in planned.iter().zip(&pieces) {
+            memory.keep(file.object, piece.range().start, bytes.clone());
+        }
         drop(memory);
-        missing.sort_unstable_by_key(|range| range.start);
-        let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
-        self.shared.traffic.wanted.fetch_add(wanted, Relaxed);
-        let mut room = AHEAD as u64;
-        let mut runs = plan::merge(missing.clone());
-        // What does not fit is fetched when it is read.
-        runs.retain(|run| {
-            let len = run.end - run.start;
-            let fits = len <= room;
-            room -= if fits { len } else { 0 };
-            fits
-        });
-        let parts: Vec<Range<u64>> = runs.iter().cloned().flat_map(plan::parts).collect();
-        let mut pieces = self.try_all(&parts, in_order)?.into_iter();
-        let mut memory = self.memory();
-        let mut first = None;
-        let mut untried = Vec::new();
-        for run in runs {
-            let mut bytes = Bytes::new();
-            let mut is_whole = true;
-            for part in plan::parts(run.clone()) {
-                match pieces.next().flatten() {
-                    Some(Ok(piece)) if part == run => bytes = piece,
-                    Some(Ok(piece)) if is_whole => {
-                        let mut all = Vec::from(bytes);
-                        all.reserve_exact((run.end - part.start) as usize);
-                        all.extend_from_slice(&piece);
-                        bytes = all.into();
-                    }
-                    Some(Err(error)) => {
-                        first.get_or_insert_with(|| error.again());
-                        memory.note_failure(part, error);
-                        is_whole = false;
-                    }
-                    // Of no use without another one, which failed.
-                    Some(Ok(_)) => {}
-                    None => {
-                        untried.push(part);
-                        is_whole = false;
-                    }
-                }
-            }
-            if is_whole {
-                let first = missing.partition_point(|range| range.start < run.start);
-                let within = missing[first..].iter().take_while(|range| range.start < run.end);
-                let lens = within.map(|range| range.end - range.start);
-                memory.keep_ahead(run.start, bytes, lens.sum());
+        for (piece, bytes) in planned.iter().zip(&pieces) {
+            let Range { start, end } = *piece.range();
+            let (from, to) = (wanted.start.max(start), wanted.end.min(end));
+            if from < to {
+                with(&bytes[(from - start) as usize..(to - start) as usize]);
             }
         }
-        // What was not tried after a failure is not waited for one by one.
-        if let Some(error) = &first {
-            untried.into_iter().for_each(|part| memory.note_failure(part, error.again()));
-        }
-        first.or(failure).map_or(Ok(()), Err)
+        Ok(())
     }
 }
 
-/// What was fetched of an object.
+/// What reads of an object have shown.
 #[derive(Default)]
-struct Memory {
-    /// By where they begin.
-    segments: BTreeMap<u64, Segment>,
-    /// Bytes of those that were read, and of those that were fetched ahead.
-    held: [usize; 2],
-    clock: u64,
+struct State {
     ahead: ReadAhead,
     /// What was fetched ahead in vain, for the reads to come: none overlap.
     failures: Vec<Failure>,
@@ -300,35 +370,11 @@ struct Failure {
 const FAILURES: usize = 1024;
 const STALE: Duration = Duration::from_secs(300);
 
-/// Segments that are looked at for some bytes.
-const SEARCHED: usize = 64;
-
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-struct Segment {
-    at: u64,
-    bytes: Bytes,
-    used: u64,
-    /// Bytes that were fetched ahead and not read yet.
-    unread: Option<u64>,
-}
-
-impl Segment {
-    fn covers(&self, range: &Range<u64>) -> bool {
-        self.at <= range.start && range.end <= self.at + self.bytes.len() as u64
-    }
-}
-
-impl Memory {
-    /// Where the segment begins that these bytes are in. One that begins far before, with many others
-    /// between, is not found: then the bytes are fetched again.
-    fn find(&self, range: &Range<u64>) -> Option<u64> {
-        let mut before = self.segments.range(..=range.start).rev().take(SEARCHED);
-        before.find(|(_, segment)| segment.covers(range)).map(|(&at, _)| at)
-    }
-
+impl State {
     fn has_failed(&self, range: &Range<u64>) -> bool {
         self.failures.iter().any(|failure| overlap(&failure.range, range))
     }
@@ -367,72 +413,6 @@ impl Memory {
         }
         Some(error)
     }
-
-    /// These bytes, if all are there.
-    fn get(&mut self, range: &Range<u64>) -> Option<Bytes> {
-        let found = self.find(range)?;
-        self.clock += 1;
-        let segment = self.segments.get_mut(&found)?;
-        segment.used = self.clock;
-        let start = (range.start - segment.at) as usize;
-        let bytes = segment.bytes.slice(start..start + (range.end - range.start) as usize);
-        if let Some(unread) = &mut segment.unread {
-            *unread = unread.saturating_sub(bytes.len() as u64);
-            // What was fetched for one reading has had it. It may still be asked for once more, as when
-            // a key was compared before.
-            if *unread == 0 {
-                segment.unread = None;
-                self.held[1] -= segment.bytes.len();
-                self.held[0] += segment.bytes.len();
-                self.evict(false, KEPT);
-            }
-        }
-        Some(bytes)
-    }
-
-    fn keep(&mut self, at: u64, bytes: Bytes) {
-        self.add(Segment { at, bytes, used: 0, unread: None });
-        self.evict(false, KEPT);
-    }
-
-    fn keep_ahead(&mut self, at: u64, bytes: Bytes, unread: u64) {
-        self.add(Segment { at, bytes, used: 0, unread: Some(unread) });
-        self.evict(true, AHEAD);
-    }
-
-    fn add(&mut self, segment: Segment) {
-        self.clock += 1;
-        let is_longer = |other: &Segment| other.bytes.len() >= segment.bytes.len();
-        if segment.bytes.is_empty() || self.segments.get(&segment.at).is_some_and(is_longer) {
-            return;
-        }
-        self.remove(segment.at);
-        self.held[usize::from(segment.unread.is_some())] += segment.bytes.len();
-        self.segments.insert(segment.at, Segment { used: self.clock, ..segment });
-    }
-
-    fn remove(&mut self, at: u64) {
-        if let Some(segment) = self.segments.remove(&at) {
-            self.held[usize::from(segment.unread.is_some())] -= segment.bytes.len();
-        }
-    }
-
-    /// Drops the oldest of one sort until the rest fits, with some room, so that this is rare.
-    fn evict(&mut self, ahead: bool, limit: usize) {
-        let sort = usize::from(ahead);
-        if self.held[sort] <= limit {
-            return;
-        }
-        let of_sort = self.segments.values().filter(|s| s.unread.is_some() == ahead);
-        let mut oldest: Vec<(u64, u64)> = of_sort.map(|s| (s.used, s.at)).collect();
-        oldest.sort_unstable();
-        for (_, at) in oldest {
-            if self.held[sort] <= limit - limit / 8 {
-                break;
-            }
-            self.remove(at);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -440,48 +420,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded_and_keeps_what_was_used_last() {
-        let mut memory = Memory::default();
-        let piece = Bytes::from(vec![7; KEPT / 4]);
-        let len = piece.len() as u64;
-        for i in 0..4 {
-            memory.keep(i * len, piece.clone());
-        }
-        assert_eq!(memory.get(&(5..8)).unwrap(), [7; 3].as_slice());
-        memory.keep(4 * len, piece.clone());
-        assert!(memory.find(&(0..len)).is_some(), "used last");
-        assert!(memory.find(&(len..2 * len)).is_none(), "used first");
-        assert_eq!(memory.segments.len(), 3);
-        // Across two segments is not there.
-        assert!(memory.find(&(3 * len - 1..3 * len + 1)).is_none());
-    }
-
-    #[test]
     fn a_failure_is_said_once_to_each_part() {
-        let mut memory = Memory::default();
-        memory.note_failure(10..50, Error::new(ErrorKind::Io, "down"));
-        memory.note_failure(60..70, Error::new(ErrorKind::Cancelled, "stopped"));
-        assert!(!memory.has_failed(&(0..10)) && !memory.has_failed(&(50..100)));
-        let error = memory.take_failure(&(20..30)).unwrap();
+        let mut state = State::default();
+        state.note_failure(10..50, Error::new(ErrorKind::Io, "down"));
+        state.note_failure(60..70, Error::new(ErrorKind::Cancelled, "stopped"));
+        assert!(!state.has_failed(&(0..10)) && !state.has_failed(&(50..100)));
+        let error = state.take_failure(&(20..30)).unwrap();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "down"));
-        assert!(memory.take_failure(&(20..30)).is_none());
-        assert!(memory.take_failure(&(0..11)).is_some());
-        assert!(memory.take_failure(&(49..80)).is_some());
-        assert!(memory.take_failure(&(0..11)).is_none());
-        assert!(memory.has_failed(&(11..12)) && memory.has_failed(&(30..49)));
-    }
-
-    #[test]
-    fn what_was_fetched_ahead_stays_until_it_was_read() {
-        let mut memory = Memory::default();
-        memory.keep_ahead(0, Bytes::from_static(b"abcdef"), 4);
-        let piece = Bytes::from(vec![0; KEPT]);
-        memory.keep(100, piece.clone());
-        memory.keep(1 << 40, piece.clone());
-        assert_eq!(memory.get(&(1..3)).unwrap(), b"bc".as_slice());
-        assert!(memory.get(&(4..6)).is_some());
-        assert!(memory.segments.values().all(|segment| segment.unread.is_none()));
-        let held: usize = memory.segments.values().map(|segment| segment.bytes.len()).sum();
-        assert_eq!(memory.held, [held, 0]);
+        assert!(state.take_failure(&(20..30)).is_none());
+        assert!(state.take_failure(&(0..11)).is_some());
+        assert!(state.take_failure(&(49..80)).is_some());
+        assert!(state.take_failure(&(0..11)).is_none());
+        assert!(state.has_failed(&(11..12)) && state.has_failed(&(30..49)));
     }
 }

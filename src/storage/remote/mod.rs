@@ -5,8 +5,8 @@
 //! thread that asks, so that several threads drive several connections, nothing runs in the background
 //! and a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
-//! `retry`), what an answer means (`client`), what stays in memory (`file`) and on a disk (`cache`), and how an
-//! object is written (`upload`).
+//! `retry`), over how many connections at a time (`queue`), what an answer means (`client`), what stays in
+//! memory (`memory`) and on a disk (`cache`), and how an object is read (`file`) and written (`upload`).
 //!
 //! **One version.** The first answer of an object says which version it is, by its ETag. Every later
 //! request asks for that version alone (`If-Match`), and every answer is compared with it, by size and
@@ -21,8 +21,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use object_store::PutMode;
@@ -40,6 +40,8 @@ mod options;
 mod transport;
 mod client;
 mod cache;
+mod memory;
+mod queue;
 mod file;
 mod upload;
 
@@ -48,7 +50,9 @@ pub use options::RemoteOptions;
 
 use client::{Client, Fetched, Part, Pin};
 use file::RemoteFile;
+use memory::Memory;
 use per_process::PerProcess;
+use queue::Queue;
 use transport::{Connector, Traffic};
 use upload::Upload;
 use url::{Address, Service, without_secrets};
@@ -93,6 +97,15 @@ struct Shared {
     cache: Option<Cache>,
     /// Or why there is none.
     client: PerProcess<std::result::Result<Client, String>>,
+    /// Objects that were opened so far.
+    opened: AtomicU64,
+    here: PerProcess<Here>,
+}
+
+/// What files of a storage share in a process.
+struct Here {
+    memory: Mutex<Memory>,
+    queue: Arc<Queue>,
 }
 
 /// What a [`RemoteStorage`] has done so far.
@@ -132,7 +145,9 @@ impl RemoteStorage {
         let traffic = Arc::default();
         let cache = options.cache.as_ref();
         let cache = cache.map(|(dir, limit)| Cache::open(dir, *limit)).transpose()?;
-        let shared = Shared { address, options, traffic, cache, client: PerProcess::new() };
+        let (client, here) = (PerProcess::new(), PerProcess::new());
+        let opened = AtomicU64::new(0);
+        let shared = Shared { address, options, traffic, cache, client, opened, here };
         shared.client().map_err(named)?;
         Ok((RemoteStorage { shared: Arc::new(shared) }, path))
     }
@@ -226,6 +241,11 @@ impl Shared {
         Some((cache.clone(), object))
     }
 
+    fn here(&self) -> &Here {
+        let queue = || Queue::new(self.options.connections);
+        self.here.get(|| Here { memory: Mutex::default(), queue: queue() })
+    }
+
     fn client(&self) -> Result<&Client> {
         let make = || {
             let connector = Connector {
@@ -309,6 +329,10 @@ impl Storage for RemoteStorage {
         }
     }
 
+    fn connections(&self) -> usize {
+        self.shared.options.connections
+    }
+
     fn is_object_store(&self) -> bool {
         true
     }
@@ -382,4 +406,20 @@ impl Storage for RemoteStorage {
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
         cannot("locked", path)
     }
+}
+
+/// Fetches what will be read of several files, all in one round, if they are all of one remote storage.
+pub(super) fn fetch_together(
+    wanted: &[(&Source, Vec<std::ops::Range<u64>>)],
+    in_order: bool,
+) -> Option<Result<()>> {
+    let mut files = Vec::with_capacity(wanted.len());
+    for (source, ranges) in wanted {
+        let Source::Positioned(file) = source else { return None };
+        let file = file.as_any()?.downcast_ref::<RemoteFile>()?;
+        files.push((file, ranges.as_slice()));
+    }
+    let (first, _) = files.first()?;
+    let is_next_to = |(file, _): &(&RemoteFile, _)| file.is_next_to(first);
+    files.iter().all(is_next_to).then(|| file::fetch_together(&files, in_order))
 }

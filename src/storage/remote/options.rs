@@ -98,7 +98,8 @@ impl RemoteOptions {
         self
     }
 
-    /// How long one read may go on trying. Default: three minutes.
+    /// For how long one read or write may go on trying while nothing comes or goes: the time in which bytes
+    /// flow does not count. Default: three minutes.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -114,7 +115,8 @@ impl RemoteOptions {
         self
     }
 
-    /// The most connections that one read uses. Default: 32. Reads on other threads use others.
+    /// The most connections over which this storage fetches several ranges at a time, such as for a loader.
+    /// Default: 32. Single reads on other threads use others.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
@@ -128,12 +130,17 @@ impl RemoteOptions {
         self
     }
 
-    /// Once this is true, reads and writes end with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled): in
-    /// the middle of an answer or of a wait, and at the latest when nothing came for
-    /// [`timeout`](Self::timeout).
+    /// Once this is true, reads and writes end with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled): reads
+    /// at once, whatever they wait for; writes in the middle of an answer or of a wait, and at the latest when
+    /// nothing came for [`timeout`](Self::timeout).
     pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = Some(stop);
         self
+    }
+
+    /// Whether it may be asked to stop.
+    pub(super) fn can_stop(&self) -> bool {
+        self.stop.is_some()
     }
 
     pub(super) fn is_stopped(&self) -> bool {

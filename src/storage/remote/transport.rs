@@ -5,13 +5,14 @@
 //! busy, what was cut short, what stalls, and how long the server asks to wait. So `object_store` sees
 //! whole answers, and is configured never to retry.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::{Future, ready};
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,11 +27,13 @@ use object_store::client::{
     ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
     HttpRequestBody, HttpResponse, HttpService,
 };
-use ureq::Agent;
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
+use ureq::{Agent, SendBody};
 
+use super::super::ahead::{self, LISTEN};
 use super::super::{is_unreachable, unescape};
 use super::options::RemoteOptions;
+use super::queue;
 use super::retry::{self, OF_PROCESS};
 use super::url::without_secrets;
 
@@ -39,10 +42,6 @@ const LONGEST_ANSWER: u64 = 1 << 20;
 /// The most bytes of an error that are read, of which its code is shown.
 const LONGEST_REFUSAL: u64 = 16 << 10;
 
-/// How often a wait looks whether it was cancelled.
-const LISTEN: Duration = Duration::from_millis(20);
-/// Bytes that are read at a time.
-const CHUNK: u64 = 256 << 10;
 
 /// What was asked for and what came, of all requests of a storage.
 #[derive(Debug, Default)]
@@ -166,13 +165,13 @@ impl HttpConnector for Connector {
         let authorization = self.user.as_deref().map(basic).transpose().map_err(|source| {
             object_store::Error::Generic { store: "HTTP", source: source.into() }
         })?;
-        let transport = Transport {
+        let transport = Transport(Arc::new(Lines {
             agent: config.build().new_agent(),
             options: self.options.clone(),
             traffic: self.traffic.clone(),
             authorization,
             answered: AtomicBool::new(false),
-        };
+        }));
         Ok(HttpClient::new(transport))
     }
 }
@@ -215,7 +214,9 @@ fn basic(user: &str) -> Result<HeaderValue, &'static str> {
 }
 
 /// Sends requests over connections that stay open, from as many threads as ask.
-struct Transport {
+struct Transport(Arc<Lines>);
+
+struct Lines {
     agent: Agent,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
@@ -273,6 +274,7 @@ impl HttpService for Transport {
 }
 
 impl Transport {
+    /// Sends a request on this thread; one that may have to leave at any moment sends it on another.
     fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let exchange = exchange_of(&request);
         if let Some(exchange) = &exchange {
@@ -284,35 +286,121 @@ impl Transport {
         if ends_upload && exchange.as_ref().is_some_and(|exchange| exchange.creates) {
             parts.headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = &self.0.authorization {
             parts.headers.entry(header::AUTHORIZATION).or_insert(authorization.clone());
         }
         let body = pollster::block_on(body_of(body))?;
+        let lines = self.0.clone();
+        let may_leave = lines.options.can_stop() || ahead::stop().is_some();
+        // How a write ended has to be known.
+        if !may_leave || parts.method != Method::GET || queue::is_worker() {
+            return lines.exchange(&parts, &body, exchange.as_deref());
+        }
+        let (context, noted) = (ahead::context(), exchange.clone());
+        let (answer, answered) = sync_channel(1);
+        let send = move || {
+            let sent = context.run(|| lines.exchange(&parts, &body, noted.as_deref()));
+            // It may have left.
+            let _ = answer.send(sent);
+        };
+        let thread = thread::Builder::new().name("kiste-read".to_owned()).spawn(send);
+        thread.map_err(|error| {
+            let message = format!("starting a thread that reads: {error}");
+            let trouble = Trouble { message, kind: HttpErrorKind::Unknown, unreachable: false };
+            failed(trouble, exchange.as_deref())
+        })?;
+        loop {
+            match answered.recv_timeout(LISTEN) {
+                Ok(sent) => return sent,
+                Err(RecvTimeoutError::Timeout) if !self.0.is_stopped() => {}
+                Err(_) => return Err(cancelled(exchange.as_deref())),
+            }
+        }
+    }
+}
+
+/// When bytes last went one way or the other.
+struct Flow(Cell<Instant>);
+
+impl Flow {
+    fn note(&self) {
+        self.0.set(Instant::now());
+    }
+}
+
+/// A body on its way.
+struct Sending<'a> {
+    rest: &'a [u8],
+    flow: &'a Flow,
+}
+
+impl Read for Sending<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // What was read before is sent.
+        self.flow.note();
+        self.rest.read(buf)
+    }
+}
+
+/// The body of an answer, which ends where it is no longer wanted.
+struct Receiving<'a, R, S> {
+    body: R,
+    flow: &'a Flow,
+    stopped: S,
+}
+
+impl<R: Read, S: Fn() -> bool> Read for Receiving<'_, R, S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if (self.stopped)() {
+            return Ok(0);
+        }
+        let read = self.body.read(buf)?;
+        self.flow.note();
+        Ok(read)
+    }
+}
+
+impl Lines {
+    fn is_stopped(&self) -> bool {
+        self.options.is_stopped() || ahead::is_stopped()
+    }
+
+    /// Sends a request, and again where that may help.
+    fn exchange(
+        &self,
+        parts: &http::request::Parts,
+        body: &Bytes,
+        exchange: Option<&Exchange>,
+    ) -> Result<HttpResponse, HttpError> {
         let started = Instant::now();
+        // For how long nothing went either way: a large part over a slow line takes its time.
+        let mut silence = Duration::ZERO;
         let mut tries = 0;
         loop {
-            if self.options.is_stopped() {
-                return Err(cancelled(exchange.as_deref()));
+            if self.is_stopped() {
+                return Err(cancelled(exchange));
             }
             tries += 1;
             self.traffic.requests.fetch_add(1, Relaxed);
-            let (trouble, asked) = match self.attempt(&parts, &body, exchange.as_deref()) {
+            let flow = Flow(Cell::new(Instant::now()));
+            let (trouble, asked) = match self.attempt(parts, body, exchange, &flow) {
                 // It may have been left unread.
-                Try::Answer(_) if self.options.is_stopped() => continue,
+                Try::Answer(_) if self.is_stopped() => continue,
                 Try::Answer(answer) => {
                     OF_PROCESS.give_back();
                     self.answered.store(true, Relaxed);
                     return Ok(answer);
                 }
                 Try::Again(trouble, asked) => (trouble, asked),
-                Try::Failed(trouble) => return Err(failed(trouble, exchange.as_deref())),
+                Try::Failed(trouble) => return Err(failed(trouble, exchange)),
             };
             let wait = retry::wait(tries, asked);
+            silence += flow.0.get().elapsed() + wait;
             // Credentials come from a service that is there at once or not at all. An address at which no
             // server was ever found is more often mistyped than down.
             let never = tries >= FIRST_TRIES && !self.answered.load(Relaxed);
             let hopeless = trouble.unreachable && (exchange.is_none() || never);
-            let late = started.elapsed() + wait > self.options.patience;
+            let late = silence > self.options.patience;
             if hopeless || late || tries > self.options.retries || !OF_PROCESS.take() {
                 let spent = started.elapsed().as_secs_f32();
                 let message = match tries {
@@ -321,16 +409,18 @@ impl Transport {
                         format!("{}; gave up after {tries} tries in {spent:.1} s", trouble.message)
                     }
                 };
-                return Err(failed(Trouble { message, ..trouble }, exchange.as_deref()));
+                return Err(failed(Trouble { message, ..trouble }, exchange));
             }
             self.traffic.retries.fetch_add(1, Relaxed);
-            if let Some(exchange) = &exchange {
+            if let Some(exchange) = exchange {
                 exchange.note(|outcome| outcome.again = true);
             }
             let until = Instant::now() + wait;
-            while !self.options.is_stopped() && Instant::now() < until {
-                thread::sleep(LISTEN.min(until.saturating_duration_since(Instant::now())));
-            }
+            queue::aside(|| {
+                while !self.is_stopped() && Instant::now() < until {
+                    thread::sleep(LISTEN.min(until.saturating_duration_since(Instant::now())));
+                }
+            });
         }
     }
 
@@ -339,21 +429,31 @@ impl Transport {
         parts: &http::request::Parts,
         body: &Bytes,
         exchange: Option<&Exchange>,
+        flow: &Flow,
     ) -> Try {
         let mut request = http::Request::builder().method(&parts.method).uri(&parts.uri);
         if let Some(headers) = request.headers_mut() {
             *headers = parts.headers.clone();
             // Ranges are of the bytes that are stored.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            if !body.is_empty() {
+                headers.insert(header::CONTENT_LENGTH, body.len().into());
+            }
         }
+        let mut sending = Sending { rest: body, flow };
         let sent = match (parts.method == Method::GET && body.is_empty(), request.body(())) {
             (_, Err(error)) => Err(ureq::Error::Http(error)),
             (true, Ok(request)) => self.agent.run(request),
-            (false, Ok(request)) => self.agent.run(request.map(|()| body.as_ref())),
+            (false, Ok(request)) if body.is_empty() => {
+                self.agent.run(request.map(|()| body.as_ref()))
+            }
+            (false, Ok(request)) => {
+                self.agent.run(request.map(|()| SendBody::from_reader(&mut sending)))
+            }
         };
         self.traffic.sent.fetch_add(body.len() as u64, Relaxed);
         match sent {
-            Ok(answer) => self.receive(parts, answer, exchange),
+            Ok(answer) => self.receive(parts, answer, exchange, flow),
             Err(error) => self.broken(error),
         }
     }
@@ -364,6 +464,7 @@ impl Transport {
         request: &http::request::Parts,
         answer: http::Response<ureq::Body>,
         exchange: Option<&Exchange>,
+        flow: &Flow,
     ) -> Try {
         let asked = &request.headers;
         let (parts, body) = answer.into_parts();
@@ -422,7 +523,9 @@ impl Transport {
         let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
         let mut bytes = Vec::new();
         // Never more than was asked for: a length that the server made up costs no memory.
-        let mut reader = body.into_reader().take(limit.saturating_add(1));
+        let stopped = || self.is_stopped();
+        let mut reader = Receiving { body: body.into_reader(), flow, stopped };
+        let reader = &mut reader.by_ref().take(limit.saturating_add(1));
         let room = expected.unwrap_or(0).min(limit) as usize;
         if bytes.try_reserve_exact(room).is_err() {
             return Try::Failed(Trouble {
@@ -431,16 +534,10 @@ impl Transport {
                 unreachable: false,
             });
         }
-        let received = loop {
-            if self.options.is_stopped() {
-                return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
-            }
-            match reader.by_ref().take(CHUNK).read_to_end(&mut bytes) {
-                Ok(0) => break Ok(()),
-                Ok(_) => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let received = reader.read_to_end(&mut bytes);
+        if self.is_stopped() {
+            return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
+        }
         self.traffic.bytes.fetch_add(bytes.len() as u64, Relaxed);
         let cut = |message| {
             let kind = HttpErrorKind::Interrupted;

@@ -173,13 +173,14 @@ pub(super) struct Upload {
     multipart: Option<Box<dyn MultipartUpload>>,
     in_flight: VecDeque<JoinHandle<Result<()>>>,
     failed: bool,
+    process: u32,
 }
 
 impl Upload {
     pub(super) fn new(shared: Arc<Shared>, name: Name, shown: PathBuf, write: u64) -> Upload {
         let (buffer, in_flight) = (Vec::new(), VecDeque::new());
-        let (parts, multipart, failed) = (0, None, false);
-        Upload { shared, name, shown, write, buffer, parts, multipart, in_flight, failed }
+        let (parts, multipart, failed, process) = (0, None, false, std::process::id());
+        Upload { shared, name, shown, write, buffer, parts, multipart, in_flight, failed, process }
     }
 
     /// Hands the part over that is in the buffer, and waits where too many are on their way.
@@ -331,6 +332,11 @@ impl Sink for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // In a forked child it is the upload of its parent, whose threads are not here.
+            std::mem::forget(std::mem::take(&mut self.in_flight));
+            return std::mem::forget(self.multipart.take());
+        }
         // What failed was reported, or is of no interest any more.
         let _ = self.wait_for_all();
         if let Some(mut multipart) = self.multipart.take() {

@@ -17,7 +17,7 @@ use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::ShardEntry;
-use crate::storage::{FileId, Storage};
+use crate::storage::{FileId, Source, Storage, ahead, fetch_together, in_parallel};
 
 use super::super::index::recorded_md5;
 use super::super::names::{ReadManifest, shard_path};
@@ -27,7 +27,10 @@ mod unique;
 
 /// Shards that are open at a time, where an open one holds file descriptors.
 const OPEN: usize = 128;
-/// Threads that ask remote shards at the same time.
+/// The same behind a URL, where it holds some kilobytes of memory, and opening it again costs a round trip
+/// and what was fetched ahead of it.
+const OPEN_REMOTE: usize = 1 << 14;
+/// Remote shards that are asked for keys before what they say is looked at.
 const ASKING: usize = 32;
 
 /// All shards of a dataset, each opened on first need.
@@ -35,6 +38,9 @@ pub(crate) struct Shards {
     path: PathBuf,
     /// Which manifest it is; `None` for a pattern.
     id: Option<FileId>,
+    /// Open, so that no other file is given its identity.
+    #[expect(dead_code, reason = "held for its drop")]
+    manifest: Option<Source>,
     options: ReaderOptions,
     storage: Arc<dyn Storage>,
     shards: Vec<Shard>,
@@ -117,9 +123,11 @@ impl Shards {
         let read = ReadManifest::open(&*storage, path)?;
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let shards = read.manifest.shards().iter().map(shard).collect();
-        let id = Some(read.id());
+        let (id, is_remote) = (Some(read.id()), read.file.is_remote());
         let shards = Shards::of(storage, path, options, shards)?;
-        Ok(Shards { id, is_remote: read.file.is_remote(), ..shards })
+        let most = most_open(&shards.options, is_remote);
+        let manifest = Some(read.file);
+        Ok(Shards { id, manifest, is_remote, most, ..shards })
     }
 
     /// Shards that no manifest lists yet.
@@ -148,25 +156,11 @@ impl Shards {
         files: Vec<PathBuf>,
     ) -> Result<Shards> {
         let open = |path: &PathBuf| options.clone().storage(storage.clone()).open_one(path);
-        let mut readers = Vec::with_capacity(files.len());
-        match crate::storage::is_url(path) {
-            false => {
-                for path in &files {
-                    readers.push(open(path)?);
-                }
-            }
-            // Each would wait for an answer before the next is asked.
-            true => {
-                for some in files.chunks(ASKING) {
-                    let opened = each(some, |path| open(path));
-                    for reader in opened {
-                        readers.push(reader?);
-                    }
-                }
-            }
-        }
+        // Behind a URL each would wait for an answer before the next is asked.
+        let opened = in_parallel(&files, storage.connections(), open);
+        let readers = opened.into_iter().collect::<Result<Vec<_>>>()?;
         let is_remote = readers.iter().any(crate::reader::Reader::is_remote);
-        let most = options.most_open.unwrap_or(OPEN);
+        let most = most_open(&options, is_remote);
         let shards = files.into_iter().zip(readers).enumerate().map(|(at, (path, reader))| {
             let (samples, bytes) = (reader.len() as u64, reader.data_len());
             let name = path.to_string_lossy().into_owned();
@@ -181,7 +175,7 @@ impl Shards {
         let shards: Vec<Shard> = shards.collect();
         let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
         let shards = Shards::of(storage, path, options, shards)?;
-        Ok(Shards { is_remote, lent: AtomicUsize::new(lent), ..shards })
+        Ok(Shards { is_remote, most, lent: AtomicUsize::new(lent), ..shards })
     }
 
     fn of(
@@ -200,12 +194,13 @@ impl Shards {
             data_len = data_len.saturating_add(shard.entry.bytes);
             starts.push(end);
         }
-        let (path, most) = (path.to_path_buf(), options.most_open.unwrap_or(OPEN).max(1));
+        let (path, most) = (path.to_path_buf(), most_open(&options, false));
         let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let (id, is_remote) = (None, false);
+        let (id, manifest, is_remote) = (None, None, false);
         Ok(Shards {
             path,
             id,
+            manifest,
             options,
             storage,
             shards,
@@ -338,7 +333,8 @@ impl Shards {
         let (reader, recorded) = match self.is_remote {
             false => (open()?, digest()?),
             true => thread::scope(|scope| {
-                let digest = scope.spawn(digest);
+                let context = ahead::context();
+                let digest = scope.spawn(move || context.run(digest));
                 let reader = open();
                 let digest = digest.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
                 Ok::<_, Error>((reader?, digest?))
@@ -410,7 +406,7 @@ impl Shards {
         let numbers: Vec<usize> = (0..self.shards.len()).collect();
         for some in numbers.chunks(ASKING) {
             let answers: Vec<_> = match self.is_remote {
-                true => each(some, asked),
+                true => in_parallel(some, self.storage.connections(), asked),
                 false => some.iter().map(asked).collect(),
             };
             for (&number, answers) in some.iter().zip(answers) {
@@ -516,16 +512,25 @@ impl Shards {
                 _ => of_shard.push((shard, vec![index])),
             }
         }
-        let fetch = |(shard, indices): &(usize, Vec<usize>)| {
-            // What fails is reported when it is read.
-            if let Ok(reader) = self.open(*shard) {
-                crate::reader::Reader::prefetch(&*reader, indices);
-            }
-        };
-        match self.is_remote {
-            false => of_shard.iter().for_each(fetch),
-            true => of_shard.chunks(ASKING).for_each(|some| drop(each(some, fetch))),
+        // What fails is reported when it is read.
+        if !self.is_remote {
+            return of_shard.iter().for_each(|(shard, indices)| {
+                if let Ok(reader) = self.open(*shard) {
+                    crate::reader::Reader::prefetch(&*reader, indices);
+                }
+            });
         }
+        let locate = |(shard, indices): &(usize, Vec<usize>)| {
+            let reader = self.open(*shard).ok()?;
+            let ranges = reader.one()?.ranges(indices).ok()?;
+            Some((reader, ranges))
+        };
+        let located = in_parallel(&of_shard, self.storage.connections(), locate);
+        let located: Vec<_> = located.into_iter().flatten().collect();
+        let wanted = located
+            .iter()
+            .filter_map(|(reader, ranges)| Some((&reader.one()?.data, ranges.clone())));
+        let _ = fetch_together(&wanted.collect::<Vec<_>>(), true);
     }
 }
 
@@ -539,16 +544,10 @@ enum Answer {
     Absent,
 }
 
-/// The same of each, on a thread of its own.
-fn each<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let of = &of;
-    thread::scope(|scope| {
-        let threads: Vec<_> = items.iter().map(|item| scope.spawn(move || of(item))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, R>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    })
+/// How many shards may be open at a time.
+fn most_open(options: &ReaderOptions, is_remote: bool) -> usize {
+    let default = if is_remote { OPEN_REMOTE } else { OPEN };
+    options.most_open.unwrap_or(default).max(1)
 }
 
 impl fmt::Debug for Shards {

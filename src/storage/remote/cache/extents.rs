@@ -29,6 +29,15 @@ pub(in super::super) enum Piece {
     Missing(Range<u64>),
 }
 
+impl Piece {
+    /// The bytes that are wanted.
+    pub(in super::super) fn range(&self) -> &Range<u64> {
+        match self {
+            Piece::Cached(range, _) | Piece::Missing(range) => range,
+        }
+    }
+}
+
 /// Less than this is fetched with what is missing on both sides of it: a request costs more.
 const SMALL: u64 = 16 << 10;
 

@@ -182,9 +182,12 @@ fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
     let info = run(&["info", url]);
     assert!(!info.status.success());
     assert!(String::from_utf8_lossy(&info.stderr).contains("its writer died"));
+    assert_eq!(server.unfinished_uploads(), 1);
     let repaired = run(&["repair", url]);
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
     assert!(server.names().is_empty());
+    // Nor is anything left that is paid for.
+    assert_eq!(server.unfinished_uploads(), 0);
 }
 
 #[test]

@@ -47,6 +47,8 @@ use pipeline::Pipeline;
 use publication::Publication;
 use upload::Upload;
 pub(crate) use upload::{Left, left, remove_left};
+#[cfg(feature = "convert")]
+pub(crate) use upload::{remove_writes, write_of};
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]

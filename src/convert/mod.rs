@@ -67,6 +67,7 @@ mod monitor;
 mod bad;
 mod passing;
 mod unit_log;
+mod part_objects;
 mod parts;
 mod plan;
 mod report;
@@ -78,6 +79,7 @@ mod dry_run;
 mod run;
 mod scattered;
 mod commit;
+mod shard_home;
 mod shards;
 mod parted_shuffle;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Part;
 use crate::error::{Error, Result};
+use crate::storage;
 
 /// Where they are.
 pub(super) fn dir_of(output: &Path) -> PathBuf {
@@ -16,6 +17,9 @@ pub(super) fn dir_of(output: &Path) -> PathBuf {
 
 /// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
 pub(super) fn remove_scattered(output: &Path) -> Result<()> {
+    if storage::is_url(output) {
+        return Ok(());
+    }
     let dir = dir_of(output);
     let entries = match fs::read_dir(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -48,7 +48,7 @@ use publication::Publication;
 use upload::Upload;
 pub(crate) use upload::{Left, left, remove_left};
 #[cfg(feature = "convert")]
-pub(crate) use upload::{remove_writes, write_of};
+pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -399,19 +399,43 @@ pub(crate) fn remove_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) 
     remove_of_writes(storage, path, writes)
 }
 
-/// The write that made all files of a dataset, as far as it is recorded with them.
+/// Which writes made the files of a dataset in an object store.
 #[cfg(feature = "convert")]
-pub(crate) fn write_of(storage: &dyn Storage, path: &Path) -> Result<Option<u64>> {
-    let mut write = None;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrittenBy {
+    /// There are none.
+    Nothing,
+    /// All are of this write.
+    One(u64),
+    /// They are of several, or of a program that does not say.
+    Others,
+}
+
+/// Which writes made the files of a dataset in an object store.
+#[cfg(feature = "convert")]
+pub(crate) fn write_of(storage: &dyn Storage, path: &Path) -> Result<WrittenBy> {
+    let mut by = WrittenBy::Nothing;
     for file in DatasetFile::all() {
         let Some(found) = storage.open_if_exists(&file.path(path))? else { continue };
-        match (found.write_id(), write) {
-            (Some(found), None) => write = Some(found),
-            (Some(found), Some(first)) if found == first => {}
-            _ => return Ok(None),
-        }
+        by = match (found.write_id(), by) {
+            (Some(write), WrittenBy::Nothing) => WrittenBy::One(write),
+            (Some(write), WrittenBy::One(first)) if write == first => by,
+            _ => return Ok(WrittenBy::Others),
+        };
     }
-    Ok(write)
+    Ok(by)
+}
+
+/// Whether what is there of a dataset, finished or not, is of these writes.
+#[cfg(feature = "convert")]
+pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<bool> {
+    if let Some((claim, _)) = Claim::read(storage, path)? {
+        return Ok(writes.iter().any(|write| claim.is_of(*write)));
+    }
+    match write_of(storage, path)? {
+        WrittenBy::One(write) => Ok(writes.contains(&write)),
+        WrittenBy::Nothing | WrittenBy::Others => Ok(false),
+    }
 }
 
 /// What a writer that is at work, or died, left in an object store.

@@ -303,12 +303,6 @@ fn what_cannot_be_kept_is_refused_before_any_work() {
     assert!(error.to_string().contains("relative to the manifest"), "{error}");
     let error = Conversion::new(&inputs, &out).shards(1 << 20).run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("expected at most 262144"), "{error}");
-    #[cfg(feature = "remote")]
-    {
-        let url = "s3://bucket/out.shards.json";
-        let error = Conversion::new(&inputs, url).run(&mut Silent).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    }
     assert_eq!(files(dir.path(), "out").len() + files(dir.path(), "at").len(), 0);
 }
 

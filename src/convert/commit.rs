@@ -335,7 +335,12 @@ pub(super) fn commit_with(
         }
         _ => error,
     };
-    let joined = Joining::of(&parts, plan, durable)?.run(monitor).map_err(in_new_parts);
+    let joining = Joining::of(&parts, plan, durable).map_err(|error| match error.kind() {
+        // Where nothing is locked, another process may be removing them.
+        ErrorKind::Interrupted if parts.are_objects() => joined_meanwhile(&parts, output, error),
+        _ => error,
+    })?;
+    let joined = joining.run(monitor).map_err(in_new_parts);
     let report = joined.map_err(|error| match error.kind() {
         ErrorKind::Cancelled => {
             kept(error, output, "kept all parts").advise("the same command continues")
@@ -348,6 +353,15 @@ pub(super) fn commit_with(
     remove_scattered(output)?;
     parts.remove()?;
     Ok(report)
+}
+
+/// The error where parts are missing, which may be because they were joined.
+fn joined_meanwhile(parts: &Parts, output: &Path, error: Error) -> Error {
+    match (parts.is_published(), Parts::open(output)) {
+        (Ok(false), Ok(Some(_))) => error,
+        (Err(error), _) | (_, Err(error)) => error,
+        _ => Error::new(ErrorKind::Locked, "another process joins these parts").at(parts.dir()),
+    }
 }
 
 /// All parts, which are finished.

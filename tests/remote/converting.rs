@@ -115,7 +115,7 @@ fn what_cannot_be_read_from_a_url_is_an_error_that_shows_no_secrets() {
 
 /// The command, with the server as the endpoint of S3.
 #[cfg(feature = "cli")]
-fn kiste(server: &Server, args: &[&str]) -> Command {
+pub(super) fn kiste(server: &Server, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiste"));
     for (name, _) in std::env::vars() {
         if name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy") {

@@ -19,6 +19,8 @@ mod converting;
 mod shards;
 #[cfg(feature = "cli")]
 mod command;
+#[cfg(feature = "cli")]
+mod parts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -427,6 +427,12 @@ impl Writer {
         files.staging.set_labels(&mut files.journal, text.as_deref())
     }
 
+    /// Whether it goes to an object store.
+    #[cfg(feature = "convert")]
+    pub(crate) fn is_upload(&self) -> bool {
+        self.open.as_ref().is_some_and(|files| files.upload.is_some())
+    }
+
     /// Waits until all samples so far are in the file: if the process dies, a repair finds
     /// them.
     ///

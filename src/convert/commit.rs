@@ -200,6 +200,7 @@ impl Conversion {
             Some(_) => None,
         };
         if parts.state(part)?.is_none() {
+            parts.check_current(part)?;
             return Ok((lock, None));
         }
         monitor.notice(Notice::PartFinished { path: self.output.clone(), part });

@@ -16,7 +16,9 @@
 //! used by mistake.
 //!
 //! Where the dataset is in an object store, so are these, as objects with names of this form. There
-//! are no locks: [`PartObjects`] fences runs off instead.
+//! are no locks: [`PartObjects`] fences runs off instead, by one object for each part. So
+//! `part-I-of-N.shards` says as well that the part is finished, and `published` may also say that the
+//! conversion was given up, and that a repair is removing it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -154,6 +156,9 @@ struct Finished {
     /// as a store may tell them apart by nothing but their bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
+    /// There: what was noted when the part was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finished: Option<Json>,
 }
 
 impl Parts {
@@ -229,7 +234,7 @@ impl Parts {
         let text = match parts.read_note(&path) {
             Ok(Some(text)) => text,
             // An earlier removal was interrupted.
-            Err(_) | Ok(None) if parts.is_published()? => b"null".to_vec(),
+            Err(_) | Ok(None) if parts.end()?.is_some() => b"null".to_vec(),
             Ok(None) => return Err(Error::io(&path, io::ErrorKind::NotFound.into())),
             Err(error) => return Err(error),
         };
@@ -293,9 +298,17 @@ impl Parts {
 
     /// What was noted when the part was finished; `None` if it is not.
     pub(super) fn state(&self, part: Part) -> Result<Option<Json>> {
-        let path = self.file(part, "json");
+        let (ending, what) = match self.objects {
+            Some(_) => ("shards", NOTE),
+            None => ("json", "the end of a part"),
+        };
+        let path = self.file(part, ending);
         let Some(text) = self.read_note(&path)? else { return Ok(None) };
-        self.parse(&text, &path, "the end of a part").map(Some)
+        let noted = self.parse(&text, &path, what)?;
+        Ok(match self.objects {
+            Some(_) => noted.finished,
+            None => Some(noted.state),
+        })
     }
 
     /// Notes how far a part is, which this process has [taken](Self::lock).
@@ -308,10 +321,10 @@ impl Parts {
         let path = self.file(part, "shards");
         match &self.objects {
             Some(objects) => {
-                let replaced = objects.replace(&path, &self.rendered(state, true))?;
+                let replaced = objects.replace(&path, &self.fenced(state, None))?;
                 replaced.map_err(|Lost| self.lost(part))
             }
-            None => self.write(&path, &self.rendered(state, false)),
+            None => self.write(&path, &self.rendered(state)),
         }
     }
 
@@ -319,7 +332,7 @@ impl Parts {
     pub(super) fn noted<T: DeserializeOwned>(&self, part: Part) -> Result<Option<T>> {
         let path = self.file(part, "shards");
         let Some(text) = self.read_note(&path)? else { return Ok(None) };
-        let state = self.parse(&text, &path, "a note about a part")?;
+        let state = self.parse(&text, &path, NOTE)?.state;
         // Taken, and nothing noted yet.
         if state.is_null() {
             return Ok(None);
@@ -329,19 +342,23 @@ impl Parts {
         })
     }
 
-    fn parse(&self, text: &[u8], path: &Path, what: &str) -> Result<Json> {
+    fn parse(&self, text: &[u8], path: &Path, what: &str) -> Result<Finished> {
         let noted: Finished = serde_json::from_slice(text).map_err(|error| {
             Error::new(ErrorKind::Damaged, format!("not {what}: {error}")).at(path)
         })?;
         match noted.plan == self.digest {
-            true => Ok(noted.state),
+            true => Ok(noted),
             false => Err(Error::new(ErrorKind::Invalid, "a part of another plan").at(path)),
         }
     }
 
-    fn rendered(&self, state: Json, is_fenced: bool) -> String {
-        let run = is_fenced.then(|| format!("{:016x}", random()));
-        render(&Finished { plan: self.digest.clone(), state, run })
+    fn rendered(&self, state: Json) -> String {
+        render(&Finished { plan: self.digest.clone(), state, run: None, finished: None })
+    }
+
+    fn fenced(&self, state: Json, finished: Option<Json>) -> String {
+        let run = Some(format!("{:016x}", random()));
+        render(&Finished { plan: self.digest.clone(), state, run, finished })
     }
 
     /// Keeps other processes from writing this part at the same time: on a disk those that come later,
@@ -357,13 +374,26 @@ impl Parts {
         };
         let path = self.file(part, "shards");
         let taken = objects.take(&path, |before| {
-            let state = match before {
-                Some(text) => self.parse(&text, &path, "a note about a part")?,
-                None => Json::Null,
-            };
-            Ok(self.rendered(state, true))
+            let before = before.map(|text| self.parse(&text, &path, NOTE)).transpose()?;
+            Ok(match before {
+                Some(before) => self.fenced(before.state, before.finished),
+                None => self.fenced(Json::Null, None),
+            })
         })?;
         taken.map(|()| None).map_err(|Lost| self.lost(part))
+    }
+
+    /// Fails for a part that was taken after all parts were joined or given up: who did that may not
+    /// have seen it any more.
+    pub(super) fn check_current(&self, part: Part) -> Result<()> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        let plan = objects.read(&self.dir_file("plan.json"))?;
+        let is_same = plan.is_some_and(|text| text == render(&self.plan).as_bytes());
+        if is_same && self.end()?.is_none() {
+            return Ok(());
+        }
+        objects.remove(&[self.file(part, "shards")])?;
+        Err(self.lost(part))
     }
 
     /// Fails if another run has taken a part since this one did.
@@ -376,8 +406,11 @@ impl Parts {
 
     fn lost(&self, part: Part) -> Error {
         let message = match part.of {
-            1 => "another process has continued this conversion, so this one stopped".to_owned(),
-            _ => format!("another process runs part {part} by now, so this one stopped"),
+            1 => "another process has continued or repaired this conversion, so this one stopped"
+                .into(),
+            _ => format!(
+                "another process has run or repaired part {part} meanwhile, so this one stopped"
+            ),
         };
         Error::new(ErrorKind::Locked, message).at(&self.dir)
     }
@@ -412,7 +445,14 @@ impl Parts {
 
     /// Notes that a part is finished, with this state.
     pub(super) fn finish(&self, part: Part, state: Json) -> Result<()> {
-        self.write(&self.file(part, "json"), &self.rendered(state, false))
+        let Some(objects) = &self.objects else {
+            return self.write(&self.file(part, "json"), &self.rendered(state));
+        };
+        let path = self.file(part, "shards");
+        let Some(text) = objects.read(&path)? else { return Err(self.lost(part)) };
+        let noted = self.parse(&text, &path, NOTE)?;
+        let replaced = objects.replace(&path, &self.fenced(noted.state, Some(state)))?;
+        replaced.map_err(|Lost| self.lost(part))
     }
 
     /// Notes that these files or folders are about to be made: from here on they may be there. What
@@ -482,11 +522,39 @@ impl Parts {
     }
 
     /// Whether the dataset is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`](ErrorKind::Interrupted) if the conversion was given up.
     pub(super) fn is_published(&self) -> Result<bool> {
+        match self.end()? {
+            Some(End::GivenUp) => {
+                let message = "this conversion was given up, and is not removed yet";
+                let error = Error::new(ErrorKind::Interrupted, message).at(&self.dir);
+                Err(error.advise("\"repair\" removes what it has left"))
+            }
+            end => Ok(end.is_some()),
+        }
+    }
+
+    /// Whether it came to its end.
+    fn end(&self) -> Result<Option<End>> {
         let path = self.dir_file("published");
         match &self.objects {
-            Some(objects) => Ok(objects.read(&path)?.is_some()),
-            None => Ok(path.exists()),
+            Some(objects) => Ok(objects.read(&path)?.map(|text| match text == GIVEN_UP {
+                true => End::GivenUp,
+                false => End::Published,
+            })),
+            None => Ok(Some(End::Published).filter(|_| path.exists())),
+        }
+    }
+
+    /// Keeps all who have not begun a part from beginning one, where no lock does.
+    pub(super) fn give_up(&self) -> Result<()> {
+        match &self.objects {
+            // One that is published is only to be tidied up.
+            Some(objects) => objects.create(&self.dir_file("published"), GIVEN_UP).map(drop),
+            None => Ok(()),
         }
     }
 
@@ -498,8 +566,8 @@ impl Parts {
     pub(super) fn remove(self) -> Result<()> {
         if let Some(objects) = &self.objects {
             let of = self.plan["parts"].as_u64().unwrap_or(0).min(MAX_PARTS as u64);
-            let notes = |part: Part| ["shards", "json"].map(|ending| self.file(part, ending));
-            let notes: Vec<PathBuf> = Part::all(of as usize).flat_map(notes).collect();
+            let note = |part| self.file(part, "shards");
+            let notes: Vec<PathBuf> = Part::all(of as usize).map(note).collect();
             objects.remove(&notes)?;
             // By the plan the others are found.
             objects.remove(&[self.dir_file("plan.json")])?;
@@ -543,6 +611,19 @@ impl Parts {
         sync_dir(&self.dir)
     }
 }
+
+/// What `part-I-of-N.shards` is.
+const NOTE: &str = "a note about a part";
+
+/// How a conversion in parts ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Published,
+    GivenUp,
+}
+
+/// What `published` says of a conversion that was given up.
+const GIVEN_UP: &[u8] = b"given up";
 
 /// What is in the place of something that is made of parts, since that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -746,6 +746,7 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
 pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
     let Some(parts) = Parts::open(manifest)? else { return Ok(None) };
+    parts.give_up()?;
     let found = Found::of(&parts, manifest, true)?;
     at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
     drop(found.locks);
@@ -763,14 +764,19 @@ struct Found {
     locks: Vec<Lock>,
 }
 
+/// A shard that a part has noted.
+enum Noted {
+    /// With these samples, and made by these writes.
+    Ours(PathBuf, u64, Vec<u64>),
+    Foreign(PathBuf),
+}
+
 impl Found {
     /// In an object store the parts are taken from those who write them only if `takes`.
     fn of(parts: &Parts, manifest: &Path, takes: bool) -> Result<Found> {
         let home = Home::of(manifest, Arc::new(LocalStorage::mapped()))?;
-        let locks = parts.lock_all()?.into_iter().collect();
-        let (unfinished, ours) = (UnfinishedShards::default(), Vec::new());
-        let mut found = Found { home, unfinished, ours, locks };
-        let Home { storage, manifest, .. } = &found.home;
+        let mut locks: Vec<Lock> = parts.lock_all()?.into_iter().collect();
+        let Home { storage, manifest, .. } = &home;
         let listed: BTreeSet<String> = match storage.lstat(manifest)? {
             Some(_) => {
                 let read = ReadManifest::open(&**storage, manifest)?;
@@ -778,43 +784,59 @@ impl Found {
             }
             None => BTreeSet::new(),
         };
-        let of = parts.plan()["parts"].as_u64().unwrap_or(0) as usize;
-        for part in Part::all(of) {
+        let all: Vec<Part> =
+            Part::all(parts.plan()["parts"].as_u64().unwrap_or(0) as usize).collect();
+        let of_part = |part: &Part| {
             // No process writes it, and none has.
-            if !parts.is_begun(part)? {
-                continue;
+            if !parts.is_begun(*part)? {
+                return Ok((None, Vec::new()));
             }
-            if takes || !parts.are_objects() {
-                found.locks.extend(parts.lock(part)?);
-            }
-            let Some(progress) = parts.noted::<Progress>(part)? else { continue };
-            found.add(&progress, &listed)?;
-        }
-        Ok(found)
-    }
-
-    fn add(&mut self, progress: &Progress, listed: &BTreeSet<String>) -> Result<()> {
-        for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
-            let path = self.home.path(&made.name);
-            match self.home.is_made(&made.name, made.id, (made.samples, made.bytes))? {
-                Some(true) => {
-                    self.unfinished.samples += made.samples;
-                    self.unfinished.shards.push(path.clone());
-                    self.ours.push((path, vec![made.id.1]));
+            let lock = match takes || !parts.are_objects() {
+                true => parts.lock(*part)?,
+                false => None,
+            };
+            let noted = match parts.noted::<Progress>(*part)? {
+                Some(progress) => noted(&home, &progress, &listed)?,
+                None => Vec::new(),
+            };
+            Ok((lock, noted))
+        };
+        let (mut unfinished, mut ours) = (UnfinishedShards::default(), Vec::new());
+        for (lock, noted) in at_once(&all, of_part)? {
+            locks.extend(lock);
+            for noted in noted {
+                match noted {
+                    Noted::Ours(path, samples, writes) => {
+                        unfinished.samples += samples;
+                        unfinished.shards.push(path.clone());
+                        ours.push((path, writes));
+                    }
+                    Noted::Foreign(path) => unfinished.foreign.push(path),
                 }
-                Some(false) => self.unfinished.foreign.push(path),
-                None => {}
             }
         }
-        if let Some(begun) = progress.begun.as_ref().filter(|begun| !listed.contains(&begun.name)) {
-            let path = self.home.path(&begun.name);
-            if self.home.is_begun(begun)? {
-                self.unfinished.shards.push(path.clone());
-                self.ours.push((path, begun.writes.clone()));
-            } else if self.home.storage.lstat(&path)?.is_some() {
-                self.unfinished.foreign.push(path);
-            }
-        }
-        Ok(())
+        Ok(Found { home, unfinished, ours, locks })
     }
+}
+
+/// What is there of the shards that a part has noted, but for those that the manifest lists.
+fn noted(home: &Home, progress: &Progress, listed: &BTreeSet<String>) -> Result<Vec<Noted>> {
+    let mut found = Vec::new();
+    for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
+        let path = home.path(&made.name);
+        match home.is_made(&made.name, made.id, (made.samples, made.bytes))? {
+            Some(true) => found.push(Noted::Ours(path, made.samples, vec![made.id.1])),
+            Some(false) => found.push(Noted::Foreign(path)),
+            None => {}
+        }
+    }
+    if let Some(begun) = progress.begun.as_ref().filter(|begun| !listed.contains(&begun.name)) {
+        let path = home.path(&begun.name);
+        if home.is_begun(begun)? {
+            found.push(Noted::Ours(path, 0, begun.writes.clone()));
+        } else if home.storage.lstat(&path)?.is_some() {
+            found.push(Noted::Foreign(path));
+        }
+    }
+    Ok(found)
 }

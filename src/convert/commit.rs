@@ -130,7 +130,10 @@ impl Conversion {
             is_published = false;
         }
         // Once the commit has begun, what is in the place of the result may be its own.
-        if !is_published && !there.as_ref().is_some_and(Parts::commit_begun) {
+        // An earlier run may have come as far as the manifest: the commit sees whether it is its own.
+        let continues = self.is_sharded() && self.how.resume && there.is_some();
+        let begun = there.as_ref().is_some_and(Parts::commit_begun);
+        if !is_published && !begun && !continues {
             self.check_places(plan)?;
         }
         let plan = plan.to_json()?;
@@ -448,7 +451,7 @@ impl<'a> Joining<'a> {
             let state = state.unwrap_or_default();
             made.push(state["shards"].as_array().cloned().unwrap_or_default());
         }
-        let output = self.conversion.publish_shards(&made)?;
+        let output = self.conversion.publish_shards(self.parts, &made)?;
         let quarantine = self.quarantine()?;
         Ok(Report { quarantine, ..self.report(vec![output]) })
     }

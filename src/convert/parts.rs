@@ -387,13 +387,23 @@ impl Parts {
     /// have seen it any more.
     pub(super) fn check_current(&self, part: Part) -> Result<()> {
         let Some(objects) = &self.objects else { return Ok(()) };
-        let plan = objects.read(&self.dir_file("plan.json"))?;
-        let is_same = plan.is_some_and(|text| text == render(&self.plan).as_bytes());
-        if is_same && self.end()?.is_none() {
+        if self.fate()? == Fate::Open {
             return Ok(());
         }
         objects.remove(&[self.file(part, "shards")])?;
         Err(self.lost(part))
+    }
+
+    /// What has happened to them since they were opened, which locks keep from happening on a disk.
+    pub(super) fn fate(&self) -> Result<Fate> {
+        let Some(objects) = &self.objects else { return Ok(Fate::Open) };
+        let plan = objects.read(&self.dir_file("plan.json"))?;
+        let is_same = plan.is_some_and(|text| text == render(&self.plan).as_bytes());
+        Ok(match (self.end()?, is_same) {
+            (Some(End::GivenUp), _) => Fate::GivenUp,
+            (None, true) => Fate::Open,
+            _ => Fate::Removed,
+        })
     }
 
     /// Fails if another run has taken a part since this one did.
@@ -402,6 +412,12 @@ impl Parts {
             Some(objects) if !objects.holds(&self.file(part, "shards"))? => Err(self.lost(part)),
             _ => Ok(()),
         }
+    }
+
+    /// The error of a commit whose shards a repair has removed.
+    pub(super) fn given_up(&self) -> Error {
+        let message = "a repair has removed this conversion, so nothing was published";
+        Error::new(ErrorKind::Interrupted, message).at(&self.dir)
     }
 
     fn lost(&self, part: Part) -> Error {
@@ -614,6 +630,17 @@ impl Parts {
 
 /// What `part-I-of-N.shards` is.
 const NOTE: &str = "a note about a part";
+
+/// The state of parts that another process may have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing has happened to them.
+    Open,
+    /// A repair is removing them, and what they have made.
+    GivenUp,
+    /// They were joined or removed.
+    Removed,
+}
 
 /// How a conversion in parts ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
 use super::part_objects::at_once;
-use super::parts::no_units;
+use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
@@ -575,7 +575,11 @@ impl Conversion {
     }
 
     /// Writes the manifest of all shards that the parts have made.
-    pub(super) fn publish_shards(&self, made: &[Vec<serde_json::Value>]) -> Result<WrittenOutput> {
+    pub(super) fn publish_shards(
+        &self,
+        parts: &Parts,
+        made: &[Vec<serde_json::Value>],
+    ) -> Result<WrittenOutput> {
         let damaged = |error: serde_json::Error| {
             Error::new(ErrorKind::Damaged, format!("not a shard: {error}")).at(&self.output)
         };
@@ -647,14 +651,25 @@ impl Conversion {
             let message = format!("expected a manifest of at most {MAX_BYTES} bytes");
             return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
         }
+        let before =
+            there.as_ref().map(|there| there.file.read(0..there.file.len())).transpose()?;
         let put = storage.put_if(manifest_path, text.as_bytes(), expected);
-        let _: FileId = put.map_err(|error| match error.kind() {
+        let id = put.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 error.advise("another conversion has published it: write to another name")
             }
             ErrorKind::Replaced => error.advise("append to it as it is now"),
             _ => error,
         })?;
+        if parts.are_objects() && !is_still_there(parts, &home, &made)? {
+            match before {
+                None => storage.remove(manifest_path)?,
+                Some(text) => {
+                    storage.put_if(manifest_path, &text, Expected::Version(id)).map(drop)?;
+                }
+            }
+            return Err(parts.given_up());
+        }
         Ok(output(&manifest, old))
     }
 
@@ -665,6 +680,23 @@ impl Conversion {
              which would be lost"
         );
         Err(Error::new(ErrorKind::Unsupported, message).at(&self.output))
+    }
+}
+
+/// Whether the shards of a manifest that was just put are there. A repair that began before has not
+/// seen the manifest, and removes them.
+fn is_still_there(parts: &Parts, home: &Home, made: &[Made]) -> Result<bool> {
+    match parts.fate()? {
+        Fate::Open => Ok(true),
+        // It may have seen the manifest after all, and then it leaves them.
+        Fate::GivenUp => {
+            at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
+            Ok(false)
+        }
+        Fate::Removed => match at_once(made, |made| check_write(home, made)) {
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(false),
+            checked => checked.map(|_| true),
+        },
     }
 }
 

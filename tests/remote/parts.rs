@@ -68,43 +68,62 @@ fn spawn(server: &Server, args: &[&str]) -> Child {
     kiste(server, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Holds the first request back that `is_it` says, for this many milliseconds or until the client gives
-/// up, and says when.
+/// Holds a request back until it is released.
+#[derive(Default)]
+struct Gate {
+    held: AtomicBool,
+    released: AtomicBool,
+}
+
+impl Gate {
+    fn release(&self) {
+        self.released.store(true, SeqCst);
+    }
+}
+
+/// Holds the first request back that `is_it` says, and then does this with it.
 fn hold(
     server: &Server,
-    fault: Fault,
+    then: Option<Fault>,
     is_it: impl Fn(u64, &Request) -> bool + Send + Sync + 'static,
-) -> Arc<AtomicBool> {
-    let held = Arc::new(AtomicBool::new(false));
-    let flag = held.clone();
+) -> Arc<Gate> {
+    let gate = Arc::new(Gate::default());
+    let held = gate.clone();
     server.fail(move |number, request| {
-        (is_it(number, request) && !flag.swap(true, SeqCst)).then_some(fault)
+        if !is_it(number, request) || held.held.swap(true, SeqCst) {
+            return None;
+        }
+        while !held.released.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        then
     });
-    held
+    gate
 }
 
 /// Waits until it is held or at its end.
-fn wait(child: &mut Child, held: &AtomicBool) {
+fn wait(child: &mut Child, gate: &Gate) {
     let start = Instant::now();
-    while !held.load(SeqCst) && child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < Duration::from_secs(120), "nothing happens");
+    while !gate.held.load(SeqCst) && child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(300), "nothing happens");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Kills the command at one of its requests. Whether it came so far.
+/// Kills the command at one of its requests, which is not done. Whether it came so far.
 fn kill_at(
     server: &Server,
     args: &[&str],
     is_it: impl Fn(u64, &Request) -> bool + Send + Sync + 'static,
 ) -> bool {
-    let held = hold(server, Fault::Stall, is_it);
+    let gate = hold(server, Some(Fault::Hang), is_it);
     let mut child = spawn(server, args);
-    wait(&mut child, &held);
+    wait(&mut child, &gate);
     let _ = child.kill();
     child.wait().unwrap();
     server.fail(|_, _| None);
-    held.load(SeqCst)
+    gate.release();
+    gate.held.load(SeqCst)
 }
 
 /// All files of a dataset in a directory, by the names that they would have in the bucket.
@@ -250,7 +269,7 @@ fn of_two_runs_of_a_part_the_later_one_has_it() {
         let server = Server::start();
         let of = |part| args("convert", &lines, URL, &["--part", part, "--shard-size", "3000"]);
         succeeds(&server, &of("1/2"));
-        let held = hold(&server, Fault::Late(6000), move |_, r| {
+        let held = hold(&server, None, move |_, r| {
             let of_shard = r.path.starts_with("/d/set-00001-00001.msgpack");
             let notes_it = String::from_utf8_lossy(&r.body).contains("set-00001-00001.msgpack");
             is_put(r, slow) && (of_shard || notes_it)
@@ -258,7 +277,7 @@ fn of_two_runs_of_a_part_the_later_one_has_it() {
         let mut first = spawn(&server, &of("2/2"));
         wait(&mut first, &held);
         succeeds(&server, &of("2/2"));
-        assert!(first.try_wait().unwrap().is_none(), "{slow}: the second took too long");
+        held.release();
         let first = first.wait_with_output().unwrap();
         assert!(!first.status.success(), "{slow}");
         let error = error_of(&first);
@@ -353,9 +372,11 @@ fn a_repair_aborts_uploads_and_leaves_what_is_not_of_the_conversion() {
 #[test]
 fn a_conversion_that_a_repair_takes_the_place_of_publishes_nothing() {
     let (_dir, lines) = with_lines(3, 40, 50);
-    for end in ["plan.json", ".shards", ".partial", ".msgpack", ".offsets", "finished"] {
+    for end in
+        ["plan.json", ".shards", ".partial", ".msgpack", ".offsets", "finished", "/set.shards.json"]
+    {
         let server = Server::start();
-        let held = hold(&server, Fault::Late(4000), move |_, r| match end {
+        let held = hold(&server, None, move |_, r| match end {
             "finished" => is_end(r),
             end => is_put(r, end),
         });
@@ -364,10 +385,12 @@ fn a_conversion_that_a_repair_takes_the_place_of_publishes_nothing() {
         if end == "plan.json" {
             // Nothing is there yet.
             fails(&server, &["repair", URL, "--undo"]);
+            held.release();
             assert!(slow.wait().unwrap().success());
             continue;
         }
         succeeds(&server, &["repair", URL, "--undo"]);
+        held.release();
         let slow = slow.wait_with_output().unwrap();
         let error = error_of(&slow);
         assert!(!slow.status.success(), "{end}");
@@ -435,13 +458,14 @@ fn an_append_to_a_manifest_that_was_replaced_meanwhile_is_told() {
     let out = dir.path().join("set.shards.json");
     let server = Server::start();
     succeeds(&server, &args("convert", &lines[..1], URL, &[]));
-    let held = hold(&server, Fault::Late(5000), |_, r| is_put(r, "/set.shards.json"));
+    let held = hold(&server, None, |_, r| is_put(r, "/set.shards.json"));
     let append = |line: usize| args("convert", &lines[line..=line], URL, &["--append"]);
     let mut slow = spawn(&server, &append(1));
     wait(&mut slow, &held);
     // Its shards and notes go, and another one is faster.
     succeeds(&server, &["repair", URL, "--undo"]);
     succeeds(&server, &append(2));
+    held.release();
     let slow = slow.wait_with_output().unwrap();
     let error = error_of(&slow);
     assert!(!slow.status.success() && error.contains("append to it as it is now"), "{error}");

@@ -261,13 +261,13 @@ fn a_part_that_was_killed_keeps_its_shards_and_aborts_its_upload() {
 fn of_two_runs_of_a_part_the_later_one_has_it() {
     let (dir, lines) = with_lines(4, 20, 50);
     let out = dir.path().join("set.shards.json");
-    let here = Conversion::new(&lines, &out).durable(false).shard_size(3000);
+    let here = Conversion::new(&lines, &out).durable(false).shard_size(2000);
     Part::all(2).for_each(|part| drop(here.run_part(part, &mut Silent).unwrap()));
     commit(&out, &mut Silent).unwrap();
     // The first one is slow at one of these requests, and then goes on.
     for slow in [".shards", ".partial", ".msgpack", ".keys", ".offsets"] {
         let server = Server::start();
-        let of = |part| args("convert", &lines, URL, &["--part", part, "--shard-size", "3000"]);
+        let of = |part| args("convert", &lines, URL, &["--part", part, "--shard-size", "2000"]);
         succeeds(&server, &of("1/2"));
         let held = hold(&server, None, move |_, r| {
             let of_shard = r.path.starts_with("/d/set-00001-00001.msgpack");
@@ -276,6 +276,7 @@ fn of_two_runs_of_a_part_the_later_one_has_it() {
         });
         let mut first = spawn(&server, &of("2/2"));
         wait(&mut first, &held);
+        assert!(held.held.load(SeqCst), "{slow}");
         succeeds(&server, &of("2/2"));
         held.release();
         let first = first.wait_with_output().unwrap();
@@ -382,6 +383,7 @@ fn a_conversion_that_a_repair_takes_the_place_of_publishes_nothing() {
         });
         let mut slow = spawn(&server, &args("convert", &lines, URL, &["--shard-size", "3000"]));
         wait(&mut slow, &held);
+        assert!(held.held.load(SeqCst), "{end}");
         if end == "plan.json" {
             // Nothing is there yet.
             fails(&server, &["repair", URL, "--undo"]);
@@ -462,6 +464,7 @@ fn an_append_to_a_manifest_that_was_replaced_meanwhile_is_told() {
     let append = |line: usize| args("convert", &lines[line..=line], URL, &["--append"]);
     let mut slow = spawn(&server, &append(1));
     wait(&mut slow, &held);
+    assert!(held.held.load(SeqCst));
     // Its shards and notes go, and another one is faster.
     succeeds(&server, &["repair", URL, "--undo"]);
     succeeds(&server, &append(2));

@@ -94,9 +94,14 @@ fn parts_run_in_any_order_and_again() {
     assert!(!output.exists() && scatter.exists());
     shuffle().gather(part(1), &mut Silent).unwrap();
     fs::write(scatter.join("notes.txt"), "mine").unwrap();
+    // Of a pass that was killed, and another one that only looks like it.
+    fs::write(scatter.join("part-3-of-4.samples.0123456789abcdef.partial"), "half").unwrap();
+    fs::write(scatter.join("part-3-of-4.samples.mine.partial"), "mine").unwrap();
     commit(&output, &mut Silent).unwrap();
     check(&input, &output, 7, 4);
-    assert_eq!(names(&scatter), ["notes.txt"]);
+    let mut left = names(&scatter);
+    left.sort();
+    assert_eq!(left, ["notes.txt", "part-3-of-4.samples.mine.partial"]);
     let error = shuffle().scatter(part(1), &mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
 }

@@ -148,7 +148,9 @@ fn parts_write_their_shards_in_place_and_commit_writes_the_manifest() {
             // Some are stopped, some of them twice.
             for _ in 0..number % 3 {
                 let stopped = conversion.run_part(part, &mut Stops(Cell::new(1 + number % 4)));
-                assert!(stopped.is_ok() || stopped.unwrap_err().kind() == ErrorKind::Cancelled);
+                if let Err(error) = stopped {
+                    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+                }
             }
             if number == 40 {
                 let error = commit(&many, &mut Silent).unwrap_err();
@@ -303,12 +305,6 @@ fn what_cannot_be_kept_is_refused_before_any_work() {
     assert!(error.to_string().contains("relative to the manifest"), "{error}");
     let error = Conversion::new(&inputs, &out).shards(1 << 20).run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("expected at most 262144"), "{error}");
-    #[cfg(feature = "remote")]
-    {
-        let url = "s3://bucket/out.shards.json";
-        let error = Conversion::new(&inputs, url).run(&mut Silent).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    }
     assert_eq!(files(dir.path(), "out").len() + files(dir.path(), "at").len(), 0);
 }
 

@@ -21,7 +21,8 @@ use crate::{file, interrupt};
 /// still at work there publishes nothing then.
 ///
 /// Of a dataset of many files (NAME.shards.json) it finds the shards that an unfinished conversion left
-/// and no manifest lists; --undo removes those that are as the conversion wrote them.
+/// and no manifest lists; --undo removes those that are as the conversion wrote them. At a URL it removes
+/// what was being uploaded as well, and a conversion that is still at work ends with an error.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
 /// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
@@ -92,7 +93,7 @@ impl Args {
             false => kiste::convert::unfinished_shards(&self.file)?,
         };
         let (did, count) = match &found {
-            None if !self.file.exists() => {
+            None if !self.exists()? => {
                 return Err(Failure::trouble(format_args!("{path}: no such file or directory")));
             }
             None => {
@@ -120,16 +121,21 @@ impl Args {
         if found.is_some() {
             output.note(format_args!("{path}: undone: {shards} removed"));
         }
-        let samples = match self.file.exists() {
+        let samples = match self.exists()? {
             true => Some(DatasetReader::open(&self.file)?.len() as u64),
             false => None,
         };
         if self.json {
-            let file = &self.file;
+            let file = kiste::storage::shown(&self.file);
             let done = json!({"file": file, "did": did, "samples": samples, "dropped_bytes": 0});
             output.json(&done)?;
         }
         Ok(Exit::Yes)
+    }
+
+    fn exists(&self) -> Outcome<bool> {
+        let (storage, path) = kiste::storage::of(&self.file)?;
+        Ok(storage.stat(&path)?.is_some())
     }
 
     fn in_place(&self, output: &Output) -> Outcome<Exit> {

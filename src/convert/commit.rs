@@ -15,6 +15,7 @@ use super::export;
 use super::format::{Format, Output};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
+use super::part_objects::at_once;
 use super::parts::no_units;
 use super::passing::{Passing, starts};
 use super::place;
@@ -50,11 +51,12 @@ impl Conversion {
     /// process runs this part.
     pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
         self.check()?;
-        if storage::is_url(&self.output) {
-            let message = "parts are written to a disk, and joined there";
-            return Err(
-                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
-            );
+        if storage::is_url(&self.output) && !self.is_sharded() {
+            let message = "parts of one file are written to a disk, and joined there";
+            let error = Error::new(ErrorKind::Unsupported, message);
+            return Err(error
+                .at(storage::shown(&self.output))
+                .advise("name a manifest as output, NAME.shards.json: its parts are shards"));
         }
         if self.options.append {
             let message = "cannot be combined with parts";
@@ -83,7 +85,7 @@ impl Conversion {
         let plan = self.plan_of(&opened, Some(part.of()))?;
         let parts = self.parts(&plan)?;
         // The parts of a result that is there are about to be removed, and must not be written again.
-        match parts.is_published() {
+        match parts.is_published()? {
             true => Ok(Report { was_complete: true, ..Report::default() }),
             // Its shards stay where they are: a part that continues finds them.
             false if self.is_sharded() => self.write_shards(&parts, part, opened, monitor),
@@ -109,7 +111,7 @@ impl Conversion {
         }
         let plan = self.plan_of(&opened, Some(1))?;
         let parts = self.parts(&plan)?;
-        if !parts.is_published() {
+        if !parts.is_published()? {
             self.write_part(&parts, Part::whole(), opened, true, monitor)?;
         }
         commit_with(&self.output, self.how.durable, monitor)
@@ -119,14 +121,19 @@ impl Conversion {
     pub(super) fn parts(&self, plan: &Plan) -> Result<Parts> {
         let mut there = Parts::open(&self.output).ok().flatten();
         // All but the sign that they were published was removed before.
-        if there.as_ref().is_some_and(|there| there.is_published() && there.plan().is_null()) {
+        let mut is_published = there.as_ref().map_or(Ok(false), Parts::is_published)?;
+        if is_published && there.as_ref().is_some_and(|there| there.plan().is_null()) {
             if let Some(there) = there.take() {
                 drop(there.lock_all()?);
                 there.remove()?;
             }
+            is_published = false;
         }
         // Once the commit has begun, what is in the place of the result may be its own.
-        if !there.as_ref().is_some_and(|parts| parts.commit_begun() || parts.is_published()) {
+        // An earlier run may have come as far as the manifest: the commit sees whether it is its own.
+        let continues = self.is_sharded() && self.how.resume && there.is_some();
+        let begun = there.as_ref().is_some_and(Parts::commit_begun);
+        if !is_published && !begun && !continues {
             self.check_places(plan)?;
         }
         let plan = plan.to_json()?;
@@ -164,7 +171,7 @@ impl Conversion {
         if self.is_sharded() {
             return match self.options.append {
                 true => Ok(()),
-                false => place::check_dataset(&self.output, false),
+                false => self.check_no_manifest(),
             };
         }
         for path in self.targets()? {
@@ -189,10 +196,14 @@ impl Conversion {
         part: Part,
         skipped_files: u64,
         monitor: &mut dyn Monitor,
-    ) -> Result<(Lock, Option<Report>)> {
+    ) -> Result<(Option<Lock>, Option<Report>)> {
         // Two runs that were given the same part by mistake would mix their samples.
-        let lock = parts.lock(part)?;
+        let lock = match parts.state(part)? {
+            None => parts.lock(part)?,
+            Some(_) => None,
+        };
         if parts.state(part)?.is_none() {
+            parts.check_current(part)?;
             return Ok((lock, None));
         }
         monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
@@ -312,7 +323,7 @@ pub(super) fn commit_with(
             .with_remedy(Remedy::MakeParts));
     };
     let lock = parts.lock_all()?;
-    if parts.is_published() {
+    if parts.is_published()? {
         drop(lock);
         monitor.notice(Notice::Joined(output.to_path_buf()));
         remove_scattered(output)?;
@@ -328,7 +339,12 @@ pub(super) fn commit_with(
         }
         _ => error,
     };
-    let joined = Joining::of(&parts, plan, durable)?.run(monitor).map_err(in_new_parts);
+    let joining = Joining::of(&parts, plan, durable).map_err(|error| match error.kind() {
+        // Where nothing is locked, another process may be removing them.
+        ErrorKind::Interrupted if parts.are_objects() => joined_meanwhile(&parts, output, error),
+        _ => error,
+    })?;
+    let joined = joining.run(monitor).map_err(in_new_parts);
     let report = joined.map_err(|error| match error.kind() {
         ErrorKind::Cancelled => {
             kept(error, output, "kept all parts").advise("the same command continues")
@@ -341,6 +357,15 @@ pub(super) fn commit_with(
     remove_scattered(output)?;
     parts.remove()?;
     Ok(report)
+}
+
+/// The error where parts are missing, which may be because they were joined.
+fn joined_meanwhile(parts: &Parts, output: &Path, error: Error) -> Error {
+    match (parts.is_published(), Parts::open(output)) {
+        (Ok(false), Ok(Some(_))) => error,
+        (Err(error), _) | (_, Err(error)) => error,
+        _ => Error::new(ErrorKind::Locked, "another process joins these parts").at(parts.dir()),
+    }
 }
 
 /// All parts, which are finished.
@@ -358,8 +383,9 @@ impl<'a> Joining<'a> {
     fn of(parts: &'a Parts, plan: Plan, durable: bool) -> Result<Joining<'a>> {
         let all = plan.all_parts();
         let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
-        for &part in &all {
-            let Some(state) = parts.state(part)? else {
+        let states = at_once(&all, |part| parts.state(*part))?;
+        for (&part, state) in all.iter().zip(states) {
+            let Some(state) = state else {
                 missing.push(part);
                 continue;
             };
@@ -421,11 +447,11 @@ impl<'a> Joining<'a> {
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         monitor.begin(Phase::Finishing, Total::default());
         let mut made = Vec::new();
-        for &part in &self.all {
-            let state = self.parts.state(part)?.unwrap_or_default();
+        for state in at_once(&self.all, |part| self.parts.state(*part))? {
+            let state = state.unwrap_or_default();
             made.push(state["shards"].as_array().cloned().unwrap_or_default());
         }
-        let output = self.conversion.publish_shards(&made)?;
+        let output = self.conversion.publish_shards(self.parts, &made)?;
         let quarantine = self.quarantine()?;
         Ok(Report { quarantine, ..self.report(vec![output]) })
     }

@@ -572,14 +572,14 @@ impl Conversion {
     }
 
     /// Fails for what cannot be done where the output is a URL: nothing is there before it is finished,
-    /// and nothing can be added to it.
+    /// and nothing can be added to it, unless it consists of many files.
     fn check_url(&self) -> Result<()> {
         if !storage::is_url(&self.output) {
             return Ok(());
         }
         let option = match () {
-            () if self.options.append => "append",
-            () if self.how.resume => "resume",
+            () if self.options.append && !self.is_sharded() => "append",
+            () if self.how.resume && !self.is_sharded() => "resume",
             () if self.options.bad == BadInput::Quarantine => "bad",
             () => return Ok(()),
         };

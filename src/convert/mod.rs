@@ -70,6 +70,7 @@ mod monitor;
 mod bad;
 mod passing;
 mod unit_log;
+mod part_objects;
 mod parts;
 mod plan;
 mod report;
@@ -81,6 +82,7 @@ mod dry_run;
 mod run;
 mod scattered;
 mod commit;
+mod shard_home;
 mod shards;
 mod parted_shuffle;
 

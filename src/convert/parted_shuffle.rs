@@ -25,14 +25,13 @@ use serde::{Deserialize, Serialize};
 
 use super::monitor::check_cancelled;
 use super::scattered::dir_of;
-use super::shards::check_on_disk;
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::is_manifest;
 use crate::regular;
 use crate::sampler::{Order, Sampler, Shuffle};
-use crate::storage::{LocalStorage, ReplaceFile, Storage};
+use crate::storage::{self, LocalStorage, ReplaceFile, Storage};
 
 /// Samples between two reports of progress.
 const FEW: u64 = 1024;
@@ -121,7 +120,10 @@ impl PartedShuffle {
     ) -> Result<PartedShuffle> {
         let output = output.as_ref().to_path_buf();
         let invalid = |message: &str| Err(Error::new(ErrorKind::Invalid, message).at(&output));
-        check_on_disk(&output)?;
+        if storage::is_url(&output) {
+            let message = "a shuffle in two passes writes to a disk";
+            return Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(&output)));
+        }
         if !output.to_str().is_some_and(is_manifest) {
             return invalid("expected the name of a manifest, NAME.shards.json");
         }

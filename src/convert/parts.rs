@@ -14,6 +14,11 @@
 //!
 //! The digest of the plan identifies a part, so a part of another plan or of other sources is never
 //! used by mistake.
+//!
+//! Where the dataset is in an object store, so are these, as objects with names of this form. There
+//! are no locks: [`PartObjects`] fences runs off instead, by one object for each part. So
+//! `part-I-of-N.shards` says as well that the part is finished, and `published` may also say that the
+//! conversion was given up, and that a repair is removing it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,10 +35,11 @@ use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 
 use super::Input;
+use super::part_objects::{Lost, PartObjects};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 use crate::regular;
-use crate::storage::{LocalStorage, Lock, Storage, random};
+use crate::storage::{self, LocalStorage, Lock, Storage, random};
 
 /// More parts than this are a mistake.
 const MAX_PARTS: usize = 1_000_000;
@@ -135,6 +141,10 @@ pub(super) struct Parts {
     dir: PathBuf,
     plan: Json,
     digest: String,
+    /// Where they are objects.
+    objects: Option<PartObjects>,
+    /// Whether this call of [`create`](Self::create) began them.
+    is_new: bool,
 }
 
 /// What says that a part is finished.
@@ -142,6 +152,13 @@ pub(super) struct Parts {
 struct Finished {
     plan: String,
     state: Json,
+    /// The run of the part that notes it, where that is fenced: no two notes of two runs are alike,
+    /// as a store may tell them apart by nothing but their bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// There: what was noted when the part was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finished: Option<Json>,
 }
 
 impl Parts {
@@ -152,11 +169,28 @@ impl Parts {
     /// [`Invalid`](ErrorKind::Invalid) if there are parts of another plan. [`open`](Self::open)
     /// tells which.
     pub(super) fn create(dataset: &Path, plan: &Json) -> Result<Parts> {
-        let dir = dir_of(dataset);
+        let text = render(plan);
+        let parts = match PartObjects::of(dataset)? {
+            Some((objects, dataset)) => {
+                let dir = dir_of(&dataset);
+                let is_new = objects.create(&file_in(&dir, "plan.json"), text.as_bytes())?;
+                Parts { is_new, ..Parts::read(dir, Some(objects))? }
+            }
+            None => Parts::create_files(dir_of(dataset), &text)?,
+        };
+        match parts.plan == *plan {
+            true => Ok(parts),
+            false => {
+                let message = "there are parts of another plan";
+                Err(Error::new(ErrorKind::Invalid, message).at(&parts.dir))
+            }
+        }
+    }
+
+    fn create_files(dir: PathBuf, text: &str) -> Result<Parts> {
         check_dir(&dir)?;
         fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
         let path = dir.join("plan.json");
-        let text = render(plan);
         if !path.exists() {
             // If several processes begin at the same time, the first one wins.
             let unfinished = unfinished(&path);
@@ -175,37 +209,65 @@ impl Parts {
             linked.map_err(|error| Error::io(&path, error))?;
             sync_dir(&dir)?;
         }
-        let parts = Parts::read(dir)?;
-        match parts.plan == *plan {
-            true => Ok(parts),
-            false => {
-                let message = "there are parts of another plan";
-                Err(Error::new(ErrorKind::Invalid, message).at(&parts.dir))
-            }
-        }
+        Parts::read(dir, None)
     }
 
     /// Opens the parts that are there, if there are any.
     pub(super) fn open(dataset: &Path) -> Result<Option<Parts>> {
+        if let Some((objects, dataset)) = PartObjects::of(dataset)? {
+            return match Parts::read(dir_of(&dataset), Some(objects)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                read => read.map(Some),
+            };
+        }
         let dir = dir_of(dataset);
         match check_dir(&dir)? {
-            true => Parts::read(dir).map(Some),
+            true => Parts::read(dir, None).map(Some),
             false => Ok(None),
         }
     }
 
-    fn read(dir: PathBuf) -> Result<Parts> {
-        let path = dir.join("plan.json");
-        let text = match regular::read_to_string(&path) {
+    fn read(dir: PathBuf, objects: Option<PartObjects>) -> Result<Parts> {
+        let is_new = false;
+        let mut parts = Parts { dir, plan: Json::Null, digest: String::new(), objects, is_new };
+        let path = parts.dir_file("plan.json");
+        let text = match parts.read_note(&path) {
+            Ok(Some(text)) => text,
             // An earlier removal was interrupted.
-            Err(_) if dir.join("published").exists() => "null".to_owned(),
-            read => read.map_err(|error| Error::io(&path, error))?,
+            Err(_) | Ok(None) if parts.end()?.is_some() => b"null".to_vec(),
+            Ok(None) => return Err(Error::io(&path, io::ErrorKind::NotFound.into())),
+            Err(error) => return Err(error),
         };
-        let plan = serde_json::from_str(&text).map_err(|error| {
+        parts.plan = serde_json::from_slice(&text).map_err(|error| {
             Error::new(ErrorKind::Damaged, format!("not a plan: {error}")).at(&path)
         })?;
-        let digest = digest_of(&plan);
-        Ok(Parts { dir, plan, digest })
+        parts.digest = digest_of(&parts.plan);
+        Ok(parts)
+    }
+
+    /// Whether they are objects, which this process has begun or found.
+    pub(super) fn are_objects(&self) -> bool {
+        self.objects.is_some()
+    }
+
+    /// Whether [`create`](Self::create) has found none.
+    pub(super) fn are_new(&self) -> bool {
+        self.is_new
+    }
+
+    fn read_note(&self, path: &Path) -> Result<Option<Vec<u8>>> {
+        if let Some(objects) = &self.objects {
+            return objects.read(path);
+        }
+        match regular::read(path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    }
+
+    fn dir_file(&self, name: &str) -> PathBuf {
+        file_in(&self.dir, name)
     }
 
     /// The plan.
@@ -231,71 +293,165 @@ impl Parts {
     /// A file of a part with another ending.
     pub(super) fn file(&self, part: Part, ending: &str) -> PathBuf {
         // With how many there are, so that a part of another division is never taken for one of these.
-        self.dir.join(format!("part-{}-of-{}.{ending}", part.number, part.of))
+        self.dir_file(&format!("part-{}-of-{}.{ending}", part.number, part.of))
     }
 
     /// What was noted when the part was finished; `None` if it is not.
     pub(super) fn state(&self, part: Part) -> Result<Option<Json>> {
-        let path = self.file(part, "json");
-        let text = match regular::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(&path, error)),
+        let (ending, what) = match self.objects {
+            Some(_) => ("shards", NOTE),
+            None => ("json", "the end of a part"),
         };
-        let finished: Finished = serde_json::from_slice(&text).map_err(|error| {
-            Error::new(ErrorKind::Damaged, format!("not the end of a part: {error}")).at(&path)
-        })?;
-        match finished.plan == self.digest {
-            true => Ok(Some(finished.state)),
-            false => {
-                let message = "a part of another plan";
-                Err(Error::new(ErrorKind::Invalid, message).at(&path))
-            }
-        }
-    }
-
-    /// Notes something about a part, in a file with this ending.
-    pub(super) fn note(&self, part: Part, ending: &str, state: &impl Serialize) -> Result<()> {
-        let state = serde_json::to_value(state).unwrap_or_default();
-        let noted = Finished { plan: self.digest.clone(), state };
-        self.write(&self.file(part, ending), &render(&noted))
-    }
-
-    /// What was noted about a part, if anything was.
-    pub(super) fn noted<T: DeserializeOwned>(&self, part: Part, ending: &str) -> Result<Option<T>> {
         let path = self.file(part, ending);
-        let damaged = |message: String| Error::new(ErrorKind::Damaged, message).at(&path);
-        let text = match regular::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(&path, error)),
-        };
-        let noted: Finished = serde_json::from_slice(&text)
-            .map_err(|error| damaged(format!("not a note about a part: {error}")))?;
-        if noted.plan != self.digest {
-            return Err(Error::new(ErrorKind::Invalid, "a part of another plan").at(&path));
+        let Some(text) = self.read_note(&path)? else { return Ok(None) };
+        let noted = self.parse(&text, &path, what)?;
+        Ok(match self.objects {
+            Some(_) => noted.finished,
+            None => Some(noted.state),
+        })
+    }
+
+    /// Notes how far a part is, which this process has [taken](Self::lock).
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](ErrorKind::Locked) if another run of the part has taken it.
+    pub(super) fn note(&self, part: Part, state: &impl Serialize) -> Result<()> {
+        let state = serde_json::to_value(state).unwrap_or_default();
+        let path = self.file(part, "shards");
+        match &self.objects {
+            Some(objects) => {
+                let replaced = objects.replace(&path, &self.fenced(state, None))?;
+                replaced.map_err(|Lost| self.lost(part))
+            }
+            None => self.write(&path, &self.rendered(state)),
         }
-        serde_json::from_value(noted.state)
-            .map(Some)
-            .map_err(|error| damaged(format!("not a note about a part: {error}")))
     }
 
-    /// Keeps other processes from writing this part at the same time.
+    /// How far a part is, if that was noted.
+    pub(super) fn noted<T: DeserializeOwned>(&self, part: Part) -> Result<Option<T>> {
+        let path = self.file(part, "shards");
+        let Some(text) = self.read_note(&path)? else { return Ok(None) };
+        let state = self.parse(&text, &path, NOTE)?.state;
+        // Taken, and nothing noted yet.
+        if state.is_null() {
+            return Ok(None);
+        }
+        serde_json::from_value(state).map(Some).map_err(|error| {
+            Error::new(ErrorKind::Damaged, format!("not a note about a part: {error}")).at(&path)
+        })
+    }
+
+    fn parse(&self, text: &[u8], path: &Path, what: &str) -> Result<Finished> {
+        let noted: Finished = serde_json::from_slice(text).map_err(|error| {
+            Error::new(ErrorKind::Damaged, format!("not {what}: {error}")).at(path)
+        })?;
+        match noted.plan == self.digest {
+            true => Ok(noted),
+            false => Err(Error::new(ErrorKind::Invalid, "a part of another plan").at(path)),
+        }
+    }
+
+    fn rendered(&self, state: Json) -> String {
+        render(&Finished { plan: self.digest.clone(), state, run: None, finished: None })
+    }
+
+    fn fenced(&self, state: Json, finished: Option<Json>) -> String {
+        let run = Some(format!("{:016x}", random()));
+        render(&Finished { plan: self.digest.clone(), state, run, finished })
+    }
+
+    /// Keeps other processes from writing this part at the same time: on a disk those that come later,
+    /// in an object store those that came before, which may be dead.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](ErrorKind::Locked) if another process writes it.
+    pub(super) fn lock(&self, part: Part) -> Result<Option<Lock>> {
+        let Some(objects) = &self.objects else {
+            let message = format!("another process makes part {part}");
+            return self.lock_file(&self.file(part, "lock"), &message).map(Some);
+        };
+        let path = self.file(part, "shards");
+        let taken = objects.take(&path, |before| {
+            let before = before.map(|text| self.parse(&text, &path, NOTE)).transpose()?;
+            Ok(match before {
+                Some(before) => self.fenced(before.state, before.finished),
+                None => self.fenced(Json::Null, None),
+            })
+        })?;
+        taken.map(|()| None).map_err(|Lost| self.lost(part))
+    }
+
+    /// Fails for a part that was taken after all parts were joined or given up: who did that may not
+    /// have seen it any more.
+    pub(super) fn check_current(&self, part: Part) -> Result<()> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        if self.fate()? == Fate::Open {
+            return Ok(());
+        }
+        objects.remove(&[self.file(part, "shards")])?;
+        Err(self.lost(part))
+    }
+
+    /// What has happened to them since they were opened, which locks keep from happening on a disk.
+    pub(super) fn fate(&self) -> Result<Fate> {
+        let Some(objects) = &self.objects else { return Ok(Fate::Open) };
+        let plan = objects.read(&self.dir_file("plan.json"))?;
+        let is_same = plan.is_some_and(|text| text == render(&self.plan).as_bytes());
+        Ok(match (self.end()?, is_same) {
+            (Some(End::GivenUp), _) => Fate::GivenUp,
+            (None, true) => Fate::Open,
+            _ => Fate::Removed,
+        })
+    }
+
+    /// Fails if another run has taken a part since this one did.
+    pub(super) fn check_held(&self, part: Part) -> Result<()> {
+        match &self.objects {
+            Some(objects) if !objects.holds(&self.file(part, "shards"))? => Err(self.lost(part)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of a commit whose shards a repair has removed.
+    pub(super) fn given_up(&self) -> Error {
+        let message = "a repair has removed this conversion, so nothing was published";
+        Error::new(ErrorKind::Interrupted, message).at(&self.dir)
+    }
+
+    fn lost(&self, part: Part) -> Error {
+        let message = match part.of {
+            1 => "another process has continued or repaired this conversion, so this one stopped"
+                .into(),
+            _ => format!(
+                "another process has run or repaired part {part} meanwhile, so this one stopped"
+            ),
+        };
+        Error::new(ErrorKind::Locked, message).at(&self.dir)
+    }
+
+    /// Whether a process has begun this part.
+    pub(super) fn is_begun(&self, part: Part) -> Result<bool> {
+        match &self.objects {
+            Some(objects) => Ok(objects.read(&self.file(part, "shards"))?.is_some()),
+            None => Ok(self.file(part, "lock").exists()),
+        }
+    }
+
+    /// Keeps other processes from joining the parts at the same time. In an object store the manifest
+    /// is put where it is expected, so there is nothing to keep them from.
     ///
     /// # Errors
     ///
     /// [`Locked`](ErrorKind::Locked) if another process does.
-    pub(super) fn lock(&self, part: Part) -> Result<Lock> {
-        self.lock_file(&self.file(part, "lock"), &format!("another process makes part {part}"))
-    }
-
-    /// Keeps other processes from joining the parts at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`Locked`](ErrorKind::Locked) if another process does.
-    pub(super) fn lock_all(&self) -> Result<Lock> {
-        self.lock_file(&self.dir.join("lock"), "another process joins these parts")
+    pub(super) fn lock_all(&self) -> Result<Option<Lock>> {
+        match self.objects {
+            Some(_) => Ok(None),
+            None => self
+                .lock_file(&self.dir.join("lock"), "another process joins these parts")
+                .map(Some),
+        }
     }
 
     fn lock_file(&self, path: &Path, message: &str) -> Result<Lock> {
@@ -305,8 +461,14 @@ impl Parts {
 
     /// Notes that a part is finished, with this state.
     pub(super) fn finish(&self, part: Part, state: Json) -> Result<()> {
-        let finished = Finished { plan: self.digest.clone(), state };
-        self.write(&self.file(part, "json"), &render(&finished))
+        let Some(objects) = &self.objects else {
+            return self.write(&self.file(part, "json"), &self.rendered(state));
+        };
+        let path = self.file(part, "shards");
+        let Some(text) = objects.read(&path)? else { return Err(self.lost(part)) };
+        let noted = self.parse(&text, &path, NOTE)?;
+        let replaced = objects.replace(&path, &self.fenced(noted.state, Some(state)))?;
+        replaced.map_err(|Lost| self.lost(part))
     }
 
     /// Notes that these files or folders are about to be made: from here on they may be there. What
@@ -372,12 +534,44 @@ impl Parts {
 
     /// Notes that the dataset is there.
     pub(super) fn published(&self) -> Result<()> {
-        self.write(&self.dir.join("published"), "")
+        self.write(&self.dir_file("published"), "")
     }
 
     /// Whether the dataset is there.
-    pub(super) fn is_published(&self) -> bool {
-        self.dir.join("published").exists()
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`](ErrorKind::Interrupted) if the conversion was given up.
+    pub(super) fn is_published(&self) -> Result<bool> {
+        match self.end()? {
+            Some(End::GivenUp) => {
+                let message = "this conversion was given up, and is not removed yet";
+                let error = Error::new(ErrorKind::Interrupted, message).at(&self.dir);
+                Err(error.advise("\"repair\" removes what it has left"))
+            }
+            end => Ok(end.is_some()),
+        }
+    }
+
+    /// Whether it came to its end.
+    fn end(&self) -> Result<Option<End>> {
+        let path = self.dir_file("published");
+        match &self.objects {
+            Some(objects) => Ok(objects.read(&path)?.map(|text| match text == GIVEN_UP {
+                true => End::GivenUp,
+                false => End::Published,
+            })),
+            None => Ok(Some(End::Published).filter(|_| path.exists())),
+        }
+    }
+
+    /// Keeps all who have not begun a part from beginning one, where no lock does.
+    pub(super) fn give_up(&self) -> Result<()> {
+        match &self.objects {
+            // One that is published is only to be tidied up.
+            Some(objects) => objects.create(&self.dir_file("published"), GIVEN_UP).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Removes everything. If it is interrupted, it can be repeated.
@@ -386,6 +580,15 @@ impl Parts {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is a file that is not ours; then nothing is removed.
     pub(super) fn remove(self) -> Result<()> {
+        if let Some(objects) = &self.objects {
+            let of = self.plan["parts"].as_u64().unwrap_or(0).min(MAX_PARTS as u64);
+            let note = |part| self.file(part, "shards");
+            let notes: Vec<PathBuf> = Part::all(of as usize).map(note).collect();
+            objects.remove(&notes)?;
+            // By the plan the others are found.
+            objects.remove(&[self.dir_file("plan.json")])?;
+            return objects.remove(&[self.dir_file("published")]);
+        }
         let at = |error| Error::io(&self.dir, error);
         check_dir(&self.dir)?;
         let entries = fs::read_dir(&self.dir).map_err(at)?;
@@ -411,6 +614,9 @@ impl Parts {
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<()> {
+        if let Some(objects) = &self.objects {
+            return objects.write(path, text.as_bytes());
+        }
         let unfinished = unfinished(path);
         let written = write_synced(&unfinished, text.as_bytes());
         written.and_then(|()| fs::rename(&unfinished, path)).map_err(|e| {
@@ -421,6 +627,30 @@ impl Parts {
         sync_dir(&self.dir)
     }
 }
+
+/// What `part-I-of-N.shards` is.
+const NOTE: &str = "a note about a part";
+
+/// The state of parts that another process may have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing has happened to them.
+    Open,
+    /// A repair is removing them, and what they have made.
+    GivenUp,
+    /// They were joined or removed.
+    Removed,
+}
+
+/// How a conversion in parts ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Published,
+    GivenUp,
+}
+
+/// What `published` says of a conversion that was given up.
+const GIVEN_UP: &[u8] = b"given up";
 
 /// What is in the place of something that is made of parts, since that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -510,6 +740,14 @@ fn check_dir(dir: &Path) -> Result<bool> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(Error::io(dir, error)),
+    }
+}
+
+/// A file of a directory, or an object whose name begins like that.
+fn file_in(dir: &Path, name: &str) -> PathBuf {
+    match storage::is_url(dir) {
+        true => PathBuf::from(format!("{}/{name}", dir.display())),
+        false => dir.join(name),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Part;
 use crate::error::{Error, Result};
+use crate::storage;
 
 /// Where they are.
 pub(super) fn dir_of(output: &Path) -> PathBuf {
@@ -16,6 +17,9 @@ pub(super) fn dir_of(output: &Path) -> PathBuf {
 
 /// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
 pub(super) fn remove_scattered(output: &Path) -> Result<()> {
+    if storage::is_url(output) {
+        return Ok(());
+    }
     let dir = dir_of(output);
     let entries = match fs::read_dir(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -33,8 +37,12 @@ pub(super) fn remove_scattered(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the first pass gives a file this name: `part-3-of-8.samples`.
+/// Whether the first pass gives a file this name: `part-3-of-8.samples`, and while it is written
+/// `part-3-of-8.samples.0123456789abcdef.partial`, which a pass that is killed leaves.
 fn is_scattered(name: &str) -> bool {
+    let unfinished = name.strip_suffix(".partial").and_then(|name| name.rsplit_once('.'));
+    let is_number = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let name = unfinished.filter(|(_, number)| is_number(number)).map_or(name, |(name, _)| name);
     let middle = |ending| name.strip_prefix("part-")?.strip_suffix(ending);
     let numbers = middle(".samples").or_else(|| middle(".json")).and_then(|m| m.split_once("-of-"));
     numbers.is_some_and(|(part, of)| format!("{part}/{of}").parse::<Part>().is_ok())

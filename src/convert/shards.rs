@@ -6,10 +6,13 @@
 //! and [`unfinished_shards`] finds by it what a run that died has left. To commit is to compare the
 //! shards with what was noted, to look for keys that two of them have, and to write the manifest, if
 //! what is there is what is expected: no sample is read or copied.
+//!
+//! All of this is the same behind a URL: [`Home`] and [`Parts`] know what differs.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -21,22 +24,23 @@ use super::format::Format;
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
-use super::parts::no_units;
+use super::part_objects::at_once;
+use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
+use super::shard_home::{Begun, Home, of_write};
 use super::{InOrder, Input, Part, Parts, Source};
 use crate::array::ArrayTally;
-use crate::dataset::names::{ReadManifest, shard_path};
+use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
-use crate::dataset::repair::{Leftover, Repair};
-use crate::dataset::{DatasetFile, DatasetReader, staging};
+use crate::dataset::{DatasetReader, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{
     MAX_BYTES, MAX_KEY, MAX_SHARDS, Manifest, SUFFIX, ShardEntry, is_manifest,
 };
 use crate::format::hex;
-use crate::storage::{self, Expected, FileId, LocalStorage, Lock, Storage};
+use crate::storage::{self, Expected, FileId, LocalStorage, Lock};
 
 /// Bytes of a shard, unless the conversion says otherwise.
 const SHARD_BYTES: u64 = 2 << 30;
@@ -51,14 +55,6 @@ struct Made {
     keys: Option<(String, String)>,
     /// By which its data file is known again.
     id: FileId,
-}
-
-/// A shard that is being written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Begun {
-    name: String,
-    /// By which its data file is known again, wherever it is by now; none before there is one.
-    id: Option<FileId>,
 }
 
 impl Made {
@@ -249,7 +245,6 @@ impl Conversion {
             let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");
             return Err(error.advise("write to another name, or remove the dataset first"));
         }
-        check_on_disk(&self.output)?;
         if options.bad == BadInput::Quarantine {
             return invalid("bad", many);
         }
@@ -273,22 +268,26 @@ impl Conversion {
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
-        let there = Parts::open(&self.output)?;
-        if self.how.resume && !self.options.append && there.is_none() && self.output.exists() {
+        let (home, there) = (self.home()?, Parts::open(&self.output)?);
+        let exists = || Ok::<bool, Error>(home.storage.stat(&home.manifest)?.is_some());
+        if self.how.resume && !self.options.append && there.is_none() && exists()? {
             monitor.notice(Notice::Complete(self.output.clone()));
             let there = std::slice::from_ref(&self.output);
             return self.report_present(there, opened.skipped_files, start);
         }
-        if !self.how.resume && there.is_some_and(|there| !there.is_published()) {
-            // An error if it is still at work.
-            unfinished_shards(&self.output)?;
-            let message = "a conversion to this dataset was cut short";
-            let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
-            return Err(error.with_remedy(self.continued_by()));
+        if let (false, Some(there)) = (self.how.resume, there) {
+            if !there.is_published()? {
+                return Err(self.cut_short(&there));
+            }
         }
         let plan = self.plan_of(&opened, Some(1))?;
         let parts = self.parts(&plan)?;
-        let made = match parts.is_published() {
+        let is_published = parts.is_published()?;
+        // Of two that begin at the same time, where nothing is locked.
+        if parts.are_objects() && !parts.are_new() && !self.how.resume && !is_published {
+            return Err(self.cut_short(&parts));
+        }
+        let made = match is_published {
             true => Ok(()),
             false => self.write_shards(&parts, Part::whole(), opened, monitor).map(drop),
         };
@@ -302,6 +301,38 @@ impl Conversion {
                 let _ = remove_unfinished_shards(&self.output);
             }
         })
+    }
+
+    /// The error where another conversion to this dataset is unfinished.
+    fn cut_short(&self, there: &Parts) -> Error {
+        let message = match there.are_objects() {
+            // An error if it is still at work.
+            false => match unfinished_shards(&self.output) {
+                Err(error) => return error,
+                Ok(_) => "a conversion to this dataset was cut short",
+            },
+            // A dead process cannot be told from one that is slow.
+            true => "a conversion to this dataset is at work, or was cut short",
+        };
+        let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
+        match there.are_objects() && self.options.append {
+            true => error.advise(
+                "append once the other conversion is done; if it was given up, \"repair\" removes what it \
+                 has left",
+            ),
+            false => error.with_remedy(self.continued_by()),
+        }
+    }
+
+    /// Where the manifest and the shards are.
+    fn home(&self) -> Result<Home> {
+        Home::of(&self.output, self.storage())
+    }
+
+    /// Fails if the manifest is there.
+    pub(super) fn check_no_manifest(&self) -> Result<()> {
+        let home = self.home()?;
+        home.check_free(&home.manifest)
     }
 
     /// Writes the shards of a part.
@@ -318,9 +349,10 @@ impl Conversion {
         if let Some(report) = finished {
             return Ok(report);
         }
-        let mut progress = match parts.noted::<Progress>(part, "shards")? {
+        let home = self.home()?;
+        let mut progress = match parts.noted::<Progress>(part)? {
             Some(progress) => progress,
-            None => Progress { first: self.first_number()?, ..Progress::default() },
+            None => Progress { first: self.first_number(&home)?, ..Progress::default() },
         };
         let labels = opened.samples.label_names().map(<[String]>::to_vec);
         let (source, cut, units, before) = self.divided(opened.samples, part, &progress)?;
@@ -343,7 +375,6 @@ impl Conversion {
             passing.quarantine =
                 Some(Quarantine::begin(parts.file(part, "quarantine.jsonl"), bytes)?);
         }
-        let storage = self.storage();
         while !progress.done {
             let number = progress.first + progress.shards.len() as u64;
             if number >= MAX_SHARDS as u64 {
@@ -351,40 +382,29 @@ impl Conversion {
                 return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
             }
             let name = self.shard_name(part, number)?;
-            let path = shard_path(&self.output, &name);
-            // One that an earlier run has begun is ours.
-            let is_ours = match &progress.begun {
-                Some(begun) => begun.is_at(&*storage, &path)?,
-                None => false,
+            let path = home.path(&name);
+            // Another run of the part may have taken it: that is why, whatever it looks like.
+            let stopped = |error: Error| match parts.check_held(part) {
+                Err(lost) if lost.kind() == ErrorKind::Locked => lost,
+                _ => error,
             };
-            if is_ours {
-                remove_shard(&path)?;
-            }
-            super::place::check_dataset(&path, false)?;
-            // What is ours is removed: another conversion has left this, and may continue it.
-            if progress.begun.take().is_some() {
-                parts.note(part, "shards", &progress)?;
-            }
-            if storage.lstat(&staging::dir_of(&path))?.is_some() {
-                let error = Error::new(ErrorKind::Interrupted, "an unfinished write is left here");
-                return Err(error.at(&path).with_remedy(Remedy::Repair));
-            }
-            progress.begun = Some(Begun { name: name.clone(), id: None });
-            parts.note(part, "shards", &progress)?;
-            let mut writer = self.writer_options().create(&path)?;
-            progress.begun = Some(Begun { name: name.clone(), id: staged_id(&*storage, &path)? });
-            parts.note(part, "shards", &progress)?;
+            let mut writer =
+                self.begin_shard(&home, parts, part, &mut progress, &name).map_err(stopped)?;
             let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
                 writer.set_labels(labels.as_deref())?;
                 writer.finish()
             });
-            let stats =
-                filled.map_err(|error| self.stopped_shards(error, part, progress.shards.len()))?;
+            let stats = filled
+                .map_err(|error| self.stopped_shards(error, part, progress.shards.len()))
+                .map_err(stopped)?;
             let (samples, bytes) = (stats.samples, stats.bytes);
-            let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&path)?);
-            let id = id_of(&*storage, &path)?.unwrap_or_default();
+            let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&home.open(&path)?)?);
+            let write = progress.begun.take().and_then(|begun| begun.writes.last().copied());
+            let id = match write {
+                Some(write) => of_write(write),
+                None => home.id_of(&path)?.unwrap_or_default(),
+            };
             progress.shards.push(Made { name, samples, bytes, md5, keys, id });
-            progress.begun = None;
             // Looks for more only now: what comes next belongs to the next shard.
             let goes_on = passing.written.0 < passing.limit && source.next_shard()?;
             (progress.unit, progress.item) = (source.unit(), source.item);
@@ -393,7 +413,13 @@ impl Conversion {
             }
             progress.tally = Some(passing.tally.clone());
             progress.done = !goes_on;
-            parts.note(part, "shards", &progress)?;
+            if let Err(error) = parts.note(part, &progress) {
+                if let (Some(write), ErrorKind::Locked) = (write, error.kind()) {
+                    // No note knows it any more. The first error is the one to report.
+                    let _ = home.remove(&path, &[write]);
+                }
+                return Err(error);
+            }
         }
         if part.of() == 1 {
             check_unseen(&passing.tally.unseen)?;
@@ -404,7 +430,7 @@ impl Conversion {
         let shards = &progress.shards;
         let state = json!({"samples": samples, "bytes": bytes, "tally": tally, "shards": shards});
         parts.finish(part, state)?;
-        let files = shards.iter().map(|made| shard_path(&self.output, &made.name)).collect();
+        let files = shards.iter().map(|made| home.path(&made.name)).collect();
         let output = WrittenOutput {
             files,
             labels: None,
@@ -414,13 +440,51 @@ impl Conversion {
         Ok(Report { outputs: vec![output], skipped_files, duration, ..Report::of(tally) })
     }
 
-    /// Says of a conversion that was stopped which shards are kept.
+    /// Begins a shard, in the place of what an earlier run of this part has begun.
+    fn begin_shard(
+        &self,
+        home: &Home,
+        parts: &Parts,
+        part: Part,
+        progress: &mut Progress,
+        name: &str,
+    ) -> Result<Writer> {
+        let path = home.path(name);
+        let options = self.writer_options();
+        let begun = progress.begun.take();
+        if home.is_object_store() {
+            let continues = begun.map_or_else(Vec::new, |begun| begun.writes);
+            let write = storage::random();
+            let writes = [&continues[..], &[write]].concat();
+            progress.begun = Some(Begun { writes, ..Begun::new(name.to_owned()) });
+            parts.note(part, progress)?;
+            return options.storage(home.storage.clone()).as_write(write, continues).create(path);
+        }
+        if let Some(begun) = &begun {
+            home.remove_begun(begun)?;
+        }
+        home.check_free(&path)?;
+        // What is ours is removed: another conversion has left this, and may continue it.
+        if begun.is_some() {
+            parts.note(part, progress)?;
+        }
+        home.check_left(&path)?;
+        progress.begun = Some(Begun::new(name.to_owned()));
+        parts.note(part, progress)?;
+        let writer = options.create(&path)?;
+        let id = home.staged_id(&path)?;
+        progress.begun = Some(Begun { id, ..Begun::new(name.to_owned()) });
+        parts.note(part, progress)?;
+        Ok(writer)
+    }
+
     /// What helps after a run that was cut short. An append cannot tell its own shards from those that
     /// were there, once it is another append.
     fn continued_by(&self) -> Remedy {
         if self.options.append { Remedy::Repair } else { Remedy::Resume }
     }
 
+    /// Says of a conversion that was stopped which shards are kept.
     fn stopped_shards(&self, error: Error, part: Part, shards: usize) -> Error {
         let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
         if error.kind() != ErrorKind::Cancelled || !keeps {
@@ -497,11 +561,11 @@ impl Conversion {
     }
 
     /// The number of the first shard: 0, or that after the shards which are there before an append.
-    fn first_number(&self) -> Result<u64> {
+    fn first_number(&self, home: &Home) -> Result<u64> {
         if !self.options.append {
             return Ok(0);
         }
-        let there = ReadManifest::open(&*self.storage(), &self.output)?;
+        let there = ReadManifest::open(&*home.storage, &home.manifest)?;
         let number = |entry: &ShardEntry| {
             let stem = entry.name.strip_suffix(".msgpack")?;
             stem.rsplit_once('-')?.1.parse::<u64>().ok()
@@ -511,22 +575,28 @@ impl Conversion {
     }
 
     /// Writes the manifest of all shards that the parts have made.
-    pub(super) fn publish_shards(&self, made: &[Vec<serde_json::Value>]) -> Result<WrittenOutput> {
+    pub(super) fn publish_shards(
+        &self,
+        parts: &Parts,
+        made: &[Vec<serde_json::Value>],
+    ) -> Result<WrittenOutput> {
         let damaged = |error: serde_json::Error| {
             Error::new(ErrorKind::Damaged, format!("not a shard: {error}")).at(&self.output)
         };
-        let mut ours = Vec::new();
+        let mut ours: Vec<Made> = Vec::new();
         for made in made.iter().flatten() {
-            let made: Made = serde_json::from_value(made.clone()).map_err(damaged)?;
-            ours.push(made.entry()?);
+            ours.push(serde_json::from_value(made.clone()).map_err(damaged)?);
         }
-        let storage = self.storage();
-        let there = match storage.stat(&self.output)? {
-            Some(_) => Some(ReadManifest::open(&*storage, &self.output)?),
+        let made = ours;
+        let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
+        let home = self.home()?;
+        let (storage, manifest_path) = (&home.storage, &home.manifest);
+        let there = match storage.stat(manifest_path)? {
+            Some(_) => Some(ReadManifest::open(&**storage, manifest_path)?),
             None => None,
         };
         let output = |manifest: &Manifest, old: usize| {
-            let path = |entry: &ShardEntry| shard_path(&self.output, &entry.name);
+            let path = |entry: &ShardEntry| home.path(&entry.name);
             let new = &manifest.shards()[old..];
             WrittenOutput {
                 files: manifest.shards().iter().map(path).collect(),
@@ -562,8 +632,12 @@ impl Conversion {
         let manifest =
             Manifest::new(entries).map_err(|error| Error::from(error).at(&self.output))?;
         let options = DatasetReader::options();
-        let shards = Shards::of_entries(storage.clone(), &self.output, options, manifest.shards())?;
+        let shards =
+            Shards::of_entries(storage.clone(), manifest_path, options, manifest.shards())?;
         shards.check_all()?;
+        if home.is_object_store() {
+            at_once(&made, |made| check_write(&home, made))?;
+        }
         shards.check_unique()?;
         drop(shards);
         let mut text = manifest.render();
@@ -577,7 +651,25 @@ impl Conversion {
             let message = format!("expected a manifest of at most {MAX_BYTES} bytes");
             return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
         }
-        let _: FileId = storage.put_if(&self.output, text.as_bytes(), expected)?;
+        let before =
+            there.as_ref().map(|there| there.file.read(0..there.file.len())).transpose()?;
+        let put = storage.put_if(manifest_path, text.as_bytes(), expected);
+        let id = put.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                error.advise("another conversion has published it: write to another name")
+            }
+            ErrorKind::Replaced => error.advise("append to it as it is now"),
+            _ => error,
+        })?;
+        if parts.are_objects() && !is_still_there(parts, &home, &made)? {
+            match before {
+                None => storage.remove(manifest_path)?,
+                Some(text) => {
+                    storage.put_if(manifest_path, &text, Expected::Version(id)).map(drop)?;
+                }
+            }
+            return Err(parts.given_up());
+        }
         Ok(output(&manifest, old))
     }
 
@@ -591,9 +683,37 @@ impl Conversion {
     }
 }
 
+/// Whether the shards of a manifest that was just put are there. A repair that began before has not
+/// seen the manifest, and removes them.
+fn is_still_there(parts: &Parts, home: &Home, made: &[Made]) -> Result<bool> {
+    match parts.fate()? {
+        Fate::Open => Ok(true),
+        // It may have seen the manifest after all, and then it leaves them.
+        Fate::GivenUp => {
+            at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
+            Ok(false)
+        }
+        Fate::Removed => match at_once(made, |made| check_write(home, made)) {
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(false),
+            checked => checked.map(|_| true),
+        },
+    }
+}
+
+/// Fails for a shard that is not of the write that noted it.
+fn check_write(home: &Home, made: &Made) -> Result<()> {
+    let path = home.path(&made.name);
+    match home.id_of(&path)? {
+        Some(id) if id == made.id || id == of_write(0) => Ok(()),
+        _ => {
+            let message = "expected the shard that a part has noted, found another one";
+            Err(Error::new(ErrorKind::Replaced, message).at(path))
+        }
+    }
+}
+
 /// The least and the greatest key of a shard, unless one is long.
-fn range_of_keys(path: &Path) -> Result<Option<(String, String)>> {
-    let reader = DatasetReader::open(path)?;
+fn range_of_keys(reader: &DatasetReader) -> Result<Option<(String, String)>> {
     let mut range: Option<(String, String)> = None;
     for key in reader.keys() {
         let key = key?;
@@ -636,11 +756,12 @@ pub struct UnfinishedShards {
 ///
 /// # Errors
 ///
-/// [`Locked`](ErrorKind::Locked) if the conversion is still at work.
+/// [`Locked`](ErrorKind::Locked) if the conversion is still at work. In an object store that cannot be
+/// known.
 pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
     match Parts::open(manifest)? {
-        Some(parts) => find(&parts, manifest).map(|(found, _locks)| Some(found)),
+        Some(parts) => Ok(Some(Found::of(&parts, manifest, false)?.unfinished)),
         None => Ok(None),
     }
 }
@@ -648,132 +769,106 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
 /// Removes what a conversion to this manifest has left that was cut short: shards that are what it has
 /// written, and its notes. Shards that the manifest lists stay, and so does what is not its own.
 ///
+/// In an object store it removes what was being uploaded as well, and a conversion that is still at work
+/// ends with an error.
+///
 /// # Errors
 ///
 /// Those of [`unfinished_shards`].
 pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
     let Some(parts) = Parts::open(manifest)? else { return Ok(None) };
-    let (found, locks) = find(&parts, manifest)?;
-    found.shards.iter().try_for_each(|shard| remove_shard(shard))?;
-    drop(locks);
+    parts.give_up()?;
+    let found = Found::of(&parts, manifest, true)?;
+    at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
+    drop(found.locks);
     parts.remove()?;
-    Ok(Some(found))
+    Ok(Some(found.unfinished))
 }
 
-/// Removes a shard, finished or not.
-fn remove_shard(path: &Path) -> Result<()> {
-    let repair = Repair::of(path);
-    if repair.leftover()?.is_some() {
-        repair.undo()?;
-    }
-    // The data file last: as long as it is there, it says whose the rest is.
-    let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
-    for file in files.chain([DatasetFile::Data]) {
-        match std::fs::remove_file(file.path(path)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io(file.path(path), error));
+/// What the notes of the parts say is theirs, and is.
+struct Found {
+    home: Home,
+    unfinished: UnfinishedShards,
+    /// What is to be removed, and in an object store the writes that made it.
+    ours: Vec<(PathBuf, Vec<u64>)>,
+    /// Which keep all parts from being written.
+    locks: Vec<Lock>,
+}
+
+/// A shard that a part has noted.
+enum Noted {
+    /// With these samples, and made by these writes.
+    Ours(PathBuf, u64, Vec<u64>),
+    Foreign(PathBuf),
+}
+
+impl Found {
+    /// In an object store the parts are taken from those who write them only if `takes`.
+    fn of(parts: &Parts, manifest: &Path, takes: bool) -> Result<Found> {
+        let home = Home::of(manifest, Arc::new(LocalStorage::mapped()))?;
+        let mut locks: Vec<Lock> = parts.lock_all()?.into_iter().collect();
+        let Home { storage, manifest, .. } = &home;
+        let listed: BTreeSet<String> = match storage.lstat(manifest)? {
+            Some(_) => {
+                let read = ReadManifest::open(&**storage, manifest)?;
+                read.manifest.shards().iter().map(|entry| entry.name.clone()).collect()
             }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// What the notes of the parts say is theirs, and is. The locks keep all parts from being written.
-fn find(parts: &Parts, manifest: &Path) -> Result<(UnfinishedShards, Vec<Lock>)> {
-    let mut locks = vec![parts.lock_all()?];
-    let storage = LocalStorage::mapped();
-    let listed: BTreeSet<String> = match manifest.symlink_metadata() {
-        Ok(_) => {
-            let read = ReadManifest::open(&storage, manifest)?;
-            read.manifest.shards().iter().map(|entry| entry.name.clone()).collect()
-        }
-        Err(_) => BTreeSet::new(),
-    };
-    let mut found = UnfinishedShards::default();
-    let of = parts.plan()["parts"].as_u64().unwrap_or(0) as usize;
-    for part in Part::all(of) {
-        // No process writes it, and none has.
-        if !parts.file(part, "lock").exists() {
-            continue;
-        }
-        locks.push(parts.lock(part)?);
-        let Some(progress) = parts.noted::<Progress>(part, "shards")? else { continue };
-        for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
-            let path = shard_path(manifest, &made.name);
-            match is_made(&storage, &path, made)? {
-                Some(true) => {
-                    found.samples += made.samples;
-                    found.shards.push(path);
+            None => BTreeSet::new(),
+        };
+        let all: Vec<Part> =
+            Part::all(parts.plan()["parts"].as_u64().unwrap_or(0) as usize).collect();
+        let of_part = |part: &Part| {
+            // No process writes it, and none has.
+            if !parts.is_begun(*part)? {
+                return Ok((None, Vec::new()));
+            }
+            let lock = match takes || !parts.are_objects() {
+                true => parts.lock(*part)?,
+                false => None,
+            };
+            let noted = match parts.noted::<Progress>(*part)? {
+                Some(progress) => noted(&home, &progress, &listed)?,
+                None => Vec::new(),
+            };
+            Ok((lock, noted))
+        };
+        let (mut unfinished, mut ours) = (UnfinishedShards::default(), Vec::new());
+        for (lock, noted) in at_once(&all, of_part)? {
+            locks.extend(lock);
+            for noted in noted {
+                match noted {
+                    Noted::Ours(path, samples, writes) => {
+                        unfinished.samples += samples;
+                        unfinished.shards.push(path.clone());
+                        ours.push((path, writes));
+                    }
+                    Noted::Foreign(path) => unfinished.foreign.push(path),
                 }
-                Some(false) => found.foreign.push(path),
-                None => {}
             }
         }
-        if let Some(begun) = progress.begun.filter(|begun| !listed.contains(&begun.name)) {
-            let path = shard_path(manifest, &begun.name);
-            if begun.is_at(&storage, &path)? {
-                found.shards.push(path);
-            } else if path.exists() {
-                found.foreign.push(path);
-            }
+        Ok(Found { home, unfinished, ours, locks })
+    }
+}
+
+/// What is there of the shards that a part has noted, but for those that the manifest lists.
+fn noted(home: &Home, progress: &Progress, listed: &BTreeSet<String>) -> Result<Vec<Noted>> {
+    let mut found = Vec::new();
+    for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
+        let path = home.path(&made.name);
+        match home.is_made(&made.name, made.id, (made.samples, made.bytes))? {
+            Some(true) => found.push(Noted::Ours(path, made.samples, vec![made.id.1])),
+            Some(false) => found.push(Noted::Foreign(path)),
+            None => {}
         }
     }
-    Ok((found, locks))
-}
-
-/// Whether a shard is what was noted; `None` if there is none.
-fn is_made(storage: &dyn Storage, path: &Path, made: &Made) -> Result<Option<bool>> {
-    if !id_of(storage, path)?.is_some_and(|id| is_same(id, made.id)) {
-        return Ok(storage.lstat(path)?.map(|_| false));
+    if let Some(begun) = progress.begun.as_ref().filter(|begun| !listed.contains(&begun.name)) {
+        let path = home.path(&begun.name);
+        if home.is_begun(begun)? {
+            found.push(Noted::Ours(path, 0, begun.writes.clone()));
+        } else if home.storage.lstat(&path)?.is_some() {
+            found.push(Noted::Foreign(path));
+        }
     }
-    let Ok(reader) = DatasetReader::open(path) else { return Ok(Some(false)) };
-    Ok(Some((reader.len() as u64, reader.data_len()) == (made.samples, made.bytes)))
-}
-
-impl Begun {
-    /// Whether what is at this path, finished or not, is what was begun.
-    fn is_at(&self, storage: &dyn Storage, path: &Path) -> Result<bool> {
-        let there = id_of(storage, path)?;
-        Ok(match self.id {
-            Some(id) => match there {
-                Some(there) => is_same(there, id),
-                None => match staged_id(storage, path)? {
-                    Some(staged) => is_same(staged, id),
-                    // It was being removed.
-                    None => matches!(Repair::of(path).leftover()?, Some(Leftover::Nothing)),
-                },
-            },
-            // It was noted just before there was a file, so it never had its name.
-            None => there.is_none() && Repair::of(path).leftover()?.is_some(),
-        })
-    }
-}
-
-/// Fails for a manifest at a URL.
-pub(super) fn check_on_disk(manifest: &Path) -> Result<()> {
-    if !storage::is_url(manifest) {
-        return Ok(());
-    }
-    let message = "datasets of many files are written to a disk";
-    Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(manifest)))
-}
-
-/// Whether these are one file of one directory. The number of the file system is another one on each
-/// machine that shares the directory.
-fn is_same(a: FileId, b: FileId) -> bool {
-    if cfg!(unix) { a.1 == b.1 } else { a == b }
-}
-
-fn id_of(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
-    Ok(storage.lstat(path)?.map(|stat| stat.id))
-}
-
-/// The data file of a shard that has no name yet.
-fn staged_id(storage: &dyn Storage, path: &Path) -> Result<Option<FileId>> {
-    match staging::staged_data(storage, path)? {
-        Some(data) => id_of(storage, &data),
-        None => Ok(None),
-    }
+    Ok(found)
 }

@@ -26,7 +26,7 @@ mod place;
 pub(crate) mod staging;
 pub mod index;
 pub(crate) mod reader;
-mod writer;
+pub(crate) mod writer;
 pub mod verify;
 pub mod repair;
 

@@ -110,6 +110,19 @@ pub trait Storage: fmt::Debug + Send + Sync {
         let _ = write;
         self.create(path)
     }
+    /// As [`create_of_write`](Self::create_of_write). Where what is written goes up in parts, `note`
+    /// receives the id of the upload before the first part: by [`abort_upload`](Self::abort_upload)
+    /// another process discards the parts if this one dies. An error of `note` fails the write.
+    fn create_noted(&self, path: &Path, write: u64, note: UploadNote) -> Result<Box<dyn Sink>> {
+        let _ = note;
+        self.create_of_write(path, write)
+    }
+    /// Discards the parts of an upload that was never completed. One that was completed or aborted is
+    /// over: then nothing happens.
+    fn abort_upload(&self, path: &Path, id: &str) -> Result<()> {
+        let _ = (path, id);
+        Ok(())
+    }
     /// As [`create`](Self::create), with these permission bits where the storage has any: the new
     /// version of a private file is private from its first byte on.
     fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
@@ -158,6 +171,9 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// (links, hard links) share it. `None` while another holds it. Readers take no notice.
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>>;
 }
+
+/// What receives the ids of uploads: [`Storage::create_noted`].
+pub type UploadNote = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// A file that [`Storage::open_together`] opens.
 #[derive(Debug, Clone, Copy)]

@@ -140,6 +140,10 @@ fn the_command_converts_from_a_bucket_to_a_bucket() {
     let keys = run(&["ls", url]);
     assert_eq!(String::from_utf8(keys.stdout).unwrap().lines().count(), 3000);
     assert!(run(&["verify", url]).status.success());
+    // Few samples, which come as slowly as from a pipe.
+    server.put("/d/few.jsonl", lines(3));
+    let few = run(&["convert", "s3://d/few.jsonl", "s3://d/few.msgpack"]);
+    assert!(few.status.success(), "{}", String::from_utf8_lossy(&few.stderr));
     let again = run(&["convert", "s3://d/a.jsonl", url]);
     assert!(!again.status.success());
     assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
@@ -182,9 +186,12 @@ fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
     let info = run(&["info", url]);
     assert!(!info.status.success());
     assert!(String::from_utf8_lossy(&info.stderr).contains("its writer died"));
+    assert_eq!(server.unfinished_uploads(), 1);
     let repaired = run(&["repair", url]);
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
     assert!(server.names().is_empty());
+    // Nor is anything left that is paid for.
+    assert_eq!(server.unfinished_uploads(), 0);
 }
 
 #[test]

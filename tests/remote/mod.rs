@@ -25,6 +25,8 @@ mod rearranging;
 mod shards;
 #[cfg(feature = "cli")]
 mod command;
+#[cfg(feature = "cli")]
+mod parts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

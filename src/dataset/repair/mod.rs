@@ -281,7 +281,7 @@ fn count_whole(
 /// Removes what a writer left in an object store; a dataset that is complete stays.
 fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
     match writer::left(storage, path)? {
-        Some(left) => writer::remove_left(storage, path, left),
+        Some(_) => writer::remove_left(storage, path),
         None => Err(nothing_unfinished(path)),
     }
 }

@@ -47,6 +47,8 @@ use pipeline::Pipeline;
 use publication::Publication;
 use upload::Upload;
 pub(crate) use upload::{Left, left, remove_left};
+#[cfg(feature = "convert")]
+pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -434,6 +436,12 @@ impl Writer {
         let text = names.map(labels::render).transpose()?;
         let files = open(&mut self.open, self.broken, &self.path)?;
         files.staging.set_labels(&mut files.journal, text.as_deref())
+    }
+
+    /// Whether it goes to an object store.
+    #[cfg(feature = "convert")]
+    pub(crate) fn is_upload(&self) -> bool {
+        self.open.as_ref().is_some_and(|files| files.upload.is_some())
     }
 
     /// Waits until all samples so far are in the file: if the process dies, a repair finds

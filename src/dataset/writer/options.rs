@@ -34,6 +34,8 @@ pub struct WriterOptions {
     /// Whether the name says where to write.
     by_name: bool,
     pub(super) hash_many: HashMany,
+    /// The number of the write in an object store, and those that it continues.
+    pub(super) write: Option<(u64, Vec<u64>)>,
 }
 
 impl Default for WriterOptions {
@@ -49,6 +51,7 @@ impl Default for WriterOptions {
             storage: Arc::new(LocalStorage::mapped()),
             by_name: true,
             hash_many: index::hash_keys,
+            write: None,
         }
     }
 }
@@ -128,6 +131,14 @@ impl WriterOptions {
     /// Whether it may replace what is there.
     pub(crate) fn overwrites(&self) -> bool {
         self.overwrite
+    }
+
+    /// The number of this write, where it goes to an object store, and the numbers of writes that it
+    /// continues: it takes their place, and removes what they have left.
+    #[cfg(feature = "convert")]
+    pub(crate) fn as_write(mut self, write: u64, continues: Vec<u64>) -> Self {
+        self.write = Some((write, continues));
+        self
     }
 
     #[cfg(test)]

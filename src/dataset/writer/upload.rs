@@ -5,18 +5,23 @@
 //! they are completed is that of a publication:
 //!
 //! 1. `NAME.partial`, a small object, is put where there must be none: of all writers of a dataset one
-//!    gets its place. It says that the dataset is being written, and stays if the writer dies.
+//!    gets its place. It says that the dataset is being written, and stays if the writer dies. Before
+//!    the first part of an upload goes up, its id is noted there: so it can be aborted later.
 //! 2. all bytes go up, and no object is there yet.
 //! 3. the writer looks whether `NAME.partial` is still its own. If it replaces a dataset, it removes
 //!    the old one, `.offsets` first. From here on there is no dataset.
 //! 4. the data, then the side files, each of which must not be there; `.offsets` last: now there is one.
-//! 5. `NAME.partial` is removed.
+//! 5. `NAME.partial` is removed, if it is still its own.
+//!
+//! Who wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
+//! publish away: a repair does, and so does a writer that knows the number of the write which it
+//! [continues](WriterOptions::as_write).
 //!
 //! All files have the number of the write with them, so a reader that opens some of the old files and
 //! some of the new ones, as all of them are asked for at once, sees it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,20 +32,124 @@ use super::start::check_name;
 use super::{Start, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{self, Expected, FileId, LocalStorage, ScratchDir, Sink, Storage};
+use crate::storage::{self, Expected, FileId, LocalStorage, ScratchDir, Sink, Storage, UploadNote};
 
 /// Bytes that are read of a side file at a time.
 const STEP: u64 = 1 << 20;
+/// The most bytes of `NAME.partial` that are read.
+const MAX_CLAIM: u64 = 1 << 20;
 
 /// The files without which there is no dataset.
 const GATES: [DatasetFile; 2] =
     [DatasetFile::Side(SideFile::Offsets), DatasetFile::Side(SideFile::Index)];
 
 /// What `NAME.partial` says.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Claim {
     /// The number of the write.
     write: String,
+    /// Uploads in parts that were begun, those of earlier writers of the place included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    uploads: Vec<BegunUpload>,
+}
+
+/// An upload in parts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct BegunUpload {
+    /// What the name of the file has behind that of the data file.
+    file: String,
+    id: String,
+}
+
+impl Claim {
+    /// What is claimed, and by which object. One that cannot be understood claims the place as well.
+    fn read(storage: &dyn Storage, dataset: &Path) -> Result<Option<(Claim, FileId)>> {
+        let Some(source) = storage.open_if_exists(&staging::dir_of(dataset))? else {
+            return Ok(None);
+        };
+        let text = source.read(0..source.len().min(MAX_CLAIM))?;
+        Ok(Some((serde_json::from_slice(&text).unwrap_or_default(), source.id())))
+    }
+
+    fn put(&self, storage: &dyn Storage, dataset: &Path, expected: Expected) -> Result<FileId> {
+        let path = staging::dir_of(dataset);
+        let text = serde_json::to_vec(self).map_err(|e| Error::io(&path, e.into()))?;
+        storage.put_if(&path, &text, expected)
+    }
+
+    fn is_of(&self, write: u64) -> bool {
+        self.write == rendered(write)
+    }
+
+    /// Discards the parts of uploads that were not completed.
+    fn abort_uploads(&self, storage: &dyn Storage, dataset: &Path) -> Result<()> {
+        self.uploads.iter().try_for_each(|upload| match DatasetFile::of_suffix(&upload.file) {
+            Some(file) => storage.abort_upload(&file.path(dataset), &upload.id),
+            None => Ok(()),
+        })
+    }
+}
+
+fn rendered(write: u64) -> String {
+    format!("{write:016x}")
+}
+
+/// A claim of this writer.
+#[derive(Debug)]
+struct Held {
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    write: u64,
+    claim: Claim,
+    /// Whether it may still be ours.
+    is_held: bool,
+}
+
+impl Held {
+    /// Which object it is; `None` if it is no longer ours.
+    fn find(&mut self) -> Result<Option<FileId>> {
+        if self.is_held {
+            if let Some((claim, id)) = Claim::read(&*self.storage, &self.path)? {
+                if claim.is_of(self.write) {
+                    return Ok(Some(id));
+                }
+            }
+        }
+        self.is_held = false;
+        Ok(None)
+    }
+
+    /// Fails if the place was taken away, such as by a repair.
+    fn check(&mut self) -> Result<FileId> {
+        self.find()?.ok_or_else(|| lost(&self.path))
+    }
+
+    /// Notes an upload before its first part, so that it can be aborted if this process dies.
+    fn note(&mut self, file: DatasetFile, id: &str) -> Result<()> {
+        let version = self.check()?;
+        self.claim.uploads.push(BegunUpload { file: file.suffix().into(), id: id.to_owned() });
+        let put = self.claim.put(&*self.storage, &self.path, Expected::Version(version));
+        put.map(drop).map_err(|error| match error.kind() {
+            ErrorKind::Replaced => lost(&self.path),
+            _ => error,
+        })
+    }
+
+    fn release(&mut self) -> Result<()> {
+        match self.find()? {
+            Some(_) => {
+                self.is_held = false;
+                self.storage.remove(&staging::dir_of(&self.path))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn lost(path: &Path) -> Error {
+    let message = "another process has repaired this dataset or begun to write it meanwhile, so \
+                   nothing was published";
+    Error::new(ErrorKind::Foreign, message).at(path)
 }
 
 /// The place of a dataset that is being uploaded, which no other writer gets. Dropped before the end,
@@ -50,9 +159,10 @@ pub(super) struct Upload {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     write: u64,
+    /// Writes whose place it takes, and whose files it removes.
+    supersedes: Vec<u64>,
     overwrite: bool,
-    /// Of `NAME.partial`; `None` once that is no longer ours.
-    claim: Option<FileId>,
+    held: Arc<Mutex<Held>>,
     /// Where the side files are made.
     _scratch: Option<ScratchDir>,
     process: u32,
@@ -62,7 +172,7 @@ pub(super) struct Upload {
 pub(super) fn create(mut options: WriterOptions, path: &Path) -> Result<Writer> {
     check_name(path)?;
     let storage = options.storage.clone();
-    let mut upload = Upload::begin(storage.clone(), path, options.overwrite)?;
+    let mut upload = Upload::begin(&options, path)?;
     let scratch = ScratchDir::create()?;
     let local = Arc::new(LocalStorage::mapped());
     let name = path.file_name().unwrap_or_default();
@@ -70,7 +180,7 @@ pub(super) fn create(mut options: WriterOptions, path: &Path) -> Result<Writer> 
     upload._scratch = Some(scratch);
     let journal = Journal::samples(None, options.digests, options.lookup);
     let journal = staging.journal(journal.checksums(options.checksums), staging.observe()?)?;
-    let data = storage.create_of_write(path, upload.write)?;
+    let data = storage.create_noted(path, upload.write, upload.note(DatasetFile::Data))?;
     (options.storage, options.durable) = (local, false);
     let mut writer = Writer::start(options, path, staging, journal, data, Start::New)?;
     if let Some(open) = &mut writer.open {
@@ -80,29 +190,40 @@ pub(super) fn create(mut options: WriterOptions, path: &Path) -> Result<Writer> 
 }
 
 impl Upload {
-    fn begin(storage: Arc<dyn Storage>, path: &Path, overwrite: bool) -> Result<Upload> {
-        refuse_existing(&*storage, path, overwrite)?;
-        let write = storage::random();
-        let text = serde_json::to_vec(&Claim { write: format!("{write:016x}") });
-        let claim_path = staging::dir_of(path);
-        let text = text.map_err(|e| Error::io(&claim_path, e.into()))?;
-        let claim = match storage.put_if(&claim_path, &text, Expected::Absent) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(claimed(&claim_path).at(path));
-            }
-            claim => Some(claim?),
+    fn begin(options: &WriterOptions, path: &Path) -> Result<Upload> {
+        let storage = options.storage.clone();
+        let (write, supersedes) = match &options.write {
+            Some((write, supersedes)) => (*write, supersedes.clone()),
+            None => (storage::random(), Vec::new()),
         };
-        let path = path.to_path_buf();
+        remove_of_writes(&*storage, path, &supersedes)?;
+        refuse_existing(&*storage, path, options.overwrite)?;
+        let claim = claim(&*storage, path, write, &supersedes)?;
+        let (path, overwrite) = (path.to_path_buf(), options.overwrite);
+        let held = Held { storage: storage.clone(), path, write, claim, is_held: true };
+        let path = held.path.clone();
+        let held = Arc::new(Mutex::new(held));
         let process = std::process::id();
-        let upload = Upload { storage, path, write, overwrite, claim, _scratch: None, process };
+        let upload = Upload { storage, path, write, supersedes, overwrite, held, _scratch: None, process };
         // Another writer may have finished before this one had the place.
+        remove_of_writes(&*upload.storage, &upload.path, &upload.supersedes)?;
         refuse_existing(&*upload.storage, &upload.path, overwrite)?;
         Ok(upload)
     }
 
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the upload of a file in the claim.
+    fn note(&self, file: DatasetFile) -> UploadNote {
+        let held = self.held.clone();
+        Arc::new(move |id| held.lock().unwrap_or_else(PoisonError::into_inner).note(file, id))
+    }
+
     /// Publishes what was written: the data that have gone up, and the staged files.
     pub(super) fn publish(
-        mut self,
+        self,
         staging: Staging,
         journal: &Journal,
         mut data: Box<dyn Sink>,
@@ -117,41 +238,69 @@ impl Upload {
         }
         // Stable: the data come first, and what nothing is read without last.
         sinks.sort_by_key(|(file, _)| GATES.contains(file));
-        self.check_claim()?;
+        self.held().check()?;
+        // One that is alive after all may have published since.
+        remove_of_writes(&*self.storage, &self.path, &self.supersedes)?;
         if self.overwrite {
             if let Err(error) = remove_files(&*self.storage, &self.path) {
                 // The mark stays: by it a repair finds what is left.
-                self.claim = None;
+                self.held().is_held = false;
                 return Err(error.note(
                     "part of the old dataset may be removed already: a repair removes the rest",
                 ));
             }
         }
+        let published: Vec<DatasetFile> = sinks.iter().map(|(file, _)| *file).collect();
         for (_, sink) in sinks {
             if let Err(error) = sink.finish() {
-                // Without this the error would be about a dataset that is half there.
-                return Err(match remove_of_write(&*self.storage, &self.path, self.write) {
-                    Ok(()) if self.overwrite => error.note("the old dataset was removed before"),
-                    Ok(()) => error,
-                    Err(_) => {
-                        self.claim = None;
-                        error.note("part of the dataset is there, a repair removes it")
-                    }
-                });
+                return Err(self.taken_back(error));
             }
         }
-        self.release().map_err(|error| {
-            error.note("the dataset is published, but the mark of its writer is not removed")
-        })?;
+        self.end(&published)?;
         // Temporary files: their directory goes anyway.
         let _ = staging.abort();
         Ok(())
     }
 
+    /// Removes what this write has published, as the rest cannot be: otherwise the error would be about
+    /// a dataset that is half there.
+    fn taken_back(&self, error: Error) -> Error {
+        match remove_of_writes(&*self.storage, &self.path, &[self.write]) {
+            Ok(()) if self.overwrite => error.note("the old dataset was removed before"),
+            Ok(()) => error,
+            Err(_) => {
+                self.held().is_held = false;
+                error.note("part of the dataset is there, a repair removes it")
+            }
+        }
+    }
+
+    /// Gives the place back, now that everything is there.
+    fn end(&self, published: &[DatasetFile]) -> Result<()> {
+        let mut held = self.held();
+        let is_held = held.find();
+        if matches!(is_held, Ok(None)) {
+            // Who took the place meanwhile has left all of it, or removed some of it.
+            let missing = |file: &DatasetFile| {
+                let found = self.storage.open_if_exists(&file.path(&self.path))?;
+                Ok(found.and_then(|found| found.write_id()) != Some(self.write))
+            };
+            if !published.iter().map(missing).collect::<Result<Vec<bool>>>()?.contains(&true) {
+                return Ok(());
+            }
+            drop(held);
+            return Err(self.taken_back(lost(&self.path)));
+        }
+        is_held.and_then(|_| held.release()).map_err(|error| {
+            error.note("the dataset is published, but the mark of its writer is not removed")
+        })
+    }
+
     /// Uploads a staged file, which is not there before it is finished.
     fn send(&self, staging: &Staging, file: DatasetFile) -> Result<Box<dyn Sink>> {
         let source = LocalStorage::mapped().open(&staging.path(file))?;
-        let mut sink = self.storage.create_of_write(&file.path(&self.path), self.write)?;
+        let path = file.path(&self.path);
+        let mut sink = self.storage.create_noted(&path, self.write, self.note(file))?;
         let mut at = 0;
         while at < source.len() {
             let end = source.len().min(at + STEP);
@@ -161,35 +310,41 @@ impl Upload {
         sink.sync()?;
         Ok(sink)
     }
-
-    /// Fails if the place was taken away, such as by a repair.
-    fn check_claim(&mut self) -> Result<()> {
-        let path = staging::dir_of(&self.path);
-        let found = self.storage.stat(&path)?.map(|stat| stat.id);
-        if found.is_some() && found == self.claim {
-            return Ok(());
-        }
-        self.claim = None;
-        let message = "another process has repaired this dataset or begun to write it meanwhile, so \
-                       nothing was published";
-        Err(Error::new(ErrorKind::Foreign, message).at(&self.path))
-    }
-
-    fn release(&mut self) -> Result<()> {
-        match self.claim.take() {
-            Some(_) => self.storage.remove(&staging::dir_of(&self.path)),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
         // In a forked child it is the claim of its parent.
-        let is_ours = self.process == std::process::id();
-        if is_ours && self.claim.is_some() && self.check_claim().is_ok() {
+        if self.process == std::process::id() {
             // What cannot be removed now, a repair removes.
-            let _ = self.release();
+            let _ = self.held().release();
+        }
+    }
+}
+
+/// Claims the place of a dataset, also from one of these writes.
+fn claim(storage: &dyn Storage, path: &Path, write: u64, supersedes: &[u64]) -> Result<Claim> {
+    let mut claim = Claim { write: rendered(write), uploads: Vec::new() };
+    loop {
+        match claim.put(storage, path, Expected::Absent) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            put => return put.map(|_| claim),
+        }
+        // Given back meanwhile.
+        let Some((found, version)) = Claim::read(storage, path)? else { continue };
+        if !supersedes.iter().any(|write| found.is_of(*write)) {
+            return Err(claimed(&staging::dir_of(path)).at(path));
+        }
+        // Kept until this write is over: this process may die before all of them are aborted.
+        claim.uploads = found.uploads;
+        match claim.put(storage, path, Expected::Version(version)) {
+            // It was given back, or has noted another upload.
+            Err(error) if error.kind() == ErrorKind::Replaced => claim.uploads.clear(),
+            put => {
+                put?;
+                claim.abort_uploads(storage, path)?;
+                return Ok(claim);
+            }
         }
     }
 }
@@ -221,16 +376,71 @@ fn remove_files(storage: &dyn Storage, path: &Path) -> Result<()> {
     GATES.into_iter().chain(others).try_for_each(|file| storage.remove(&file.path(path)))
 }
 
-/// The same of those that this write made.
-fn remove_of_write(storage: &dyn Storage, path: &Path, write: u64) -> Result<()> {
+/// The same of those that these writes made.
+fn remove_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<()> {
+    if writes.is_empty() {
+        return Ok(());
+    }
     let others = DatasetFile::all().filter(|file| !GATES.contains(file));
     for file in GATES.into_iter().chain(others) {
         let path = file.path(path);
-        if storage.open_if_exists(&path)?.is_some_and(|found| found.write_id() == Some(write)) {
+        let write = storage.open_if_exists(&path)?.and_then(|found| found.write_id());
+        if write.is_some_and(|write| writes.contains(&write)) {
             storage.remove(&path)?;
         }
     }
     Ok(())
+}
+
+/// Removes what these writes have left of a dataset, and from those that are alive the right to publish
+/// it. Files of other writes stay.
+#[cfg(feature = "convert")]
+pub(crate) fn remove_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<()> {
+    let is_theirs = |claim: &Claim| writes.iter().any(|write| claim.is_of(*write));
+    if let Some(taken) = take(storage, path, is_theirs)? {
+        remove_of_writes(storage, path, writes)?;
+        return taken.give_back(storage, path);
+    }
+    remove_of_writes(storage, path, writes)
+}
+
+/// Which writes made the files of a dataset in an object store.
+#[cfg(feature = "convert")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrittenBy {
+    /// There are none.
+    Nothing,
+    /// All are of this write.
+    One(u64),
+    /// They are of several, or of a program that does not say.
+    Others,
+}
+
+/// Which writes made the files of a dataset in an object store.
+#[cfg(feature = "convert")]
+pub(crate) fn write_of(storage: &dyn Storage, path: &Path) -> Result<WrittenBy> {
+    let mut by = WrittenBy::Nothing;
+    for file in DatasetFile::all() {
+        let Some(found) = storage.open_if_exists(&file.path(path))? else { continue };
+        by = match (found.write_id(), by) {
+            (Some(write), WrittenBy::Nothing) => WrittenBy::One(write),
+            (Some(write), WrittenBy::One(first)) if write == first => by,
+            _ => return Ok(WrittenBy::Others),
+        };
+    }
+    Ok(by)
+}
+
+/// Whether what is there of a dataset, finished or not, is of these writes.
+#[cfg(feature = "convert")]
+pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<bool> {
+    if let Some((claim, _)) = Claim::read(storage, path)? {
+        return Ok(writes.iter().any(|write| claim.is_of(*write)));
+    }
+    match write_of(storage, path)? {
+        WrittenBy::One(write) => Ok(writes.contains(&write)),
+        WrittenBy::Nothing | WrittenBy::Others => Ok(false),
+    }
 }
 
 /// What a writer that is at work, or died, left in an object store.
@@ -255,11 +465,43 @@ pub(crate) fn left(storage: &dyn Storage, path: &Path) -> Result<Option<Left>> {
 
 /// Removes what is left, and from a writer that is alive the right to publish. A dataset that is
 /// complete stays.
-pub(crate) fn remove_left(storage: &dyn Storage, path: &Path, left: Left) -> Result<()> {
-    if left == Left::Files {
+pub(crate) fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let Some(taken) = take(storage, path, |_| true)? else { return Ok(()) };
+    // Only now: before, the writer may have come to its end.
+    if storage.stat(&GATES[0].path(path))?.is_none() {
         remove_files(storage, path)?;
     }
-    storage.remove(&staging::dir_of(path))
+    taken.give_back(storage, path)
+}
+
+/// A claim that was taken away from its writer.
+struct Taken(Claim);
+
+/// Takes a claim away from its writer, if there is one that is to be taken.
+fn take(
+    storage: &dyn Storage,
+    path: &Path,
+    is_wanted: impl Fn(&Claim) -> bool,
+) -> Result<Option<Taken>> {
+    loop {
+        let Some((found, version)) = Claim::read(storage, path)?.filter(|(c, _)| is_wanted(c))
+        else {
+            return Ok(None);
+        };
+        let claim = Claim { write: rendered(storage::random()), uploads: found.uploads };
+        match claim.put(storage, path, Expected::Version(version)) {
+            Err(error) if error.kind() == ErrorKind::Replaced => {}
+            put => return put.map(|_| Some(Taken(claim))),
+        }
+    }
+}
+
+impl Taken {
+    /// Discards what was being uploaded, and gives the place back.
+    fn give_back(self, storage: &dyn Storage, path: &Path) -> Result<()> {
+        self.0.abort_uploads(storage, path)?;
+        storage.remove(&staging::dir_of(path))
+    }
 }
 
 /// The error of what cannot be done with a dataset that is there.

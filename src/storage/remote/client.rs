@@ -11,6 +11,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path as Name;
 use object_store::{
     ClientOptions, Extensions, GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutResult,
@@ -26,6 +27,8 @@ use super::url::{Address, Service, without_secrets};
 /// Talks to one bucket, container or server.
 pub(super) struct Client {
     pub(super) store: Box<dyn ObjectStore>,
+    /// The same, where uploads in parts are known by ids.
+    pub(super) multipart: Option<Box<dyn MultipartStore>>,
     pub(super) service: Service,
     /// Where its requests go, if the environment or the settings say so.
     endpoint: String,
@@ -146,18 +149,23 @@ impl Client {
                 builder.with_url(url)
             }};
         }
+        let mut multipart: Option<Box<dyn MultipartStore>> = None;
         let store: Box<dyn ObjectStore> = match address.service {
             Service::S3 => {
                 let builder = configured!(AmazonS3Builder)
                     // Not every store that speaks the dialect knows those.
                     .with_disable_bulk_delete(true);
                 goes_to(builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
-                Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+                let store = builder.with_retry(retry).with_http_connector(connector).build()?;
+                multipart = Some(Box::new(store.clone()));
+                Box::new(store)
             }
             Service::Google => {
                 let builder = configured!(GoogleCloudStorageBuilder);
                 goes_to(builder.get_config_value(&GoogleConfigKey::BaseUrl));
-                Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+                let store = builder.with_retry(retry).with_http_connector(connector).build()?;
+                multipart = Some(Box::new(store.clone()));
+                Box::new(store)
             }
             Service::Azure => {
                 let builder = configured!(MicrosoftAzureBuilder);
@@ -174,8 +182,8 @@ impl Client {
                     .build()?,
             ),
         };
-        let helpers = AtomicUsize::new(0);
-        Ok(Client { store, service: address.service, endpoint, connections, helpers })
+        let (service, helpers) = (address.service, AtomicUsize::new(0));
+        Ok(Client { store, multipart, service, endpoint, connections, helpers })
     }
 
     /// Where its requests go, if the environment says so: the same name elsewhere is another object.

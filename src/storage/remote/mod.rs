@@ -30,7 +30,7 @@ use object_store::PutMode;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::replace::random;
-use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage};
+use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage, UploadNote};
 
 mod url;
 mod plan;
@@ -343,7 +343,17 @@ impl Storage for RemoteStorage {
 
     fn create_of_write(&self, path: &Path, write: u64) -> Result<Box<dyn Sink>> {
         let name = self.writable(path)?;
-        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write)))
+        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write, None)))
+    }
+
+    fn create_noted(&self, path: &Path, write: u64, note: UploadNote) -> Result<Box<dyn Sink>> {
+        let name = self.writable(path)?;
+        let note = Some(note);
+        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write, note)))
+    }
+
+    fn abort_upload(&self, path: &Path, id: &str) -> Result<()> {
+        self.shared.client()?.abort(&self.writable(path)?, id, path)
     }
 
     fn put_if(&self, path: &Path, bytes: &[u8], expected: Expected) -> Result<FileId> {

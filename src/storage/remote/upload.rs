@@ -6,17 +6,18 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
+use object_store::multipart::PartId;
 use object_store::path::Path as Name;
 use object_store::{
-    Attribute, Attributes, Extensions, MultipartUpload, ObjectStoreExt as _, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload,
+    Attribute, Attributes, Extensions, MultipartId, MultipartUpload, ObjectStoreExt as _, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 
-use super::super::{FileId, Sink};
+use super::super::{FileId, Sink, UploadNote};
 use super::Shared;
 use super::client::{Client, Part, Pin};
 use super::file::identity;
@@ -136,6 +137,17 @@ impl Client {
         }
     }
 
+    /// Discards the parts of an upload that was not completed; of one that is over nothing is left.
+    pub(super) fn abort(&self, name: &Name, id: &str, shown: &Path) -> Result<()> {
+        let Some(store) = &self.multipart else { return Ok(()) };
+        let exchange = Arc::new(Exchange::default());
+        let id = id.to_owned();
+        match exchange.run(store.abort_multipart(name, &id)) {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.refused_write(error, exchange.outcome()).at(shown)),
+        }
+    }
+
     /// What an error means where something was to be written.
     fn refused_write(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
@@ -159,28 +171,135 @@ fn already_exists() -> Error {
     Error::new(ErrorKind::AlreadyExists, "there is an object of this name already")
 }
 
+/// Parts that are being uploaded.
+enum Multipart {
+    /// Known by an id, by which another process can abort it.
+    Known { id: MultipartId, sent: Arc<Mutex<Vec<Option<PartId>>>> },
+    /// Of Azure, which has no ids and removes what is not completed after a week.
+    Unknown(Box<dyn MultipartUpload>),
+}
+
+impl Multipart {
+    fn begin(client: &Client, name: &Name, write: u64) -> Result<Multipart> {
+        let exchange = Arc::new(Exchange::default());
+        let (attributes, extensions) = (attributes(write), extensions(&exchange));
+        let options =
+            PutMultipartOptions { attributes, extensions, ..PutMultipartOptions::default() };
+        let begun = match &client.multipart {
+            Some(store) => exchange
+                .run(store.create_multipart_opts(name, options))
+                .map(|id| Multipart::Known { id, sent: Arc::default() }),
+            None => {
+                exchange.run(client.store.put_multipart_opts(name, options)).map(Multipart::Unknown)
+            }
+        };
+        begun.map_err(|error| client.refused_write(error, exchange.outcome()))
+    }
+
+    /// What sends the next part.
+    fn part(
+        &mut self,
+        shared: Arc<Shared>,
+        name: Name,
+        bytes: Bytes,
+    ) -> Box<dyn FnOnce() -> Result<()> + Send> {
+        let exchange = Arc::new(Exchange::default());
+        let payload = PutPayload::from(bytes);
+        match self {
+            Multipart::Unknown(upload) => {
+                let part = upload.put_part(payload);
+                Box::new(move || {
+                    let client = shared.client()?;
+                    let sent = exchange.run(part);
+                    sent.map_err(|error| client.refused_write(error, exchange.outcome()))
+                })
+            }
+            Multipart::Known { id, sent } => {
+                let (id, sent) = (id.clone(), sent.clone());
+                let mut list = locked(&sent);
+                let number = list.len();
+                list.push(None);
+                drop(list);
+                Box::new(move || {
+                    let client = shared.client()?;
+                    let Some(store) = &client.multipart else { return Ok(()) };
+                    let part = exchange.run(store.put_part(&name, &id, number, payload));
+                    let part =
+                        part.map_err(|error| client.refused_write(error, exchange.outcome()))?;
+                    locked(&sent)[number] = Some(part);
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// Makes the object of all parts, which have gone up.
+    fn complete(
+        &mut self,
+        client: &Client,
+        name: &Name,
+        exchange: &Arc<Exchange>,
+    ) -> object_store::Result<PutResult> {
+        match (self, &client.multipart) {
+            (Multipart::Unknown(upload), _) => exchange.run(upload.complete()),
+            (Multipart::Known { id, sent }, Some(store)) => {
+                // None is missing: each that failed has failed the upload.
+                let parts = locked(sent).iter().flatten().cloned().collect();
+                exchange.run(store.complete_multipart(name, id, parts))
+            }
+            (Multipart::Known { .. }, None) => Err(object_store::Error::NotImplemented {
+                operation: "complete_multipart".into(),
+                implementer: client.store.to_string(),
+            }),
+        }
+    }
+
+    fn abort(&mut self, client: &Client, name: &Name, shown: &Path) -> Result<()> {
+        match self {
+            Multipart::Known { id, .. } => client.abort(name, id, shown),
+            Multipart::Unknown(upload) => {
+                let exchange = Arc::new(Exchange::default());
+                let aborted = exchange.run(upload.abort());
+                aborted.map_err(|error| client.refused_write(error, exchange.outcome()))
+            }
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// An object that is being written. Dropped before it is finished, it never is.
 pub(super) struct Upload {
     shared: Arc<Shared>,
     name: Name,
     shown: PathBuf,
     write: u64,
+    /// Who notes the id of an upload in parts, before the first part goes up.
+    note: Option<UploadNote>,
     /// The part that is being filled.
     buffer: Vec<u8>,
     /// Parts before it.
     parts: u64,
     /// Once there is more than a part.
-    multipart: Option<Box<dyn MultipartUpload>>,
+    multipart: Option<Multipart>,
     in_flight: VecDeque<JoinHandle<Result<()>>>,
     failed: bool,
     process: u32,
 }
 
 impl Upload {
-    pub(super) fn new(shared: Arc<Shared>, name: Name, shown: PathBuf, write: u64) -> Upload {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        name: Name,
+        shown: PathBuf,
+        write: u64,
+        note: Option<UploadNote>,
+    ) -> Upload {
         let (buffer, in_flight) = (Vec::new(), VecDeque::new());
         let (parts, multipart, failed, process) = (0, None, false, std::process::id());
-        Upload { shared, name, shown, write, buffer, parts, multipart, in_flight, failed, process }
+        Upload { shared, name, shown, write, note, buffer, parts, multipart, in_flight, failed, process }
     }
 
     /// Hands the part over that is in the buffer, and waits where too many are on their way.
@@ -188,13 +307,10 @@ impl Upload {
         let shared = self.shared.clone();
         let client = shared.client()?;
         if self.multipart.is_none() {
-            let exchange = Arc::new(Exchange::default());
-            let (attributes, extensions) = (attributes(self.write), extensions(&exchange));
-            let options =
-                PutMultipartOptions { attributes, extensions, ..PutMultipartOptions::default() };
-            let begun = exchange.run(client.store.put_multipart_opts(&self.name, options));
-            let begun = begun.map_err(|error| client.refused_write(error, exchange.outcome()));
-            self.multipart = Some(begun?);
+            let begun = self.multipart.insert(Multipart::begin(client, &self.name, self.write)?);
+            if let (Multipart::Known { id, .. }, Some(note)) = (begun, &self.note) {
+                note(id)?;
+            }
         }
         let size = self.buffer.len();
         while self.in_flight.len() >= parts_in_flight(size, client.connections) {
@@ -202,15 +318,8 @@ impl Upload {
         }
         let Some(multipart) = &mut self.multipart else { return Ok(()) };
         let bytes = Bytes::from(std::mem::take(&mut self.buffer));
-        let part = multipart.put_part(PutPayload::from(bytes));
+        let upload = multipart.part(shared.clone(), self.name.clone(), bytes);
         self.parts += 1;
-        let shared = shared.clone();
-        let upload = move || {
-            let exchange = Arc::new(Exchange::default());
-            let client = shared.client()?;
-            let sent = exchange.run(part);
-            sent.map_err(|error| client.refused_write(error, exchange.outcome()))
-        };
         let thread = thread::Builder::new().name("kiste-upload".into()).spawn(upload);
         let thread = thread.map_err(|error| Error::os("starting a thread that uploads", error))?;
         self.in_flight.push_back(thread);
@@ -270,7 +379,7 @@ impl Upload {
         }
         let Some(multipart) = &mut self.multipart else { return Ok(()) };
         let exchange = Arc::new(Exchange::creating());
-        let completed = exchange.run(multipart.complete());
+        let completed = multipart.complete(client, &self.name, &exchange);
         let outcome = exchange.outcome();
         let Err(error) = completed else {
             self.multipart = None;
@@ -340,7 +449,8 @@ impl Drop for Upload {
         // What failed was reported, or is of no interest any more.
         let _ = self.wait_for_all();
         if let Some(mut multipart) = self.multipart.take() {
-            let _ = Arc::new(Exchange::default()).run(multipart.abort());
+            let client = self.shared.client();
+            let _ = client.and_then(|c| multipart.abort(c, &self.name, &self.shown));
         }
     }
 }

@@ -139,13 +139,20 @@ impl Shards {
         entries: &[ShardEntry],
     ) -> Result<Shards> {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
-        Shards::of(storage, path, options, entries.iter().map(shard).collect())
+        let is_remote = storage.is_object_store();
+        let shards = Shards::of(storage, path, options, entries.iter().map(shard).collect())?;
+        Ok(Shards { is_remote, ..shards })
     }
 
     /// Opens every shard, to compare it with its entry.
     #[cfg(feature = "convert")]
     pub(crate) fn check_all(&self) -> Result<()> {
-        (0..self.count()).try_for_each(|number| self.open(number).map(drop))
+        let numbers: Vec<usize> = (0..self.count()).collect();
+        let open = |number: &usize| self.open(*number).map(drop);
+        match self.is_remote {
+            false => numbers.iter().try_for_each(open),
+            true => numbers.chunks(ASKING).flat_map(|some| each(some, open)).collect(),
+        }
     }
 
     /// These datasets, all of which are opened now: nothing else says how many samples they have.

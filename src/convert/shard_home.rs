@@ -1,0 +1,189 @@
+//! Where the shards of a conversion are: what differs between a disk and an object store.
+//!
+//! A shard is known again by its data file: on a disk by the number of the file, in an object store by
+//! the number of the write that made it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::names::shard_path;
+use crate::dataset::repair::{Leftover, Repair};
+use crate::dataset::{DatasetFile, DatasetReader, staging, writer};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage::{self, FileId, Storage};
+
+/// A shard that is being written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) name: String,
+    /// By which its data file is known again, wherever it is by now; none before there is one.
+    pub(super) id: Option<FileId>,
+    /// In an object store: the writes that have begun it, the last of which may be at work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) writes: Vec<u64>,
+}
+
+impl Begun {
+    pub(super) fn new(name: String) -> Begun {
+        Begun { name, id: None, writes: Vec::new() }
+    }
+}
+
+/// A manifest, and the storage that it and its shards are in.
+#[derive(Debug, Clone)]
+pub(super) struct Home {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) manifest: PathBuf,
+}
+
+impl Home {
+    /// Of a manifest, which may be a URL; `files` is where it is otherwise.
+    pub(super) fn of(manifest: &Path, files: Arc<dyn Storage>) -> Result<Home> {
+        let (storage, manifest) = match storage::is_url(manifest) {
+            true => storage::of(manifest)?,
+            false => (files, manifest.to_path_buf()),
+        };
+        Ok(Home { storage, manifest })
+    }
+
+    pub(super) fn is_object_store(&self) -> bool {
+        self.storage.is_object_store()
+    }
+
+    /// The data file of a shard.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        shard_path(&self.manifest, name)
+    }
+
+    pub(super) fn open(&self, path: &Path) -> Result<DatasetReader> {
+        DatasetReader::options().storage(self.storage.clone()).open(path)
+    }
+
+    /// Fails if there is something of this name.
+    pub(super) fn check_free(&self, path: &Path) -> Result<()> {
+        match self.storage.lstat(path)? {
+            Some(_) => {
+                let error = Error::new(ErrorKind::AlreadyExists, "the dataset exists already");
+                Err(error.at(path).advise("write to another name, or remove the dataset first"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// On a disk: removes the shard that an earlier run has begun, if what is there is that.
+    pub(super) fn remove_begun(&self, begun: &Begun) -> Result<()> {
+        match self.is_begun(begun)? {
+            true => self.remove(&self.path(&begun.name), &[]),
+            false => Ok(()),
+        }
+    }
+
+    /// On a disk: fails for what another conversion has left in the place of a shard, and may continue.
+    pub(super) fn check_left(&self, path: &Path) -> Result<()> {
+        match self.storage.lstat(&staging::dir_of(path))? {
+            Some(_) => {
+                let error = Error::new(ErrorKind::Interrupted, "an unfinished write is left here");
+                Err(error.at(path).with_remedy(Remedy::Repair))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// By which a shard that is complete is known again.
+    pub(super) fn id_of(&self, path: &Path) -> Result<Option<FileId>> {
+        match self.is_object_store() {
+            true => {
+                let found = self.storage.open_if_exists(path)?;
+                // One without a number is of another program, or of a store that keeps none.
+                Ok(found.map(|found| of_write(found.write_id().unwrap_or(0))))
+            }
+            false => Ok(self.storage.lstat(path)?.map(|stat| stat.id)),
+        }
+    }
+
+    /// By which a shard that has no name yet is known again.
+    pub(super) fn staged_id(&self, path: &Path) -> Result<Option<FileId>> {
+        match staging::staged_data(&*self.storage, path)? {
+            Some(data) => Ok(self.storage.lstat(&data)?.map(|stat| stat.id)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the shard of this name is what was noted when it was complete; `None` if there is none.
+    pub(super) fn is_made(
+        &self,
+        name: &str,
+        id: FileId,
+        (samples, bytes): (u64, u64),
+    ) -> Result<Option<bool>> {
+        let path = self.path(name);
+        if self.is_object_store() {
+            return Ok(match writer::write_of(&*self.storage, &path)? {
+                writer::WrittenBy::Nothing => None,
+                writer::WrittenBy::One(write) => Some(of_write(write) == id),
+                writer::WrittenBy::Others => Some(false),
+            });
+        }
+        if !self.id_of(&path)?.is_some_and(|found| is_same(found, id)) {
+            return Ok(self.storage.lstat(&path)?.map(|_| false));
+        }
+        let Ok(reader) = self.open(&path) else { return Ok(Some(false)) };
+        Ok(Some((reader.len() as u64, reader.data_len()) == (samples, bytes)))
+    }
+
+    /// Whether what is in the place of a shard, finished or not, is what was begun.
+    pub(super) fn is_begun(&self, begun: &Begun) -> Result<bool> {
+        let path = self.path(&begun.name);
+        if self.is_object_store() {
+            return writer::is_of_writes(&*self.storage, &path, &begun.writes);
+        }
+        let there = self.id_of(&path)?;
+        Ok(match begun.id {
+            Some(id) => match there {
+                Some(there) => is_same(there, id),
+                None => match self.staged_id(&path)? {
+                    Some(staged) => is_same(staged, id),
+                    // It was being removed.
+                    None => matches!(Repair::of(&path).leftover()?, Some(Leftover::Nothing)),
+                },
+            },
+            // It was noted just before there was a file, so it never had its name.
+            None => there.is_none() && Repair::of(&path).leftover()?.is_some(),
+        })
+    }
+
+    /// Removes a shard, finished or not: in an object store what these writes have made of it.
+    pub(super) fn remove(&self, path: &Path, writes: &[u64]) -> Result<()> {
+        if self.is_object_store() {
+            return writer::remove_writes(&*self.storage, path, writes);
+        }
+        let repair = Repair::of(path);
+        if repair.leftover()?.is_some() {
+            repair.undo()?;
+        }
+        // The data file last: as long as it is there, it says whose the rest is.
+        let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
+        for file in files.chain([DatasetFile::Data]) {
+            match std::fs::remove_file(file.path(path)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io(file.path(path), error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a shard is known by that this write has made.
+pub(super) fn of_write(write: u64) -> FileId {
+    (0, write)
+}
+
+/// Whether these are one file of one directory. The number of the file system is another one on each
+/// machine that shares the directory.
+fn is_same(a: FileId, b: FileId) -> bool {
+    if cfg!(unix) { a.1 == b.1 } else { a == b }
+}

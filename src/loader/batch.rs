@@ -238,13 +238,14 @@ impl Task<'_> {
             let describe = |e| self.reader.locate(index).describe(e);
             decode(state, &record).map_err(describe)
         };
-        self.each_raw(state, decode, failed)
+        self.each_raw(state, begin, decode, failed)
     }
 
     /// The same with the place of each sample in the batch, and its bytes as the reader has them.
     fn each_raw<S>(
         &self,
         state: &mut S,
+        begin: impl FnOnce(&mut S, usize),
         mut take: impl FnMut(&mut S, usize, Cow<'_, [u8]>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
@@ -319,7 +320,7 @@ impl Gather for RawSamples {
             data.push(raw.into_owned());
             Ok(())
         };
-        let fetched = task.each_raw(&mut data, take, |_, _| false)?;
+        let fetched = task.each_raw(&mut data, |_, _| (), take, |_, _| false)?;
         let bytes = std::mem::size_of_val(data.as_slice()).saturating_add(bytes);
         Ok(Gathered { fetched, data, bytes })
     }

@@ -204,7 +204,8 @@ impl Upload {
         let path = held.path.clone();
         let held = Arc::new(Mutex::new(held));
         let process = std::process::id();
-        let upload = Upload { storage, path, write, supersedes, overwrite, held, _scratch: None, process };
+        let upload =
+            Upload { storage, path, write, supersedes, overwrite, held, _scratch: None, process };
         // Another writer may have finished before this one had the place.
         remove_of_writes(&*upload.storage, &upload.path, &upload.supersedes)?;
         refuse_existing(&*upload.storage, &upload.path, overwrite)?;

@@ -42,7 +42,6 @@ const LONGEST_ANSWER: u64 = 1 << 20;
 /// The most bytes of an error that are read, of which its code is shown.
 const LONGEST_REFUSAL: u64 = 16 << 10;
 
-
 /// What was asked for and what came, of all requests of a storage.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {

@@ -299,7 +299,19 @@ impl Upload {
     ) -> Upload {
         let (buffer, in_flight) = (Vec::new(), VecDeque::new());
         let (parts, multipart, failed, process) = (0, None, false, std::process::id());
-        Upload { shared, name, shown, write, note, buffer, parts, multipart, in_flight, failed, process }
+        Upload {
+            shared,
+            name,
+            shown,
+            write,
+            note,
+            buffer,
+            parts,
+            multipart,
+            in_flight,
+            failed,
+            process,
+        }
     }
 
     /// Hands the part over that is in the buffer, and waits where too many are on their way.

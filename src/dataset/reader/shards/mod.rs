@@ -141,7 +141,8 @@ impl Shards {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let is_remote = storage.is_object_store();
         let shards = Shards::of(storage, path, options, entries.iter().map(shard).collect())?;
-        Ok(Shards { is_remote, ..shards })
+        let most = most_open(&shards.options, is_remote);
+        Ok(Shards { is_remote, most, ..shards })
     }
 
     /// Opens every shard, to compare it with its entry.
@@ -149,10 +150,7 @@ impl Shards {
     pub(crate) fn check_all(&self) -> Result<()> {
         let numbers: Vec<usize> = (0..self.count()).collect();
         let open = |number: &usize| self.open(*number).map(drop);
-        match self.is_remote {
-            false => numbers.iter().try_for_each(open),
-            true => numbers.chunks(ASKING).flat_map(|some| each(some, open)).collect(),
-        }
+        in_parallel(&numbers, self.storage.connections(), open).into_iter().collect()
     }
 
     /// These datasets, all of which are opened now: nothing else says how many samples they have.

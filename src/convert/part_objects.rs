@@ -9,10 +9,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{self, Expected, FileId, Storage};
+use crate::storage::{self, Expected, FileId, Storage, in_parallel};
 
 /// The most bytes of a note: a part of as many shards as a manifest may list has fewer.
 const MAX_NOTE: u64 = 128 << 20;
@@ -127,22 +126,10 @@ impl PartObjects {
 }
 
 /// Does this with each of them on several threads, where each waits for answers. The results are in their
-/// order; the first error ends it.
+/// order; of errors the first counts.
 pub(super) fn at_once<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let each = items.len().div_ceil(AT_ONCE).max(1);
-    let work = &work;
-    let done: Vec<Result<Vec<R>>> = thread::scope(|scope| {
-        let threads: Vec<_> = items
-            .chunks(each)
-            .map(|some| scope.spawn(move || some.iter().map(work).collect()))
-            .collect();
-        let join = |t: thread::ScopedJoinHandle<'_, _>| {
-            t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    });
-    Ok(done.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    in_parallel(items, AT_ONCE, work).into_iter().collect()
 }

@@ -110,7 +110,7 @@ fn resolve_many(reader: &DatasetReader, items: &[Bound<'_, PyAny>]) -> PyResult<
 
 /// Reads, without the lock of Python where that may take a round trip over a network. For memory that is
 /// mapped, taking the lock again costs more than reading.
-fn waiting<T: Send>(
+pub(crate) fn waiting<T: Send>(
     py: Python<'_>,
     reader: &DatasetReader,
     read: impl FnOnce() -> kiste::Result<T> + Send,

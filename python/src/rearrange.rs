@@ -9,13 +9,12 @@ use kiste::dataset::read_labels;
 use kiste::reader::Reader;
 use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar, part_path};
 use kiste::sampler::{Order, Shuffle};
-use kiste::storage::is_url;
 use kiste::{Error, ErrorKind};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyString};
 
-use crate::dataset::resolve;
+use crate::dataset::{resolve, waiting};
 use crate::decode::Decoder;
 use crate::errors::raise;
 use crate::making::{Made, Making, Source, scalars};
@@ -322,7 +321,8 @@ pub(crate) fn select<'py>(
     let mut sorted = indices.clone();
     sorted.sort_unstable();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        let key = source.reader.key(pair[0]).map_err(raise)?.into_owned();
+        let key = waiting(py, &source.reader, || source.reader.key(pair[0])).map_err(raise)?;
+        let key = key.into_owned();
         let message = "expected each sample once, found one twice";
         let error = Error::new(ErrorKind::Invalid, message).with_key(key);
         return Err(raise(source.reader.locate(pair[0]).describe(error)));
@@ -417,12 +417,8 @@ fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize
     let py = condition.py();
     let mut decoder = Decoder::new();
     let mut indices = Vec::new();
-    let is_remote = is_url(&source.path);
     for index in 0..source.samples() {
-        let read = || source.reader.get_raw(index);
-        // Other threads run while it waits for the network.
-        let raw = if is_remote { py.detach(read) } else { read() };
-        let raw = raw.map_err(raise)?;
+        let raw = waiting(py, &source.reader, || source.reader.get_raw(index)).map_err(raise)?;
         let sample = decoder.sample(py, &raw, None);
         let sample = sample
             .map_err(|flaw| flaw.raise(|error| source.reader.locate(index).describe(error)))?;

@@ -149,10 +149,14 @@ def test_sources_and_datasets_of_datasets_may_be_urls(served):
         lambda source, output: ki.sort(source, output, by="number", reverse=True, overwrite=True),
         lambda source, output: ki.select(source, output, [7, 3, 2999], overwrite=True),
         lambda source, output: ki.filter(source, output, "number < 10", overwrite=True),
+        lambda source, output: ki.filter(source, output, lambda sample: sample["number"] < 9, overwrite=True),
+        lambda source, output: ki.select(source, output, ["0007", "2999"], overwrite=True),
         lambda source, output: ki.merge([source], output, overwrite=True),
     ]:
         here, there = make(path, folder / "here.msgpack"), make(url, folder / "there.msgpack")
         assert here["samples"] == there["samples"] > 0
+        # The server is a thread of this process: nothing that waits for it holds the interpreter.
+        assert ki.stat(url)["samples"] == 3000
         assert (folder / "there.msgpack").read_bytes() == (folder / "here.msgpack").read_bytes()
 
 

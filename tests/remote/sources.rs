@@ -48,9 +48,14 @@ fn made(set: &Path, format: Format) -> (String, Vec<u8>) {
 
 /// A zip archive of files of noise, each in a folder that is its label.
 fn archive(files: u64, len: usize, method: zip::CompressionMethod) -> Vec<u8> {
+    archive_of(files, len, method, false)
+}
+
+fn archive_of(files: u64, len: usize, method: zip::CompressionMethod, large: bool) -> Vec<u8> {
     use std::io::Write as _;
     let mut out = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(method);
+    let options = options.large_file(large);
     for index in 0..files {
         out.start_file(format!("{}/{index:04}.png", index % 10), options).unwrap();
         out.write_all(&noise(index, len)).unwrap();
@@ -86,6 +91,8 @@ fn files_that_are_not_read_from_front_to_back_are_read_from_urls() {
     for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
         converts_alike("a.zip", archive(150, 3000, method), |conversion| conversion);
     }
+    // With lengths of 64 bits.
+    converts_alike("c.zip", archive_of(50, 3000, zip::CompressionMethod::Stored, true), |c| c);
     // Something in front of the archive.
     let behind = [&noise(1, 5000)[..], &archive(50, 3000, zip::CompressionMethod::Stored)].concat();
     converts_alike("b.zip", behind, |conversion| conversion.from(Format::Images));
@@ -312,4 +319,31 @@ fn tables_and_lines_are_read_from_a_server_without_tags() {
         Conversion::new([&url], &out).overwrite(true).run(&mut Silent).unwrap();
         assert_eq!(DatasetReader::open(&out).unwrap().len(), 300);
     }
+}
+
+/// The names of labels are next to the file, and those of another version do not stay.
+#[test]
+fn labels_of_cifar_are_found_next_to_its_url() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let record = |label: u8| [&[label][..], &noise(label.into(), 3072)].concat();
+    server.put("/d/data_batch_1.bin", [record(1), record(0)].concat());
+    let url = format!("{}/d/data_batch_1.bin", server.url());
+    for (number, names) in [None, Some("cat\ndog\n"), Some("dog\ncat\n")].into_iter().enumerate() {
+        if let Some(names) = names {
+            server.put("/d/batches.meta.txt", names.as_bytes().to_vec());
+        }
+        let out = dir.path().join(format!("{number}.msgpack"));
+        Conversion::new([&url], &out).from(Format::Cifar10).run(&mut Silent).unwrap();
+        let set = DatasetReader::open(&out).unwrap();
+        assert_eq!(set.len(), 2);
+        let found = set.labels().unwrap().map(|names| names.join("\n") + "\n");
+        assert_eq!(found.as_deref(), names);
+    }
+}
+
+#[test]
+fn digits_of_mnist_are_read_from_urls() {
+    let images = [&[0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 2][..], &noise(1, 20)].concat();
+    converts_alike("images-idx3-ubyte", images, |conversion| conversion);
 }

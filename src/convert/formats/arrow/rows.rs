@@ -674,6 +674,16 @@ mod tests {
             let error = read(path, 1 << 20).unwrap_err().to_string();
             assert!(error.contains("column \"image\"") && error.contains(says), "{path}: {error}");
         }
+        // Behind a URL the folder is not left either, which is known without a request.
+        let table = Path::new("https://example.invalid/d/t.parquet");
+        for path in ["../far.png", "/etc/passwd", "a/../../far.png"] {
+            let batch = with_path(Some(path));
+            let plan = Plan::of(&batch.schema()).unwrap();
+            let files = Files::next_to(table, 9);
+            let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
+            let error = rows.pack(&batch, 0, 0).unwrap_err().to_string();
+            assert!(error.contains("not below the URL of the table"), "{path}: {error}");
+        }
         // Nothing at all is still nil.
         let batch = with_path(None);
         let plan = Plan::of(&batch.schema()).unwrap();

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
 use crate::convert::names;
 use crate::convert::sample::{Field, Fields, pack};
-use crate::convert::source_file::{size_of, within};
+use crate::convert::source_file::{forget_versions, size_of, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::{Object, Pickle};
 use crate::storage;
@@ -106,6 +107,7 @@ impl CifarReader {
         let mut names = None;
         for (name, field) in known {
             let path = within(folder, name);
+            forget_versions(slice::from_ref(&path));
             match size_of(&path) {
                 Ok(Some(_)) => {
                     names = Some(label_names(&path, field)?);

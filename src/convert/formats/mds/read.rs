@@ -85,7 +85,8 @@ impl MdsReader {
             let first = shard.zip.as_ref().filter(|_| is_remote).unwrap_or(&shard.raw);
             source_file::within(&root, &first.basename)
         };
-        let paths = index.shards.iter().map(path_of).collect();
+        let paths: Vec<PathBuf> = index.shards.iter().map(path_of).collect();
+        source_file::forget_versions(&paths);
         let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
         Ok(MdsReader { root, paths, shards, without, unread, key: None, max_bytes: MAX_SHARD })
     }

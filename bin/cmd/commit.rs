@@ -10,6 +10,9 @@ use crate::output::Output;
 /// their order, so the result has the same bytes as one run, however many parts there are. Duplicate
 /// keys, shuffling and splitting follow the options of the parts. DST.parts is removed at the end.
 ///
+/// Of a dataset of many files, NAME.shards.json on a disk or at a URL, only the manifest is written: the
+/// parts have written their shards to their places.
+///
 /// If it is killed, run it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

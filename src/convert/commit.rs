@@ -44,6 +44,9 @@ impl Conversion {
     /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
     /// bytes are those of one run.
     ///
+    /// Parts of a dataset of many files may go to a URL. There a part that runs again takes the place of
+    /// its earlier run, which may be dead; if it is not, it ends with [`Locked`](ErrorKind::Locked).
+    ///
     /// # Errors
     ///
     /// Those of [`run`](Self::run); [`Invalid`](ErrorKind::Invalid) if there are parts of another

@@ -458,7 +458,10 @@ impl Conversion {
             let writes = [&continues[..], &[write]].concat();
             progress.begun = Some(Begun { writes, ..Begun::new(name.to_owned()) });
             parts.note(part, progress)?;
-            return options.storage(home.storage.clone()).as_write(write, continues).create(path);
+            return options
+                .storage(home.storage.clone())
+                .write_number(write, continues)
+                .create(path);
         }
         if let Some(begun) = &begun {
             home.remove_begun(begun)?;

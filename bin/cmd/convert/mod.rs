@@ -62,7 +62,8 @@ use crate::rearrange::{Writing, tell_seed};
 ///
 /// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and
 /// so on. It is written last. Every command that reads a dataset takes its name. Parts write their
-/// shards to their places, so "kiste commit" only writes the list; --append adds shards.
+/// shards to their places, so "kiste commit" only writes the list; --append adds shards. It may be a
+/// URL, s3://BUCKET/NAME.shards.json: then parts need no disk in common.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {

@@ -136,7 +136,7 @@ impl WriterOptions {
     /// The number of this write, where it goes to an object store, and the numbers of writes that it
     /// continues: it takes their place, and removes what they have left.
     #[cfg(feature = "convert")]
-    pub(crate) fn as_write(mut self, write: u64, continues: Vec<u64>) -> Self {
+    pub(crate) fn write_number(mut self, write: u64, continues: Vec<u64>) -> Self {
         self.write = Some((write, continues));
         self
     }

@@ -15,7 +15,7 @@
 //!
 //! Who wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
 //! publish away: a repair does, and so does a writer that knows the number of the write which it
-//! [continues](WriterOptions::as_write).
+//! [continues](WriterOptions::write_number).
 //!
 //! All files have the number of the write with them, so a reader that opens some of the old files and
 //! some of the new ones, as all of them are asked for at once, sees it.

@@ -37,6 +37,7 @@ mod plan;
 mod retry;
 mod per_process;
 mod options;
+mod buffers;
 mod transport;
 mod client;
 mod cache;

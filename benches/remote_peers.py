@@ -106,7 +106,10 @@ class LitData:
 
     def epoch(self, url, folder):
         import litdata
+        from litdata.streaming import downloader
 
+        # The server has no TLS.
+        downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
         dataset = litdata.StreamingDataset(
             f"s3://{Path(folder).name}/lit",
             cache_dir=f"{folder}/../local",

@@ -1,9 +1,9 @@
 //! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP: read by range; objects are
 //! written as well, from start to end, and never changed.
 //!
-//! `object_store` knows URLs, credentials and signatures; requests are sent by a blocking client on the
-//! thread that asks, so that several threads drive several connections, nothing runs in the background
-//! and a fork at any moment leaves the child with something that works. Each layer is a file: what a
+//! `object_store` knows URLs, credentials and signatures; requests are sent by a blocking client, a
+//! single one on the thread that asks and several on threads that end when there is nothing to fetch, so
+//! that a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
 //! `retry`), over how many connections at a time (`queue`), what an answer means (`client`), what stays in
 //! memory (`memory`) and on a disk (`cache`), and how an object is read (`file`) and written (`upload`).
@@ -37,6 +37,7 @@ mod plan;
 mod retry;
 mod per_process;
 mod options;
+mod buffers;
 mod transport;
 mod client;
 mod cache;

@@ -10,8 +10,11 @@ const COST: u32 = 5;
 /// The budget of a process: 500 retries without a single answer.
 const BUDGET: u32 = 500 * COST;
 
-/// The first wait, before it doubles.
-const FIRST: Duration = Duration::from_millis(50);
+/// The first wait. Most servers that refuse one request of many take it a moment later, and others wait for
+/// its answer.
+const SOON: Duration = Duration::from_millis(10);
+/// The second, before it doubles.
+const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait that we choose, and the longest that a server may ask for.
 const LONGEST: Duration = Duration::from_secs(10);
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
@@ -48,7 +51,10 @@ impl Budget {
 /// How long to wait after this many tries: twice as long each time, of which half is left to chance, so
 /// that threads that failed together do not come back together.
 pub(super) fn wait(tries: u32, asked: Option<Duration>) -> Duration {
-    let doubled = FIRST.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(LONGEST);
+    let doubled = match tries {
+        0 | 1 => SOON,
+        _ => FIRST.saturating_mul(1 << (tries - 2).min(20)).min(LONGEST),
+    };
     let chance = (random() >> 11) as f64 / (1_u64 << 53) as f64;
     let ours = doubled / 2 + (doubled / 2).mul_f64(chance);
     ours.max(asked.unwrap_or_default().min(LONGEST_ASKED))
@@ -60,7 +66,7 @@ mod tests {
 
     #[test]
     fn waits_double_vary_and_obey() {
-        for (tries, most) in [(1, 50), (2, 100), (5, 800), (9, 10_000), (4_000_000_000, 10_000)] {
+        for (tries, most) in [(1, 10), (2, 100), (5, 800), (9, 10_000), (4_000_000_000, 10_000)] {
             let waits: Vec<Duration> = (0..50).map(|_| wait(tries, None)).collect();
             let most = Duration::from_millis(most);
             assert!(waits.iter().all(|&wait| most / 2 <= wait && wait <= most), "{tries}");

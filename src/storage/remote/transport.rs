@@ -32,6 +32,7 @@ use ureq::{Agent, SendBody};
 
 use super::super::ahead::{self, LISTEN};
 use super::super::{is_unreachable, unescape};
+use super::buffers::Buffers;
 use super::options::RemoteOptions;
 use super::queue;
 use super::retry::{self, OF_PROCESS};
@@ -170,6 +171,7 @@ impl HttpConnector for Connector {
             traffic: self.traffic.clone(),
             authorization,
             answered: AtomicBool::new(false),
+            buffers: Arc::default(),
         }));
         Ok(HttpClient::new(transport))
     }
@@ -222,6 +224,7 @@ struct Lines {
     authorization: Option<HeaderValue>,
     /// Whether any server has answered.
     answered: AtomicBool,
+    buffers: Arc<Buffers>,
 }
 
 impl fmt::Debug for Transport {
@@ -520,19 +523,18 @@ impl Lines {
         };
         let limit = limit.unwrap_or(LONGEST_ANSWER);
         let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
-        let mut bytes = Vec::new();
         // Never more than was asked for: a length that the server made up costs no memory.
         let stopped = || self.is_stopped();
         let mut reader = Receiving { body: body.into_reader(), flow, stopped };
         let reader = &mut reader.by_ref().take(limit.saturating_add(1));
         let room = expected.unwrap_or(0).min(limit) as usize;
-        if bytes.try_reserve_exact(room).is_err() {
+        let Some(mut bytes) = self.buffers.take(room) else {
             return Try::Failed(Trouble {
                 message: format!("no memory for {room} bytes"),
                 kind: HttpErrorKind::Unknown,
                 unreachable: false,
             });
-        }
+        };
         let received = reader.read_to_end(&mut bytes);
         if self.is_stopped() {
             return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
@@ -565,7 +567,7 @@ impl Lines {
                 let kind = HttpErrorKind::Request;
                 Try::Again(Trouble { message, kind, unreachable: false }, None)
             }
-            Ok(_) => Try::Answer(HttpResponse::from_parts(parts, Bytes::from(bytes).into())),
+            Ok(_) => Try::Answer(HttpResponse::from_parts(parts, self.buffers.lend(bytes).into())),
         }
     }
 

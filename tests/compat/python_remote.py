@@ -86,7 +86,7 @@ class Compare:
             self.remote = f"{ROOT}/sets/digits.msgpack"
             for file in self.local.parent.glob("digits.msgpack*"):
                 self.s3.upload_file(str(file), BUCKET, f"sets/{file.name}")
-            # One method for each thing that can be done; those to come go here.
+            # One method for each thing that can be done.
             for step in [
                 self.reads,
                 self.absent,
@@ -97,6 +97,7 @@ class Compare:
                 self.splits,
                 self.repairs,
                 self.killed,
+                self.shards,
             ]:
                 step()
         self.clear()
@@ -292,6 +293,37 @@ class Compare:
         self.kiste("convert", self.local, url)
         self.kiste("verify", "--deep", url)
         print("same: killed")
+
+    def shards(self):
+        """A dataset of many files, in parts of which one is killed, and what is appended to it."""
+        for number in range(12):
+            with (self.folder / f"lines-{number:02}.jsonl").open("w") as out:
+                for i in range(500):
+                    out.write(f'{{"key": "{number}-{i}", "n": {i}, "text": "{"word " * i}"}}\n')
+        first, rest = (f"{self.folder}/lines-{{{span}}}.jsonl" for span in ("00..09", "10..11"))
+        here, there = self.folder / "many" / "many.shards.json", f"{ROOT}/many/many.shards.json"
+        here.parent.mkdir()
+        for part in range(1, 5):
+            options = [first, "--part", f"{part}/4", "--shard-size", "500k"]
+            self.kiste("convert", *options, here)
+            for wait in (0.05, 0.15, 0.3):
+                args = [self.program, "convert", *options, there]
+                running = subprocess.Popen(args, env=self.env, stderr=subprocess.DEVNULL)
+                time.sleep(wait)
+                running.kill()
+                running.wait()
+            self.kiste("convert", *options, there)
+        self.kiste("commit", here)
+        message = self.kiste("info", there, code=2)
+        assert "many.shards.json" in message, message
+        self.kiste("commit", there)
+        for output in (here, there):
+            self.kiste("convert", rest, output, "--append", "--shard-size", "500k")
+        # The shards, and the manifest itself.
+        self.same_files(here.with_name("many"), f"{ROOT}/many/")
+        self.kiste("verify", "--deep", there)
+        assert self.kiste("ls", here) == self.kiste("ls", there)
+        print("same: parts, commit and append of a dataset of many files")
 
 
 if __name__ == "__main__":

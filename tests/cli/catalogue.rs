@@ -318,7 +318,7 @@ fn an_error_leaves_what_was_there() {
     run(&dir, ["write", "ILSVRC2012", ".", "-s", "--splits", "train"]).exits(0);
     let before = snapshot(dir.path());
     let args = ["write", "ILSVRC2012", ".", "-s", "--splits", "train"];
-    let failed = run(&dir, args).fails(2, "file exists already");
+    let failed = run(&dir, args).fails(2, "the dataset exists already");
     assert!(failed.err.contains("--force replaces it"), "{failed:?}");
     assert_eq!(snapshot(dir.path()), before);
     // An archive that is cut short, and one with something else in it.

@@ -127,6 +127,16 @@ class Compare:
         except Exception:
             return []
 
+    def knows_ends(self):
+        """Whether more bytes from the end than there are is all of an object, as in S3."""
+        self.s3.put_object(Bucket=BUCKET, Key="end", Body=b"short")
+        try:
+            return self.s3.get_object(Bucket=BUCKET, Key="end", Range="bytes=-100")["Body"].read() == b"short"
+        except Exception:
+            return False
+        finally:
+            self.s3.delete_object(Bucket=BUCKET, Key="end")
+
     def kiste(self, *args, code=0):
         args = [self.program, *map(str, args)]
         done = subprocess.run(args, env=self.env, capture_output=True, text=True, timeout=300)
@@ -295,7 +305,10 @@ class Compare:
         print("same: killed")
 
     def shards(self):
-        """A dataset of many files, in parts of which one is killed, and what is appended to it."""
+        """A dataset of many files, in parts that are killed, and what is appended to it."""
+        if not self.knows_ends():
+            print("skipped: small shards, as this server fails where the end that is asked for is longer than the object")
+            return
         for number in range(12):
             with (self.folder / f"lines-{number:02}.jsonl").open("w") as out:
                 for i in range(500):

@@ -141,8 +141,9 @@ impl Conversion {
         }
         let plan = plan.to_json()?;
         let is_stream = |plan: &Json| plan["units"].is_null();
-        if let Some(there) = there.filter(|there| is_stream(there.plan()) && is_stream(&plan)) {
-            // A stream that was read in part cannot be read again.
+        let is_begun = |there: &Parts| is_stream(there.plan()) && !there.are_objects();
+        if let Some(there) = there.filter(|there| is_begun(there) && is_stream(&plan)) {
+            // A stream that was read in part cannot be read again. In an object store its reader may be alive.
             there.remove()?;
         }
         Parts::create(&self.output, &plan).map_err(|error| {
@@ -378,6 +379,8 @@ struct Joining<'a> {
     plan: Plan,
     conversion: Conversion,
     all: Vec<Part>,
+    /// What each of them has noted at its end. In an object store it may be removed at any time.
+    states: Vec<Json>,
     samples: u64,
     tally: Tally,
 }
@@ -386,8 +389,8 @@ impl<'a> Joining<'a> {
     fn of(parts: &'a Parts, plan: Plan, durable: bool) -> Result<Joining<'a>> {
         let all = plan.all_parts();
         let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
-        let states = at_once(&all, |part| parts.state(*part))?;
-        for (&part, state) in all.iter().zip(states) {
+        let mut states = Vec::with_capacity(all.len());
+        for (&part, state) in all.iter().zip(at_once(&all, |part| parts.state(*part))?) {
             let Some(state) = state else {
                 missing.push(part);
                 continue;
@@ -398,11 +401,13 @@ impl<'a> Joining<'a> {
                 Some(tally) => tally.add(found),
                 None => tally = Some(found),
             }
+            states.push(state);
         }
         let conversion = plan.conversion.clone().durable(durable);
         check_missing(&conversion.output, &missing, all.len())?;
         let tally = tally.unwrap_or_default();
-        Ok(Joining { start: Instant::now(), parts, plan, conversion, all, samples, tally })
+        let start = Instant::now();
+        Ok(Joining { start, parts, plan, conversion, all, states, samples, tally })
     }
 
     fn run(mut self, monitor: &mut dyn Monitor) -> Result<Report> {
@@ -449,11 +454,9 @@ impl<'a> Joining<'a> {
     /// Writes the manifest: the shards are in their places.
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         monitor.begin(Phase::Finishing, Total::default());
-        let mut made = Vec::new();
-        for state in at_once(&self.all, |part| self.parts.state(*part))? {
-            let state = state.unwrap_or_default();
-            made.push(state["shards"].as_array().cloned().unwrap_or_default());
-        }
+        let made: Vec<Vec<Json>> = (self.states.iter())
+            .map(|state| state["shards"].as_array().cloned().unwrap_or_default())
+            .collect();
         let output = self.conversion.publish_shards(self.parts, &made)?;
         let quarantine = self.quarantine()?;
         Ok(Report { quarantine, ..self.report(vec![output]) })

@@ -1,7 +1,7 @@
 //! The notes of parts in an object store, where nothing can be locked or listed.
 //!
 //! They have the names that they have [on a disk](super::parts), behind that of the manifest. In place
-//! of a lock there is a fence: who runs a part replaces its `.shards` object by one with a number of its
+//! of a lock there is a fence: a run of a part replaces its `.shards` object by one with a number of its
 //! own, and from then on replaces that object only if it is still the one that it put last. So the last
 //! run of a part has it, and all earlier ones end with an error when they next note something. What an
 //! earlier run had finished stays noted.

@@ -21,7 +21,7 @@ pub(in crate::convert) struct Partial {
     /// Where the rest is.
     object: Option<Source>,
     /// The temporary file is in it, where a file that is open cannot be removed.
-    _scratch: Option<ScratchDir>,
+    scratch: Option<ScratchDir>,
 }
 
 impl Partial {
@@ -31,7 +31,7 @@ impl Partial {
         let at = |error| Error::io(path, error);
         if !storage::is_url(path) {
             let file = regular::open_regular(path).map_err(at)?;
-            return Ok(Partial { path: path.to_path_buf(), file, object: None, _scratch: None });
+            return Ok(Partial { path: path.to_path_buf(), file, object: None, scratch: None });
         }
         let (storage, path) = storage_of(path)?;
         let announced = [Announced { suffix: "", end: true }];
@@ -49,7 +49,7 @@ impl Partial {
         file.set_len(object.len()).map_err(at)?;
         // Where a name can go while the file is open, a process that is killed leaves nothing.
         let scratch = if cfg!(unix) { None } else { Some(scratch) };
-        Ok(Partial { path, file, object: Some(object), _scratch: scratch })
+        Ok(Partial { path, file, object: Some(object), scratch })
     }
 
     /// Bytes of the whole file.
@@ -88,7 +88,7 @@ impl Partial {
 
     /// The file, for a reader that keeps it.
     pub(in crate::convert) fn into_file(self) -> (File, Option<ScratchDir>) {
-        (self.file, self._scratch)
+        (self.file, self.scratch)
     }
 }
 

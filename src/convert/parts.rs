@@ -4,7 +4,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `plan.json` | the plan and the number of parts, written by the first of them |
+//! | `plan.json` | the plan and the number of parts, written by the first of them; in an object store also a number of the conversion, which is in `published` too |
 //! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, without digests |
 //! | `part-I-of-N.json` | written when the part is finished: the digest of its plan, and what was counted |
 //! | `part-I-of-N.shards` | of a dataset of many files: the shards that this part has written next to the manifest, and where the next one begins |
@@ -143,6 +143,9 @@ pub(super) struct Parts {
     digest: String,
     /// Where they are objects.
     objects: Option<PartObjects>,
+    /// There: a random number of the conversion, by which an end of one is not taken for that of the next;
+    /// empty if there is no plan.
+    id: String,
     /// Whether this call of [`create`](Self::create) began them.
     is_new: bool,
 }
@@ -173,6 +176,9 @@ impl Parts {
         let parts = match PartObjects::of(dataset)? {
             Some((objects, dataset)) => {
                 let dir = dir_of(&dataset);
+                let mut named = plan.clone();
+                named[ID] = format!("{:016x}", random()).into();
+                let text = render(&named);
                 let is_new = objects.create(&file_in(&dir, "plan.json"), text.as_bytes())?;
                 Parts { is_new, ..Parts::read(dir, Some(objects))? }
             }
@@ -228,19 +234,23 @@ impl Parts {
     }
 
     fn read(dir: PathBuf, objects: Option<PartObjects>) -> Result<Parts> {
-        let is_new = false;
-        let mut parts = Parts { dir, plan: Json::Null, digest: String::new(), objects, is_new };
+        let (digest, id) = (String::new(), String::new());
+        let mut parts = Parts { dir, plan: Json::Null, digest, objects, id, is_new: false };
         let path = parts.dir_file("plan.json");
         let text = match parts.read_note(&path) {
             Ok(Some(text)) => text,
             // An earlier removal was interrupted.
-            Err(_) | Ok(None) if parts.end()?.is_some() => b"null".to_vec(),
+            Err(_) if parts.objects.is_none() && parts.end()?.is_some() => b"null".to_vec(),
+            Ok(None) if parts.end()?.is_some() => b"null".to_vec(),
             Ok(None) => return Err(Error::io(&path, io::ErrorKind::NotFound.into())),
             Err(error) => return Err(error),
         };
         parts.plan = serde_json::from_slice(&text).map_err(|error| {
             Error::new(ErrorKind::Damaged, format!("not a plan: {error}")).at(&path)
         })?;
+        if parts.objects.is_some() {
+            parts.id = id_of(&mut parts.plan);
+        }
         parts.digest = digest_of(&parts.plan);
         Ok(parts)
     }
@@ -383,8 +393,8 @@ impl Parts {
         taken.map(|()| None).map_err(|Lost| self.lost(part))
     }
 
-    /// Fails for a part that was taken after all parts were joined or given up: who did that may not
-    /// have seen it any more.
+    /// Fails for a part that was taken after all parts were joined or given up: the process that did that
+    /// may not have seen it.
     pub(super) fn check_current(&self, part: Part) -> Result<()> {
         let Some(objects) = &self.objects else { return Ok(()) };
         if self.fate()? == Fate::Open {
@@ -397,13 +407,20 @@ impl Parts {
     /// What has happened to them since they were opened, which locks keep from happening on a disk.
     pub(super) fn fate(&self) -> Result<Fate> {
         let Some(objects) = &self.objects else { return Ok(Fate::Open) };
-        let plan = objects.read(&self.dir_file("plan.json"))?;
-        let is_same = plan.is_some_and(|text| text == render(&self.plan).as_bytes());
-        Ok(match (self.end()?, is_same) {
+        // Of the two, a removal takes this one last.
+        let end = self.end()?;
+        Ok(match (end, self.is_there(objects)?) {
             (Some(End::GivenUp), _) => Fate::GivenUp,
             (None, true) => Fate::Open,
             _ => Fate::Removed,
         })
+    }
+
+    /// Whether the plan is there, and that of this conversion.
+    fn is_there(&self, objects: &PartObjects) -> Result<bool> {
+        let Some(text) = objects.read(&self.dir_file("plan.json"))? else { return Ok(false) };
+        let plan = serde_json::from_slice::<Json>(&text);
+        Ok(plan.is_ok_and(|mut plan| id_of(&mut plan) == self.id))
     }
 
     /// Fails if another run has taken a part since this one did.
@@ -534,7 +551,7 @@ impl Parts {
 
     /// Notes that the dataset is there.
     pub(super) fn published(&self) -> Result<()> {
-        self.write(&self.dir_file("published"), "")
+        self.write(&self.dir_file("published"), &self.id)
     }
 
     /// Whether the dataset is there.
@@ -557,10 +574,15 @@ impl Parts {
     fn end(&self) -> Result<Option<End>> {
         let path = self.dir_file("published");
         match &self.objects {
-            Some(objects) => Ok(objects.read(&path)?.map(|text| match text == GIVEN_UP {
-                true => End::GivenUp,
-                false => End::Published,
-            })),
+            Some(objects) => {
+                let Some(text) = objects.read(&path)? else { return Ok(None) };
+                let (end, id) = match text.strip_suffix(GIVEN_UP) {
+                    Some(id) => (End::GivenUp, id),
+                    None => (End::Published, &text[..]),
+                };
+                // One of an earlier conversion, written late, says nothing.
+                Ok(Some(end).filter(|_| self.id.is_empty() || id == self.id.as_bytes()))
+            }
             None => Ok(Some(End::Published).filter(|_| path.exists())),
         }
     }
@@ -568,8 +590,16 @@ impl Parts {
     /// Keeps all who have not begun a part from beginning one, where no lock does.
     pub(super) fn give_up(&self) -> Result<()> {
         match &self.objects {
-            // One that is published is only to be tidied up.
-            Some(objects) => objects.create(&self.dir_file("published"), GIVEN_UP).map(drop),
+            Some(objects) => {
+                let (path, text) =
+                    (self.dir_file("published"), [self.id.as_bytes(), GIVEN_UP].concat());
+                // One that is published is only to be tidied up.
+                if objects.create(&path, &text)? || self.end()?.is_some() {
+                    return Ok(());
+                }
+                // There is that of an earlier conversion.
+                objects.write(&path, &text)
+            }
             None => Ok(()),
         }
     }
@@ -581,13 +611,17 @@ impl Parts {
     /// [`Invalid`](ErrorKind::Invalid) if there is a file that is not ours; then nothing is removed.
     pub(super) fn remove(self) -> Result<()> {
         if let Some(objects) = &self.objects {
+            if !self.id.is_empty() && !self.is_there(objects)? {
+                // Another process has removed it, and what is there now may be of the next conversion.
+                return self.remove_end(objects);
+            }
             let of = self.plan["parts"].as_u64().unwrap_or(0).min(MAX_PARTS as u64);
             let note = |part| self.file(part, "shards");
             let notes: Vec<PathBuf> = Part::all(of as usize).map(note).collect();
             objects.remove(&notes)?;
             // By the plan the others are found.
             objects.remove(&[self.dir_file("plan.json")])?;
-            return objects.remove(&[self.dir_file("published")]);
+            return self.remove_end(objects);
         }
         let at = |error| Error::io(&self.dir, error);
         check_dir(&self.dir)?;
@@ -613,6 +647,14 @@ impl Parts {
         fs::remove_dir(&self.dir).map_err(at)
     }
 
+    /// Removes what says that it came to its end, if that is of this conversion.
+    fn remove_end(&self, objects: &PartObjects) -> Result<()> {
+        match self.end()? {
+            Some(_) => objects.remove(&[self.dir_file("published")]),
+            None => Ok(()),
+        }
+    }
+
     fn write(&self, path: &Path, text: &str) -> Result<()> {
         if let Some(objects) = &self.objects {
             return objects.write(path, text.as_bytes());
@@ -626,6 +668,15 @@ impl Parts {
         })?;
         sync_dir(&self.dir)
     }
+}
+
+/// The number of the conversion in `plan.json` in an object store, which is no part of the plan.
+const ID: &str = "conversion_id";
+
+/// Takes the number out of a plan; empty if there is none.
+fn id_of(plan: &mut Json) -> String {
+    let id = plan.as_object_mut().and_then(|plan| plan.remove(ID));
+    id.as_ref().and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
 /// What `part-I-of-N.shards` is.

@@ -296,7 +296,10 @@ impl Conversion {
         committed.inspect_err(|error| {
             let keeps = self.how.resume
                 || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
-            if !keeps && error.kind() != ErrorKind::Locked {
+            // A manifest whose fate is not known may list the shards, and another run may have taken them over.
+            let unknown = matches!(error.remedy(), Some(Remedy::Resume));
+            let is_ours = parts.check_held(Part::whole()).is_ok();
+            if !keeps && !unknown && is_ours && error.kind() != ErrorKind::Locked {
                 // The first error is the one to report.
                 let _ = remove_unfinished_shards(&self.output);
             }
@@ -662,14 +665,25 @@ impl Conversion {
                 error.advise("another conversion has published it: write to another name")
             }
             ErrorKind::Replaced => error.advise("append to it as it is now"),
+            _ if parts.are_objects() => {
+                error.note("whether the manifest is there is not known").with_remedy(Remedy::Resume)
+            }
             _ => error,
         })?;
-        if parts.are_objects() && !is_still_there(parts, &home, &made)? {
+        let outcome = match parts.are_objects() {
+            true => shards_after(parts, &home, &made)?,
+            false => Afterwards::There,
+        };
+        if outcome != Afterwards::There {
+            // First the manifest: it must not list shards that are gone.
             match before {
                 None => storage.remove(manifest_path)?,
                 Some(text) => {
                     storage.put_if(manifest_path, &text, Expected::Version(id)).map(drop)?;
                 }
+            }
+            if outcome == Afterwards::GivenUp {
+                at_once(&made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
             }
             return Err(parts.given_up());
         }
@@ -686,19 +700,24 @@ impl Conversion {
     }
 }
 
-/// Whether the shards of a manifest that was just put are there. A repair that began before has not
-/// seen the manifest, and removes them.
-fn is_still_there(parts: &Parts, home: &Home, made: &[Made]) -> Result<bool> {
+/// The shards of a manifest that was just put.
+#[derive(PartialEq)]
+enum Afterwards {
+    There,
+    /// A repair is removing them. It may have seen the manifest after all, and then it leaves them.
+    GivenUp,
+    Removed,
+}
+
+/// What happened to the shards of a manifest that was just put: a repair that began before has not seen it,
+/// and removes them.
+fn shards_after(parts: &Parts, home: &Home, made: &[Made]) -> Result<Afterwards> {
     match parts.fate()? {
-        Fate::Open => Ok(true),
-        // It may have seen the manifest after all, and then it leaves them.
-        Fate::GivenUp => {
-            at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
-            Ok(false)
-        }
+        Fate::Open => Ok(Afterwards::There),
+        Fate::GivenUp => Ok(Afterwards::GivenUp),
         Fate::Removed => match at_once(made, |made| check_write(home, made)) {
-            Err(error) if error.kind() == ErrorKind::Replaced => Ok(false),
-            checked => checked.map(|_| true),
+            Err(error) if error.kind() == ErrorKind::Replaced => Ok(Afterwards::Removed),
+            checked => checked.map(|_| Afterwards::There),
         },
     }
 }
@@ -707,6 +726,7 @@ fn is_still_there(parts: &Parts, home: &Home, made: &[Made]) -> Result<bool> {
 fn check_write(home: &Home, made: &Made) -> Result<()> {
     let path = home.path(&made.name);
     match home.id_of(&path)? {
+        // A store that keeps no metadata has no number, and the entry is compared with the shard anyway.
         Some(id) if id == made.id || id == of_write(0) => Ok(()),
         _ => {
             let message = "expected the shard that a part has noted, found another one";

@@ -62,6 +62,13 @@ pub(in crate::convert) fn within(folder: &Path, name: &str) -> PathBuf {
     match folder.to_str() {
         _ if storage::is_url(name) => PathBuf::from(name),
         Some(url) if storage::is_url(folder) => {
+            let mut name = name.to_owned();
+            // In a store names are as they are.
+            if url.starts_with("http") {
+                for (special, escaped) in [('%', "%25"), ('?', "%3F"), ('#', "%23")] {
+                    name = name.replace(special, escaped);
+                }
+            }
             PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
         }
         _ => folder.join(name),
@@ -90,6 +97,9 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
 /// Storages that are in use, by what URLs begin with: with one for each file, none would find a
 /// connection that is open.
 static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new());
+
+/// A list may name files of any number of servers.
+const STORAGES_KEPT: usize = 64;
 
 /// The version of each object since [`forget_versions`]: a conversion opens it again and again.
 static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, FileId>>> = LazyLock::new(Mutex::default);
@@ -132,6 +142,9 @@ pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, Pa
         return Ok((storage.clone(), url.to_path_buf()));
     }
     let (storage, path) = storage::of(url)?;
+    if known.len() == STORAGES_KEPT {
+        known.remove(0);
+    }
     known.push((root, storage.clone()));
     Ok((storage, path))
 }

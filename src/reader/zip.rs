@@ -61,6 +61,9 @@ struct Extent {
     compressed: u64,
 }
 
+/// Larger central directories are not read into memory.
+const LARGEST_DIRECTORY: u64 = 1 << 30;
+
 /// Bytes of remote members that are fetched together.
 const TOGETHER: u64 = 64 << 20;
 
@@ -237,8 +240,9 @@ impl ZipDirectory {
         }
         let archive = open_archive(&source, end).map_err(|e| e.at(path))?;
         let mut extents = Vec::new();
-        if source.is_remote() {
-            let start = archive.central_directory_start();
+        let start = archive.central_directory_start();
+        // Without them members are only fetched one by one.
+        if source.is_remote() && directory.end.saturating_sub(start) <= LARGEST_DIRECTORY {
             let bytes = source.read(start..directory.end.max(start))?;
             // What cannot be found this way is read without being fetched before.
             let found = extents_of(&bytes, start, archive.offset());

@@ -99,7 +99,7 @@ fn a_forked_child_keeps_no_lock_of_its_parent() {
     let (storage, path) = (LocalStorage::positioned(), dir.path().join("lock"));
     let lock = storage.lock(&path).unwrap().unwrap();
     let gone = dir.path().join("gone");
-    // It lives until it is told.
+    // It lives until it is stopped.
     let child = fork(|| {
         while !gone.exists() {
             std::thread::sleep(Duration::from_millis(5));

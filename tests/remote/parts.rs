@@ -455,7 +455,7 @@ fn of_racing_conversions_exactly_one_publishes() {
 }
 
 #[test]
-fn an_append_to_a_manifest_that_was_replaced_meanwhile_is_told() {
+fn an_append_to_a_manifest_that_was_replaced_meanwhile_fails() {
     let (dir, lines) = with_lines(3, 40, 50);
     let out = dir.path().join("set.shards.json");
     let server = Server::start();

@@ -2,11 +2,12 @@
 //! bytes are fetched for it.
 
 use std::fs;
+use std::path::Path;
 
 use super::converting::{converts_alike, lines};
 use super::*;
 use kiste::ErrorKind;
-use kiste::convert::{Conversion, Format, Monitor, Phase, Silent, Total};
+use kiste::convert::{Conversion, Format, ImageFolderReader, Monitor, Phase, Silent, Total};
 
 /// What does not compress, of this many bytes.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -244,7 +245,7 @@ fn a_list_names_images_at_urls() {
     }
 }
 
-/// A list that somebody else made, behind a URL, does not reach the files of this machine.
+/// A list that another person made, behind a URL, does not reach the files of this machine.
 #[test]
 fn a_list_at_a_url_names_no_files_of_this_machine() {
     let server = Server::start();
@@ -257,6 +258,19 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
     let error = Conversion::new([&url], &out).from(Format::List).run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("/d//"), "asked of the server: {error}");
     assert!(!out.exists());
+    // Nor one that is said to be about a folder of this machine.
+    let folder = dir.path().join("images");
+    fs::create_dir(&folder).unwrap();
+    for (at, name) in [secret.to_str().unwrap(), "../secret.png"].into_iter().enumerate() {
+        server.put(&format!("/d/{at}.csv"), format!("path\n{name}\n").into_bytes());
+        let list = format!("{}/d/{at}.csv", server.url());
+        let reader = ImageFolderReader::options().root(&folder).list(Path::new(&list));
+        let error = reader.map(drop).unwrap_err();
+        assert!(
+            error.to_string().contains("expected the paths of files in this folder"),
+            "{error}"
+        );
+    }
     // What must not be shown would be a key.
     let signed = format!("path\n{}/d/a.png?signature=s3cret\n", server.url());
     server.put("/d/list.csv", signed.into_bytes());

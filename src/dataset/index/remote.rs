@@ -8,13 +8,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::staging;
+use super::super::writer::Place;
 use super::{IndexOptions, Indexed, lookup_file, samples};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, SALT, Salt};
-use crate::storage::{self, Expected, Storage};
+use crate::storage::{self, Storage};
 
 pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     let (storage, path) = storage::of(url)?;
@@ -40,16 +40,9 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     if !options.lookup || storage.stat(&lookup)?.is_some() {
         return Ok(Indexed { samples, made: Vec::new() });
     }
-    let claim = staging::dir_of(&path);
-    storage.put_if(&claim, b"{}", Expected::Absent).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            let message = "a writer is at work on this dataset, or died while it was";
-            Error::new(ErrorKind::Interrupted, message).at(&path)
-        }
-        _ => error,
-    })?;
+    let place = Place::take(&storage, &path)?;
     let made = put_lookup(&storage, &path, &lookup, samples);
-    let released = storage.remove(&claim);
+    let released = place.give_back();
     made?;
     released.map_err(|error| {
         error.note("the file is there, but the mark that it is being written was not removed")

@@ -13,7 +13,7 @@
 //! 4. the data, then the side files, each of which must not be there; `.offsets` last: now there is one.
 //! 5. `NAME.partial` is removed, if it is still its own.
 //!
-//! Who wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
+//! A process that wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
 //! publish away: a repair does, and so does a writer that knows the number of the write which it
 //! [continues](WriterOptions::write_number).
 //!
@@ -105,7 +105,32 @@ struct Held {
     is_held: bool,
 }
 
+/// The place of a writer, taken by a process that adds a file to a dataset.
+pub(crate) struct Place(Held);
+
+impl Place {
+    /// Takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`](ErrorKind::Interrupted) if it is taken.
+    pub(crate) fn take(storage: &Arc<dyn Storage>, path: &Path) -> Result<Place> {
+        let write = storage::random();
+        let claim = claim(&**storage, path, write, &[])?;
+        Ok(Place(Held::new(storage.clone(), path.to_path_buf(), write, claim)))
+    }
+
+    /// Gives it back, unless another process has taken it.
+    pub(crate) fn give_back(mut self) -> Result<()> {
+        self.0.release()
+    }
+}
+
 impl Held {
+    fn new(storage: Arc<dyn Storage>, path: PathBuf, write: u64, claim: Claim) -> Held {
+        Held { storage, path, write, claim, is_held: true }
+    }
+
     /// Which object it is; `None` if it is no longer ours.
     fn find(&mut self) -> Result<Option<FileId>> {
         if self.is_held {
@@ -200,8 +225,7 @@ impl Upload {
         refuse_existing(&*storage, path, options.overwrite)?;
         let claim = claim(&*storage, path, write, &supersedes)?;
         let (path, overwrite) = (path.to_path_buf(), options.overwrite);
-        let held = Held { storage: storage.clone(), path, write, claim, is_held: true };
-        let path = held.path.clone();
+        let held = Held::new(storage.clone(), path.clone(), write, claim);
         let held = Arc::new(Mutex::new(held));
         let process = std::process::id();
         let upload =
@@ -281,12 +305,15 @@ impl Upload {
         let mut held = self.held();
         let is_held = held.find();
         if matches!(is_held, Ok(None)) {
-            // Who took the place meanwhile has left all of it, or removed some of it.
+            // The process that took the place meanwhile has left all of it, or removes it. As long as there is a
+            // claim, it may still do so.
+            let is_free = Claim::read(&*self.storage, &self.path)?.is_none();
             let missing = |file: &DatasetFile| {
                 let found = self.storage.open_if_exists(&file.path(&self.path))?;
                 Ok(found.and_then(|found| found.write_id()) != Some(self.write))
             };
-            if !published.iter().map(missing).collect::<Result<Vec<bool>>>()?.contains(&true) {
+            let missing = published.iter().map(missing).collect::<Result<Vec<bool>>>()?;
+            if is_free && !missing.contains(&true) {
                 return Ok(());
             }
             drop(held);

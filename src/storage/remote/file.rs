@@ -1,7 +1,5 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -201,7 +199,7 @@ pub(super) fn fetch_together(
                     Box::new(move || {
                         let fetch = || together.fetch(&file, &piece, unread, in_order);
                         ticket.of().run(fetch);
-                        // The file goes before whoever waits is woken.
+                        // The file goes before the waiting thread is woken.
                         drop((together, file, ticket));
                     })
                 }));
@@ -238,12 +236,19 @@ fn wanted_of(ranges: &[Range<u64>], within: &Range<u64>) -> u64 {
 
 /// A number for a version of an object, as file systems have one for a file.
 pub(super) fn identity(shown: &Path, pin: &Pin) -> FileId {
-    let half = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, shown, pin.identity()).hash(&mut hasher);
-        hasher.finish()
+    let (size, tag, modified) = pin.identity();
+    // It is part of plans, so another release has to give the same.
+    let mut hasher = blake3::Hasher::new();
+    for bytes in [shown.as_os_str().as_encoded_bytes(), tag.unwrap_or_default().as_bytes()] {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.update(&size.to_le_bytes()).update(&modified.to_le_bytes());
+    let digest = hasher.finalize();
+    let half = |at: usize| {
+        let bytes = digest.as_bytes()[at..].first_chunk().copied();
+        u64::from_le_bytes(bytes.unwrap_or_default())
     };
-    (half(0), half(1))
+    (half(0), half(8))
 }
 
 impl ReadAt for RemoteFile {

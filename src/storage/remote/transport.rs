@@ -387,7 +387,10 @@ impl Lines {
             let flow = Flow(Cell::new(Instant::now()));
             let (trouble, asked) = match self.attempt(parts, body, exchange, &flow) {
                 // It may have been left unread.
-                Try::Answer(_) if self.is_stopped() => continue,
+                // How a write ended has to be known.
+                Try::Answer(_) if parts.method == http::Method::GET && self.is_stopped() => {
+                    continue;
+                }
                 Try::Answer(answer) => {
                     OF_PROCESS.give_back();
                     self.answered.store(true, Relaxed);

@@ -10,8 +10,10 @@ use super::options::FolderOptions;
 use super::read::ImageFolderReader;
 use crate::convert::compressed;
 use crate::convert::formats::csv::{self, CsvType};
+use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
+use crate::storage;
 
 /// The possible names of the column with the path.
 const PATHS: [&str; 5] = ["path", "file", "file_name", "filename", "image"];
@@ -49,6 +51,9 @@ impl FolderOptions {
         }
         let (columns, found) = self.read_list(list).map_err(|error| error.at(list))?;
         check_keys(&found).map_err(|error| error.at(list))?;
+        if storage::is_url(list) && !storage::is_url(&self.root) {
+            check_within(&found).map_err(|error| error.at(list))?;
+        }
         let names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
         let found = self.typed(found, &names).map_err(|error| error.at(list))?;
         let root: PathBuf = self.root.clone();
@@ -168,5 +173,17 @@ fn check_keys(found: &[Found]) -> Result<()> {
             Err(error.with_key(&twice.key))
         }
         None => Ok(()),
+    }
+}
+/// Fails for files that are not in the folder: another person may have made a list behind a URL.
+fn check_within(found: &[Found]) -> Result<()> {
+    let mut names = found.iter().map(|file| file.path.as_ref().unwrap_or(&file.key));
+    let is_outside = |name: &&String| !storage::is_url(name) && !names::stays_within(name);
+    match names.find(is_outside) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("expected the paths of files in this folder, found {name:?}");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
@@ -119,14 +118,8 @@ impl ImageFolderReader {
         }
         for start in files.clone().step_by(TOGETHER) {
             let some = start..files.end.min(start + TOGETHER);
-            let samples: Vec<Result<Vec<u8>>> = thread::scope(|scope| {
-                let threads: Vec<_> =
-                    some.map(|index| scope.spawn(move || self.sample(index))).collect();
-                let join = |thread: ScopedJoinHandle<'_, _>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                threads.into_iter().map(join).collect()
-            });
+            let some: Vec<usize> = some.collect();
+            let samples = storage::in_parallel(&some, TOGETHER, |&index| self.sample(index));
             samples.into_iter().try_for_each(&mut *emit)?;
         }
         Ok(())

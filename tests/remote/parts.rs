@@ -235,6 +235,22 @@ fn sixty_four_parts_of_which_some_are_killed_make_the_bytes_of_parts_on_a_disk()
 }
 
 #[test]
+fn the_end_of_an_earlier_conversion_is_not_taken_for_that_of_this_one() {
+    for late in ["", "0123456789abcdef", "0123456789abcdefgiven up"] {
+        let (dir, lines) = with_lines(4, 5, 50);
+        let server = Server::start();
+        succeeds(&server, &args("convert", &lines, URL, &["--part", "1/2"]));
+        // Of a commit or a repair that was slow.
+        server.put("/d/set.shards.json.parts/published", late.as_bytes().to_vec());
+        succeeds(&server, &args("convert", &lines, URL, &["--part", "2/2"]));
+        succeeds(&server, &["commit", URL]);
+        assert!(!server.names().iter().any(|name| name.contains(".parts/part-")));
+        succeeds(&server, &["verify", URL]);
+        drop(dir);
+    }
+}
+
+#[test]
 fn a_part_that_was_killed_keeps_its_shards_and_aborts_its_upload() {
     let (dir, lines) = with_lines(4, 5, 3 << 20);
     let server = Server::start();

@@ -45,10 +45,8 @@ use key_set::KeySet;
 pub use options::WriterOptions;
 use pipeline::Pipeline;
 use publication::Publication;
-#[cfg(feature = "remote")]
-pub(crate) use upload::Place;
 use upload::Upload;
-pub(crate) use upload::{Left, left, remove_left};
+pub(crate) use upload::{Left, Place, left, remove_left};
 #[cfg(feature = "convert")]
 pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
 

@@ -221,6 +221,9 @@ fn a_stream_that_was_interrupted_is_not_published() {
 fn readers_are_ended_by_the_signal() {
     use std::os::unix::process::ExitStatusExt;
 
+    // A shell that runs these tests in the background has them ignore the signal, and so would every
+    // program that they start. One that they catch is not ignored by the programs.
+    let _ = ctrlc::set_handler(|| std::process::exit(130));
     let dir = scratch();
     lines(&dir);
     run(&dir, ["convert", "many.jsonl", "many.msgpack", "--limit", "5000"]).exits(0);

@@ -123,6 +123,8 @@ impl Server {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
+                // Head and body are two writes: without this the second waits for an acknowledgement.
+                let _ = stream.set_nodelay(true);
                 let shared = shared.clone();
                 shared.open.lock().unwrap().push(stream.try_clone().unwrap());
                 thread::spawn(move || shared.serve(stream));
@@ -463,7 +465,13 @@ impl State {
                         }
                         Some(None) => {
                             request.status = 416;
-                            headers.push(format!("Content-Range: bytes */{len}"));
+                            // As S3, and as a plain server: the size is in the body or in the header.
+                            if request.header("authorization").is_some() {
+                                let size = format!("<ActualObjectSize>{len}</ActualObjectSize>");
+                                body.extend_from_slice(format!("<Error>{size}</Error>").as_bytes());
+                            } else {
+                                headers.push(format!("Content-Range: bytes */{len}"));
+                            }
                         }
                         Some(Some(range)) => {
                             request.status = 206;

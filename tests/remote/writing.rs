@@ -63,6 +63,20 @@ fn assert_as_local(server: &Server, samples: u64, len: usize) {
     assert_eq!(server.unfinished_uploads(), 0);
 }
 
+/// Every range of an object without bytes is refused.
+#[test]
+fn a_dataset_without_samples_is_read() {
+    let server = Server::start();
+    write(to(&server), 0, 0).unwrap();
+    let by_http = format!("http://{}/d/new.msgpack", server.address());
+    let (storage, path) = RemoteStorage::open(&by_http, RemoteOptions::default()).unwrap();
+    let plain = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+    for reader in [reader(&server).unwrap(), plain] {
+        assert_eq!((reader.len(), reader.find("k0").unwrap()), (0, None));
+        assert_eq!(reader.iter(..).count(), 0);
+    }
+}
+
 #[test]
 fn what_is_written_to_a_url_is_what_is_written_to_a_disk() {
     for (samples, len) in [(0, 0), (1, 10), (3000, 50), (3000, 6000)] {

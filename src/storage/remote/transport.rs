@@ -499,7 +499,11 @@ impl Lines {
         };
         let limit = match (range, status) {
             (Some(_), StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::OK) => {
-                // Not read: it may be as large as the object.
+                // The header is optional: S3 may give the size in the body alone. The body of any other
+                // answer is not read: it may be as large as the object.
+                let empty = empty
+                    || status == StatusCode::RANGE_NOT_SATISFIABLE
+                        && element(&beginning(body), "ActualObjectSize").as_deref() == Some("0");
                 if let Some(exchange) = exchange {
                     exchange.note(|outcome| match empty {
                         true => outcome.empty = Some(tag),
@@ -566,7 +570,7 @@ impl Lines {
             }
             // S3 begins its answer to the end of an upload before it knows how that ends.
             Ok(_) if request.method == Method::POST && is_busy_inside(&bytes) => {
-                let message = refusal_of(status, &bytes);
+                let message = refusal_of(status, &String::from_utf8_lossy(&bytes));
                 let kind = HttpErrorKind::Request;
                 Try::Again(Trouble { message, kind, unreachable: false }, None)
             }
@@ -664,21 +668,26 @@ fn is_busy(status: StatusCode) -> bool {
 /// What a server says that refuses: the status and, of an answer in XML, the code and the message.
 /// Not all of it, for it may repeat what was sent.
 fn refusal(status: StatusCode, body: ureq::Body) -> String {
-    let mut text = Vec::new();
-    // What cannot be read adds nothing.
-    let _ = body.into_reader().take(LONGEST_REFUSAL).read_to_end(&mut text);
-    refusal_of(status, &text)
+    refusal_of(status, &beginning(body))
 }
 
-fn refusal_of(status: StatusCode, text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let element = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        let (content, _) = rest.split_once(&format!("</{name}>"))?;
-        let shown = content.chars().filter(|c| !c.is_control()).take(200);
-        Some(without_secrets(&shown.collect::<String>()))
-    };
-    let parts = [element("Code"), element("Message")];
+/// The beginning of the body of a refusal. What cannot be read of it adds nothing.
+fn beginning(body: ureq::Body) -> String {
+    let mut text = Vec::new();
+    let _ = body.into_reader().take(LONGEST_REFUSAL).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// What the first element of this name in the XML of a refusal contains.
+fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (content, _) = rest.split_once(&format!("</{name}>"))?;
+    let shown = content.chars().filter(|c| !c.is_control()).take(200);
+    Some(without_secrets(&shown.collect::<String>()))
+}
+
+fn refusal_of(status: StatusCode, text: &str) -> String {
+    let parts = ["Code", "Message"].map(|name| element(text, name));
     let said: Vec<String> = parts.into_iter().flatten().collect();
     match said.is_empty() {
         true => format!("the server answers {status}"),

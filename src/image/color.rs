@@ -9,7 +9,12 @@ pub(super) fn brightness(factor: f64) -> [u8; 256] {
 /// Values blended with a mean.
 pub(super) fn contrast(factor: f64, mean: f32) -> [u8; 256] {
     let (factor, rest) = (factor as f32, (1.0 - factor) as f32);
-    table(|value| value * factor + mean * rest)
+    table(|value| blend(value, factor, f64::from(mean) * f64::from(rest)))
+}
+
+/// A value times a factor, plus a product that is not rounded before: torch adds it in one instruction.
+fn blend(value: f32, factor: f32, other: f64) -> f32 {
+    (f64::from(value * factor) + other) as f32
 }
 
 fn table(new: impl Fn(f32) -> f32) -> [u8; 256] {
@@ -38,11 +43,11 @@ pub(super) fn mean_gray<'a>(rows: impl Iterator<Item = &'a [u8]>, channels: usiz
 
 /// Each value blended with the brightness of its pixel.
 pub(super) fn saturation(row: &mut [u8], factor: f64) {
-    let (factor, rest) = (factor as f32, (1.0 - factor) as f32);
+    let (factor, rest) = (factor as f32, f64::from((1.0 - factor) as f32));
     for pixel in row.chunks_exact_mut(3) {
-        let gray = gray(pixel[0], pixel[1], pixel[2]) * rest;
+        let other = f64::from(gray(pixel[0], pixel[1], pixel[2])) * rest;
         for value in pixel {
-            *value = (f32::from(*value) * factor + gray).clamp(0.0, 255.0) as u8;
+            *value = blend(f32::from(*value), factor, other).clamp(0.0, 255.0) as u8;
         }
     }
 }

@@ -382,7 +382,7 @@ impl Step {
                 for (name, values) in [("mean", mean), ("std", std)] {
                     let is_count = values.len() == 1 || values.len() == channels;
                     if !is_count {
-                        let expected = format!("1 or {channels} numbers as {name}");
+                        let expected = format!("{} as {name}", one_or(channels));
                         return Err(unfit(expected, values.len()));
                     }
                     let large = f64::from(f32::MAX);
@@ -406,6 +406,13 @@ pub(super) fn factors(strength: f64) -> Option<Range> {
 
 pub(super) fn unfit(expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Invalid, format!("expected {expected}, found {found}"))
+}
+
+fn one_or(channels: usize) -> String {
+    match channels {
+        1 => "1 number".to_owned(),
+        _ => format!("1 or {channels} numbers"),
+    }
 }
 
 fn check_side(side: u32) -> Result<()> {
@@ -440,7 +447,7 @@ fn check_border(padding: Padding, fill: &[u8], channels: usize) -> Result<()> {
     }
     match fill.len() == 1 || fill.len() == channels {
         true => Ok(()),
-        false => Err(unfit(format!("1 or {channels} numbers as fill"), fill.len())),
+        false => Err(unfit(format!("{} as fill", one_or(channels)), fill.len())),
     }
 }
 

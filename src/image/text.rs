@@ -107,11 +107,12 @@ fn unknown(number: usize, call: &str, name: &str) -> Error {
 
 /// The known names that are near to one that is not known; all of them if none is.
 fn near<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let is_near = |other: &&str| {
-        let inner = name.len() > 2 && (other.contains(name) || name.contains(*other));
-        inner || distance(name, other) <= 1 + name.len().min(other.len()) / 4
-    };
-    let found: Vec<&str> = known.clone().filter(is_near).collect();
+    let is_near = |other: &&str| distance(name, other) <= 1 + name.len().min(other.len()) / 4;
+    let is_part = |other: &&str| name.len() > 2 && (other.contains(name) || name.contains(*other));
+    let mut found: Vec<&str> = known.clone().filter(is_near).collect();
+    if found.is_empty() {
+        found = known.clone().filter(is_part).collect();
+    }
     match &found[..] {
         [] => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
         near => format!("near names are {}", near.join(", ")),
@@ -182,8 +183,8 @@ fn arguments<'a>(text: &'a str, names: &'static [&'static str]) -> Result<Argume
             None => match names.get(found.values.len()) {
                 Some(name) => (*name, argument),
                 None => {
-                    let expected = format!("at most {} arguments", names.len());
-                    return Err(unfit(expected, format!("another: {argument:?}")));
+                    let expected = format!("no arguments after {}", names.join(", "));
+                    return Err(unfit(expected, format!("{argument:?}")));
                 }
             },
         };
@@ -543,12 +544,14 @@ pub(super) fn print(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 ("hue", hue, around_zero),
             ] {
                 let Some(range) = range else { continue };
-                let center = if name == "hue" { 0.0 } else { 1.0 };
-                let strength = range.1 - center;
-                // A number only where it makes the same range again, to the last bit.
-                match strength > 0.0 && around(strength) == Some(*range) {
-                    true => push(false, format!("{name}={strength}")),
-                    false => push(false, format!("{name}=({}, {})", range.0, range.1)),
+                let strength = range.1 - if name == "hue" { 0.0 } else { 1.0 };
+                // Without the error of the subtraction, and only if it makes the same range again.
+                let strengths = [(strength * 1e12).round() / 1e12, strength];
+                let makes_it =
+                    |strength: &f64| *strength > 0.0 && around(*strength) == Some(*range);
+                match strengths.into_iter().find(makes_it) {
+                    Some(strength) => push(false, format!("{name}={strength}")),
+                    None => push(false, format!("{name}=({}, {})", range.0, range.1)),
                 }
             }
         }

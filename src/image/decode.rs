@@ -122,6 +122,10 @@ pub(super) struct Opened<'a> {
     decoder: Decoder<'a>,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for one call; a box would be an allocation for each image"
+)]
 enum Decoder<'a> {
     /// By the decoder that `image` uses as well, without its copies.
     Jpeg(JpegDecoder<ZCursor<&'a [u8]>>),

@@ -199,7 +199,7 @@ impl Error {
     }
 
     /// The same error for another reader of what failed. Its source is not carried along, but its kind.
-    #[cfg(feature = "remote")]
+    #[cfg(any(feature = "images", feature = "remote"))]
     pub(crate) fn again(&self) -> Error {
         let Inner { kind, message, path, index, key, range, field, remedy, .. } = &*self.0;
         let mut error = Error::new(*kind, message.clone());

@@ -90,6 +90,7 @@
 //! | [`reader`] | the trait [`Reader`]; shards, lists, directories, zip archives, parts, joins |
 //! | [`sampler`] | which sample comes next, for which rank; the same everywhere |
 //! | [`loader`] | batches of samples in such an order, made on threads |
+//! | `image` | images decoded and augmented on their way into a batch (feature `images`) |
 //! | [`convert`] | images, WebDataset, MDS, TFRecord, npz, CSV, Parquet and more, in both directions |
 //! | [`mod@array`] | arrays larger than a sample: packed in a file, or chunked in a directory with versions |
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
@@ -160,6 +161,8 @@ pub mod value;
 #[cfg(feature = "readers")]
 mod natural;
 mod regular;
+#[cfg(feature = "convert")]
+mod guard;
 #[doc(hidden)]
 pub mod text;
 pub mod storage;
@@ -169,6 +172,8 @@ pub mod dataset;
 #[cfg(feature = "arrays")]
 pub mod array;
 pub mod sampler;
+#[cfg(feature = "images")]
+pub mod image;
 pub mod loader;
 #[cfg(feature = "burn")]
 pub mod burn;

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// floors from its neighbours.
 const FLOORS: &[&[&str]] = &[
     &["error"],
-    &["natural", "regular", "text"],
+    &["guard", "natural", "regular", "text"],
     &["value"],
     &["format", "storage", "sampler"],
-    &["dataset", "reader", "array"],
+    &["dataset", "reader", "array", "image"],
     &["convert", "rearrange", "stat", "loader", "burn"],
     &["datasets"],
 ];

@@ -15,6 +15,8 @@ mod damage;
 mod examples;
 #[cfg(feature = "full")]
 mod guide;
+#[cfg(feature = "images")]
+mod image;
 mod inputs;
 mod layers;
 mod lazy;

@@ -41,7 +41,6 @@ mod source_file;
 #[cfg(feature = "parquet")]
 mod partial;
 pub(crate) mod compressed;
-mod guard;
 mod leftover;
 pub(crate) mod archive;
 mod input;
@@ -86,6 +85,8 @@ mod shard_home;
 mod shards;
 mod parted_shuffle;
 
+#[doc(hidden)]
+pub use crate::guard::panic_is_caught;
 pub use bad::{BadInput, settle_quarantine};
 pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
 pub use chained::Chained;
@@ -111,8 +112,6 @@ pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
 pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
 pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
-#[doc(hidden)]
-pub use guard::panic_is_caught;
 #[cfg(feature = "images")]
 pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 pub use in_order::InOrder;

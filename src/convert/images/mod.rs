@@ -6,7 +6,6 @@
 
 mod options;
 mod picture;
-mod whole;
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,46 +1,26 @@
 //! One image: decoded, resized, turned upright and encoded.
 
-use std::io::Cursor;
-
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{PixelType, Resizer};
 use image::codecs::png::PngEncoder;
 use image::codecs::webp::WebPEncoder;
 use image::metadata::Orientation;
-use image::{
-    ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageError, ImageFormat, ImageReader,
-    Limits,
-};
+use image::{ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageError, ImageFormat};
 
 use super::options::{ChromaSubsampling, ImageOptions};
-use super::whole::jpeg_has_end;
-use crate::convert::guard::guarded;
 use crate::error::{Error, ErrorKind, Result};
-
-/// The formats that are decoded.
-const KNOWN: [ImageFormat; 7] = [
-    ImageFormat::Jpeg,
-    ImageFormat::Png,
-    ImageFormat::Gif,
-    ImageFormat::WebP,
-    ImageFormat::Tiff,
-    ImageFormat::Bmp,
-    ImageFormat::Pnm,
-];
+use crate::guard::guarded;
+use crate::image::{blamed, cut_short, jpeg_has_end, known_format, limited_decoder, no_image};
 
 /// The longest sides that JPEG and WebP allow.
 const MAX_SIDES: [(ImageFormat, u32); 2] =
     [(ImageFormat::Jpeg, 65_535), (ImageFormat::WebP, 16_383)];
 
-/// The most bytes per pixel, which is 16, and room for a few rows that decoders hold in addition.
-const MAX_BYTES_A_PIXEL: u64 = 20;
-
 impl ImageOptions {
     /// The new bytes of an image; `None` if it does not change, or if it is not an image and does
     /// not have to be one (`must`).
     pub(super) fn change(&self, bytes: &[u8], must: bool) -> Result<Option<Vec<u8>>> {
-        let format = image::guess_format(bytes).ok().filter(|format| KNOWN.contains(format));
-        let Some(format) = format else {
+        let Some(format) = known_format(bytes) else {
             return if must { Err(no_image(bytes)) } else { Ok(None) };
         };
         // A panic is a bug of the decoder, but only damaged images cause it, and other images
@@ -60,7 +40,7 @@ impl ImageOptions {
         format: ImageFormat,
         must: bool,
     ) -> Result<Option<Vec<u8>>> {
-        let mut decoder = match self.decoder(bytes, format) {
+        let mut decoder = match limited_decoder(bytes, format, self.max_pixels) {
             Ok(decoder) => decoder,
             // The magic numbers of these two are so short that other bytes may begin with them by
             // chance.
@@ -85,10 +65,7 @@ impl ImageOptions {
             return Ok(None);
         }
         if format == ImageFormat::Jpeg && !jpeg_has_end(bytes) {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                "expected a JPEG up to its end, found less",
-            ));
+            return Err(cut_short());
         }
         let profile = decoder.icc_profile().ok().flatten();
         let picture =
@@ -107,18 +84,6 @@ impl ImageOptions {
         picture.apply_orientation(orientation);
         let profile = profile.filter(|profile| is_for(profile, picture.color()));
         self.encode(&picture, target, profile).map(Some)
-    }
-
-    fn decoder<'a>(
-        &self,
-        bytes: &'a [u8],
-        format: ImageFormat,
-    ) -> Result<impl ImageDecoder + use<'a>, ImageError> {
-        let mut limits = Limits::no_limits();
-        limits.max_alloc = Some(self.max_pixels.saturating_mul(MAX_BYTES_A_PIXEL).max(1 << 20));
-        let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-        reader.limits(limits);
-        reader.into_decoder()
     }
 
     fn check_pixels(&self, width: u32, height: u32) -> Result<()> {
@@ -159,20 +124,8 @@ impl ImageOptions {
         Ok(out)
     }
 
-    /// The error of a decoder. An image of an unsupported kind may be intact, so that is not
-    /// damage.
     fn blame(&self, format: ImageFormat, error: ImageError) -> Error {
-        let text = error.to_string();
-        let text = text.trim_end_matches(['.', '\n']);
-        let (kind, message) = match &error {
-            ImageError::Limits(_) => (ErrorKind::Limit, format!("{format:?}: {text}")),
-            ImageError::Unsupported(_) => {
-                let what = if self.verify { "checked" } else { "decoded" };
-                (ErrorKind::Unsupported, format!("{format:?} that cannot be {what}: {text}"))
-            }
-            _ => (ErrorKind::Damaged, format!("{format:?}: {text}")),
-        };
-        Error::new(kind, message)
+        blamed(format, &error, if self.verify { "checked" } else { "decoded" })
     }
 
     fn jpeg(&self, picture: &DynamicImage, profile: Option<Vec<u8>>) -> Result<Vec<u8>> {
@@ -199,37 +152,6 @@ impl ImageOptions {
         encoder.encode(picture.as_bytes(), width, height, color).map_err(invalid)?;
         Ok(out)
     }
-}
-
-/// The error of bytes that are not an image, or of an image that nothing here decodes.
-fn no_image(bytes: &[u8]) -> Error {
-    let other = match image::guess_format(bytes) {
-        Ok(format) => Some(format!("{format:?}").to_uppercase()),
-        Err(_) if bytes.starts_with(b"\0\0\0\x0cjP  ") => Some("JPEG 2000".to_owned()),
-        Err(_) if bytes.get(4..8) == Some(b"ftyp") => Some("HEIF".to_owned()),
-        Err(_) => None,
-    };
-    if let Some(other) = other {
-        let message = format!("expected an image of a format that can be decoded, found {other}");
-        return Error::new(ErrorKind::Unsupported, message);
-    }
-    let start = bytes.trim_ascii_start();
-    let is_markup = start.first() == Some(&b'<');
-    let found = match bytes {
-        [] => "no bytes",
-        _ if bytes.iter().all(|&byte| byte == 0) => "only zeros",
-        _ if is_markup && start.get(..256.min(start.len())).is_some_and(is_svg) => {
-            let message = "expected an image of pixels, found SVG";
-            return Error::new(ErrorKind::Unsupported, message);
-        }
-        _ if is_markup => "a web page or other markup",
-        _ => "other bytes",
-    };
-    Error::new(ErrorKind::Invalid, format!("expected an image, found {found}"))
-}
-
-fn is_svg(start: &[u8]) -> bool {
-    start.windows(4).any(|found| found.eq_ignore_ascii_case(b"<svg"))
 }
 
 /// Writes a picture with its colour profile.

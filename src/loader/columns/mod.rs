@@ -1,6 +1,8 @@
 //! Columns: the fields of a batch's samples as arrays with one more dimension.
 
 mod buffer;
+#[cfg(feature = "images")]
+mod image;
 mod memory;
 mod sets;
 
@@ -108,6 +110,7 @@ impl Columns {
     /// Columns are looked up by name, so each name must be unique.
     pub(super) fn check(&self) -> Result<()> {
         for (at, (name, column)) in self.0.iter().enumerate() {
+            column.check().map_err(|error| error.within(format_args!("column {name:?}")))?;
             let elements = column.shape().iter().try_fold(16usize, |n, size| n.checked_mul(*size));
             if elements.is_none_or(|bytes| bytes > isize::MAX as usize) {
                 let message = format!("column {name:?}: {:?} is no shape", column.shape());
@@ -147,6 +150,10 @@ impl Columns {
 
 /// How one column is made.
 trait Column: Send + Sync {
+    /// Why the column cannot be made, if it cannot.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
     fn empty(&self) -> Box<dyn Buffer>;
     /// In memory of the caller for this many rows.
     fn buffer_in(

@@ -36,8 +36,8 @@ pub use ipc_write::ArrowIpcWriter;
 pub use parquet_read::ParquetReader;
 pub use parquet_write::ParquetWriter;
 
-use crate::convert::guard;
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard;
 
 /// The key of the note about the forms of columns, in the metadata of a schema.
 const NOTE: &str = "kiste";

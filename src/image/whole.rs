@@ -6,7 +6,7 @@ const END: u8 = 0xd9;
 const SCAN: u8 = 0xda;
 
 /// Whether the segments and scans of a JPEG follow each other up to its end.
-pub(super) fn jpeg_has_end(bytes: &[u8]) -> bool {
+pub(crate) fn jpeg_has_end(bytes: &[u8]) -> bool {
     let mut at = 2;
     loop {
         // A segment, after any number of fill bytes.

@@ -15,7 +15,7 @@ thread_local! {
 /// the hook, of which there is one for the whole process; an application can, and ask
 /// [`panic_is_caught`] whether there is anything to print.
 #[cfg(any(feature = "images", feature = "parquet"))]
-pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
     let before = GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(run));
     GUARDED.set(before);

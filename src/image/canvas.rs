@@ -1,0 +1,365 @@
+//! [`Canvas`]: the pixels of one image while its plan is carried out.
+//!
+//! Crops, flips and turns only change what part of the pixels is seen, and in which order.
+
+use fast_image_resize::images::{CroppedImage, Image, ImageRef};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+
+use super::color;
+use super::decode::room;
+use super::plan::{Action, Plan};
+use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Buffers that larger images would keep for ever are given back.
+const KEEP: usize = 64 << 20;
+
+/// Memory that is used again for each image.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The pixels.
+    pub(super) pixels: Vec<u8>,
+    /// Where the next ones are made.
+    pub(super) spare: Vec<u8>,
+    resizer: Resizer,
+    pub(super) plan: Option<Plan>,
+}
+
+impl Scratch {
+    /// Gives back what only a very large image needed.
+    pub(super) fn trim(&mut self) {
+        for buffer in [&mut self.pixels, &mut self.spare] {
+            if buffer.capacity() > KEEP {
+                *buffer = Vec::new();
+            }
+        }
+        if self.resizer.size_of_internal_buffers() > KEEP {
+            self.resizer.reset_internal_buffers();
+        }
+    }
+}
+
+/// What is seen of the pixels: a part of the rows that are stored, which is transposed first, then flipped.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    /// Pixels in a stored row.
+    stride: usize,
+    x: usize,
+    y: usize,
+    /// Its size, as it is stored.
+    width: usize,
+    height: usize,
+    flip_x: bool,
+    flip_y: bool,
+    is_transposed: bool,
+}
+
+impl View {
+    fn of(width: usize, height: usize) -> View {
+        View {
+            stride: width,
+            x: 0,
+            y: 0,
+            width,
+            height,
+            flip_x: false,
+            flip_y: false,
+            is_transposed: false,
+        }
+    }
+
+    fn size(&self) -> (usize, usize) {
+        match self.is_transposed {
+            true => (self.width, self.height),
+            false => (self.height, self.width),
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        !(self.flip_x || self.flip_y || self.is_transposed)
+    }
+
+    /// The number of the stored pixel that is seen here.
+    fn at(&self, row: usize, column: usize) -> usize {
+        let (x, y) = if self.is_transposed { (row, column) } else { (column, row) };
+        let x = if self.flip_x { self.width - 1 - x } else { x };
+        let y = if self.flip_y { self.height - 1 - y } else { y };
+        (self.y + y) * self.stride + self.x + x
+    }
+
+    fn crop(&mut self, top: usize, left: usize, height: usize, width: usize) {
+        let (x, y, width, height) = match self.is_transposed {
+            true => (top, left, height, width),
+            false => (left, top, width, height),
+        };
+        self.x += if self.flip_x { self.width - width - x } else { x };
+        self.y += if self.flip_y { self.height - height - y } else { y };
+        (self.width, self.height) = (width, height);
+    }
+
+    fn flip(&mut self, is_horizontal: bool) {
+        match is_horizontal != self.is_transposed {
+            true => self.flip_x = !self.flip_x,
+            false => self.flip_y = !self.flip_y,
+        }
+    }
+}
+
+/// The pixels of one image.
+pub(super) struct Canvas<'a> {
+    scratch: &'a mut Scratch,
+    view: View,
+    channels: usize,
+}
+
+impl<'a> Canvas<'a> {
+    /// The pixels that were decoded to `scratch`, to be turned upright.
+    pub(super) fn new(
+        scratch: &'a mut Scratch,
+        (width, height): (u32, u32),
+        orientation: u8,
+        channels: usize,
+    ) -> Canvas<'a> {
+        let mut view = View::of(width as usize, height as usize);
+        view.is_transposed = orientation >= 5;
+        view.flip_x = matches!(orientation, 2 | 3 | 7 | 8);
+        view.flip_y = matches!(orientation, 3 | 4 | 6 | 7);
+        Canvas { scratch, view, channels }
+    }
+
+    /// Carries out one action of a plan, which was checked.
+    pub(super) fn act(&mut self, action: &Action) -> Result<()> {
+        match *action {
+            Action::Crop { top, left, size: Size { height, width } } => {
+                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
+                self.view.crop(top, left, height, width);
+                Ok(())
+            }
+            Action::Resize { size, interpolation: Interpolation::Nearest } => {
+                self.nearest(size);
+                Ok(())
+            }
+            Action::Resize { size, interpolation } => self.resize(size, interpolation),
+            Action::HorizontalFlip => {
+                self.view.flip(true);
+                Ok(())
+            }
+            Action::VerticalFlip => {
+                self.view.flip(false);
+                Ok(())
+            }
+            Action::Pad { padding, fill, padding_mode } => {
+                self.pad(padding, fill, padding_mode);
+                Ok(())
+            }
+            Action::Brightness(factor) => {
+                self.map(&color::brightness(factor));
+                Ok(())
+            }
+            Action::Contrast(factor) => {
+                let gray = color::mean_gray(self.rows(), self.channels);
+                self.map(&color::contrast(factor, gray));
+                Ok(())
+            }
+            Action::Saturation(factor) => {
+                if self.channels == 3 {
+                    self.rows_mut().for_each(|row| color::saturation(row, factor));
+                }
+                Ok(())
+            }
+            Action::Hue(turn) => {
+                if self.channels == 3 {
+                    self.rows_mut().for_each(|row| color::hue(row, turn));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The stored rows of what is seen, in their order.
+    fn rows(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
+        (y..y + height).map(move |y| {
+            let start = (y * stride + x) * channels;
+            &self.scratch.pixels[start..start + width * channels]
+        })
+    }
+
+    fn rows_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
+        let rows = self.scratch.pixels.chunks_mut(stride * channels).skip(y).take(height);
+        rows.map(move |row| &mut row[x * channels..(x + width) * channels])
+    }
+
+    /// Replaces each value by another.
+    fn map(&mut self, table: &[u8; 256]) {
+        for row in self.rows_mut() {
+            row.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+        }
+    }
+
+    /// Makes the pixels of another size from what is seen.
+    fn remake(&mut self, height: usize, width: usize, from: impl Fn(usize, usize) -> Source) {
+        let (channels, view) = (self.channels, self.view);
+        let target = room(&mut self.scratch.spare, height * width * channels);
+        for (row, target) in target.chunks_exact_mut(width * channels).enumerate() {
+            for (column, target) in target.chunks_exact_mut(channels).enumerate() {
+                match from(row, column) {
+                    Source::Pixel(row, column) => {
+                        let at = view.at(row, column) * channels;
+                        target.copy_from_slice(&self.scratch.pixels[at..at + channels]);
+                    }
+                    Source::Fill(fill) => target.copy_from_slice(&fill[..channels]),
+                }
+            }
+        }
+        self.replaced(height, width);
+    }
+
+    /// The spare pixels are the new ones.
+    fn replaced(&mut self, height: usize, width: usize) {
+        std::mem::swap(&mut self.scratch.pixels, &mut self.scratch.spare);
+        self.view = View::of(width, height);
+    }
+
+    /// Stores the pixels in the order in which they are seen.
+    fn straighten(&mut self) {
+        if !self.view.is_plain() {
+            let (height, width) = self.view.size();
+            self.remake(height, width, Source::Pixel);
+        }
+    }
+
+    fn nearest(&mut self, size: Size) {
+        let (height, width) = self.view.size();
+        // Single precision, as in torch.
+        let scale = |old: usize, new: u32| old as f32 / new as f32;
+        let (down, right) = (scale(height, size.height), scale(width, size.width));
+        let at = |to: usize, scale: f32, old: usize| ((to as f32 * scale) as usize).min(old - 1);
+        self.remake(size.height as usize, size.width as usize, |row, column| {
+            Source::Pixel(at(row, down, height), at(column, right, width))
+        });
+    }
+
+    fn resize(&mut self, size: Size, interpolation: Interpolation) -> Result<()> {
+        self.straighten();
+        let View { stride, x, y, width, height, .. } = self.view;
+        let pixel = match self.channels {
+            1 => PixelType::U8,
+            3 => PixelType::U8x3,
+            _ => PixelType::U8x4,
+        };
+        let filter = match interpolation {
+            Interpolation::Bicubic => FilterType::CatmullRom,
+            Interpolation::Lanczos => FilterType::Lanczos3,
+            _ => FilterType::Bilinear,
+        };
+        let invalid = |error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Invalid, format!("resize: {error}"))
+        };
+        let (new_height, new_width) = (size.height as usize, size.width as usize);
+        let Scratch { pixels, spare, resizer, .. } = &mut *self.scratch;
+        // The rows of the part alone: it is a view of its own, so that pixels outside of it have no
+        // influence, as after a crop by torchvision.
+        let start = y * stride * self.channels;
+        let rows = &pixels[start..start + height * stride * self.channels];
+        let source = ImageRef::new(stride as u32, height as u32, rows, pixel);
+        let source = source.map_err(|error| invalid(&error))?;
+        let part = CroppedImage::new(&source, x as u32, 0, width as u32, height as u32);
+        let part = part.map_err(|error| invalid(&error))?;
+        let target = room(spare, new_height * new_width * self.channels);
+        let target = Image::from_slice_u8(size.width, size.height, target, pixel);
+        let mut target = target.map_err(|error| invalid(&error))?;
+        let options =
+            ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
+        resizer.resize(&part, &mut target, &options).map_err(|error| invalid(&error))?;
+        self.replaced(new_height, new_width);
+        Ok(())
+    }
+
+    fn pad(&mut self, padding: Padding, fill: [u8; 4], mode: PaddingMode) {
+        let (height, width) = self.view.size();
+        let (top, left) = (padding.top as usize, padding.left as usize);
+        let new_height = top + height + padding.bottom as usize;
+        let new_width = left + width + padding.right as usize;
+        self.remake(new_height, new_width, |row, column| {
+            let row = inside(row, top, height, mode);
+            match (row, inside(column, left, width, mode)) {
+                (Some(row), Some(column)) => Source::Pixel(row, column),
+                _ => Source::Fill(fill),
+            }
+        });
+    }
+
+    /// Writes what is seen as elements of the result, each value by the table of its channel.
+    pub(super) fn write<T: Copy>(&mut self, layout: Layout, tables: &[[T; 256]], out: &mut [T]) {
+        if self.view.is_transposed {
+            self.straighten();
+        }
+        let (flip_x, flip_y) = (self.view.flip_x, self.view.flip_y);
+        let (height, width) = self.view.size();
+        for (at, row) in self.rows().enumerate() {
+            let at = if flip_y { height - 1 - at } else { at };
+            match (layout, tables) {
+                (Layout::Hwc, tables) => {
+                    let channels = tables.len();
+                    let out = &mut out[at * width * channels..(at + 1) * width * channels];
+                    hwc(row, flip_x, tables, out);
+                }
+                (Layout::Chw, tables) => {
+                    for (channel, table) in tables.iter().enumerate() {
+                        let start = (channel * height + at) * width;
+                        let out = &mut out[start..start + width];
+                        let values = row.iter().skip(channel).step_by(tables.len());
+                        let look = |(to, value): (&mut T, &u8)| *to = table[usize::from(*value)];
+                        match flip_x {
+                            true => out.iter_mut().rev().zip(values).for_each(look),
+                            false => out.iter_mut().zip(values).for_each(look),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn size(&self) -> (usize, usize) {
+        self.view.size()
+    }
+}
+
+fn hwc<T: Copy>(row: &[u8], flip_x: bool, tables: &[[T; 256]], out: &mut [T]) {
+    let channels = tables.len();
+    let pixels = row.chunks_exact(channels);
+    let put = |(from, to): (&[u8], &mut [T])| {
+        for ((from, to), table) in from.iter().zip(to).zip(tables) {
+            *to = table[usize::from(*from)];
+        }
+    };
+    match flip_x {
+        true => pixels.rev().zip(out.chunks_exact_mut(channels)).for_each(put),
+        false => pixels.zip(out.chunks_exact_mut(channels)).for_each(put),
+    }
+}
+
+/// Where a new pixel comes from.
+enum Source {
+    Pixel(usize, usize),
+    Fill([u8; 4]),
+}
+
+/// The place in the image of a place in the image with its border.
+fn inside(at: usize, before: usize, len: usize, mode: PaddingMode) -> Option<usize> {
+    let at = at as i64 - before as i64;
+    let last = len as i64 - 1;
+    let within = match mode {
+        _ if (0..=last).contains(&at) => at,
+        PaddingMode::Constant => return None,
+        PaddingMode::Edge => at.clamp(0, last),
+        PaddingMode::Reflect if at < 0 => -at,
+        PaddingMode::Reflect => 2 * last - at,
+        PaddingMode::Symmetric if at < 0 => -1 - at,
+        PaddingMode::Symmetric => 2 * last + 1 - at,
+    };
+    // A plan has only borders that can be filled; any other ends at the edge.
+    Some(within.clamp(0, last) as usize)
+}

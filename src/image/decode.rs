@@ -1,0 +1,285 @@
+//! Encoded images to pixels, within limits. Untrusted bytes.
+
+use std::fmt::Display;
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{ColorType, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::errors::DecodeErrors;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use super::header::Header;
+use super::step::Mode;
+use super::whole::jpeg_has_end;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::guarded;
+
+/// The formats that are decoded.
+const KNOWN: [ImageFormat; 7] = [
+    ImageFormat::Jpeg,
+    ImageFormat::Png,
+    ImageFormat::Gif,
+    ImageFormat::WebP,
+    ImageFormat::Tiff,
+    ImageFormat::Bmp,
+    ImageFormat::Pnm,
+];
+
+/// The most bytes per pixel, which is 16, and room for a few rows that decoders hold in addition.
+const MAX_BYTES_A_PIXEL: u64 = 20;
+
+/// The format of an image that is decoded.
+pub(crate) fn known_format(bytes: &[u8]) -> Option<ImageFormat> {
+    image::guess_format(bytes).ok().filter(|format| KNOWN.contains(format))
+}
+
+/// A decoder that allocates no more than such an image needs.
+pub(crate) fn limited_decoder<'a>(
+    bytes: &'a [u8],
+    format: ImageFormat,
+    max_pixels: u64,
+) -> Result<impl ImageDecoder + use<'a>, ImageError> {
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(max_pixels.saturating_mul(MAX_BYTES_A_PIXEL).max(1 << 20));
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(limits);
+    reader.into_decoder()
+}
+
+/// The error of a decoder. An image of an unsupported kind may be intact, so that is not damage; it cannot
+/// be `done`.
+pub(crate) fn blamed(format: ImageFormat, error: &ImageError, done: &str) -> Error {
+    let text = error.to_string();
+    let text = text.trim_end_matches(['.', '\n']);
+    let (kind, message) = match error {
+        ImageError::Limits(_) => (ErrorKind::Limit, format!("{format:?}: {text}")),
+        ImageError::Unsupported(_) => {
+            (ErrorKind::Unsupported, format!("{format:?} that cannot be {done}: {text}"))
+        }
+        _ => (ErrorKind::Damaged, format!("{format:?}: {text}")),
+    };
+    Error::new(kind, message)
+}
+
+/// The error of bytes that are not an image, or of an image that nothing here decodes.
+pub(crate) fn no_image(bytes: &[u8]) -> Error {
+    let other = match image::guess_format(bytes) {
+        Ok(format) => Some(format!("{format:?}").to_uppercase()),
+        Err(_) if bytes.starts_with(b"\0\0\0\x0cjP  ") => Some("JPEG 2000".to_owned()),
+        Err(_) if bytes.get(4..8) == Some(b"ftyp") => Some("HEIF".to_owned()),
+        Err(_) => None,
+    };
+    if let Some(other) = other {
+        let message = format!("expected an image of a format that can be decoded, found {other}");
+        return Error::new(ErrorKind::Unsupported, message);
+    }
+    let start = bytes.trim_ascii_start();
+    let is_markup = start.first() == Some(&b'<');
+    let found = match bytes {
+        [] => "no bytes",
+        _ if bytes.iter().all(|&byte| byte == 0) => "only zeros",
+        _ if is_markup && start.get(..256.min(start.len())).is_some_and(is_svg) => {
+            let message = "expected an image of pixels, found SVG";
+            return Error::new(ErrorKind::Unsupported, message);
+        }
+        _ if is_markup => "a web page or other markup",
+        _ => "other bytes",
+    };
+    Error::new(ErrorKind::Invalid, format!("expected an image, found {found}"))
+}
+
+fn is_svg(start: &[u8]) -> bool {
+    start.windows(4).any(|found| found.eq_ignore_ascii_case(b"<svg"))
+}
+
+/// The error of a JPEG that is incomplete.
+pub(crate) fn cut_short() -> Error {
+    Error::new(ErrorKind::Damaged, "expected a JPEG up to its end, found less")
+}
+
+/// Runs a decoder, whose panic is an error: it is a bug there, but only damaged images cause it, and other
+/// images follow.
+pub(super) fn caught<T>(bytes: &[u8], run: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded(run).unwrap_or_else(|| {
+        let format = known_format(bytes).map_or_else(String::new, |format| format!("{format:?}"));
+        let message = format!("expected {format}, found what no decoder can read");
+        Err(Error::new(ErrorKind::Damaged, message))
+    })
+}
+
+/// The header of an image, whatever its size.
+pub(super) fn header(bytes: &[u8]) -> Result<Header> {
+    caught(bytes, || Ok(Opened::new(bytes, u64::MAX)?.header))
+}
+
+/// An image whose header was read.
+pub(super) struct Opened<'a> {
+    pub(super) header: Header,
+    bytes: &'a [u8],
+    decoder: Decoder<'a>,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for one call; a box would be an allocation for each image"
+)]
+enum Decoder<'a> {
+    /// By the decoder that `image` uses as well, without its copies.
+    Jpeg(JpegDecoder<ZCursor<&'a [u8]>>),
+    Other(Box<dyn ImageDecoder + 'a>, ImageFormat),
+}
+
+impl<'a> Opened<'a> {
+    pub(super) fn new(bytes: &'a [u8], max_pixels: u64) -> Result<Opened<'a>> {
+        let format = known_format(bytes).ok_or_else(|| no_image(bytes))?;
+        if format == ImageFormat::Jpeg {
+            return Opened::jpeg(bytes);
+        }
+        let blame = |error: ImageError| blamed(format, &error, "decoded");
+        let mut decoder = limited_decoder(bytes, format, max_pixels).map_err(blame)?;
+        let (width, height) = decoder.dimensions();
+        // Without a readable orientation, the image is upright.
+        let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+        let header = Header::new(width, height).with_orientation(orientation.to_exif());
+        Ok(Opened { header, bytes, decoder: Decoder::Other(Box::new(decoder), format) })
+    }
+
+    fn jpeg(bytes: &'a [u8]) -> Result<Opened<'a>> {
+        // The number of pixels is checked instead of the sides.
+        let options = DecoderOptions::default()
+            .set_strict_mode(false)
+            .set_max_width(usize::MAX)
+            .set_max_height(usize::MAX)
+            .jpeg_set_out_colorspace(ColorSpace::RGB);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+        decoder.decode_headers().map_err(of_jpeg)?;
+        let (width, height) = decoder.dimensions().unwrap_or_default();
+        let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
+        let orientation = orientation.unwrap_or(Orientation::NoTransforms).to_exif();
+        // Both sides of a JPEG have 16 bits.
+        let header = Header::new(width as u32, height as u32).with_orientation(orientation);
+        Ok(Opened { header, bytes, decoder: Decoder::Jpeg(decoder) })
+    }
+
+    /// The pixels, row by row, as they are stored. `spare` is overwritten.
+    pub(super) fn read(self, mode: Mode, pixels: &mut Vec<u8>, spare: &mut Vec<u8>) -> Result<()> {
+        let count = self.header.width as usize * self.header.height as usize;
+        match self.decoder {
+            Decoder::Jpeg(mut decoder) => {
+                if !jpeg_has_end(self.bytes) {
+                    return Err(cut_short());
+                }
+                let has_luma = matches!(
+                    decoder.input_colorspace(),
+                    Some(ColorSpace::Luma | ColorSpace::YCbCr)
+                );
+                let (space, color) = match mode {
+                    Mode::Gray if has_luma => (ColorSpace::Luma, ColorType::L8),
+                    _ => (ColorSpace::RGB, ColorType::Rgb8),
+                };
+                let options = decoder.options().jpeg_set_out_colorspace(space);
+                decoder.set_options(options);
+                let size = count * usize::from(color.bytes_per_pixel());
+                let is_direct = is_of(color, mode);
+                let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                decoder.decode_into(target).map_err(of_jpeg)?;
+                if !is_direct {
+                    convert(&spare[..size], color, mode, room(pixels, count * mode.channels()));
+                }
+            }
+            Decoder::Other(decoder, format) => {
+                let color = decoder.color_type();
+                let size = usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX);
+                if size != count.saturating_mul(usize::from(color.bytes_per_pixel())) {
+                    let message = format!("{format:?} that cannot be decoded: {color:?}");
+                    return Err(Error::new(ErrorKind::Unsupported, message));
+                }
+                let is_direct = is_of(color, mode);
+                let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                let read = decoder.read_image_boxed(target);
+                read.map_err(|error| blamed(format, &error, "decoded"))?;
+                if !is_direct {
+                    convert(&spare[..size], color, mode, room(pixels, count * mode.channels()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// This many bytes of a buffer, which grows and never shrinks.
+pub(super) fn room(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    &mut buffer[..bytes]
+}
+
+fn of_jpeg(error: DecodeErrors) -> Error {
+    let text = format!("{error:?}");
+    let text = text.trim_matches(['"', '.', '\n']);
+    match error {
+        DecodeErrors::Unsupported(_) => {
+            let message = format!("Jpeg that cannot be decoded: {text}");
+            Error::new(ErrorKind::Unsupported, message)
+        }
+        DecodeErrors::LargeDimensions(_) => Error::new(ErrorKind::Limit, text_of_jpeg(text)),
+        _ => Error::new(ErrorKind::Damaged, text_of_jpeg(text)),
+    }
+}
+
+fn text_of_jpeg(text: impl Display) -> String {
+    format!("Jpeg: {text}")
+}
+
+/// Whether pixels of this type are those of the mode.
+fn is_of(color: ColorType, mode: Mode) -> bool {
+    matches!(
+        (color, mode),
+        (ColorType::Rgb8, Mode::Rgb) | (ColorType::L8, Mode::Gray) | (ColorType::Rgba8, Mode::Rgba)
+    )
+}
+
+/// Pixels of any type as those of the mode.
+fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
+    let (per_pixel, channels) = (usize::from(color.bytes_per_pixel()), color.channel_count());
+    let channels = usize::from(channels);
+    let width = per_pixel / channels.max(1);
+    let value = |bytes: &[u8]| match bytes.len() {
+        // To the nearest, as `image` does.
+        2 => ((u32::from(bytemuck::pod_read_unaligned::<u16>(bytes)) + 128) / 257) as u8,
+        4 => {
+            let value = bytemuck::pod_read_unaligned::<f32>(bytes);
+            (value.clamp(0.0, 1.0) * 255.0).round() as u8
+        }
+        _ => bytes.first().copied().unwrap_or_default(),
+    };
+    let pixels = from.chunks_exact(per_pixel.max(1)).zip(to.chunks_exact_mut(mode.channels()));
+    for (from, to) in pixels {
+        let mut values = [0; 4];
+        for (value_of, bytes) in values.iter_mut().zip(from.chunks_exact(width.max(1))) {
+            *value_of = value(bytes);
+        }
+        let (rgb, alpha) = match channels {
+            1 => ([values[0]; 3], 255),
+            2 => ([values[0]; 3], values[1]),
+            3 => ([values[0], values[1], values[2]], 255),
+            _ => ([values[0], values[1], values[2]], values[3]),
+        };
+        match to {
+            [gray] => *gray = if channels < 3 { rgb[0] } else { luma(rgb) },
+            [r, g, b] => [*r, *g, *b] = rgb,
+            [r, g, b, a] => [*r, *g, *b, *a] = [rgb[0], rgb[1], rgb[2], alpha],
+            _ => {}
+        }
+    }
+}
+
+/// The brightness of a colour, as Pillow rounds it.
+fn luma([r, g, b]: [u8; 3]) -> u8 {
+    let sum = 19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b);
+    ((sum + 0x8000) >> 16) as u8
+}

@@ -1,0 +1,49 @@
+//! [`Header`]: what is known of an image before its pixels are decoded.
+
+use super::decode;
+use super::step::Size;
+use crate::error::Result;
+
+/// What is known of an image before its pixels are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Header {
+    /// Columns, as they are stored.
+    pub width: u32,
+    /// Rows, as they are stored.
+    pub height: u32,
+    /// How it has to be turned to be upright, as in EXIF: 1 to 8. From 5 on, width and height change
+    /// places.
+    pub orientation: u8,
+}
+
+impl Header {
+    /// An upright image of this size.
+    pub fn new(width: u32, height: u32) -> Header {
+        Header { width, height, orientation: 1 }
+    }
+
+    /// The same with an orientation of EXIF. Numbers other than 1 to 8 mean nothing, so the image stays
+    /// upright.
+    pub fn with_orientation(mut self, orientation: u8) -> Header {
+        self.orientation = if matches!(orientation, 1..=8) { orientation } else { 1 };
+        self
+    }
+
+    /// That of an encoded image. Its pixels are not decoded.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Worker::run`](super::Worker::run), as far as the header shows it.
+    pub fn read(bytes: &[u8]) -> Result<Header> {
+        decode::header(bytes)
+    }
+
+    /// Its size once it is upright.
+    pub fn upright(&self) -> Size {
+        match self.orientation {
+            5..=8 => Size { height: self.width, width: self.height },
+            _ => Size { height: self.height, width: self.width },
+        }
+    }
+}

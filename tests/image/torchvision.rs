@@ -1,0 +1,245 @@
+//! Compared with torchvision 0.29.2: `tests/data/torchvision-0.29.2`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use kiste::image::{
+    Action, Header, Interpolation, Padding, PaddingMode, Pipeline, Plan, Size, Worker,
+};
+use kiste::sampler::rng::StableRng;
+use serde_json::Value as Json;
+
+use crate::support::golden_dir;
+
+fn dir() -> PathBuf {
+    golden_dir().parent().unwrap().join("torchvision-0.29.2")
+}
+
+fn manifest() -> Json {
+    serde_json::from_slice(&fs::read(dir().join("manifest.json")).unwrap()).unwrap()
+}
+
+fn bytes_of(name: &str) -> Vec<u8> {
+    fs::read(dir().join(name)).unwrap()
+}
+
+/// The pixels of a result of torchvision.
+fn expected(name: &str) -> ([usize; 3], Vec<u8>) {
+    let image = image::load_from_memory(&bytes_of(name)).unwrap().into_rgb8();
+    ([image.height() as usize, image.width() as usize, 3], image.into_raw())
+}
+
+fn action(json: &Json) -> Action {
+    let at = |at: usize| json[at].as_u64().unwrap() as u32;
+    let factor = || json[1].as_f64().unwrap();
+    match json[0].as_str().unwrap() {
+        "crop" => {
+            Action::Crop { top: at(1), left: at(2), size: Size { height: at(3), width: at(4) } }
+        }
+        "resize" => Action::Resize {
+            size: Size { height: at(1), width: at(2) },
+            interpolation: match json[3].as_str().unwrap() {
+                "bilinear" => Interpolation::Bilinear,
+                "bicubic" => Interpolation::Bicubic,
+                "lanczos" => Interpolation::Lanczos,
+                _ => Interpolation::Nearest,
+            },
+        },
+        "hflip" => Action::HorizontalFlip,
+        "vflip" => Action::VerticalFlip,
+        "pad" => Action::Pad {
+            padding: Padding { left: at(1), top: at(2), right: at(3), bottom: at(4) },
+            fill: [at(5) as u8; 4],
+            padding_mode: match json[6].as_str().unwrap() {
+                "constant" => PaddingMode::Constant,
+                "edge" => PaddingMode::Edge,
+                "reflect" => PaddingMode::Reflect,
+                _ => PaddingMode::Symmetric,
+            },
+        },
+        "brightness" => Action::Brightness(factor()),
+        "contrast" => Action::Contrast(factor()),
+        "saturation" => Action::Saturation(factor()),
+        _ => Action::Hue(factor()),
+    }
+}
+
+/// The largest difference, and how many values differ.
+fn difference(a: &[u8], b: &[u8]) -> (u8, usize) {
+    assert_eq!(a.len(), b.len());
+    let each = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    (each().max().unwrap_or_default(), each().filter(|&by| by > 0).count())
+}
+
+fn plan_of(bytes: &[u8], actions: &Json) -> Plan {
+    let none: Pipeline = "".parse().unwrap();
+    let header = Header::read(bytes).unwrap();
+    let mut plan = none.plan(&header, &mut StableRng::new(&[])).unwrap();
+    plan.actions = actions.as_array().unwrap().iter().map(action).collect();
+    plan
+}
+
+/// Crops, flips, borders, colours and the nearest pixel exactly; bilinear filters within one of 255. Those
+/// with negative lobes are rounded between rows and columns, as by Pillow; torch does not.
+#[test]
+fn actions() {
+    let photo = bytes_of("photo.png");
+    let mut worker = Worker::<u8>::new("".parse().unwrap()).unwrap();
+    let mut pixels = Vec::new();
+    let mut far = Vec::new();
+    for (name, actions) in manifest()["cases"].as_object().unwrap() {
+        let plan = plan_of(&photo, actions);
+        let shape = worker.carry_out(&photo, &plan, &mut pixels).unwrap();
+        let (expected_shape, expected) = expected(&format!("made_{name}.png"));
+        assert_eq!(shape, expected_shape, "{name}");
+        let is_filtered = plan.actions.iter().any(|action| match action {
+            Action::Resize { interpolation, .. } => *interpolation != Interpolation::Nearest,
+            _ => false,
+        });
+        let (most, count) = difference(&pixels, &expected);
+        let allowed = match &name[..] {
+            "bicubic" | "lanczos" => 3,
+            "all" => 4,
+            _ => u8::from(is_filtered),
+        };
+        if most > allowed {
+            far.push(format!("{name}: by {most} in {count} of {}", pixels.len()));
+        }
+    }
+    assert!(far.is_empty(), "{far:#?}");
+}
+
+/// Formats without loss exactly; JPEG as far as decoders differ.
+#[test]
+fn decoding() {
+    let mut worker = Worker::<u8>::new("".parse().unwrap()).unwrap();
+    let (mut pixels, mut far) = (Vec::new(), Vec::new());
+    for case in manifest()["decoded"].as_array().unwrap() {
+        let name = case[0].as_str().unwrap();
+        let rng = &mut StableRng::new(&[]);
+        let shape = worker.run(&bytes_of(name), rng, &mut pixels).unwrap();
+        let (expected_shape, expected) = expected(case[1].as_str().unwrap());
+        assert_eq!(shape, expected_shape, "{name}");
+        let (most, count) = difference(&pixels, &expected);
+        let allowed = if name.ends_with(".jpg") { 4 } else { 0 };
+        if most > allowed {
+            far.push(format!("{name}: by {most} in {count} of {}", pixels.len()));
+        }
+    }
+    assert!(far.is_empty(), "{far:#?}");
+}
+
+#[test]
+fn rounding_of_sizes() {
+    for case in manifest()["rounding"].as_array().unwrap() {
+        let at = |at: usize| case[at].as_u64().unwrap() as u32;
+        let pipeline: Pipeline = case[2].as_str().unwrap().parse().unwrap();
+        let plan = pipeline.plan(&Header::new(at(1), at(0)), &mut StableRng::new(&[]));
+        match case[3].as_array() {
+            Some(size) => {
+                let Size { height, width } = plan.unwrap().size;
+                let found = [height, width].map(Json::from);
+                assert_eq!(found, size[..], "{case}");
+            }
+            None => {
+                let error = plan.unwrap_err().to_string();
+                assert!(error.contains("keeps a pixel on its shorter side"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn anchors_of_center_crop() {
+    let pipeline: Pipeline = "center_crop(224)".parse().unwrap();
+    for case in manifest()["anchors"].as_array().unwrap() {
+        let numbers: Vec<u32> =
+            case.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect();
+        let [height, width, top, left, first_y, first_x] = numbers[..] else { panic!("{case}") };
+        let plan = pipeline.plan(&Header::new(width, height), &mut StableRng::new(&[])).unwrap();
+        let (mut at_y, mut at_x) = (0i64, 0i64);
+        for action in &plan.actions {
+            match action {
+                Action::Pad { padding, .. } => {
+                    (at_y, at_x) = (at_y + i64::from(padding.top), at_x + i64::from(padding.left));
+                }
+                Action::Crop { top, left, .. } => {
+                    (at_y, at_x) = (at_y - i64::from(*top), at_x - i64::from(*left));
+                }
+                _ => panic!("{action:?}"),
+            }
+        }
+        let found = [at_y.max(0), at_x.max(0), (-at_y).max(0), (-at_x).max(0)];
+        assert_eq!(found, [top, left, first_y, first_x].map(i64::from), "{case}");
+        assert_eq!(plan.size, Size::square(224));
+    }
+}
+
+/// Means within four standard errors of each other, and spreads within 3 %.
+#[test]
+fn what_is_drawn() {
+    const DRAWS: u64 = 20_000;
+    let pipeline: Pipeline = "random_resized_crop(224)".parse().unwrap();
+    for case in manifest()["draws"].as_array().unwrap() {
+        let header =
+            Header::new(case[1].as_u64().unwrap() as u32, case[0].as_u64().unwrap() as u32);
+        let (mut sums, mut squares) = ([0.0; 4], [0.0; 4]);
+        for draw in 0..DRAWS {
+            let plan = pipeline.plan(&header, &mut StableRng::new(&[draw])).unwrap();
+            let part = plan.actions.iter().find_map(|action| match action {
+                Action::Crop { top, left, size } => Some([*top, *left, size.height, size.width]),
+                _ => None,
+            });
+            let part = part.unwrap_or([0, 0, header.height, header.width]).map(f64::from);
+            for at in 0..4 {
+                sums[at] += part[at];
+                squares[at] += part[at] * part[at];
+            }
+        }
+        for at in 0..4 {
+            let (mean, spread) = (case[2][at].as_f64().unwrap(), case[3][at].as_f64().unwrap());
+            let found = sums[at] / DRAWS as f64;
+            let found_spread = (squares[at] / DRAWS as f64 - found * found).sqrt();
+            let error = spread * (2.0 / DRAWS as f64).sqrt();
+            assert!((found - mean).abs() < 4.0 * error, "{case} {at}: {found}");
+            assert!((found_spread / spread - 1.0).abs() < 0.03, "{case} {at}: {found_spread}");
+        }
+    }
+}
+
+/// Bit for bit.
+#[test]
+fn scaling_and_normalizing() {
+    let ramp = image::RgbImage::from_fn(256, 1, |x, _| image::Rgb([x as u8; 3]));
+    let mut png = std::io::Cursor::new(Vec::new());
+    ramp.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    let manifest = manifest();
+    let bits = |name: &str| -> Vec<u32> {
+        manifest[name].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
+    };
+    for (text, expected) in [
+        ("decode(gray) | to(f32, chw)", bits("scaled")),
+        ("to(f32, chw) | normalize(imagenet)", bits("normalized")),
+    ] {
+        let mut out = Vec::new();
+        let mut worker = Worker::<f32>::new(text.parse().unwrap()).unwrap();
+        worker.run(png.get_ref(), &mut StableRng::new(&[]), &mut out).unwrap();
+        assert_eq!(out.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), expected, "{text}");
+    }
+}
+
+#[test]
+fn no_file_is_forgotten() {
+    let manifest = manifest();
+    let mut known: BTreeSet<String> =
+        ["photo.png", "generate.py", "manifest.json", "README.md"].map(String::from).into();
+    let cases = manifest["cases"].as_object().unwrap().keys();
+    known.extend(cases.map(|name| format!("made_{name}.png")));
+    for case in manifest["decoded"].as_array().unwrap() {
+        known.extend([0, 1].map(|at| case[at].as_str().unwrap().to_owned()));
+    }
+    let names = fs::read_dir(dir()).unwrap().map(|entry| entry.unwrap().file_name());
+    let found: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(found, known);
+}

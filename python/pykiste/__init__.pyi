@@ -16,6 +16,9 @@ from pykiste.types import Timestamp as Timestamp
 from pykiste.types import Which
 
 
+# What a column is made of, by its name: numbers, numbers of a shape, bytes, or an image, also of another field.
+_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Pipeline | tuple[Pipeline, str]
+
 __all__ = [
     "ArrayStore",
     "Batch",
@@ -26,6 +29,7 @@ __all__ = [
     "Loader",
     "Order",
     "PackedArray",
+    "Pipeline",
     "Sampler",
     "StagedVersion",
     "Timestamp",
@@ -168,6 +172,20 @@ class Batch:
     def keys(self) -> list[str]: ...
 
 @final
+class Pipeline:
+    def __new__(cls, steps: str | Sequence[str], *, seed: int | None = None) -> Self: ...
+    def __call__(self, image: bytes, *, epoch: int = 0, position: int = 0) -> NDArray[Any]: ...
+    def plan(self, image: bytes, *, epoch: int = 0, position: int = 0) -> str: ...
+    @property
+    def shape(self) -> tuple[int, int, int] | None: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def steps(self) -> tuple[str, ...]: ...
+
+@final
 class Loader:
     def __new__(
         cls,
@@ -175,7 +193,7 @@ class Loader:
         sampler: Sampler | None = None,
         *,
         batch_size: int = 64,
-        columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]]] | None = None,
+        columns: Mapping[str, _Column] | None = None,
         rank: int = 0,
         world: int = 1,
         threads: int | None = None,

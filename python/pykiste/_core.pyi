@@ -8,6 +8,7 @@ from pykiste import (
     Loader as Loader,
     Order as Order,
     PackedArray as PackedArray,
+    Pipeline as Pipeline,
     Sampler as Sampler,
     StagedVersion as StagedVersion,
     View as View,

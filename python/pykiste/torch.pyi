@@ -1,9 +1,7 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numpy.typing import DTypeLike
-
-from pykiste import Loader, Sampler
+from pykiste import Loader, Sampler, _Column
 
 __all__ = ["StatefulSampler", "TensorLoader", "buffers"]
 
@@ -24,7 +22,7 @@ class StatefulSampler:
     def load_state_dict(self, state: dict[str, int]) -> None: ...
 
 def buffers(
-    columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]]],
+    columns: Mapping[str, _Column],
     batch_size: int,
     count: int = 4,
     *,

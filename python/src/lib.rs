@@ -10,6 +10,7 @@ mod decode;
 mod diff;
 mod encode;
 mod errors;
+mod image;
 mod loader;
 mod making;
 mod merge;
@@ -40,6 +41,8 @@ mod _core {
     use super::diff::diff;
     #[pymodule_export]
     use super::encode::pack;
+    #[pymodule_export]
+    use super::image::Pipeline;
     #[pymodule_export]
     use super::loader::{Batch, Loader};
     #[pymodule_export]

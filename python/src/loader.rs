@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use kiste::image::{self, PixelType};
 use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, Memory, OnError};
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
@@ -18,6 +19,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use crate::dataset::{Dataset, shared};
 use crate::decode::Decoder;
 use crate::errors::{bug, raise};
+use crate::image::Pipeline;
 use crate::sampler::Sampler;
 
 /// Calls a macro with all types that columns have, by the names that NumPy has for them.
@@ -31,11 +33,18 @@ macro_rules! with_types {
     };
 }
 
-/// What a column is: bytes of any length, or numbers of one type and shape.
+/// What a column is: bytes of any length, or numbers of one type and shape, which images become, too.
 #[derive(Clone)]
 enum Form {
     Bytes,
-    Numbers { dtype: String, shape: Vec<usize> },
+    Numbers { dtype: String, shape: Vec<usize>, image: Option<Image> },
+}
+
+/// What makes the pixels of a column from a field of each sample.
+#[derive(Clone)]
+struct Image {
+    field: String,
+    pipeline: image::Pipeline,
 }
 
 #[derive(Clone)]
@@ -50,6 +59,17 @@ impl Column {
         let name: String = name.extract()?;
         if given.is(given.py().get_type::<pyo3::types::PyBytes>()) {
             return Ok(Column { name, form: Form::Bytes });
+        }
+        let both = given.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
+        let of_field = both.and_then(|both| {
+            let pipeline = both.get_item(0).ok()?.cast_into::<Pipeline>().ok()?;
+            Some((both.get_item(1).and_then(|field| field.extract()), pipeline))
+        });
+        let of_name = || Some((Ok(name.clone()), given.cast::<Pipeline>().ok()?.clone()));
+        if let Some((field, pipeline)) = of_field.or_else(of_name) {
+            let (dtype, shape) = pipeline.get().result(&name)?;
+            let image = Image { field: field?, pipeline: pipeline.get().pipeline.clone() };
+            return Ok(Column { name, form: Form::Numbers { dtype, shape, image: Some(image) } });
         }
         let (dtype, shape) = match given.cast::<PyTuple>() {
             Ok(both) if both.len() == 2 => {
@@ -69,13 +89,21 @@ impl Column {
             return Err(PyTypeError::new_err(message));
         }
         let dtype: String = dtype.getattr("name")?.extract()?;
-        Ok(Column { name, form: Form::Numbers { dtype, shape } })
+        Ok(Column { name, form: Form::Numbers { dtype, shape, image: None } })
     }
 
     fn add_to(&self, columns: Columns) -> PyResult<Columns> {
-        let Form::Numbers { dtype, shape } = &self.form else {
+        let Form::Numbers { dtype, shape, image } = &self.form else {
             return Ok(columns.bytes(&self.name));
         };
+        if let Some(Image { field, pipeline }) = image {
+            let (name, pipeline) = (&self.name, pipeline.clone());
+            return Ok(match pipeline.output().0 {
+                PixelType::U8 => columns.image_as::<u8>(name, field, pipeline),
+                PixelType::F16 => columns.image_as::<half::f16>(name, field, pipeline),
+                _ => columns.image_as::<f32>(name, field, pipeline),
+            });
+        }
         macro_rules! add {
             ($($known:literal $type:ty,)*) => {
                 match &dtype[..] {
@@ -134,7 +162,7 @@ impl Given {
                 format!("buffer {set} of column {name:?}: expected {expected}, found {found}");
             PyValueError::new_err(message)
         };
-        let Form::Numbers { dtype, shape } = &column.form else {
+        let Form::Numbers { dtype, shape, .. } = &column.form else {
             return Err(wrong("none, as bytes of any length are in memory of the loader", "one"));
         };
         // A tensor of torch shares its memory with the array that it returns.
@@ -667,7 +695,7 @@ impl Batch {
                 });
                 Ok(PyList::new(py, cut.collect::<Vec<_>>())?.into_any())
             }
-            Some(Form::Numbers { dtype, shape }) => {
+            Some(Form::Numbers { dtype, shape, .. }) => {
                 macro_rules! view {
                     ($($known:literal $type:ty,)*) => {
                         match &dtype[..] {

@@ -40,7 +40,13 @@ def loading(dataset: ki.Dataset) -> None:
         dataset,
         sampler,
         batch_size=8,
-        columns={"x": ("float64", (2,)), "label": "int64", "data": bytes},
+        columns={
+            "x": ("float64", (2,)),
+            "label": "int64",
+            "data": bytes,
+            "image": ki.Pipeline("center_crop(8)"),
+            "view": (ki.Pipeline(["center_crop(8)"], seed=1), "image"),
+        },
         buffers=buffers,
     )
     for batch in loader:

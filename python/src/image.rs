@@ -1,0 +1,166 @@
+//! [`Pipeline`]: what is done to an encoded image until it is a row of a batch.
+
+use kiste::image::{self, Header, Pixel, PixelType, Worker};
+use kiste::loader::Record;
+use numpy::{IntoPyArray, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::{bug, raise};
+
+/// What is done to encoded images, as a short text of steps with the names, defaults and rules of
+/// torchvision v2.
+///
+/// As a column of a `Loader` it decodes the field of that name on the threads of the loader, straight into
+/// the batch; `(pipeline, "field")` takes another field. What is random depends on `seed`, the epoch and the
+/// position in it alone: the same for any number of threads and ranks, and after a run is resumed.
+///
+/// Called with the bytes of one image it returns an array. `plan` says what it would do: for which size, and
+/// with which random numbers.
+///
+/// >>> import pykiste as ki
+/// >>> train = ki.Pipeline("random_resized_crop(224) | hflip | to(f32, chw) | normalize(imagenet)", seed=7)
+/// >>> train.shape, train.dtype
+/// ((3, 224, 224), dtype('float32'))
+/// >>> evaluate = ki.Pipeline(["resize(2)", "center_crop(2)"])
+/// >>> str(evaluate)
+/// 'resize(2) | center_crop(2)'
+/// >>> image = b"P6 4 2 255\n" + bytes(range(24))
+/// >>> evaluate(image).shape
+/// (2, 2, 3)
+/// >>> evaluate.plan(image)
+/// 'crop(top=0, left=1, height=2, width=2)'
+#[pyclass(frozen, eq, hash, module = "pykiste")]
+pub(crate) struct Pipeline {
+    pub(crate) pipeline: image::Pipeline,
+}
+
+// A pipeline is its text, which has all of it.
+impl PartialEq for Pipeline {
+    fn eq(&self, other: &Pipeline) -> bool {
+        self.pipeline == other.pipeline
+    }
+}
+
+impl std::hash::Hash for Pipeline {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.pipeline.to_string().hash(state);
+    }
+}
+
+impl Pipeline {
+    /// The type and shape of a column.
+    pub(crate) fn result(&self, column: &str) -> PyResult<(String, Vec<usize>)> {
+        let Some(shape) = self.pipeline.shape() else {
+            return Err(PyValueError::new_err(format!(
+                "column {column:?}: expected a pipeline with a step that gives all images one size, such \
+                 as center_crop(224), found {:?}",
+                self.pipeline.to_string()
+            )));
+        };
+        Ok((self.type_name().to_owned(), shape.to_vec()))
+    }
+
+    fn type_name(&self) -> &'static str {
+        match self.pipeline.output().0 {
+            PixelType::U8 => "uint8",
+            PixelType::F16 => "float16",
+            _ => "float32",
+        }
+    }
+
+    fn run<'py, T: Pixel + numpy::Element>(
+        &self,
+        py: Python<'py>,
+        image: &[u8],
+        (epoch, position): (u64, u64),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
+        let pipeline = self.pipeline.clone();
+        let mut pixels = Vec::new();
+        let shape = py.detach(|| Worker::<T>::new(pipeline)?.run(image, &mut rng, &mut pixels));
+        let pixels = pixels.into_pyarray(py);
+        Ok(pixels.reshape(shape.map_err(raise)?)?.into_any())
+    }
+}
+
+#[pymethods]
+impl Pipeline {
+    #[new]
+    #[pyo3(signature = (steps, *, seed=None))]
+    fn new(steps: &Bound<'_, PyAny>, seed: Option<u64>) -> PyResult<Pipeline> {
+        let text: String = match steps.extract() {
+            Ok(text) => text,
+            Err(_) => steps.extract::<Vec<String>>()?.join(" | "),
+        };
+        let pipeline: image::Pipeline = text.parse().map_err(raise)?;
+        let pipeline = match seed {
+            Some(seed) => pipeline.with_seed(seed),
+            None => pipeline,
+        };
+        Ok(Pipeline { pipeline })
+    }
+
+    /// The array of one image. What is random is what a loader draws at this position of this epoch.
+    #[pyo3(signature = (image, *, epoch=0, position=0))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        image: &[u8],
+        epoch: u64,
+        position: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let at = (epoch, position);
+        match self.pipeline.output().0 {
+            PixelType::U8 => self.run::<u8>(py, image, at),
+            PixelType::F16 => self.run::<half::f16>(py, image, at),
+            _ => self.run::<f32>(py, image, at),
+        }
+    }
+
+    /// What is done to one image at this position of this epoch, as a text. Only its header is read.
+    #[pyo3(signature = (image, *, epoch=0, position=0))]
+    fn plan(&self, image: &[u8], epoch: u64, position: u64) -> PyResult<String> {
+        let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
+        let header = Header::read(image).map_err(raise)?;
+        Ok(self.pipeline.plan(&header, &mut rng).map_err(raise)?.to_string())
+    }
+
+    /// The shape of every result, or None if it depends on the image.
+    #[getter]
+    fn shape(&self) -> Option<(usize, usize, usize)> {
+        self.pipeline.shape().map(Into::into)
+    }
+
+    /// The type of the elements.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("numpy")?.call_method1("dtype", (self.type_name(),))
+    }
+
+    /// What random numbers depend on, next to epoch and position.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.pipeline.seed()
+    }
+
+    /// The steps after decoding.
+    #[getter]
+    fn steps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.pipeline.steps().iter().map(ToString::to_string))
+    }
+
+    fn __str__(&self) -> String {
+        self.pipeline.to_string()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let text = pyo3::types::PyString::new(py, &self.pipeline.to_string()).repr()?;
+        Ok(format!("Pipeline({})", text.to_str().map_err(bug)?))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((slf.get_type().into_any(), (slf.get().pipeline.to_string(),)))
+    }
+}

@@ -15,6 +15,7 @@ pub use self::sets::ColumnMemory;
 use self::sets::Spare;
 
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use super::report::Stage;
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -623,8 +624,10 @@ impl Gather for CollateColumns {
         let fetched = task.each(
             &mut batch,
             |batch, bytes| {
+                task.lane.enter(Stage::Collating);
                 let rows = task.indices.len();
                 batch.buffers.iter_mut().for_each(|buffer| buffer.reserve(rows, bytes));
+                task.lane.enter(Stage::Decoding);
             },
             |batch, record| {
                 self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;

@@ -19,7 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Takes all batches, each with a step of training, and reports.
 fn run<D: Send>(mut loader: Loader<D>, step: Duration) -> LoaderReport {
-    while let Some(batch) = loader.next() {
+    for batch in loader.by_ref() {
         drop(batch.unwrap());
         sleep(step);
     }

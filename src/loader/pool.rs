@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
-use super::report::{Got, Lane, LoaderReport, Meter, Resting, Stage};
+use super::report::{Got, Lane, LoaderReport, Look, Meter, Resting, Stage};
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, Partition, State};
@@ -227,11 +227,12 @@ impl<D: Send + 'static> Shared<D> {
     /// The work of the worker with this number.
     fn work(self: &Arc<Self>, worker: usize) {
         let lane = self.meter.worker(worker);
+        let mut look = Look::default();
         lane.enter(Stage::Collating);
         let _resting = Resting(lane);
         while let Some(number) = self.take(lane) {
             let ready = ahead::stoppable(&self.stop, || self.make_or_panic(number, lane));
-            lane.note_cores(false);
+            lane.note_cores(&mut look, false);
             let mut queue = self.queue();
             queue.bytes = queue.bytes.saturating_add(ready.size.bytes);
             queue.done.insert(number, ready);
@@ -246,7 +247,7 @@ impl<D: Send + 'static> Shared<D> {
             // then.
             let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
         }
-        lane.note_cores(true);
+        lane.note_cores(&mut look, true);
     }
 
     fn make_or_panic(&self, number: u64, lane: &Lane) -> Ready<D> {

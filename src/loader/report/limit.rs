@@ -1,6 +1,7 @@
 //! What keeps a loader from being faster, in a word and in a sentence.
 
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use crate::text::units;
 
@@ -47,6 +48,8 @@ const LITTLE: f64 = 0.1;
 const MUCH: f64 = 0.4;
 /// This part of the work on a core is work of the processor, whatever it is for.
 const ON_CORE: f64 = 0.8;
+/// Work of a shorter time is too little for what the system counts: it does so a few hundred times a second.
+const ENOUGH: Duration = Duration::from_millis(50);
 /// Page faults for each second that workers are blocked, from which on these are the reason. A disk takes
 /// 0.1 to 10 ms for one; a few come from anything.
 const FAULTS: f64 = 20.0;
@@ -106,7 +109,7 @@ impl LoaderReport {
         }
         let most = workers.reading.max(workers.decoding).max(workers.collating);
         let is_reading = most == workers.reading;
-        if let Some(cores) = &self.cores {
+        if let Some(cores) = self.cores.filter(|cores| cores.worked >= ENOUGH) {
             let of_work = |time| share(time, cores.worked);
             if of_work(cores.waiting_for_core) > 1.0 / 3.0 {
                 return Why::CoresAreTaken;
@@ -250,8 +253,6 @@ pub(super) fn batches(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::{ConsumerTime, CoreTime, QueueDepth, WorkerTime};
     use super::*;
 

@@ -51,13 +51,26 @@ pub(in crate::loader) struct Lane {
     ended: [AtomicU64; STAGES.len()],
     /// The present stage, and above it since when, in nanoseconds after `base`.
     now: AtomicU64,
-    /// When [`OfThread`] was read, in nanoseconds after `base`; 0 is never.
-    read: AtomicU64,
-    /// The time in stages of work until then, and what was read.
+    /// How long the thread was on a core, when it looked last.
+    cores: Cores,
+}
+
+/// The time in stages of work, and how much of it the thread was on a core.
+#[derive(Default)]
+struct Cores {
     worked: AtomicU64,
     on_core: AtomicU64,
     for_core: AtomicU64,
     faults: AtomicU64,
+}
+
+/// What a thread knows of its last look at how long it was on a core.
+#[derive(Default)]
+pub(in crate::loader) struct Look {
+    /// In nanoseconds after the base of its lane.
+    at: u64,
+    worked: u64,
+    system: OfThread,
 }
 
 /// The time in each stage.
@@ -85,16 +98,7 @@ fn add(number: &AtomicU64, more: u64) {
 
 impl Lane {
     fn new(base: Instant) -> Lane {
-        Lane {
-            base,
-            ended: Default::default(),
-            now: AtomicU64::new(0),
-            read: AtomicU64::new(0),
-            worked: AtomicU64::new(0),
-            on_core: AtomicU64::new(0),
-            for_core: AtomicU64::new(0),
-            faults: AtomicU64::new(0),
-        }
+        Lane { base, ended: Default::default(), now: AtomicU64::new(0), cores: Cores::default() }
     }
 
     fn elapsed(&self) -> u64 {
@@ -138,19 +142,26 @@ impl Lane {
     }
 
     /// Notes how long this thread, which the lane is of, was on a core: now and then, or `always`.
-    pub(in crate::loader) fn note_cores(&self, always: bool) {
+    pub(in crate::loader) fn note_cores(&self, last: &mut Look, always: bool) {
         // When the present stage began is recent enough, and needs no look at the clock.
-        let (_, now) = self.present();
-        if !always && now.saturating_sub(self.read.load(Relaxed)) < CORES_EVERY {
+        let (_, at) = self.present();
+        if !always && at.saturating_sub(last.at) < CORES_EVERY {
             return;
         }
-        self.read.store(now.max(1), Relaxed);
-        if let Some(OfThread { on_core, for_core, faults }) = cores::of_this_thread() {
-            self.on_core.store(on_core, Relaxed);
-            self.for_core.store(for_core, Relaxed);
-            self.faults.store(faults, Relaxed);
-            self.worked.store(self.stages().work(), Relaxed);
-        }
+        last.at = at;
+        let Some(system) = cores::of_this_thread() else { return };
+        let now = Look { at, worked: self.stages().work(), system };
+        let worked = now.worked.saturating_sub(last.worked);
+        // The system counts waiting for the queue as well: how long it took to wake up, above all. So no more
+        // than the time of work is taken.
+        let since = |now: u64, then: u64, most: u64| now.saturating_sub(then).min(most);
+        let on_core = since(system.on_core, last.system.on_core, worked);
+        let for_core = since(system.for_core, last.system.for_core, worked - on_core);
+        add(&self.cores.worked, worked);
+        add(&self.cores.on_core, on_core);
+        add(&self.cores.for_core, for_core);
+        add(&self.cores.faults, system.faults.saturating_sub(last.system.faults));
+        *last = now;
     }
 }
 
@@ -266,10 +277,10 @@ impl Meter {
         let (mut worked, mut of_threads) = (0, OfThread::default());
         for lane in &self.workers {
             workers.add(&lane.stages());
-            worked += number(&lane.worked);
-            of_threads.on_core += number(&lane.on_core);
-            of_threads.for_core += number(&lane.for_core);
-            of_threads.faults += number(&lane.faults);
+            worked += number(&lane.cores.worked);
+            of_threads.on_core += number(&lane.cores.on_core);
+            of_threads.for_core += number(&lane.cores.for_core);
+            of_threads.faults += number(&lane.cores.faults);
         }
         Shown {
             workers,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::text::units;
 
 pub use limit::Limit;
-pub(super) use meter::{Got, Lane, Meter, Resting, Stage};
+pub(super) use meter::{Got, Lane, Look, Meter, Resting, Stage};
 
 /// Where the time of a loader goes, and what its limit is: [`Loader::report`](super::Loader::report).
 ///
